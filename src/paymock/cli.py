@@ -1,0 +1,119 @@
+"""The command line. Every option of `serve` has an environment variable; a flag wins over it, and it over
+the default.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from paymock import __version__
+from paymock.core.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
+from paymock.core.catalog import CatalogError
+from paymock.settings import DEFAULT_PORT, MEMORY_STORE, Settings, SettingsError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class CommaSeparated(click.types.StringParamType):
+    """A text; in an environment variable, several separated by commas."""
+
+    envvar_list_splitter = ","
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """The parts of an environment variable, without the space around the commas."""
+        return [part.strip() for part in rv.split(",") if part.strip()]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """A mock of a crypto payment-collection service. No real funds move."""
+
+
+def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
+    """An option of `serve`, with its environment variable: PAYMOCK_ and the flag's own name."""
+    variable = "PAYMOCK_" + flag.removeprefix("--").replace("-", "_").upper()
+    return click.option(flag, *names, envvar=variable, show_envvar=True, **settings)
+
+
+@cli.command()
+@option("--host", help="Address to bind. [default: 127.0.0.1 and ::1]")
+@option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Port; 0 picks a free one.",
+)
+@option(
+    "--api-key",
+    "api_keys",
+    multiple=True,
+    type=CommaSeparated(),
+    metavar="KEY",
+    help="Accept this API key, and only those given. Repeatable. [default: open mode, any mk_test_NAME]",
+)
+@option("--open", is_flag=True, help="Allow open mode beyond loopback.")
+@option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    type=CommaSeparated(),
+    metavar="HOST",
+    help="Also answer to this name in the Host header. Repeatable.",
+)
+@option(
+    "--fee-bps",
+    type=click.IntRange(0, MAX_FEE_BPS),
+    default=DEFAULT_FEE_BPS,
+    show_default=True,
+    help="Service fee in hundredths of a percent.",
+)
+@option(
+    "--catalog",
+    type=click.Path(path_type=Path),
+    help="TOML file of chains and assets, in place of the built-in one.",
+)
+@option("--seed", help="Make ids, addresses and hashes reproducible.")
+@option("--store", default=MEMORY_STORE, show_default=True, metavar="URL", help="Where payments are kept.")
+@option(
+    "--ready-file",
+    type=click.Path(path_type=Path),
+    help="Write URL, port and process id here, as JSON, once the server answers.",
+)
+@option(
+    "--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log."
+)
+@option("--no-access-log", is_flag=True, help="Do not log requests.")
+def serve(*, no_access_log: bool, **options: Any) -> None:
+    """Start the server."""
+    from paymock.server import StartError
+    from paymock.server import serve as serve_forever
+
+    try:
+        serve_forever(Settings(access_log=not no_access_log, **options), sys.stdout)
+    except (SettingsError, CatalogError, StartError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+@cli.command()
+def scenarios() -> None:
+    """Print the scenario table."""
+    from paymock.core.tables import scenario_rows
+
+    rows = scenario_rows()
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        click.echo(
+            "  ".join(
+                [*(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)), row.simulates]
+            )
+        )
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="paymock")

@@ -1,0 +1,1 @@
+"""The rules: pure, without I/O and without a clock. Standard library, msgspec and pycryptodome only."""

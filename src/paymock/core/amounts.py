@@ -1,0 +1,34 @@
+"""Raw token units: integers written as strings, and the service fee. Specification: "Amounts"."""
+
+import re
+
+MAX_RAW = 2**256 - 1
+"""The largest amount that an EVM token can express, in raw units."""
+
+RAW_PATTERN = "^[1-9][0-9]*$"
+"""A positive raw amount, as a JSON Schema pattern."""
+
+MAX_DIGITS = len(str(MAX_RAW))
+DEFAULT_FEE_BPS = 100
+MAX_FEE_BPS = 10_000
+_RAW = re.compile("[1-9][0-9]*")
+
+
+def raw_problem(text: str) -> str | None:
+    """Says why `text` is not a positive raw amount that fits in 256 bits, or None when it is one."""
+    if not _RAW.fullmatch(text):
+        return (
+            "must be a positive integer in raw token units, written with the digits 0-9 only "
+            '(no sign, point, exponent, space or leading zero): "1000000000000000000"'
+        )
+    if len(text) > MAX_DIGITS or int(text) > MAX_RAW:
+        return "must fit in 256 bits"
+    return None
+
+
+def fee_for(settlement: int, fee_bps: int) -> int:
+    """The service fee, in raw units, on top of `settlement` raw units: `fee_bps` hundredths of a percent
+    of it, rounded up, and at least 1. Specification: "What the service does", 4; the rule is in
+    docs/decisions.md.
+    """
+    return max(1, -(-settlement * fee_bps // 10_000))

@@ -1,0 +1,170 @@
+"""Every error that a client can receive, as one table: the code, its status, its meaning and the remedy.
+
+The HTTP layer, the OpenAPI document and the documentation all read this table. A new error is a new row.
+Specification: "Errors"; the codes beyond it are explained in docs/decisions.md.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class ErrorKind(NamedTuple):
+    """One row of the error table. `status` is the HTTP status suggested to whoever speaks HTTP."""
+
+    code: str
+    status: int
+    meaning: str
+    remedy: str
+
+
+_ROWS = (
+    ErrorKind(
+        "bad_request",
+        400,
+        "The request is not well-formed HTTP, or does not carry exactly one valid Host header.",
+        "Send HTTP/1.1 with one Host header; a client library does both.",
+    ),
+    ErrorKind(
+        "invalid_json",
+        400,
+        "The body is not one JSON document in UTF-8. Duplicate member names, NaN, Infinity, numbers "
+        "outside the range of a double, lone surrogates, a byte order mark and nesting deeper than 32 are "
+        "refused too.",
+        "Send the output of a JSON encoder, once, as UTF-8.",
+    ),
+    ErrorKind(
+        "idempotency_key_missing",
+        400,
+        "A state-changing request needs an Idempotency-Key, and this one has none, or an empty one.",
+        "Send one key per business operation, and the same key again when you retry it.",
+    ),
+    ErrorKind(
+        "idempotency_key_invalid",
+        400,
+        "The Idempotency-Key is not 8 to 128 visible ASCII characters, or was sent twice.",
+        "A UUID is a good key.",
+    ),
+    ErrorKind(
+        "invalid_scenario",
+        400,
+        "X-Mock-Scenario is not exactly one of the eight scenario values, or was sent twice.",
+        "Use a value of the scenario table, in lower case; leave the header out for happy_path.",
+    ),
+    ErrorKind(
+        "unauthenticated",
+        401,
+        "The Authorization header is missing, malformed, or names a key that this server does not accept.",
+        "Send `Authorization: Bearer <API_KEY>`. In open mode any key `mk_test_NAME` is accepted.",
+    ),
+    ErrorKind(
+        "payment_not_found",
+        404,
+        "This API key has no payment with that id. A payment of another key looks the same.",
+        "Use the `id` of the create response, with the API key that created it.",
+    ),
+    ErrorKind(
+        "chain_not_found",
+        404,
+        "No supported chain has that identifier.",
+        "Use an `id` from `GET /v1/chains`.",
+    ),
+    ErrorKind(
+        "not_found",
+        404,
+        "There is nothing at this path. Paths are exact: a trailing slash makes another path.",
+        "The paths are listed in `/openapi.yaml` and `/swagger/`.",
+    ),
+    ErrorKind(
+        "method_not_allowed",
+        405,
+        "The path exists, the method does not.",
+        "The `Allow` header lists the methods of this path.",
+    ),
+    ErrorKind(
+        "idempotency_key_reused_with_different_payload",
+        409,
+        "This Idempotency-Key was already used with a different request body or on another endpoint.",
+        "Use a new key for a new operation; repeat the original body to retry the old one.",
+    ),
+    ErrorKind(
+        "payload_too_large",
+        413,
+        "The body is larger than 64 KiB.",
+        "Send less; `metadata` is limited to 16 KiB.",
+    ),
+    ErrorKind(
+        "unsupported_media_type",
+        415,
+        "The Content-Type is not application/json in UTF-8.",
+        "Send `Content-Type: application/json`.",
+    ),
+    ErrorKind(
+        "unsupported_content_encoding",
+        415,
+        "The body is compressed.",
+        "Send the body as it is, without Content-Encoding.",
+    ),
+    ErrorKind(
+        "misdirected_request",
+        421,
+        "The Host header names a host that this server does not answer to, which protects a server on "
+        "loopback from DNS rebinding.",
+        "Use localhost or 127.0.0.1, or start the server with `--allowed-host`.",
+    ),
+    ErrorKind(
+        "validation_failed",
+        422,
+        "The body is well-formed JSON and one or more values are not acceptable. `details` lists every "
+        "problem.",
+        "Mend each field that `details` names.",
+    ),
+    ErrorKind(
+        "headers_too_large",
+        431,
+        "The request head is larger than 16 KiB or has more than 100 header lines.",
+        "Send fewer or shorter headers.",
+    ),
+    ErrorKind(
+        "internal_error",
+        500,
+        "A defect in the mock. The server's log has the details under the same request id.",
+        "Report it, with the steps that lead to it.",
+    ),
+    ErrorKind(
+        "store_unavailable",
+        503,
+        "The store cannot be reached. Nothing was half-written.",
+        "Retry with the same Idempotency-Key after `Retry-After` seconds.",
+    ),
+    ErrorKind(
+        "capacity_exceeded",
+        503,
+        "A limit on stored resources is reached. Nothing was half-written.",
+        "Use another API key, whose sandbox is empty, or restart the server.",
+    ),
+)
+
+ERRORS: Mapping[str, ErrorKind] = {row.code: row for row in _ROWS}
+
+
+class PaymockError(Exception):
+    """A refusal, on its way to the client.
+
+    `code` is a key of `ERRORS`; `message` tells the developer more than the meaning in the table, where
+    there is more to tell; `details` maps a dotted field path to what is wrong there; `headers` are
+    response headers of this refusal.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str | None = None,
+        *,
+        details: Mapping[str, str] | None = None,
+        headers: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        self.kind = ERRORS[code]
+        self.message = message or self.kind.meaning
+        super().__init__(self.message)
+        self.details = details
+        self.headers = tuple(headers)

@@ -1,0 +1,44 @@
+"""The limits of a payment's free-form metadata. Specification: "Limits"; the figures are in
+docs/decisions.md.
+"""
+
+import json
+from typing import Any
+
+from paymock.core.strict_json import depth
+
+MAX_ENTRIES = 50
+MAX_KEY_CHARACTERS = 64
+MAX_DEPTH = 8
+MAX_BYTES = 16 * 1024
+MAX_SAFE_INTEGER = 2**53 - 1
+
+
+def metadata_problem(metadata: dict[str, Any]) -> str | None:
+    """Says which limit `metadata` breaks, or None when it keeps them all. Never repeats a key or a value."""
+    if len(metadata) > MAX_ENTRIES:
+        return f"must have at most {MAX_ENTRIES} entries, not {len(metadata)}"
+    if not all(1 <= len(key) <= MAX_KEY_CHARACTERS for key in metadata):
+        return f"must have keys of 1 to {MAX_KEY_CHARACTERS} characters"
+    if depth(metadata) > MAX_DEPTH:
+        return f"must have at most {MAX_DEPTH} levels of nesting"
+    if len(json.dumps(metadata, ensure_ascii=False, separators=(",", ":")).encode()) > MAX_BYTES:
+        return f"must take at most {MAX_BYTES} bytes as compact JSON"
+    return _value_problem(metadata)
+
+
+def _value_problem(value: Any) -> str | None:
+    match value:
+        case str():
+            return "must not contain the NUL character" if "\0" in value else None
+        case int():
+            return (
+                None
+                if abs(value) <= MAX_SAFE_INTEGER
+                else "must not contain integers beyond ±(2^53-1): use strings"
+            )
+        case dict():
+            return next(filter(None, map(_value_problem, [*value, *value.values()])), None)
+        case list():
+            return next(filter(None, map(_value_problem, value)), None)
+    return None

@@ -1,0 +1,228 @@
+"""A payment's beginning and its view: `accept` turns a request into a record, `render` shows the record at a
+moment.
+
+Specification: "POST /v1/payments", "Payment object".
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from paymock.core import identity
+from paymock.core.amounts import MAX_RAW, fee_for
+from paymock.core.catalog import Catalog
+from paymock.core.errors import PaymockError
+from paymock.core.records import PaymentRecord
+from paymock.core.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
+from paymock.core.timeline import State, Transfer, play, state_at
+from paymock.core.times import parse_rfc3339, to_rfc3339
+from paymock.core.validation import Problems, checker_for
+from paymock.core.wire import (
+    INSTRUCTION_TYPE,
+    Amounts,
+    Attempt,
+    CreatePayment,
+    Deposit,
+    Funding,
+    Instructions,
+    Payment,
+)
+
+DEFAULT_LIFETIME = 30 * 60_000
+"""From creation to `expires_at` when the request names none, in milliseconds."""
+
+_SETTLING = (
+    PaymentStatus.SETTLEMENT_PENDING,
+    PaymentStatus.SETTLEMENT_SUBMITTED,
+    PaymentStatus.COMPLETED,
+    PaymentStatus.FAILED,
+)
+_check = checker_for(CreatePayment)
+
+
+class Simulation(NamedTuple):
+    """What a test has added to a payment: transfers beyond the scenario's, and how many milliseconds it is
+    ahead.
+    """
+
+    transfers: tuple[Transfer, ...] = ()
+    ahead: int = 0
+
+
+UNTOUCHED = Simulation()
+
+
+class Creation(NamedTuple):
+    """Who creates a payment, and under which key: what a record holds beside the request itself."""
+
+    token: str
+    fingerprint: bytes
+    scenario: str
+    now: int
+
+
+def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> PaymentRecord:
+    """The record of the payment that `body`, a decoded JSON value, asks for.
+
+    `creation.now` is in milliseconds since the epoch. Raises PaymockError `validation_failed` with every
+    problem of the body. Specification: "Create-payment request body".
+    """
+    problems: Problems = {}
+    _check(body, "", problems)
+    _check_route(body, catalog, problems)
+    _check_expiry(body, creation.now, problems)
+    due, fee = _amounts(body, fee_bps, problems)
+    if problems:
+        raise validation_failed(problems)
+    request = msgspec.convert(body, CreatePayment)
+    return PaymentRecord(
+        token=creation.token,
+        fingerprint=creation.fingerprint,
+        created_at=creation.now,
+        scenario=creation.scenario,
+        request=request,
+        due=str(due),
+        fee=str(fee),
+        other_asset=catalog.another_asset(request.receive.chain, request.receive.asset),
+    )
+
+
+def validation_failed(problems: Problems) -> PaymockError:
+    """The refusal that lists `problems`."""
+    fields = "1 field is" if len(problems) == 1 else f"{len(problems)} fields are"
+    return PaymockError("validation_failed", f"{fields} not acceptable; see `details`.", details=problems)
+
+
+def render(record: PaymentRecord, now: int, simulation: Simulation = UNTOUCHED) -> Payment:
+    """The payment as it stands at `now`, milliseconds since the epoch. Specification: "Payment object"."""
+    elapsed = now - record.created_at + simulation.ahead
+    return _view(record, state_at(course(record, simulation), elapsed))
+
+
+def course(record: PaymentRecord, simulation: Simulation = UNTOUCHED) -> tuple[State, ...]:
+    """Every state that the payment goes through, in order. Specification: "Payment transitions"."""
+    return _course(record.scenario, int(record.due), simulation.transfers)
+
+
+@lru_cache(maxsize=512)  # many payments of a test suite have the same amount, and each is read many times
+def _course(scenario: str, due: int, extra: tuple[Transfer, ...]) -> tuple[State, ...]:
+    return play(SCENARIOS[scenario], due, extra)
+
+
+def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
+    receive, pay_with = _text_members(body, "receive"), _text_members(body, "pay_with", 0)
+    refund_to = _text_members(body, "refund_to")
+    for path, place in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
+        chain, asset = place.get("chain"), place.get("asset")
+        assets = catalog.assets(chain) if chain is not None else None
+        if chain is not None and assets is None:
+            problems.setdefault(
+                f"{path}.chain", f"is not a supported chain; known: {', '.join(catalog.chains)}"
+            )
+        if asset is not None and assets is not None and asset not in assets:
+            problems.setdefault(f"{path}.asset", f"is not an asset of this chain; known: {', '.join(assets)}")
+    for name in ("chain", "asset"):
+        known = name in receive and name in pay_with
+        if known and receive[name] != pay_with[name]:
+            problems.setdefault(
+                f"pay_with[0].{name}", f"must be the same as receive.{name}: there is no other route"
+            )
+
+
+def _check_expiry(body: Any, now: int, problems: Problems) -> None:
+    expires_at = _text_members(body).get("expires_at")
+    moment = parse_rfc3339(expires_at) if expires_at is not None else None
+    if moment is not None and moment <= now:
+        problems.setdefault("expires_at", f"must be in the future; the mock's clock says {to_rfc3339(now)}")
+
+
+def _amounts(body: Any, fee_bps: int, problems: Problems) -> tuple[int, int]:
+    amount = _text_members(body, "receive").get("amount")
+    if amount is None or "receive.amount" in problems:
+        return 0, 0
+    settlement = int(amount)
+    fee = fee_for(settlement, fee_bps)
+    if settlement + fee > MAX_RAW:
+        problems["receive.amount"] = "must fit in 256 bits together with the fee"
+    return settlement + fee, fee
+
+
+def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:
+    """The members of the object at `path` that are strings; empty where there is no such object."""
+    for step in path:
+        try:
+            body = body[step]
+        except (KeyError, IndexError, TypeError):
+            return {}
+    return (
+        {name: value for name, value in body.items() if isinstance(value, str)}
+        if isinstance(body, dict)
+        else {}
+    )
+
+
+def _view(record: PaymentRecord, state: State) -> Payment:
+    request, created_at = record.request, record.created_at
+    return Payment(
+        id=identity.PAYMENT + record.token,
+        status=state.status,
+        order_id=request.order_id,
+        receive=request.receive,
+        settlement=request.settlement,
+        pay_with=request.pay_with,
+        refund_to=request.refund_to,
+        expires_at=request.expires_at or to_rfc3339(created_at + DEFAULT_LIFETIME),
+        metadata=request.metadata or {},
+        created_at=to_rfc3339(created_at),
+        updated_at=to_rfc3339(created_at + state.at),
+        attempts=[_attempt(record, state)],
+    )
+
+
+def _attempt(record: PaymentRecord, state: State) -> Attempt:
+    receive = record.request.receive
+    status = PaymentStatus.PAYMENT_FINALIZED if state.status in _SETTLING else state.status
+    attempt = Attempt(
+        id=identity.attempt_id(record.token),
+        status=cast(Any, status),
+        instructions=Instructions(
+            type=INSTRUCTION_TYPE,
+            chain=receive.chain,
+            asset=receive.asset,
+            invoice_address=identity.invoice_address(record.token),
+            amounts=Amounts(due=record.due, settlement=receive.amount, fee=record.fee),
+        ),
+    )
+    if state.deposits:
+        attempt.funding = _funding(int(record.due), state)
+        attempt.deposits = [_deposit(record, state, number) for number in range(len(state.deposits))]
+    return attempt
+
+
+def _funding(due: int, state: State) -> Funding:
+    finalized = state.received_finalized
+    funding = Funding(
+        amount_received_pending=str(state.received_pending),
+        amount_received_finalized=str(finalized),
+    )
+    if finalized > due:
+        funding.overpaid_amount = str(finalized - due)
+    return funding
+
+
+def _deposit(record: PaymentRecord, state: State, number: int) -> Deposit:
+    deposit, receive = state.deposits[number], record.request.receive
+    return Deposit(
+        id=identity.deposit_id(record.token, number),
+        status=deposit.status,
+        confirmations=deposit.confirmations,
+        confirmations_required=CONFIRMATIONS_REQUIRED,
+        chain=receive.chain,
+        asset=receive.asset if deposit.transfer.matches else record.other_asset,
+        amount=str(deposit.transfer.amount),
+        from_address=identity.sender_address(record.token),
+        tx_hash=identity.transaction_hash(record.token, number),
+        observed_at=to_rfc3339(record.created_at + deposit.transfer.at),
+    )

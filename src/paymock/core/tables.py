@@ -1,0 +1,69 @@
+"""The scenario table and the timing table as rows of text, derived from the rules: for the OpenAPI
+document, the command line and the documentation, so that none of them can say anything else.
+"""
+
+from typing import NamedTuple
+
+from paymock.core.scenarios import CONFIRMATIONS_REQUIRED, DEFAULT_SCENARIO, SCENARIOS, WINDOW, Scenario
+from paymock.core.timeline import State, play
+
+_DUE = 1010
+_SECOND = 1000
+
+
+class ScenarioRow(NamedTuple):
+    """A scenario, how its payment ends, after how many seconds, and what it simulates."""
+
+    name: str
+    ends: str
+    after: str
+    simulates: str
+
+
+class TimingRow(NamedTuple):
+    """A step of the happy path and the seconds after creation at which it begins."""
+
+    step: str
+    after: str
+
+
+def scenario_rows() -> list[ScenarioRow]:
+    """The scenario table. Specification: "Scenarios"."""
+    return [
+        ScenarioRow(row.name, row.ends, _seconds(_end(row).at), row.simulates) for row in SCENARIOS.values()
+    ]
+
+
+def timing_rows() -> list[TimingRow]:
+    """The timing table. Specification: "Happy-path timing"."""
+    rows = [TimingRow("Created: `awaiting_payment`", "0 s")]
+    before = None
+    for state in play(SCENARIOS[DEFAULT_SCENARIO], _DUE):
+        if before is not None:
+            rows.append(TimingRow(_step(before, state), _seconds(state.at)))
+        before = state
+    rows.append(TimingRow("Expiry scenarios expire", _seconds(WINDOW)))
+    return rows
+
+
+def markdown(header: tuple[str, ...], rows: list[ScenarioRow] | list[TimingRow]) -> str:
+    """A Markdown table."""
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _end(scenario: Scenario) -> State:
+    return next(state for state in play(scenario, _DUE) if state.status == scenario.ends)
+
+
+def _step(before: State, state: State) -> str:
+    moved = f": `{state.status}`" if state.status is not before.status else ""
+    if state.deposits == before.deposits:
+        return f"`{state.status}`"
+    deposit = state.deposits[0]
+    what = "Confirmations" if before.deposits else "Deposit observed, confirmations"
+    return f"{what} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, `{deposit.status}`{moved}"
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds // _SECOND} s"

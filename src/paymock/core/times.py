@@ -1,0 +1,43 @@
+"""Points in time: integer milliseconds since the Unix epoch inside, RFC 3339 on the wire."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+TIME_PATTERN = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$"
+)
+"""RFC 3339 with an offset, as a JSON Schema pattern."""
+
+_TIME = re.compile(TIME_PATTERN.removeprefix("^").removesuffix("$"))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def to_rfc3339(at: int) -> str:
+    """`at` (milliseconds since the epoch) as RFC 3339 in UTC with milliseconds:
+    `2026-01-31T12:00:00.000Z`.
+    """
+    return (_EPOCH + at * _MILLISECOND).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at % 1000:03d}Z"
+
+
+def parse_rfc3339(text: str) -> int | None:
+    """The milliseconds since the epoch that `text` names, or None when it is not an RFC 3339 time with an
+    offset.
+
+    Stricter than `datetime.fromisoformat`, which takes week dates, the basic format and no offset. Digits
+    beyond the millisecond are dropped; leap seconds are refused.
+    """
+    if not _TIME.fullmatch(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):  # no such day or hour; outside the years 1 to 9999 in UTC
+        return None
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def time_problem(text: str) -> str | None:
+    """Says why `text` is not an acceptable time, or None when it is one."""
+    if parse_rfc3339(text) is None:
+        return "must be an RFC 3339 time with an offset: 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00"
+    return None

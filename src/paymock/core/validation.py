@@ -1,0 +1,160 @@
+"""Holds a decoded JSON value against a wire type and lists every problem, each under its dotted path.
+
+The wire types are the only declaration: structure, lengths and enumerations come from the msgspec types,
+and `Meta(extra={"check": function})` adds what a type cannot say. msgspec's own decoder stops at the first
+problem, which would send developers through their mistakes one at a time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import inspect
+
+_TYPE_NAMES: dict[type, str] = {str: "a string", dict: "an object", list: "an array"}
+
+Problems = dict[str, str]
+"""What is wrong, by dotted field path; the first problem of a field stands for it."""
+
+Checker = Callable[[Any, str, Problems], None]
+"""Checks a value at a path and adds what is wrong with it."""
+
+BODY = "body"
+"""The path of the whole document, where no field can be named."""
+
+
+def checker_for(wire_type: Any) -> Checker:
+    """The checker of a wire type; make it once and keep it. Raises TypeError for a type that wire types do
+    not use.
+    """
+    return _checker(inspect.type_info(wire_type))
+
+
+def _checker(of: inspect.Type) -> Checker:
+    match of:
+        case inspect.Metadata(type=inner, extra=extra):
+            return _and_also(_checker(inner), (extra or {}).get("check"))
+        case inspect.StructType():
+            return _struct(of)
+        case inspect.ListType():
+            return _list(of)
+        case inspect.UnionType():
+            (inner,) = (member for member in of.types if not isinstance(member, inspect.NoneType))
+            return _nullable(_checker(inner))
+        case inspect.StrType():
+            return _string(of)
+        case inspect.EnumType(cls=cls):
+            return _enumeration([member.value for member in cls])
+        case inspect.LiteralType(values=values):
+            return _enumeration(list(values))
+        case inspect.DictType():
+            return _instance_of(dict)
+    raise TypeError(f"no checker for {of!r}")
+
+
+def _instance_of(kind: type) -> Checker:
+    def check(value: Any, path: str, problems: Problems) -> None:
+        if not isinstance(value, kind):
+            problems.setdefault(path or BODY, _wrong_type(_TYPE_NAMES[kind], value))
+
+    return check
+
+
+def _struct(of: inspect.StructType) -> Checker:
+    members = {field.encode_name: (_checker(field.type), field.required) for field in of.fields}
+
+    def check(value: Any, path: str, problems: Problems) -> None:
+        if not isinstance(value, dict):
+            problems.setdefault(path or BODY, _wrong_type("an object", value))
+            return
+        prefix = path + "." if path else ""
+        for name, (check_member, required) in members.items():
+            if name in value:
+                check_member(value[name], prefix + name, problems)
+            elif required:
+                problems.setdefault(prefix + name, "is required")
+        if value.keys() - members.keys():
+            for name in value:
+                if name not in members:
+                    problems.setdefault(
+                        prefix + _shortened(name), f"is not a field; known here: {', '.join(members)}"
+                    )
+
+    return check
+
+
+def _list(of: inspect.ListType) -> Checker:
+    check_item = _checker(of.item_type)
+    least, most = of.min_length or 0, of.max_length
+
+    def check(value: Any, path: str, problems: Problems) -> None:
+        if not isinstance(value, list):
+            problems.setdefault(path, _wrong_type("an array", value))
+            return
+        if len(value) < least or (most is not None and len(value) > most):
+            problems.setdefault(path, f"must have {_range(least, most, 'item')}, not {len(value)}")
+        for index, item in enumerate(value[:most]):
+            check_item(item, f"{path}[{index}]", problems)
+
+    return check
+
+
+def _string(of: inspect.StrType) -> Checker:
+    least, most = of.min_length or 0, of.max_length
+
+    def check(value: Any, path: str, problems: Problems) -> None:
+        if not isinstance(value, str):
+            problems.setdefault(path, _wrong_type("a string", value))
+        elif len(value) < least or (most is not None and len(value) > most):
+            problems.setdefault(path, f"must have {_range(least, most, 'character')}, not {len(value)}")
+
+    return check
+
+
+def _enumeration(allowed: list[Any]) -> Checker:
+    expected = "must be " + " or ".join(f'"{value}"' for value in allowed)
+
+    def check(value: Any, path: str, problems: Problems) -> None:
+        if not isinstance(value, str) or value not in allowed:
+            problems.setdefault(path, expected)
+
+    return check
+
+
+def _nullable(check_inner: Checker) -> Checker:
+    def check(value: Any, path: str, problems: Problems) -> None:
+        if value is not None:
+            check_inner(value, path, problems)
+
+    return check
+
+
+def _and_also(check_structure: Checker, find_problem: Callable[[Any], str | None] | None) -> Checker:
+    if find_problem is None:
+        return check_structure
+
+    def check(value: Any, path: str, problems: Problems) -> None:
+        before = len(problems)
+        check_structure(value, path, problems)
+        if len(problems) == before and (problem := find_problem(value)):
+            problems.setdefault(path, problem)
+
+    return check
+
+
+def _wrong_type(expected: str, value: Any) -> str:
+    if value is None:
+        return f"must be {expected}, not null"
+    kind = {bool: "a boolean", int: "a number", float: "a number"}.get(type(value)) or _TYPE_NAMES[
+        type(value)
+    ]
+    return f"must be {expected}, not {kind}"
+
+
+def _range(least: int, most: int | None, unit: str) -> str:
+    if least == most:
+        return f"exactly {least} {unit}{'' if least == 1 else 's'}"
+    return f"{least} to {most} {unit}s" if most is not None else f"at least {least} {unit}s"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 64 else name[:63] + "…"

@@ -1,0 +1,434 @@
+"""Every JSON body of `/v1`, in and out, declared once. Decoding, validation and the OpenAPI schemas read
+these types.
+
+Amounts are strings of raw token units; times are RFC 3339 strings. Requests refuse unknown fields, since a
+typo must fail; replies may gain fields in later releases. Specification: "Resources and their fields".
+"""
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from paymock.core.addresses import ADDRESS_PATTERN, address_problem
+from paymock.core.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
+from paymock.core.errors import ERRORS
+from paymock.core.identity import ATTEMPT, DEPOSIT, ENDPOINT, ID_PATTERN, PAYMENT
+from paymock.core.metadata import MAX_ENTRIES, metadata_problem
+from paymock.core.scenarios import DepositStatus, PaymentStatus
+from paymock.core.times import TIME_PATTERN, time_problem
+
+SETTLEMENT_MODE = "same_chain_merchant_payout"
+INSTRUCTION_TYPE: Literal["evm_invoice_address"] = "evm_invoice_address"
+ANY_EVENT = "*"
+EVENTS = (ANY_EVENT, *(f"payment.{status}" for status in PaymentStatus))
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_VISIBLE = re.compile("[!-~]+")
+
+
+def _order_id_problem(text: str) -> str | None:
+    return "must not contain control characters" if _CONTROL.search(text) else None
+
+
+def _url_problem(text: str) -> str | None:
+    expected = "must be an absolute http or https URL: https://merchant.example/hooks"
+    if not _VISIBLE.fullmatch(text) or "\\" in text:
+        return expected
+    try:
+        parts = urlsplit(text)
+        port_is_valid = parts.port != 0
+    except ValueError:
+        return expected
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
+        return expected
+    if "@" in parts.netloc:
+        return "must not carry a user name or password"
+    return "must not carry a fragment" if "#" in text else None
+
+
+def _event_problem(text: str) -> str | None:
+    return None if text in EVENTS else f"must be one of {', '.join(EVENTS)}"
+
+
+def _events_problem(events: list[str]) -> str | None:
+    return None if len(set(events)) == len(events) else "must not name an event twice"
+
+
+OrderId = Annotated[
+    str,
+    Meta(
+        description="The merchant's internal order identifier. No control characters.",
+        min_length=1,
+        max_length=128,
+        examples=["order-1001"],
+        extra={"check": _order_id_problem},
+    ),
+]
+ChainId = Annotated[
+    str,
+    Meta(
+        description="Chain identifier, an `id` of `GET /v1/chains`.",
+        min_length=1,
+        max_length=64,
+        examples=["bsc"],
+    ),
+]
+AssetId = Annotated[
+    str,
+    Meta(
+        description="Asset identifier, an `id` of `GET /v1/chains/{chain}/assets`.",
+        min_length=1,
+        max_length=64,
+        examples=["USDT"],
+    ),
+]
+Amount = Annotated[
+    str,
+    Meta(
+        description="A positive amount in raw token units: an integer written as a string, never a decimal. "
+        "For an asset of 18 decimals, one whole token is 1 followed by 18 zeros.",
+        examples=["1000000000000000000"],
+        extra_json_schema={"pattern": RAW_PATTERN, "maxLength": MAX_DIGITS},
+        extra={"check": raw_problem},
+    ),
+]
+Sum = Annotated[
+    str,
+    Meta(
+        description="An amount in raw token units, possibly `0`.",
+        examples=["0", "1010000000000000000"],
+        extra_json_schema={"pattern": "^(0|[1-9][0-9]*)$"},
+    ),
+]
+Address = Annotated[
+    str,
+    Meta(
+        description="An EVM address: 0x and 40 hex digits, not all zero. Mixed case must satisfy EIP-55.",
+        examples=["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"],
+        extra_json_schema={"pattern": ADDRESS_PATTERN},
+        extra={"check": address_problem},
+    ),
+]
+Expiry = Annotated[
+    str,
+    Meta(
+        description="When the payment expires, as an RFC 3339 time with an offset, in the future. Echoed as "
+        "sent. It does not drive the simulated expiry, about 30 seconds after creation.",
+        examples=["2030-01-31T12:30:00Z"],
+        extra_json_schema={"pattern": TIME_PATTERN},
+        extra={"check": time_problem},
+    ),
+]
+Timestamp = Annotated[
+    str,
+    Meta(
+        description="RFC 3339, UTC, milliseconds.",
+        examples=["2030-01-31T12:00:00.000Z"],
+        extra_json_schema={"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"},
+    ),
+]
+Metadata = Annotated[
+    dict[str, Any],
+    Meta(
+        description="Free-form data of the merchant, returned as sent: at most 50 entries with keys of 1 to "
+        "64 characters, 8 levels and 16 KiB. Integers beyond ±(2^53-1) and the NUL character are refused.",
+        examples=[{"customer_id": "c_1"}],
+        extra_json_schema={"maxProperties": MAX_ENTRIES},
+        extra={"check": metadata_problem},
+    ),
+]
+
+
+def _identifier(prefix: str, of: str) -> Meta:
+    return Meta(
+        description=f"Identifier of {of}.",
+        examples=[prefix + "8c6f2ab1d94e7035c1a2f07d5b3e9a64"],
+        extra_json_schema={"pattern": ID_PATTERN.format(prefix=prefix)},
+    )
+
+
+class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every request body shares: unknown fields are refused by name."""
+
+
+class Reply(msgspec.Struct, kw_only=True):
+    """What every reply body shares."""
+
+
+class Receive(Request):
+    """What the merchant receives."""
+
+    chain: Annotated[ChainId, Meta(description="Chain where the settlement is received.")]
+    asset: Annotated[AssetId, Meta(description="Asset to receive.")]
+    amount: Annotated[Amount, Meta(description="What the merchant receives, in raw token units.")]
+    address: Annotated[Address, Meta(description="The merchant's payout address. Echoed as sent.")]
+
+
+class Settlement(Request):
+    """Settlement choice."""
+
+    mode: Annotated[
+        Literal["same_chain_merchant_payout"],
+        Meta(description="The merchant receives the same-chain payout that `receive` describes."),
+    ]
+
+
+class PayWith(Request):
+    """A chain and asset that the customer can pay with."""
+
+    chain: Annotated[ChainId, Meta(description="In the mock, the same as `receive.chain`.")]
+    asset: Annotated[AssetId, Meta(description="In the mock, the same as `receive.asset`.")]
+
+
+class RefundTo(Request):
+    """Used for refund handling."""
+
+    chain: ChainId
+    address: Annotated[Address, Meta(description="Refund address. Echoed as sent.")]
+
+
+class CreatePayment(Request):
+    """The body of `POST /v1/payments`."""
+
+    order_id: OrderId
+    receive: Receive
+    settlement: Settlement
+    pay_with: Annotated[
+        list[PayWith], Meta(description="Exactly one item in the mock.", min_length=1, max_length=1)
+    ]
+    refund_to: RefundTo | None = None
+    expires_at: Annotated[Expiry | None, Meta(description="Default: 30 minutes after creation.")] = None
+    metadata: Annotated[Metadata | None, Meta(description="Default: `{}`.")] = None
+
+
+class Amounts(Reply):
+    """`due` = `settlement` + `fee`, in raw token units."""
+
+    due: Annotated[Amount, Meta(description="What the customer must pay.")]
+    settlement: Annotated[Amount, Meta(description="What the merchant receives.")]
+    fee: Annotated[Amount, Meta(description="Service fee, added on top of the settlement. Gas is separate.")]
+
+
+class Instructions(Reply):
+    """How the customer pays. Interpret it by `type`: later releases can add types with other fields."""
+
+    type: Annotated[Literal["evm_invoice_address"], Meta(description="Pay to an address on an EVM chain.")]
+    chain: ChainId
+    asset: AssetId
+    invoice_address: Annotated[
+        Address, Meta(description="Address to pay to. A mock: nobody holds its key, do not send real funds.")
+    ]
+    amounts: Amounts
+
+
+class Funding(Reply):
+    """What has been received in the right asset. Pending and finalized add up to the sum of the counted
+    deposits.
+    """
+
+    amount_received_pending: Annotated[Sum, Meta(description="Received but not yet final.")]
+    amount_received_finalized: Annotated[Sum, Meta(description="Received and final.")]
+    overpaid_amount: (
+        Annotated[Amount, Meta(description="The finalized part above `due`, if there is one.")] | UnsetType
+    ) = UNSET
+
+
+class Deposit(Reply):
+    """A transfer that was observed."""
+
+    id: Annotated[str, _identifier(DEPOSIT, "a deposit")]
+    status: DepositStatus
+    confirmations: Annotated[int, Meta(description="Confirmations seen so far.", ge=0)]
+    confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
+    chain: ChainId
+    asset: Annotated[AssetId, Meta(description="The asset that arrived.")]
+    amount: Annotated[Amount, Meta(description="What arrived, in raw units of `asset`.")]
+    from_address: Annotated[Address, Meta(description="Where the simulated customer paid from.")]
+    tx_hash: Annotated[
+        str,
+        Meta(
+            description="Hash of the simulated transaction.",
+            extra_json_schema={"pattern": "^0x[0-9a-f]{64}$"},
+        ),
+    ]
+    observed_at: Timestamp
+
+
+class Attempt(Reply):
+    """An invoice attempt. Its status is the funding side of the payment: it stays `payment_finalized`
+    during and after the settlement.
+    """
+
+    id: Annotated[str, _identifier(ATTEMPT, "an attempt")]
+    status: Annotated[
+        Literal[
+            "awaiting_payment",
+            "payment_detected",
+            "payment_finalized",
+            "expired",
+            "underpaid_expired",
+            "overpaid_review",
+            "manual_review",
+        ],
+        Meta(description="Where the funding stands."),
+    ]
+    instructions: Instructions
+    funding: Annotated[Funding, Meta(description="Present once a transfer is observed.")] | UnsetType = UNSET
+    deposits: (
+        Annotated[list[Deposit], Meta(description="Present once a transfer is observed.", min_length=1)]
+        | UnsetType
+    ) = UNSET
+
+
+class Payment(Reply):
+    """A payment and its invoice attempts."""
+
+    id: Annotated[str, _identifier(PAYMENT, "a payment")]
+    status: PaymentStatus
+    order_id: OrderId
+    receive: Receive
+    settlement: Settlement
+    pay_with: list[PayWith]
+    refund_to: RefundTo | None
+    expires_at: Expiry
+    metadata: Metadata
+    created_at: Timestamp
+    updated_at: Annotated[Timestamp, Meta(description="When anything of the payment last changed.")]
+    attempts: Annotated[
+        list[Attempt], Meta(description="The first one carries the invoice instructions.", min_length=1)
+    ]
+
+
+class AttemptList(Reply):
+    """The attempts of a payment."""
+
+    data: list[Attempt]
+
+
+class Chain(Reply):
+    """A supported chain."""
+
+    id: ChainId
+    name: Annotated[str, Meta(examples=["BNB Smart Chain"])]
+    type: Literal["evm"]
+    chain_id: Annotated[int, Meta(description="The EIP-155 chain id.", ge=1, examples=[56])]
+    caip2: Annotated[str, Meta(description="The CAIP-2 identifier.", examples=["eip155:56"])]
+    native_asset: Annotated[AssetId, Meta(description="The asset in which gas is paid.", examples=["BNB"])]
+    confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
+    testnet: bool
+
+
+class ChainList(Reply):
+    """The supported chains."""
+
+    data: list[Chain]
+
+
+class Asset(Reply):
+    """An asset of a chain."""
+
+    id: AssetId
+    chain: ChainId
+    symbol: Annotated[str, Meta(examples=["USDT"])]
+    name: Annotated[str, Meta(examples=["Tether USD"])]
+    decimals: Annotated[
+        int, Meta(description="How many raw units, as a power of ten, make one token.", ge=0, le=77)
+    ]
+    contract_address: Annotated[Address | None, Meta(description="`null` for the chain's own coin.")]
+    native: Annotated[bool, Meta(description="Whether this is the chain's own coin.")]
+
+
+class AssetList(Reply):
+    """The assets of a chain."""
+
+    data: list[Asset]
+
+
+class CreateEndpoint(Request):
+    """The body of `POST /v1/webhooks`."""
+
+    url: Annotated[
+        str,
+        Meta(
+            description="Absolute http or https URL, no credentials, no fragment. The mock never calls it.",
+            max_length=2048,
+            examples=["https://merchant.example/hooks"],
+            extra_json_schema={"format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"},
+            extra={"check": _url_problem},
+        ),
+    ]
+    events: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"enum": list(EVENTS)}, extra={"check": _event_problem})]]
+        | None,
+        Meta(
+            description='The events of interest. Default: `["*"]`, all of them.',
+            extra_json_schema={"minItems": 1, "uniqueItems": True},
+            extra={"check": _events_problem},
+        ),
+    ] = None
+    description: Annotated[str, Meta(description="A note of your own.", max_length=256)] | None = None
+
+
+class Endpoint(Reply):
+    """A webhook endpoint. The mock records it and never delivers anything to it."""
+
+    id: Annotated[str, _identifier(ENDPOINT, "a webhook endpoint")]
+    url: str
+    events: list[str]
+    description: str | None
+    status: Literal["enabled"]
+    created_at: Timestamp
+    secret: (
+        Annotated[
+            str,
+            Meta(
+                description="Only in the create reply. The mock signs nothing with it.",
+                extra_json_schema={"pattern": "^whsec_[0-9a-f]{64}$"},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class EndpointList(Reply):
+    """The webhook endpoints of this API key."""
+
+    data: list[Endpoint]
+
+
+class Health(Reply):
+    """The reply of a health check."""
+
+    status: Literal["ok"]
+
+
+class Problem(Reply):
+    """One problem of a refused body."""
+
+    field: Annotated[
+        str,
+        Meta(description="Dotted path of the field; `body` for the whole.", examples=["pay_with[0].asset"]),
+    ]
+    message: str
+
+
+class Error(Reply):
+    """Why a request was refused."""
+
+    code: Annotated[str, Meta(description="Stable, for programs.", extra_json_schema={"enum": list(ERRORS)})]
+    message: Annotated[str, Meta(description="For the developer who reads it; may change.")]
+    details: (
+        Annotated[
+            list[Problem], Meta(description="With `validation_failed` only: every problem.", min_length=1)
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class ErrorEnvelope(Reply):
+    """The body of every refusal."""
+
+    error: Error

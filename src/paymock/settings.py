@@ -1,0 +1,64 @@
+"""What a server is told at its start, checked as a whole. Frozen; nothing global."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from paymock.core.amounts import DEFAULT_FEE_BPS
+
+DEFAULT_PORT = 8402
+MEMORY_STORE = "memory://"
+OPEN_KEY_EXAMPLE = "mk_test_demo"
+_KEY = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be served; the message is one line for the person at the terminal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of one server. `host` None means both loopback addresses; `port` 0 means any free port.
+
+    Raises SettingsError when the settings contradict each other.
+    """
+
+    host: str | None = None
+    port: int = DEFAULT_PORT
+    api_keys: tuple[str, ...] = ()
+    open: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    fee_bps: int = DEFAULT_FEE_BPS
+    catalog: Path | None = None
+    seed: str | None = None
+    store: str = MEMORY_STORE
+    ready_file: Path | None = None
+    log: str = "text"
+    access_log: bool = True
+
+    def __post_init__(self) -> None:
+        if not all(_KEY.fullmatch(key) for key in self.api_keys):
+            raise SettingsError("an API key must consist of A-Z a-z 0-9 - . _ ~ + / (and = at its end)")
+        if not (self.on_loopback or self.api_keys or self.open):
+            raise SettingsError(
+                f"binding {self.host} without --api-key would let anybody in: "
+                "add --api-key KEY, or --open if that is meant"
+            )
+        if self.store != MEMORY_STORE:
+            raise SettingsError(f"unknown store {self.store!r}: this version has {MEMORY_STORE}")
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        if self.host is None or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def open_mode(self) -> bool:
+        """Whether every key of the form mk_test_NAME is accepted."""
+        return not self.api_keys

@@ -1,0 +1,1 @@
+"""HTTP: routes, guards, handlers, documents and pages."""

@@ -1,0 +1,174 @@
+"""The seven operations of the specification. A handler decodes, calls the service once, and encodes.
+
+Specification: "Endpoints".
+"""
+
+import msgspec
+
+from paymock.core import strict_json, wire
+from paymock.core.scenarios import DEFAULT_SCENARIO
+from paymock.service import KeyedRequest, Service
+from paymock.web import guard
+from paymock.web.http import Request, Response
+from paymock.web.operations import Operation
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def list_chains(service: Service, request: Request) -> Response:
+    return Response(200, _encode(service.chains()))
+
+
+async def list_assets(service: Service, request: Request) -> Response:
+    return Response(200, _encode(service.assets(request.params["chain"])))
+
+
+async def create_payment(service: Service, request: Request) -> Response:
+    scenario = guard.scenario(request)
+    payment, replayed = await service.create_payment(await _keyed(request), scenario)
+    return _created(payment, ("Location", f"/v1/payments/{payment.id}"), replayed=replayed)
+
+
+async def read_payment(service: Service, request: Request) -> Response:
+    return Response(200, _encode(await service.payment(request.sandbox, request.params["payment_id"])))
+
+
+async def list_attempts(service: Service, request: Request) -> Response:
+    return Response(200, _encode(await service.attempts(request.sandbox, request.params["payment_id"])))
+
+
+async def create_endpoint(service: Service, request: Request) -> Response:
+    endpoint, replayed = await service.create_endpoint(await _keyed(request))
+    return _created(endpoint, replayed=replayed)
+
+
+async def list_endpoints(service: Service, request: Request) -> Response:
+    return Response(200, _encode(await service.endpoints(request.sandbox)))
+
+
+async def _keyed(request: Request) -> KeyedRequest:
+    guard.check_json_body(request)
+    key = guard.idempotency_key(request)
+    body = strict_json.decode(await request.body())
+    fingerprint = strict_json.fingerprint(request.method, request.path, body)
+    return KeyedRequest(request.sandbox, key, fingerprint, body)
+
+
+def _created(resource: wire.Reply, *headers: tuple[str, str], replayed: bool) -> Response:
+    marked = (*headers, ("Idempotent-Replayed", "true")) if replayed else headers
+    return Response(201, _encode(resource), headers=marked)
+
+
+_CHAIN = ("A chain identifier: an `id` of `GET /v1/chains`.", "bsc")
+_PAYMENT_ID = ("The `id` of the create reply.", "pay_8c6f2ab1d94e7035c1a2f07d5b3e9a64")
+_BODY_ERRORS = (
+    "invalid_json",
+    "idempotency_key_missing",
+    "idempotency_key_invalid",
+    "idempotency_key_reused_with_different_payload",
+    "payload_too_large",
+    "unsupported_media_type",
+    "unsupported_content_encoding",
+    "validation_failed",
+)
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/chains",
+        handler=list_chains,
+        operation_id="listChains",
+        tag="Chains and assets",
+        summary="List supported chains",
+        description="The chains that a payment can name.",
+        reply=wire.ChainList,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/chains/{chain}/assets",
+        handler=list_assets,
+        operation_id="listAssets",
+        tag="Chains and assets",
+        summary="List assets of a chain",
+        description="The assets of a chain. `decimals` tells how many raw units make one token; every amount "
+        "of this API is in raw units.",
+        reply=wire.AssetList,
+        errors=("chain_not_found",),
+        parameters={"chain": _CHAIN},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/payments",
+        handler=create_payment,
+        operation_id="createPayment",
+        tag="Payments",
+        summary="Create a payment",
+        description=f"""Creates a payment. Its invoice instructions are in `attempts[0].instructions`.
+Show the customer `invoice_address` and `amounts.due`, then poll `GET /v1/payments/{{payment_id}}`.
+
+`X-Mock-Scenario` chooses what happens next; without it, the payment takes the course of `{DEFAULT_SCENARIO}`.
+
+The same `Idempotency-Key` with the same body answers with the original reply, byte for byte, and
+`Idempotent-Replayed: true`; with another body, or on another endpoint, it is refused with 409.
+A refused request leaves its key free.""",
+        request=wire.CreatePayment,
+        reply=wire.Payment,
+        status=201,
+        takes_scenario=True,
+        errors=("invalid_scenario", *_BODY_ERRORS),
+        reply_headers=("Location", "Idempotent-Replayed"),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/payments/{payment_id}",
+        handler=read_payment,
+        operation_id="getPayment",
+        tag="Payments",
+        summary="Read a payment",
+        description="""The payment as it stands now. Poll it: the mock delivers no webhooks.
+Reading changes nothing.
+
+`attempts[0].funding` and `attempts[0].deposits` appear once a transfer is observed.""",
+        reply=wire.Payment,
+        errors=("payment_not_found",),
+        parameters={"payment_id": _PAYMENT_ID},
+    ),
+    Operation(
+        method="GET",
+        path="/v1/payments/{payment_id}/attempts",
+        handler=list_attempts,
+        operation_id="listAttempts",
+        tag="Payments",
+        summary="List attempts of a payment",
+        description="The invoice attempts of a payment, as they stand now. In the mock there is exactly one.",
+        reply=wire.AttemptList,
+        errors=("payment_not_found",),
+        parameters={"payment_id": _PAYMENT_ID},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/webhooks",
+        handler=create_endpoint,
+        operation_id="createWebhookEndpoint",
+        tag="Webhooks",
+        summary="Create a webhook endpoint",
+        description="""Records a webhook endpoint, at most 100 for an API key.
+**Nothing is ever delivered to it**: the mock is observed by polling only.
+The create reply carries the endpoint's `secret`.""",
+        request=wire.CreateEndpoint,
+        reply=wire.Endpoint,
+        status=201,
+        errors=(*_BODY_ERRORS, "capacity_exceeded"),
+        reply_headers=("Idempotent-Replayed",),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/webhooks",
+        handler=list_endpoints,
+        operation_id="listWebhookEndpoints",
+        tag="Webhooks",
+        summary="List webhook endpoints",
+        description="The webhook endpoints of this API key, oldest first, without their secrets.",
+        reply=wire.EndpointList,
+    ),
+)

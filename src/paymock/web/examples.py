@@ -1,0 +1,184 @@
+"""The examples of the OpenAPI document: requests, and what the service replies to them at fixed moments.
+
+Everything is made by the code that serves requests, with a fixed secret and clock, so an example cannot be
+wrong. A test sends the requests to a server and compares.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from paymock.catalog_file import load_catalog
+from paymock.core import endpoints, identity, payments, strict_json
+from paymock.core.catalog import Catalog
+from paymock.core.errors import ERRORS, PaymockError
+from paymock.core.records import PaymentRecord
+from paymock.core.scenarios import SCENARIOS
+from paymock.core.timeline import State
+from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.web import guard
+from paymock.web.http import Request
+
+SEED = "examples"
+NOW = 1_896_091_200_000
+"""2030-01-31T12:00:00Z, in milliseconds since the epoch: when the examples happen."""
+
+IDEMPOTENCY_KEY = "order-1001-payment"
+ENDPOINT_IDEMPOTENCY_KEY = "webhook-endpoint-1"
+CHAIN = "bsc"
+
+PAYMENT: Mapping[str, Any] = {
+    "order_id": "order-1001",
+    "receive": {
+        "chain": CHAIN,
+        "asset": "USDT",
+        "amount": "1000000000000000000",
+        "address": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+    },
+    "settlement": {"mode": "same_chain_merchant_payout"},
+    "pay_with": [{"chain": CHAIN, "asset": "USDT"}],
+    "refund_to": {"chain": CHAIN, "address": "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
+    "expires_at": "2099-01-31T12:30:00Z",
+    "metadata": {"customer_id": "c_1"},
+}
+_OPTIONAL = ("refund_to", "expires_at", "metadata")
+ENDPOINT: Mapping[str, Any] = {
+    "url": "https://merchant.example/hooks",
+    "events": ["payment.completed", "payment.failed"],
+}
+REFUSED_PAYMENT = {**PAYMENT, "order_id": "", "pay_with": [{"chain": CHAIN, "asset": "USDC"}]}
+
+
+class Example(NamedTuple):
+    """An example, and one line on what it shows."""
+
+    summary: str
+    value: Any
+
+
+class Moment(NamedTuple):
+    """A moment of a payment that is worth showing: by scenario, milliseconds after creation."""
+
+    scenario: str
+    at: int
+
+
+def requests_of(operation_id: str) -> tuple[str, ...]:
+    """The names of the request examples of an operation."""
+    return _REQUESTS.get(operation_id, ())
+
+
+def replies_of(operation_id: str) -> tuple[str, ...]:
+    """The names of the examples of an operation's success."""
+    return tuple(moments()) if operation_id == "getPayment" else _REPLIES.get(operation_id, ())
+
+
+@cache
+def moments() -> Mapping[str, Moment]:
+    """The payment examples: the happy path when the deposit is seen, confirming and final, then the end of
+    each scenario.
+    """
+    found = {
+        "payment_detected": Moment("happy_path", 5_000),
+        "payment_confirming": Moment("happy_path", 9_000),
+        "payment_finalized": Moment("happy_path", 13_000),
+    }
+    for name in SCENARIOS:
+        found[f"{name}_ends"] = Moment(name, _course(name)[-1].at)
+    return found
+
+
+@cache
+def all_examples() -> Mapping[str, Example]:
+    """Every example by its name."""
+    created = _record("happy_path")
+    endpoint = endpoints.accept(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
+    at_finality = payments.render(created, NOW + 13_000)
+    catalog = _catalog()
+    found = {
+        "create_payment": Example("Every field", PAYMENT),
+        "create_payment_minimal": Example(
+            "Only what is required", {name: value for name, value in PAYMENT.items() if name not in _OPTIONAL}
+        ),
+        "payment_created": _example(
+            "Just created: show the customer the instructions", payments.render(created, NOW)
+        ),
+        "attempts": _example("The funding is final", {"data": at_finality.attempts}),
+        "chains": _example("The built-in chains", {"data": list(catalog.chains.values())}),
+        "assets": _example("The assets of one chain", {"data": list((catalog.assets(CHAIN) or {}).values())}),
+        "create_webhook_endpoint": Example("Two events", ENDPOINT),
+        "webhook_endpoint_created": _example("With its secret", endpoints.render(endpoint, with_secret=True)),
+        "webhook_endpoints": _example(
+            "One endpoint", {"data": [endpoints.render(endpoint, with_secret=False)]}
+        ),
+        "healthy": Example("All is well", {"status": "ok"}),
+    }
+    for name, (scenario, at) in moments().items():
+        summary = f"{scenario}, {at // 1000} s after creation"
+        found[name] = _example(summary, payments.render(_record(scenario), NOW + at))
+    for code, kind in ERRORS.items():
+        found[code] = Example(kind.meaning, msgspec.json.decode(guard.refusal(_error(code)).body))
+    return found
+
+
+def _course(scenario: str) -> tuple[State, ...]:
+    return payments.course(_record(scenario))
+
+
+@cache
+def _record(scenario: str) -> PaymentRecord:
+    creation = payments.Creation(_token(IDEMPOTENCY_KEY), b"", scenario, NOW)
+    return payments.accept(PAYMENT, creation, _catalog(), fee_bps=100)
+
+
+def _token(idempotency_key: str) -> str:
+    return identity.token_of(identity.secret_of(SEED), identity.sandbox_of(OPEN_KEY_EXAMPLE), idempotency_key)
+
+
+@cache
+def _catalog() -> Catalog:
+    return load_catalog(None)
+
+
+def _example(summary: str, reply: Any) -> Example:
+    return Example(summary, msgspec.to_builtins(reply))
+
+
+def _error(code: str) -> PaymockError:
+    try:
+        _MISTAKES.get(code, lambda: None)()
+    except PaymockError as error:
+        return error
+    return PaymockError(code)
+
+
+def _request(*headers: tuple[bytes, bytes]) -> Request:
+    return Request({"method": "POST", "raw_path": b"/v1/payments", "headers": headers}, None, "")
+
+
+_MISTAKES: Mapping[str, Callable[[], object]] = {
+    "invalid_json": lambda: strict_json.decode(b'{"order_id": "order-1001",}'),
+    "invalid_scenario": lambda: guard.scenario(_request((b"x-mock-scenario", b"happy"))),
+    "unauthenticated": lambda: guard.Keyring(()).sandbox(_request((b"authorization", b"Bearer unknown"))),
+    "validation_failed": lambda: payments.accept(
+        REFUSED_PAYMENT, payments.Creation("", b"", "happy_path", NOW), _catalog(), fee_bps=100
+    ),
+}
+"""How to make the mistakes whose refusal says more than the error table does."""
+
+_REQUESTS = {
+    "createPayment": ("create_payment", "create_payment_minimal"),
+    "createWebhookEndpoint": ("create_webhook_endpoint",),
+}
+_REPLIES = {
+    "listChains": ("chains",),
+    "listAssets": ("assets",),
+    "createPayment": ("payment_created",),
+    "listAttempts": ("attempts",),
+    "createWebhookEndpoint": ("webhook_endpoint_created",),
+    "listWebhookEndpoints": ("webhook_endpoints",),
+    "livez": ("healthy",),
+    "readyz": ("healthy",),
+}

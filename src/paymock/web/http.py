@@ -1,0 +1,84 @@
+"""A request as the handlers see it, and a reply as they make it: the least that ASGI needs."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from paymock.core.errors import PaymockError
+
+Scope = Mapping[str, Any]
+Header = tuple[bytes, bytes]
+
+MAX_BODY = 64 * 1024
+"""The largest request body, in bytes."""
+
+JSON = "application/json"
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+class Response(NamedTuple):
+    """What goes back. `error` is the error code, for the log."""
+
+    status: int
+    body: bytes = b""
+    content_type: str | None = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+    error: str | None = None
+
+
+class Request:
+    """One request: its method, its path as it was sent, its headers by lower-case name, its path
+    parameters, and the sandbox that its API key opens.
+    """
+
+    __slots__ = ("_receive", "_repeated", "headers", "id", "method", "params", "path", "sandbox", "scope")
+
+    def __init__(self, scope: Scope, receive: Any, request_id: str) -> None:
+        self.scope = scope
+        self.id = request_id
+        self.method: str = scope["method"]
+        self.path = scope["raw_path"].decode("latin-1")
+        self.params: Mapping[str, str] = {}
+        self.sandbox = ""
+        self.headers: dict[bytes, bytes] = {}
+        self._repeated: set[bytes] = set()
+        self._receive = receive
+        for name, value in scope["headers"]:
+            if name in self.headers:
+                self._repeated.add(name)
+            self.headers[name] = value
+
+    def header(self, name: bytes) -> str | None:
+        """The value of a header without the white space around it, or None when it is absent.
+
+        Raises ValueError when the header was sent more than once.
+        """
+        if name in self._repeated:
+            raise ValueError(f"{name.decode()} was sent twice")
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1").strip(" \t")
+
+    async def body(self) -> bytes:
+        """The whole body. Raises PaymockError `payload_too_large` as soon as it is known to exceed
+        MAX_BODY, and ClientGone when the client leaves before its end.
+        """
+        announced = self.headers.get(b"content-length", b"0")
+        if announced.isdigit() and int(announced[:20]) > MAX_BODY:
+            raise PaymockError("payload_too_large")
+        body = bytearray()
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            body += message.get("body", b"")
+            if len(body) > MAX_BODY:
+                raise PaymockError("payload_too_large")
+            if not message.get("more_body", False):
+                return bytes(body)
+
+
+def raw_headers(headers: Iterable[tuple[str, str]]) -> list[Header]:
+    """Header lines as ASGI wants them."""
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]

@@ -1,0 +1,93 @@
+"""One line for each request, for a person at a terminal or as JSON. Never an API key, a raw address or a
+body.
+"""
+
+import re
+import sys
+import time
+import traceback
+from typing import Any, TextIO
+
+import msgspec
+
+from paymock.web.http import Response
+
+_ADDRESS = re.compile("0[xX][0-9a-fA-F]{16,}")
+_KEY = re.compile("mk_[A-Za-z0-9_-]+")
+_PATH_LENGTH = 120
+_RED, _YELLOW, _GREEN, _DIM, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
+
+
+class RequestLog:
+    """Writes to `out`, in the form `text` or `json`; `requests` False leaves out the requests."""
+
+    def __init__(
+        self,
+        out: TextIO,
+        form: str = "text",
+        *,
+        requests: bool = True,
+        color: bool = False,
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        self._out: TextIO | None = out
+        self._json = form == "json"
+        self._requests = requests
+        self._color = color
+        self._secrets = secrets
+
+    def request(self, method: str, path: str, response: Response, request_id: str, seconds: float) -> None:
+        """Records a reply."""
+        if not self._requests:
+            return
+        path, milliseconds = self._masked(path), round(seconds * 1000, 2)
+        if self._json:
+            fields = {"method": method, "path": path, "status": response.status, "duration_ms": milliseconds}
+            fields |= {"error": response.error} if response.error else {}
+            fields |= {"replayed": True} if ("Idempotent-Replayed", "true") in response.headers else {}
+            self.event("request", **fields, request_id=request_id)
+        else:
+            status = self._painted(f"{response.status}", _color_of(response.status))
+            note = f"  {response.error}" if response.error else ""
+            dim = self._painted(f"{milliseconds:.1f} ms  {request_id}", _DIM)
+            self.line(f"{time.strftime('%H:%M:%S')}  {status}  {method:<4}  {path}{note}  {dim}")
+
+    def defect(self, request_id: str) -> None:
+        """Records the exception that is being handled. Its message and values are left out: they may be
+        secret.
+        """
+        kind, _, trace = sys.exc_info()
+        frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(trace)]
+        name = kind.__name__ if kind else "unknown"
+        if self._json:
+            self.event("defect", exception=name, frames=frames, request_id=request_id)
+        else:
+            self.line("\n    ".join([f"defect in {request_id}: {name}, at", *frames]))
+
+    def event(self, name: str, **fields: Any) -> None:
+        """Writes a JSON line."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.line(msgspec.json.encode({"time": now, "event": name, **fields}).decode())
+
+    def line(self, text: str) -> None:
+        """Writes a line as it is. A reader that has gone away does not stop the server."""
+        if self._out is None:
+            return
+        try:
+            self._out.write(text + "\n")
+            self._out.flush()
+        except (OSError, ValueError):
+            self._out = None
+
+    def _masked(self, path: str) -> str:
+        for secret in self._secrets:
+            path = path.replace(secret, "***")
+        path = _KEY.sub("***", _ADDRESS.sub("0x***", path))
+        return path if len(path) <= _PATH_LENGTH else path[: _PATH_LENGTH - 1] + "…"
+
+    def _painted(self, text: str, color: str) -> str:
+        return f"{color}{text}{_PLAIN}" if self._color else text
+
+
+def _color_of(status: int) -> str:
+    return _GREEN if status < 400 else _YELLOW if status < 500 else _RED

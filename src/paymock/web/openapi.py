@@ -1,0 +1,303 @@
+"""The OpenAPI document, generated: operations from their table, schemas from the wire types, refusals from
+the error table, scenarios and times from the rules, examples from the same rules at fixed moments.
+
+Specification: "Versioning", 2: the document is the authority for endpoints, schemas, headers and
+enumerated values.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from paymock import __version__
+from paymock.core import wire
+from paymock.core.errors import ERRORS
+from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus
+from paymock.core.tables import markdown, scenario_rows, timing_rows
+from paymock.service import Service
+from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.web import examples
+from paymock.web.http import Request, Response
+from paymock.web.operations import Operation
+
+Json = dict[str, Any]
+
+_ANY_ERRORS = ("bad_request", "misdirected_request", "headers_too_large", "internal_error")
+_KEYED_ERRORS = ("unauthenticated", "store_unavailable")
+
+_TAGS = {
+    "Payments": "Create a payment, show its invoice, poll until it is settled.",
+    "Chains and assets": "What a payment can be made in.",
+    "Webhooks": "Endpoints are recorded and listed; nothing is ever delivered.",
+    "Health": "For supervisors and load balancers.",
+}
+
+_INTRODUCTION = f"""A mock of a crypto payment-collection service.
+**No real funds move, no chain is ever contacted.**
+
+1. `POST /v1/payments` creates a payment and answers with an invoice address and the amount due.
+2. Your customer would pay `amounts.due` to `invoice_address`. The mock simulates that, and what follows.
+3. Poll `GET /v1/payments/{{payment_id}}` until the status is final. The mock delivers no webhooks.
+
+Press *Authorize* and enter an API key. A server that was started without keys of its own accepts any key of
+the form `mk_test_NAME`, for example `{OPEN_KEY_EXAMPLE}`. Every key opens a sandbox of its own.
+
+## Scenarios
+
+The header `X-Mock-Scenario` of the create request chooses the course of the payment:
+
+{
+    markdown(
+        ("Scenario", "Final status", "After", "Simulates"),
+        [row._replace(name=f"`{row.name}`", ends=f"`{row.ends}`") for row in scenario_rows()],
+    )
+}
+
+## Times of the happy path
+
+{markdown(("Step", "After creation"), timing_rows())}
+
+## Amounts
+
+All amounts are raw token units: an integer written as a string. The `decimals` of an asset say how many of
+them make one token. `due` = `settlement` + `fee`.
+"""
+
+_HEADERS: Json = {
+    "X-Request-Id": {
+        "description": "Names this request in the server's log.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": "req_4f1c09ab3d_1",
+    },
+    "Location": {
+        "description": "The path of the created payment.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": "/v1/payments/pay_8c6f2ab1d94e7035c1a2f07d5b3e9a64",
+    },
+    "Idempotent-Replayed": {
+        "description": "`true` when the reply repeats that of an earlier request with the same key.",
+        "schema": {"type": "string", "const": "true"},
+    },
+    "WWW-Authenticate": {
+        "description": 'The scheme to use; with `error="invalid_token"` when a key was sent.',
+        "required": True,
+        "schema": {"type": "string"},
+        "example": 'Bearer realm="paymock"',
+    },
+    "Retry-After": {
+        "description": "Seconds to wait before a retry.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        "example": "1",
+    },
+}
+
+_PARAMETERS: Json = {
+    "IdempotencyKey": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": True,
+        "description": "8 to 128 visible ASCII characters, one key for each business operation. A retry of "
+        "the same operation sends the same key.",
+        "schema": {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"},
+        "example": "order-1001-payment",
+    },
+    "Scenario": {
+        "name": "X-Mock-Scenario",
+        "in": "header",
+        "required": False,
+        "description": "What happens to the payment; see *Scenarios* above.",
+        "schema": {"type": "string", "enum": list(SCENARIOS), "default": DEFAULT_SCENARIO},
+    },
+}
+
+
+class OpenApiPage:
+    """Answers with the document. It is generated at the first request, so that a start is quick."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self._operations = operations
+        self._yaml = b""
+
+    async def __call__(self, service: Service, request: Request) -> Response:
+        """The document as YAML."""
+        if not self._yaml:
+            self._yaml = to_yaml(document(self._operations)).encode()
+        return Response(200, self._yaml, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
+
+
+def document(operations: Sequence[Operation]) -> Json:
+    """The OpenAPI 3.1 document of `operations`."""
+    paths: Json = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "paymock",
+            "version": __version__,
+            "summary": "A mock of a crypto payment-collection service.",
+            "description": _INTRODUCTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "This server"}],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+        "security": [{"apiKey": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "apiKey": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The API key. Keep it on the merchant's backend only.",
+                }
+            },
+            "parameters": _PARAMETERS,
+            "headers": _HEADERS,
+            "examples": {
+                name: {"summary": example.summary, "value": example.value}
+                for name, example in examples.all_examples().items()
+            },
+            "schemas": _schemas(operations),
+        },
+    }
+
+
+def to_yaml(value: Json) -> str:
+    """`value` as YAML that a person can read: in its own order, texts as blocks, no anchors."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes no anchors."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+
+    Dumper.add_representer(str, text)
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _operation(operation: Operation) -> Json:
+    entry: Json = {
+        "operationId": operation.operation_id,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": operation.description,
+    }
+    if not operation.keyed:
+        entry["security"] = []
+    parameters = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": description,
+            "schema": {"type": "string", "minLength": 1},
+            "example": example,
+        }
+        for name, (description, example) in operation.parameters.items()
+    ]
+    if operation.request:
+        parameters.append(_reference("parameters", "IdempotencyKey"))
+    if operation.takes_scenario:
+        parameters.append(_reference("parameters", "Scenario"))
+    if parameters:
+        entry["parameters"] = parameters
+    if operation.request:
+        entry["requestBody"] = {
+            "required": True,
+            "content": {
+                "application/json": _content(operation.request, examples.requests_of(operation.operation_id))
+            },
+        }
+    entry["responses"] = {str(operation.status): _success(operation), **_refusals(operation)}
+    return entry
+
+
+def _success(operation: Operation) -> Json:
+    reply: Json = {
+        "description": operation.summary + (": done." if operation.method == "POST" else "."),
+        "headers": _header_references(["X-Request-Id", *operation.reply_headers]),
+        "content": {
+            "application/json": _content(operation.reply, examples.replies_of(operation.operation_id))
+        },
+    }
+    if operation.reply is wire.Payment and operation.request:
+        reply["links"] = {
+            "payment": {
+                "operationId": "getPayment",
+                "parameters": {"payment_id": "$response.body#/id"},
+                "description": "Poll the payment by its `id`.",
+            },
+            "attempts": {
+                "operationId": "listAttempts",
+                "parameters": {"payment_id": "$response.body#/id"},
+                "description": "List its attempts by its `id`.",
+            },
+        }
+    return reply
+
+
+def _refusals(operation: Operation) -> Json:
+    codes = {*_ANY_ERRORS, *(_KEYED_ERRORS if operation.keyed else ()), *operation.errors}
+    by_status: dict[int, list[str]] = {}
+    for code, kind in ERRORS.items():
+        if code in codes:
+            by_status.setdefault(kind.status, []).append(code)
+    return {str(status): _refusal(status, listed) for status, listed in sorted(by_status.items())}
+
+
+def _refusal(status: int, codes: Sequence[str]) -> Json:
+    headers = ["X-Request-Id"]
+    headers += ["WWW-Authenticate"] if status == 401 else []
+    headers += ["Retry-After"] if status == 503 else []
+    lines = [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
+    return {
+        "description": "\n\n".join(lines),
+        "headers": _header_references(headers),
+        "content": {"application/json": _content(wire.ErrorEnvelope, codes)},
+    }
+
+
+def _content(of: type, names: Iterable[str]) -> Json:
+    content: Json = {"schema": _reference("schemas", of.__name__)}
+    listed = {name: _reference("examples", name) for name in names}
+    return {**content, "examples": listed} if listed else content
+
+
+def _header_references(names: Iterable[str]) -> Json:
+    return {name: _reference("headers", name) for name in names}
+
+
+def _reference(section: str, name: str) -> Json:
+    return {"$ref": f"#/components/{section}/{name}"}
+
+
+def _schemas(operations: Sequence[Operation]) -> Json:
+    types = {operation.reply for operation in operations} | {wire.ErrorEnvelope}
+    types |= {operation.request for operation in operations if operation.request}
+    ordered = sorted(types, key=lambda of: of.__name__)
+    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    components["PaymentStatus"]["enum"] = list(
+        PaymentStatus
+    )  # in the order of the specification, not of the alphabet
+    return {name: _tidy(schema) for name, schema in sorted(components.items())}
+
+
+def _tidy(schema: Any) -> Any:
+    """The schema without the titles that only repeat its name, with plain strings for enumerated values."""
+    if isinstance(schema, dict):
+        return {
+            key: _tidy(value)
+            for key, value in schema.items()
+            if not (key == "title" and isinstance(value, str))
+        }
+    if isinstance(schema, list):
+        return [_tidy(item) for item in schema]
+    return str(schema) if isinstance(schema, str) else schema

@@ -1,0 +1,121 @@
+"""The request head, guarded while it is read. uvicorn's parser takes megabytes of headers, and answers
+malformed HTTP in plain text; here a head has limits, and every refusal has the envelope. Specification:
+"Limits", "Errors".
+"""
+
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from paymock.core.errors import PaymockError
+
+MAX_HEAD = 16 * 1024
+"""The largest request head, in bytes."""
+
+MAX_LINES = 100
+"""The most header lines."""
+
+_LINGER_SECONDS = 2.0
+_VERSIONS = ("1.0", "1.1")
+_CLOSE = (b"connection", b"close")
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with limits on the head, strict versions, and refusals in the envelope."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = True
+        self._unread_head = 0  # bytes received since the head began: bounds what the parser holds back
+        self._head = 0  # bytes of the head that were parsed
+        self._lines = 0
+        self._refused = False
+
+    def data_received(self, data: bytes) -> None:
+        """Parses what arrived, and refuses what is not acceptable HTTP."""
+        if self._refused:
+            return
+        self._unset_keepalive_if_required()
+        if self._in_head:
+            self._unread_head += len(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self._refuse()
+        if self._unread_head > MAX_HEAD and not self._refused:
+            self._refuse()
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # A server may ignore the offer to upgrade (RFC 9110, 7.8). The parser has stopped; a new one
+            # reads on, so that the next request of this connection is answered too.
+            self.parser = httptools.HttpRequestParser(self)
+            self._feed(data[upgrade.args[0] :])
+
+    def eof_received(self) -> None:
+        """After a refusal, the client's end of the stream is all that was waited for."""
+        if self._refused:
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """A new request: its head is counted from here."""
+        super().on_message_begin()
+        self._in_head = True
+        self._head = self._lines = 0
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the request target."""
+        self._count(len(url), 0)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A whole header line, or a line of the trailer, which comes too late to be a header."""
+        self._count(len(name) + len(value) + len(": \r\n"), 1)
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole: its version is known, and the application is called."""
+        if self.parser.get_http_version() not in _VERSIONS:
+            raise ValueError("unknown version")
+        self._in_head = False
+        self._unread_head = 0
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The body is whole."""
+        super().on_message_complete()
+        self._in_head = True
+        if self.cycle.response_complete and not self.pipeline:
+            # A refused body has been read to its end: wait for the next request, but not forever.
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _count(self, size: int, lines: int) -> None:
+        self._head += size
+        self._lines += lines
+        if self._head > MAX_HEAD or self._lines > MAX_LINES:
+            raise ValueError("too large a head")
+
+    def _refuse(self) -> None:
+        too_large = self._head > MAX_HEAD or self._lines > MAX_LINES or self._unread_head > MAX_HEAD
+        error = PaymockError("headers_too_large" if too_large else "bad_request")
+        self._refused = True
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        response, headers = self.app.refuse(error)
+        lines = [
+            name + b": " + value for name, value in [*self.server_state.default_headers, *headers, _CLOSE]
+        ]
+        self.transport.write(STATUS_LINE[response.status] + b"\r\n".join([*lines, b"", response.body]))
+        # Closing with unread data would reset the connection, and the client might never see the reply.
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(_LINGER_SECONDS, self.transport.close)

@@ -1,0 +1,11 @@
+"""Request ids: short, unique among all servers for practical purposes, cheap."""
+
+import os
+from collections.abc import Iterator
+from itertools import count
+
+
+def request_ids() -> Iterator[str]:
+    """Endless ids: a random part for this server, and a number."""
+    server = os.urandom(5).hex()
+    return (f"req_{server}_{number:x}" for number in count(1))
