@@ -57,12 +57,12 @@ def serve(settings: Settings, out: TextIO) -> None:
         if settings.ready_file:
             write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1])
 
-    run(app, sockets, ready)
+    Server(uvicorn_config(app), ready).run(sockets=sockets)
 
 
-def run(app: App, sockets: list[socket.socket], ready: Callable[[], None]) -> None:
-    """Serves `app` on `sockets` until a signal comes; calls `ready` once requests are answered."""
-    config = uvicorn.Config(
+def uvicorn_config(app: App) -> uvicorn.Config:
+    """How uvicorn serves `app`: with the guarded protocol, and without saying anything itself."""
+    return uvicorn.Config(
         app,
         http=GuardedProtocol,
         ws="none",
@@ -74,7 +74,6 @@ def run(app: App, sockets: list[socket.socket], ready: Callable[[], None]) -> No
         log_level=logging.CRITICAL,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    Server(config, ready).run(sockets=sockets)
 
 
 class Server(uvicorn.Server):

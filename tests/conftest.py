@@ -1,0 +1,35 @@
+"""Fixtures that every test can use."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support.client import Api
+from tests.support.clock import NOON
+from tests.support.contract import Contract
+from tests.support.server import RunningServer, running_server
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[RunningServer]:
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def contract(shared_server: RunningServer) -> Contract:
+    """What the server promises in its OpenAPI document."""
+    return Contract.of(shared_server.url)
+
+
+@pytest.fixture
+def server(shared_server: RunningServer) -> RunningServer:
+    """The shared server at noon. Each test has its own sandbox; only the clock is shared."""
+    shared_server.clock.now = NOON
+    return shared_server
+
+
+@pytest.fixture
+def api(server: RunningServer, contract: Contract) -> Iterator[Api]:
+    """A client with a sandbox of its own."""
+    with Api(server.url, contract) as client:
+        yield client

@@ -1,0 +1,101 @@
+"""Holds replies against the OpenAPI document: the test client does so for every reply of every test."""
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import httpx
+import yaml
+from jsonschema import Draft202012Validator
+
+Json = dict[str, Any]
+
+
+class Contract:
+    """The promises of an OpenAPI document."""
+
+    def __init__(self, document: Json) -> None:
+        self.document = document
+        self._validators: dict[str, Draft202012Validator] = {}
+
+    @classmethod
+    def of(cls, url: str) -> "Contract":
+        return cls(yaml.safe_load(httpx.get(f"{url}/openapi.yaml").text))
+
+    @cached_property
+    def components(self) -> Json:
+        return {
+            "schemas": {
+                name: _closed(schema) for name, schema in self.document["components"]["schemas"].items()
+            }
+        }
+
+    def operation(self, method: str, path: str) -> Json | None:
+        """What the document says of a request, or None where it says nothing."""
+        for template, item in self.document["paths"].items():
+            if re.fullmatch(re.sub(r"\{[^}]+\}", "[^/]+", template), path):
+                found: Json | None = item.get("get" if method == "HEAD" else method.lower())
+                return found
+        return None
+
+    def check(self, response: httpx.Response) -> None:
+        """Asserts that a reply keeps the promises of the document."""
+        method, path = response.request.method, response.url.raw_path.decode().split("?")[0]
+        assert "x-request-id" in response.headers
+        operation = self.operation(method, path)
+        if operation is None:
+            if response.status_code >= 400 and method != "HEAD":
+                self._check_schema(response.json(), {"$ref": "#/components/schemas/ErrorEnvelope"}, path)
+            return
+        promised = operation["responses"].get(str(response.status_code))
+        assert promised is not None, f"{method} {path}: status {response.status_code} is not documented"
+        for name, header in promised["headers"].items():
+            resolved = self.resolve(header)
+            value = response.headers.get(name)
+            assert value is not None or not resolved.get("required"), f"{method} {path}: no {name}"
+            if value is not None:
+                self._check_schema(value, resolved["schema"], name)
+        assert response.headers["content-type"] == "application/json"
+        if method == "HEAD":
+            assert response.content == b""
+            return
+        body = response.json()
+        content = promised["content"]["application/json"]
+        self._check_schema(body, content["schema"], f"{method} {path}")
+        if response.status_code >= 400:
+            assert body["error"]["code"] in content["examples"], f"{method} {path}: {body} is not documented"
+
+    def resolve(self, node: Json) -> Json:
+        """What a `$ref` leads to."""
+        if "$ref" not in node:
+            return node
+        found: Any = self.document
+        for step in node["$ref"].removeprefix("#/").split("/"):
+            found = found[step]
+        resolved: Json = found
+        return resolved
+
+    def operations(self) -> Iterator[tuple[str, str, Json]]:
+        """(method, path template, operation) of the whole document."""
+        for path, item in self.document["paths"].items():
+            for method, operation in item.items():
+                yield method.upper(), path, operation
+
+    def _check_schema(self, value: Any, schema: Json, where: str) -> None:
+        key = repr(schema)
+        if key not in self._validators:
+            self._validators[key] = Draft202012Validator({**schema, "components": self.components})
+        problems = [
+            f"{where}{error.json_path[1:]}: {error.message}"
+            for error in self._validators[key].iter_errors(value)
+        ]
+        assert not problems, problems
+
+
+def _closed(schema: Any) -> Any:
+    """The schema with every object closed: to us, a field that is not documented is a defect."""
+    if isinstance(schema, dict):
+        closed = {name: _closed(value) for name, value in schema.items()}
+        return {"additionalProperties": False, **closed} if "properties" in schema else closed
+    return [_closed(item) for item in schema] if isinstance(schema, list) else schema

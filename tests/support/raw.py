@@ -1,0 +1,69 @@
+"""Bytes over a socket, for requests that no client library would send."""
+
+import contextlib
+import json
+import re
+import socket
+from typing import Any, NamedTuple
+
+
+class RawReply(NamedTuple):
+    """A reply as it came over the wire."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def code(self) -> str:
+        code: Any = json.loads(self.body)["error"]["code"]
+        assert isinstance(code, str)
+        return code
+
+
+def exchange(port: int, data: bytes, *, replies: int = 1, timeout: float = 5) -> list[RawReply]:
+    """Sends `data` and reads as many replies, or fewer when the server closes the connection."""
+    found: list[RawReply] = []
+    with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+        with contextlib.suppress(OSError):  # the server may refuse and close before it has read everything
+            connection.sendall(data)
+        buffer = b""
+        while len(found) < replies:
+            received = connection.recv(65536)
+            buffer += received
+            while (parsed := _parse(buffer)) is not None and len(found) < replies:
+                reply, buffer = parsed
+                found.append(reply)
+            if not received:
+                break
+    return found
+
+
+def request(
+    method: str,
+    path: str,
+    headers: dict[str, str] | None = None,
+    body: bytes | None = None,
+    host: str = "127.0.0.1",
+) -> bytes:
+    """The bytes of a request."""
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+
+
+def _parse(buffer: bytes) -> tuple[RawReply, bytes] | None:
+    while buffer.startswith(b"HTTP/1.1 100") and b"\r\n\r\n" in buffer:
+        buffer = buffer.split(b"\r\n\r\n", 1)[1]
+    if b"\r\n\r\n" not in buffer:
+        return None
+    head, rest = buffer.split(b"\r\n\r\n", 1)
+    lines = head.decode("latin-1").split("\r\n")
+    headers = dict(re.split(r":\s*", line, maxsplit=1) for line in lines[1:])
+    headers = {name.lower(): value for name, value in headers.items()}
+    length = int(headers.get("content-length", "0"))
+    if len(rest) < length:
+        return None
+    return RawReply(int(lines[0].split()[1]), headers, rest[:length]), rest[length:]

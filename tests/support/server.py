@@ -1,0 +1,51 @@
+"""A real server on a real socket, in a thread of the test process, with a clock that the test moves."""
+
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.support.clock import ManualClock
+
+from paymock.catalog_file import load_catalog
+from paymock.core.identity import secret_of
+from paymock.server import Server, bind, url_of, uvicorn_config
+from paymock.settings import Settings
+from paymock.stores.memory import MemoryStore
+from paymock.web.app import create_app
+from paymock.web.log import RequestLog
+
+
+@dataclass
+class RunningServer:
+    """Where a server is, the clock it goes by, its store, and what it has logged."""
+
+    url: str
+    port: int
+    clock: ManualClock
+    store: MemoryStore
+    log: io.StringIO
+
+
+@contextmanager
+def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
+    """Serves on a free port until the block ends."""
+    settings = settings or Settings(port=0)
+    clock, log = ManualClock(), io.StringIO()
+    store = MemoryStore(secret_of(settings.seed or "tests"))
+    request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
+    app = create_app(settings, load_catalog(settings.catalog), store, clock, request_log)
+    sockets = bind(settings)
+    ready = threading.Event()
+    server = Server(uvicorn_config(app), ready.set)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
+    port: int = sockets[0].getsockname()[1]
+    thread.start()
+    assert ready.wait(10), "the server did not start"
+    try:
+        yield RunningServer(url_of(settings, sockets), port, clock, store, log)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive(), "the server did not stop"
