@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from tests.support.client import Api
 from tests.support.clock import NOON
 from tests.support.contract import Contract

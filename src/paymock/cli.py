@@ -27,7 +27,7 @@ class CommaSeparated(click.types.StringParamType):
         return [part.strip() for part in rv.split(",") if part.strip()]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """A mock of a crypto payment-collection service. No real funds move."""

@@ -53,9 +53,9 @@ def serve(settings: Settings, out: TextIO) -> None:
     url = url_of(settings, sockets)
 
     def ready() -> None:
-        announce(settings, url, log)
         if settings.ready_file:
             write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1])
+        announce(settings, url, log)
 
     Server(uvicorn_config(app), ready).run(sockets=sockets)
 

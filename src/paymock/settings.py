@@ -10,6 +10,7 @@ from paymock.core.amounts import DEFAULT_FEE_BPS
 DEFAULT_PORT = 8402
 MEMORY_STORE = "memory://"
 OPEN_KEY_EXAMPLE = "mk_test_demo"
+_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+")
 _KEY = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
@@ -40,6 +41,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not all(_KEY.fullmatch(key) for key in self.api_keys):
             raise SettingsError("an API key must consist of A-Z a-z 0-9 - . _ ~ + / (and = at its end)")
+        if not all(_HOST.fullmatch(host) for host in self.allowed_hosts):
+            raise SettingsError("an allowed host must be a name or an address, without scheme and port")
         if not (self.on_loopback or self.api_keys or self.open):
             raise SettingsError(
                 f"binding {self.host} without --api-key would let anybody in: "

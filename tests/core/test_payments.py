@@ -4,8 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
-from tests.support.client import order
-from tests.support.clock import NOON
 
 from paymock.catalog_file import load_catalog
 from paymock.core import payments
@@ -15,6 +13,8 @@ from paymock.core.records import PaymentRecord, decode, encode
 from paymock.core.scenarios import SCENARIOS
 from paymock.core.timeline import Transfer
 from paymock.core.wire import Funding
+from tests.support.client import order
+from tests.support.clock import NOON
 
 CATALOG = load_catalog(None)
 TOKEN = "00112233445566778899aabbccddeeff"

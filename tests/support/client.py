@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+
 from tests.support.contract import Contract, Json
 
 ORDER: Mapping[str, Any] = {

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.support.clock import ManualClock
-
 from paymock.catalog_file import load_catalog
 from paymock.core.identity import secret_of
 from paymock.server import Server, bind, url_of, uvicorn_config
@@ -15,6 +13,7 @@ from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
 from paymock.web.log import RequestLog
+from tests.support.clock import ManualClock
 
 
 @dataclass

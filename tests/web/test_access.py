@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+
+from paymock.settings import Settings
 from tests.support import raw
 from tests.support.client import Api, error_of
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
-
-from paymock.settings import Settings
 
 UNAUTHENTICATED = (401, "unauthenticated")
 INVALID_TOKEN = ', error="invalid_token"'

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+
+from paymock.core.identity import sandbox_of
+from paymock.core.records import PaymentRecord
 from tests.support import raw
 from tests.support.client import Api, error_of, fresh_key, order
 from tests.support.contract import Contract
 from tests.support.server import RunningServer
-
-from paymock.core.identity import sandbox_of
-from paymock.core.records import PaymentRecord
 
 CONFLICT = (409, "idempotency_key_reused_with_different_payload")
 

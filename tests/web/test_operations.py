@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 import pytest
-from tests.support.client import ORDER, Api, error_of, fresh_key, order
-from tests.support.server import RunningServer
 
 from paymock.core.addresses import address_problem
+from tests.support.client import ORDER, Api, error_of, fresh_key, order
+from tests.support.server import RunningServer
 
 AMOUNTS = {"due": "1010000000000000000", "settlement": "1000000000000000000", "fee": "10000000000000000"}
 

@@ -109,7 +109,7 @@ _ROWS = (
         421,
         "The Host header names a host that this server does not answer to, which protects a server on "
         "loopback from DNS rebinding.",
-        "Use localhost or 127.0.0.1, or start the server with `--allowed-host`.",
+        "Use localhost, 127.0.0.1 or [::1], or start the server with `--allowed-host`.",
     ),
     ErrorKind(
         "validation_failed",

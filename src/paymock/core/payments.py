@@ -6,6 +6,7 @@ Specification: "POST /v1/payments", "Payment object".
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -32,6 +33,9 @@ from paymock.core.wire import (
 
 DEFAULT_LIFETIME = 30 * 60_000
 """From creation to `expires_at` when the request names none, in milliseconds."""
+
+MAX_DETAILS = 100
+"""How many problems a refusal lists: more would only repeat what is wrong with the sender."""
 
 _SETTLING = (
     PaymentStatus.SETTLEMENT_PENDING,
@@ -90,9 +94,10 @@ def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> Pay
 
 
 def validation_failed(problems: Problems) -> PaymockError:
-    """The refusal that lists `problems`."""
+    """The refusal that lists `problems`, or the first hundred of them."""
     fields = "1 field is" if len(problems) == 1 else f"{len(problems)} fields are"
-    return PaymockError("validation_failed", f"{fields} not acceptable; see `details`.", details=problems)
+    listed = dict(islice(problems.items(), MAX_DETAILS))
+    return PaymockError("validation_failed", f"{fields} not acceptable; see `details`.", details=listed)
 
 
 def render(record: PaymentRecord, now: int, simulation: Simulation = UNTOUCHED) -> Payment:

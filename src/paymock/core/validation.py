@@ -135,7 +135,7 @@ def _and_also(check_structure: Checker, find_problem: Callable[[Any], str | None
     def check(value: Any, path: str, problems: Problems) -> None:
         before = len(problems)
         check_structure(value, path, problems)
-        if len(problems) == before and (problem := find_problem(value)):
+        if value is not None and len(problems) == before and (problem := find_problem(value)):
             problems.setdefault(path, problem)
 
     return check
@@ -153,7 +153,11 @@ def _wrong_type(expected: str, value: Any) -> str:
 def _range(least: int, most: int | None, unit: str) -> str:
     if least == most:
         return f"exactly {least} {unit}{'' if least == 1 else 's'}"
-    return f"{least} to {most} {unit}s" if most is not None else f"at least {least} {unit}s"
+    return (
+        f"{least} to {most} {unit}s"
+        if most is not None
+        else f"at least {least} {unit}{'' if least == 1 else 's'}"
+    )
 
 
 def _shortened(name: str) -> str:

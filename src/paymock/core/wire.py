@@ -16,7 +16,7 @@ from paymock.core.addresses import ADDRESS_PATTERN, address_problem
 from paymock.core.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
 from paymock.core.errors import ERRORS
 from paymock.core.identity import ATTEMPT, DEPOSIT, ENDPOINT, ID_PATTERN, PAYMENT
-from paymock.core.metadata import MAX_ENTRIES, metadata_problem
+from paymock.core.metadata import MAX_ENTRIES, MAX_KEY_CHARACTERS, metadata_problem
 from paymock.core.scenarios import DepositStatus, PaymentStatus
 from paymock.core.times import TIME_PATTERN, time_problem
 
@@ -25,28 +25,34 @@ INSTRUCTION_TYPE: Literal["evm_invoice_address"] = "evm_invoice_address"
 ANY_EVENT = "*"
 EVENTS = (ANY_EVENT, *(f"payment.{status}" for status in PaymentStatus))
 
+URL_PATTERN = (
+    r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z]([0-9A-Za-z._-]*[0-9A-Za-z])?)(:[0-9]{1,5})?"
+    r"([/?][!-\[\]-~]*)?$"
+)
+
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_VISIBLE = re.compile("[!-~]+")
+_URL = re.compile(URL_PATTERN.removeprefix("^").removesuffix("$"))
 
 
 def _order_id_problem(text: str) -> str | None:
     return "must not contain control characters" if _CONTROL.search(text) else None
 
 
-def _url_problem(text: str) -> str | None:
-    expected = "must be an absolute http or https URL: https://merchant.example/hooks"
-    if not _VISIBLE.fullmatch(text) or "\\" in text:
-        return expected
-    try:
-        parts = urlsplit(text)
-        port_is_valid = parts.port != 0
-    except ValueError:
-        return expected
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
-        return expected
-    if "@" in parts.netloc:
+def _description_problem(text: str) -> str | None:
+    return "must not contain the NUL character" if "\0" in text else None
+
+
+def url_problem(text: str) -> str | None:
+    """Says why `text` is not the URL of a webhook endpoint, or None when it is one."""
+    if "@" in text.partition("//")[2].partition("/")[0]:
         return "must not carry a user name or password"
-    return "must not carry a fragment" if "#" in text else None
+    if "#" in text:
+        return "must not carry a fragment"
+    try:
+        valid = _URL.fullmatch(text) is not None and urlsplit(text).port != 0
+    except ValueError:  # a port above 65535, an address that is none
+        valid = False
+    return None if valid else "must be an absolute http or https URL: https://merchant.example/hooks"
 
 
 def _event_problem(text: str) -> str | None:
@@ -64,6 +70,7 @@ OrderId = Annotated[
         min_length=1,
         max_length=128,
         examples=["order-1001"],
+        extra_json_schema={"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"},
         extra={"check": _order_id_problem},
     ),
 ]
@@ -118,7 +125,7 @@ Expiry = Annotated[
         description="When the payment expires, as an RFC 3339 time with an offset, in the future. Echoed as "
         "sent. It does not drive the simulated expiry, about 30 seconds after creation.",
         examples=["2030-01-31T12:30:00Z"],
-        extra_json_schema={"pattern": TIME_PATTERN},
+        extra_json_schema={"format": "date-time", "pattern": TIME_PATTERN},
         extra={"check": time_problem},
     ),
 ]
@@ -136,10 +143,15 @@ Metadata = Annotated[
         description="Free-form data of the merchant, returned as sent: at most 50 entries with keys of 1 to "
         "64 characters, 8 levels and 16 KiB. Integers beyond ±(2^53-1) and the NUL character are refused.",
         examples=[{"customer_id": "c_1"}],
-        extra_json_schema={"maxProperties": MAX_ENTRIES},
+        extra_json_schema={
+            "maxProperties": MAX_ENTRIES,
+            "propertyNames": {"minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
+        },
         extra={"check": metadata_problem},
     ),
 ]
+
+Event = Annotated[str, Meta(extra_json_schema={"enum": list(EVENTS)}, extra={"check": _event_problem})]
 
 
 def _identifier(prefix: str, of: str) -> Meta:
@@ -199,7 +211,7 @@ class CreatePayment(Request):
     pay_with: Annotated[
         list[PayWith], Meta(description="Exactly one item in the mock.", min_length=1, max_length=1)
     ]
-    refund_to: RefundTo | None = None
+    refund_to: Annotated[RefundTo | None, Meta(description="Default: no refund address.")] = None
     expires_at: Annotated[Expiry | None, Meta(description="Default: 30 minutes after creation.")] = None
     metadata: Annotated[Metadata | None, Meta(description="Default: `{}`.")] = None
 
@@ -291,8 +303,8 @@ class Payment(Reply):
     order_id: OrderId
     receive: Receive
     settlement: Settlement
-    pay_with: list[PayWith]
-    refund_to: RefundTo | None
+    pay_with: Annotated[list[PayWith], Meta(description="What the customer can pay with.", min_length=1)]
+    refund_to: Annotated[RefundTo | None, Meta(description="Where refunds would go.")]
     expires_at: Expiry
     metadata: Metadata
     created_at: Timestamp
@@ -305,26 +317,26 @@ class Payment(Reply):
 class AttemptList(Reply):
     """The attempts of a payment."""
 
-    data: list[Attempt]
+    data: Annotated[list[Attempt], Meta(description="Oldest first.")]
 
 
 class Chain(Reply):
     """A supported chain."""
 
     id: ChainId
-    name: Annotated[str, Meta(examples=["BNB Smart Chain"])]
-    type: Literal["evm"]
+    name: Annotated[str, Meta(description="For people.", examples=["BNB Smart Chain"])]
+    type: Annotated[Literal["evm"], Meta(description="The kind of chain.")]
     chain_id: Annotated[int, Meta(description="The EIP-155 chain id.", ge=1, examples=[56])]
     caip2: Annotated[str, Meta(description="The CAIP-2 identifier.", examples=["eip155:56"])]
     native_asset: Annotated[AssetId, Meta(description="The asset in which gas is paid.", examples=["BNB"])]
     confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
-    testnet: bool
+    testnet: Annotated[bool, Meta(description="Whether its assets are worth nothing.")]
 
 
 class ChainList(Reply):
     """The supported chains."""
 
-    data: list[Chain]
+    data: Annotated[list[Chain], Meta(description="In the order of the catalog.")]
 
 
 class Asset(Reply):
@@ -332,8 +344,8 @@ class Asset(Reply):
 
     id: AssetId
     chain: ChainId
-    symbol: Annotated[str, Meta(examples=["USDT"])]
-    name: Annotated[str, Meta(examples=["Tether USD"])]
+    symbol: Annotated[str, Meta(description="As people write it.", examples=["USDT"])]
+    name: Annotated[str, Meta(description="For people.", examples=["Tether USD"])]
     decimals: Annotated[
         int, Meta(description="How many raw units, as a power of ten, make one token.", ge=0, le=77)
     ]
@@ -344,7 +356,7 @@ class Asset(Reply):
 class AssetList(Reply):
     """The assets of a chain."""
 
-    data: list[Asset]
+    data: Annotated[list[Asset], Meta(description="In the order of the catalog.")]
 
 
 class CreateEndpoint(Request):
@@ -356,30 +368,45 @@ class CreateEndpoint(Request):
             description="Absolute http or https URL, no credentials, no fragment. The mock never calls it.",
             max_length=2048,
             examples=["https://merchant.example/hooks"],
-            extra_json_schema={"format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"},
-            extra={"check": _url_problem},
+            extra_json_schema={"format": "uri", "pattern": URL_PATTERN},
+            extra={"check": url_problem},
         ),
     ]
     events: Annotated[
-        list[Annotated[str, Meta(extra_json_schema={"enum": list(EVENTS)}, extra={"check": _event_problem})]]
+        Annotated[
+            list[Event],
+            Meta(
+                min_length=1,
+                max_length=len(EVENTS),
+                extra_json_schema={"uniqueItems": True},
+                extra={"check": _events_problem},
+            ),
+        ]
         | None,
-        Meta(
-            description='The events of interest. Default: `["*"]`, all of them.',
-            extra_json_schema={"minItems": 1, "uniqueItems": True},
-            extra={"check": _events_problem},
-        ),
+        Meta(description='The events of interest. Default: `["*"]`, all of them.'),
     ] = None
-    description: Annotated[str, Meta(description="A note of your own.", max_length=256)] | None = None
+    description: (
+        Annotated[
+            str,
+            Meta(
+                description="A note of your own.",
+                max_length=256,
+                extra_json_schema={"pattern": r"^[^\u0000]*$"},
+                extra={"check": _description_problem},
+            ),
+        ]
+        | None
+    ) = None
 
 
 class Endpoint(Reply):
     """A webhook endpoint. The mock records it and never delivers anything to it."""
 
     id: Annotated[str, _identifier(ENDPOINT, "a webhook endpoint")]
-    url: str
-    events: list[str]
-    description: str | None
-    status: Literal["enabled"]
+    url: Annotated[str, Meta(description="As sent.")]
+    events: Annotated[list[Event], Meta(description='The events of interest; `["*"]` is all of them.')]
+    description: Annotated[str | None, Meta(description="As sent.")]
+    status: Annotated[Literal["enabled"], Meta(description="Always `enabled` in the mock.")]
     created_at: Timestamp
     secret: (
         Annotated[
@@ -396,7 +423,7 @@ class Endpoint(Reply):
 class EndpointList(Reply):
     """The webhook endpoints of this API key."""
 
-    data: list[Endpoint]
+    data: Annotated[list[Endpoint], Meta(description="Oldest first.")]
 
 
 class Health(Reply):
@@ -412,7 +439,7 @@ class Problem(Reply):
         str,
         Meta(description="Dotted path of the field; `body` for the whole.", examples=["pay_with[0].asset"]),
     ]
-    message: str
+    message: Annotated[str, Meta(description="What would be right.")]
 
 
 class Error(Reply):
@@ -422,7 +449,8 @@ class Error(Reply):
     message: Annotated[str, Meta(description="For the developer who reads it; may change.")]
     details: (
         Annotated[
-            list[Problem], Meta(description="With `validation_failed` only: every problem.", min_length=1)
+            list[Problem],
+            Meta(description="With `validation_failed` only: every problem, up to 100.", min_length=1),
         ]
         | UnsetType
     ) = UNSET

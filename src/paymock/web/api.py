@@ -60,7 +60,7 @@ def _created(resource: wire.Reply, *headers: tuple[str, str], replayed: bool) ->
 
 
 _CHAIN = ("A chain identifier: an `id` of `GET /v1/chains`.", "bsc")
-_PAYMENT_ID = ("The `id` of the create reply.", "pay_8c6f2ab1d94e7035c1a2f07d5b3e9a64")
+_PAYMENT_ID = ("The `id` of the create reply.", None)
 _BODY_ERRORS = (
     "invalid_json",
     "idempotency_key_missing",

@@ -65,6 +65,11 @@ class Moment(NamedTuple):
     at: int
 
 
+def payment_id() -> str:
+    """The id of the payment in the examples."""
+    return identity.PAYMENT + _token(IDEMPOTENCY_KEY)
+
+
 def requests_of(operation_id: str) -> tuple[str, ...]:
     """The names of the request examples of an operation."""
     return _REQUESTS.get(operation_id, ())
@@ -116,10 +121,10 @@ def all_examples() -> Mapping[str, Example]:
         "healthy": Example("All is well", {"status": "ok"}),
     }
     for name, (scenario, at) in moments().items():
-        summary = f"{scenario}, {at // 1000} s after creation"
-        found[name] = _example(summary, payments.render(_record(scenario), NOW + at))
-    for code, kind in ERRORS.items():
-        found[code] = Example(kind.meaning, msgspec.json.decode(guard.refusal(_error(code)).body))
+        payment = payments.render(_record(scenario), NOW + at)
+        found[name] = _example(f"{scenario}, {at // 1000} s after creation: {payment.status}", payment)
+    for code in ERRORS:
+        found[code] = Example(code, msgspec.json.decode(guard.refusal(_error(code)).body))
     return found
 
 

@@ -24,17 +24,17 @@ _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
 _OPEN_KEY = re.compile("mk_test_[A-Za-z0-9_-]{1,64}")
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
 _IDEMPOTENCY_KEY = re.compile("[!-~]{8,128}")
-_JSON_TYPE = re.compile(r"application/json[ \t]*(?:;(.*))?", re.IGNORECASE)
-_CHARSET = re.compile(r'[ \t]*charset="?([^"]*)"?[ \t]*', re.IGNORECASE)
+_JSON_TYPE = re.compile(r"application/json[ \t]*(;.*)?", re.IGNORECASE)
+_PARAMETER = re.compile(r';[ \t]*([^=;" \t]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
 
 
 class HostGuard:
     """Knows which hosts the server answers to."""
 
     def __init__(self, settings: Settings) -> None:
-        own = [settings.host] if settings.host else []
+        own = [f"[{settings.host}]" if ":" in settings.host else settings.host] if settings.host else []
         named = [*_LOOPBACK_HOSTS, *own, *settings.allowed_hosts]
         self._allowed = {host.lower() for host in named}
         self._any = not settings.on_loopback and not settings.allowed_hosts
@@ -96,21 +96,21 @@ def check_json_body(request: Request) -> None:
     """Raises PaymockError `unsupported_media_type` or `unsupported_content_encoding` unless the body is
     announced as plain JSON in UTF-8.
     """
-    try:
-        coding = request.header(b"content-encoding")
-        content_type = request.header(b"content-type")
-    except ValueError:
-        coding, content_type = None, None
-    if coding is not None and coding.lower() != "identity":
+    if (_once(request, b"content-encoding") or "identity").lower() != "identity":
         raise PaymockError("unsupported_content_encoding")
-    match = _JSON_TYPE.fullmatch(content_type or "")
-    charsets = (
-        [found[1] for part in (match[1] or "").split(";") if (found := _CHARSET.fullmatch(part))]
-        if match
-        else []
-    )
-    if match is None or any(charset.lower() not in ("utf-8", "utf8") for charset in charsets):
+    match = _JSON_TYPE.fullmatch(_once(request, b"content-type") or "")
+    parameters = _PARAMETER.findall((match and match[1]) or "")
+    charsets = [value.strip(' \t"').lower() for name, value in parameters if name.lower() == "charset"]
+    if match is None or any(charset not in ("utf-8", "utf8") for charset in charsets):
         raise PaymockError("unsupported_media_type")
+
+
+def _once(request: Request, name: bytes) -> str | None:
+    """The value of a header, or one that is nothing's value when it was sent twice."""
+    try:
+        return request.header(name)
+    except ValueError:
+        return "sent twice"
 
 
 def idempotency_key(request: Request) -> str:

@@ -65,7 +65,7 @@ class Request:
         MAX_BODY, and ClientGone when the client leaves before its end.
         """
         announced = self.headers.get(b"content-length", b"0")
-        if announced.isdigit() and int(announced[:20]) > MAX_BODY:
+        if announced.isdigit() and int(announced.lstrip(b"0")[:20] or b"0") > MAX_BODY:
             raise PaymockError("payload_too_large")
         body = bytearray()
         while True:

@@ -6,6 +6,7 @@ enumerated values.
 """
 
 from collections.abc import Iterable, Sequence
+from inspect import getdoc
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from paymock import __version__
 from paymock.core import wire
 from paymock.core.errors import ERRORS
-from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus
+from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, DepositStatus, PaymentStatus
 from paymock.core.tables import markdown, scenario_rows, timing_rows
 from paymock.service import Service
 from paymock.settings import OPEN_KEY_EXAMPLE
@@ -33,8 +34,7 @@ _TAGS = {
     "Health": "For supervisors and load balancers.",
 }
 
-_INTRODUCTION = f"""A mock of a crypto payment-collection service.
-**No real funds move, no chain is ever contacted.**
+_INTRODUCTION = f"""**No real funds move, no chain is ever contacted.**
 
 1. `POST /v1/payments` creates a payment and answers with an invoice address and the amount due.
 2. Your customer would pay `amounts.due` to `invoice_address`. The mock simulates that, and what follows.
@@ -54,7 +54,7 @@ The header `X-Mock-Scenario` of the create request chooses the course of the pay
     )
 }
 
-## Times of the happy path
+## Times
 
 {markdown(("Step", "After creation"), timing_rows())}
 
@@ -75,7 +75,7 @@ _HEADERS: Json = {
         "description": "The path of the created payment.",
         "required": True,
         "schema": {"type": "string"},
-        "example": "/v1/payments/pay_8c6f2ab1d94e7035c1a2f07d5b3e9a64",
+        "example": f"/v1/payments/{examples.payment_id()}",
     },
     "Idempotent-Replayed": {
         "description": "`true` when the reply repeats that of an earlier request with the same key.",
@@ -101,9 +101,8 @@ _PARAMETERS: Json = {
         "in": "header",
         "required": True,
         "description": "8 to 128 visible ASCII characters, one key for each business operation. A retry of "
-        "the same operation sends the same key.",
+        "the same operation sends the same key; another body or another scenario needs a new one.",
         "schema": {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"},
-        "example": "order-1001-payment",
     },
     "Scenario": {
         "name": "X-Mock-Scenario",
@@ -152,7 +151,8 @@ def document(operations: Sequence[Operation]) -> Json:
                 "apiKey": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "The API key. Keep it on the merchant's backend only.",
+                    "description": "The API key. Keep it on the merchant's backend only. In open mode, "
+                    f"`{OPEN_KEY_EXAMPLE}` will do.",
                 }
             },
             "parameters": _PARAMETERS,
@@ -199,7 +199,7 @@ def _operation(operation: Operation) -> Json:
             "required": True,
             "description": description,
             "schema": {"type": "string", "minLength": 1},
-            "example": example,
+            **({"example": example} if example else {}),
         }
         for name, (description, example) in operation.parameters.items()
     ]
@@ -222,7 +222,7 @@ def _operation(operation: Operation) -> Json:
 
 def _success(operation: Operation) -> Json:
     reply: Json = {
-        "description": operation.summary + (": done." if operation.method == "POST" else "."),
+        "description": _plain(getdoc(operation.reply) or ""),
         "headers": _header_references(["X-Request-Id", *operation.reply_headers]),
         "content": {
             "application/json": _content(operation.reply, examples.replies_of(operation.operation_id))
@@ -284,20 +284,26 @@ def _schemas(operations: Sequence[Operation]) -> Json:
     types |= {operation.request for operation in operations if operation.request}
     ordered = sorted(types, key=lambda of: of.__name__)
     _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
-    components["PaymentStatus"]["enum"] = list(
-        PaymentStatus
-    )  # in the order of the specification, not of the alphabet
+    for statuses in (PaymentStatus, DepositStatus):
+        # In the order of a payment's life, not of the alphabet.
+        components[statuses.__name__]["enum"] = list(statuses)
     return {name: _tidy(schema) for name, schema in sorted(components.items())}
 
 
 def _tidy(schema: Any) -> Any:
-    """The schema without the titles that only repeat its name, with plain strings for enumerated values."""
+    """The schema without titles that repeat its name, with a type for enumerated values, with plain strings."""
     if isinstance(schema, dict):
-        return {
+        tidy = {
             key: _tidy(value)
             for key, value in schema.items()
             if not (key == "title" and isinstance(value, str))
         }
+        return {"type": "string", **tidy} if isinstance(tidy.get("enum"), list) else tidy
     if isinstance(schema, list):
         return [_tidy(item) for item in schema]
-    return str(schema) if isinstance(schema, str) else schema
+    return _plain(schema) if isinstance(schema, str) else schema
+
+
+def _plain(text: str) -> str:
+    """A text without the line breaks and the indentation of the source."""
+    return " ".join(text.split())

@@ -33,7 +33,7 @@ class Operation:
     errors: tuple[str, ...] = ()
     reply_headers: tuple[str, ...] = ()
     parameters: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
-    """Path parameters by name: what they mean and an example."""
+    """Path parameters by name: what they mean, and an example or None where none would be found."""
 
     @property
     def keyed(self) -> bool:

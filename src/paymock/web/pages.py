@@ -12,7 +12,7 @@ from paymock.web.http import Request, Response
 from paymock.web.operations import Operation
 
 SWAGGER_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _STATIC = {

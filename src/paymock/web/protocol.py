@@ -31,6 +31,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head = 0  # bytes of the head that were parsed
         self._lines = 0
         self._refused = False
+        self._method = b""
 
     def data_received(self, data: bytes) -> None:
         """Parses what arrived, and refuses what is not acceptable HTTP."""
@@ -50,10 +51,14 @@ class GuardedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # A server may ignore the offer to upgrade (RFC 9110, 7.8). The parser has stopped; a new one
-            # reads on, so that the next request of this connection is answered too.
+            # A server may ignore the offer to upgrade (RFC 9110, 7.8), but the parser has stopped after the
+            # head. A new one reads the request again, without the offer, and then the rest.
             self.parser = httptools.HttpRequestParser(self)
-            self._feed(data[upgrade.args[0] :])
+            self._feed(self._head_without_offer() + data[upgrade.args[0] :])
+
+    def _head_without_offer(self) -> bytes:
+        fields = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([self._method + b" " + self.url + b" HTTP/1.1", *fields, b"", b""])
 
     def eof_received(self) -> None:
         """After a refusal, the client's end of the stream is all that was waited for."""
@@ -79,14 +84,20 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is whole: its version is known, and the application is called."""
-        if self.parser.get_http_version() not in _VERSIONS:
-            raise ValueError("unknown version")
-        self._in_head = False
-        self._unread_head = 0
-        super().on_headers_complete()
+        self._method = self.parser.get_method()
+        version = self.parser.get_http_version()
+        self._count(len(self._method) + len("  HTTP/1.1\r\n\r\n"), 0)
+        if version not in _VERSIONS or self._method == b"CONNECT" or not self._framing_is_plain(version):
+            raise ValueError("not a request that an origin server answers")
+        if not self.parser.should_upgrade():
+            self._in_head = False
+            self._unread_head = 0
+            super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """The body is whole."""
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
         self._in_head = True
         if self.cycle.response_complete and not self.pipeline:
@@ -95,6 +106,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+
+    def _framing_is_plain(self, version: str) -> bool:
+        """The parser takes any coding before `chunked` and leaves it undone: only `chunked` is understood."""
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        return not codings or (codings == [b"chunked"] and version == "1.1")
 
     def _count(self, size: int, lines: int) -> None:
         self._head += size

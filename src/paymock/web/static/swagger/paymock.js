@@ -1,3 +1,9 @@
+// Swagger UI is dark under this class; the page follows the system, also when that changes.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const followSystem = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", followSystem);
+followSystem();
+
 // The document is fixed here: `?url=` and `?configUrl=` must never make this page load somebody else's.
 SwaggerUIBundle({
   url: "/openapi.yaml",

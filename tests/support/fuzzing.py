@@ -1,0 +1,54 @@
+"""Hooks for schemathesis: what a schema cannot say of a valid request, and a count of what was answered.
+
+schemathesis loads it, in a process of its own. The counts go to the file that PAYMOCK_FUZZING_COUNTS names.
+"""
+
+import atexit
+import json
+import os
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import schemathesis
+
+from paymock.core.metadata import metadata_problem
+from paymock.core.wire import url_problem
+from tests.support.client import ORDER
+
+_answers: Counter[str] = Counter()
+_sandboxes = count()
+
+
+@schemathesis.hook
+def map_case(context: Any, case: Any) -> Any:
+    """Gives a valid creation a route that exists, addresses with a checksum, an expiry to come, and metadata
+    within the limits that a schema cannot state. What is wrong on purpose stays wrong."""
+    valid = case.meta is not None and case.meta.generation.mode.is_positive
+    if valid and case.operation.label == "POST /v1/payments" and isinstance(case.body, dict):
+        case.body = {**case.body, "receive": ORDER["receive"], "pay_with": ORDER["pay_with"]}
+        case.body |= {name: ORDER[name] for name in ("refund_to", "expires_at") if case.body.get(name)}
+        if case.body.get("metadata") and metadata_problem(case.body["metadata"]):
+            case.body |= {"metadata": ORDER["metadata"]}
+    if valid and case.operation.label == "POST /v1/webhooks" and url_problem(str(case.body["url"])):
+        case.body = {**case.body, "url": "https://merchant.example/hooks"}
+    return case
+
+
+@schemathesis.hook
+def before_call(context: Any, case: Any, kwargs: Any) -> None:
+    """A sandbox holds a hundred webhook endpoints: each creation of one gets a sandbox of its own."""
+    headers = kwargs.get("headers")
+    if case.operation.label == "POST /v1/webhooks" and headers and "Authorization" in headers:
+        headers["Authorization"] = f"Bearer mk_test_fuzzing_{next(_sandboxes)}"
+
+
+@schemathesis.hook
+def after_call(context: Any, case: Any, response: Any) -> None:
+    _answers[f"{case.operation.label} {response.status_code}"] += 1
+
+
+@atexit.register
+def _write_counts() -> None:
+    Path(os.environ["PAYMOCK_FUZZING_COUNTS"]).write_text(json.dumps(_answers), encoding="utf-8")

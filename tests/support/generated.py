@@ -1,0 +1,34 @@
+"""What the documentation prints from the code: `scripts/update-docs` writes it, a test checks it."""
+
+from collections.abc import Callable, Mapping
+
+from paymock.core.errors import ERRORS
+from paymock.core.tables import markdown, scenario_rows, timing_rows
+from tests.support.process import run
+
+
+def scenarios() -> str:
+    rows = [row._replace(name=f"`{row.name}`", ends=f"`{row.ends}`") for row in scenario_rows()]
+    return markdown(("Scenario", "Final status", "After", "Simulates"), rows)
+
+
+def timing() -> str:
+    return markdown(("Step", "After creation"), timing_rows())
+
+
+def serve_help() -> str:
+    return f"```text\n{run('serve', '--help', COLUMNS='100').stdout}```"
+
+
+def errors() -> str:
+    rows = [f"| {kind.status} | `{kind.code}` | {kind.meaning} | {kind.remedy} |" for kind in ERRORS.values()]
+    return "\n".join(["| Status | Code | When | What to do |", "| --- | --- | --- | --- |", *rows])
+
+
+GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
+    ("README.md", "scenarios"): scenarios,
+    ("README.md", "timing"): timing,
+    ("README.md", "serve-help"): serve_help,
+    ("docs/decisions.md", "errors"): errors,
+}
+"""What stands between the markers of a name in a file."""

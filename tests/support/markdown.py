@@ -1,0 +1,42 @@
+"""The parts of a Markdown file that a test can hold against the truth."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+
+
+class Block(NamedTuple):
+    """A fenced code block: its language, its text, and the line it starts at."""
+
+    language: str
+    text: str
+    line: int
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def section(text: str, heading: str) -> str:
+    """What stands below a heading, up to the next of its level."""
+    return text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced code blocks of a text."""
+    return [
+        Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
+        for match in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ]
+
+
+def marked(text: str, name: str) -> str:
+    """What stands between the markers `<!-- name -->` and `<!-- /name -->`."""
+    return text.split(f"<!-- {name} -->\n", 1)[1].split(f"\n<!-- /{name} -->", 1)[0]
+
+
+def links(text: str) -> list[str]:
+    """The targets of the links of a text."""
+    return re.findall(r"\]\(([^)\s]+)\)", text)

@@ -1,0 +1,107 @@
+"""The documentation cannot lie: its tables are the code's, its examples run, its links lead somewhere."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from paymock.settings import Settings
+from tests.support import markdown
+from tests.support.generated import GENERATED
+from tests.support.markdown import Block
+from tests.support.server import RunningServer, running_server
+
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/decisions.md"]
+TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
+
+
+@pytest.fixture
+def demo() -> Iterator[RunningServer]:
+    """The server of the documentation's examples: `paymock serve --seed demo`."""
+    with running_server(Settings(port=0, seed="demo")) as server:
+        yield server
+
+
+def shell(server: RunningServer, script: str) -> str:
+    """The output of a shell script of the documentation. Its waits are waits for the server's clock."""
+    script = re.sub(r"^sleep (\d+)$", r"echo wait \1; read -r _", script, flags=re.MULTILINE)
+    script = script.replace("http://127.0.0.1:8402", server.url)
+    command = ["/bin/sh", "-e", "-c", script]
+    output = ""
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in process.stdout:
+            if wait := re.fullmatch(r"wait (\d+)\n", line):
+                server.clock.advance(int(wait[1]))
+                process.stdin.write("\n")
+                process.stdin.flush()
+            else:
+                output += line
+    assert process.returncode == 0, output
+    return output
+
+
+def comparable(text: str) -> object:
+    """What a reader compares: JSON by value, text by line; times differ."""
+    text = TIME.sub("(a time)", text.strip())
+    values, decoder = [], json.JSONDecoder()
+    try:
+        while text:
+            value, end = decoder.raw_decode(text)
+            values.append(value)
+            text = text[end:].lstrip()
+    except ValueError:
+        return text
+    return values
+
+
+def test_the_session_of_the_readme_gives_what_the_readme_shows(demo: RunningServer) -> None:
+    blocks = markdown.blocks(markdown.section(markdown.read("README.md"), "A payment in four requests"))
+    script = "\necho ----\n".join(block.text for block in blocks if block.language == "sh")
+    _, *outputs = shell(demo, script).split("----\n")
+    shown = [block.text for block in blocks if block.language != "sh"]
+    assert [comparable(output) for output in outputs] == [comparable(text) for text in shown]
+
+
+def shown_commands(page: str) -> list[tuple[Block, Block]]:
+    """Each block of commands that talks to a server, with the block that shows its output."""
+    found = markdown.blocks(markdown.read(page))
+    return [
+        (block, output)
+        for block, output in pairwise(found)
+        if block.language == "sh" and "curl" in block.text and output.language != "sh"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("commands", "output"), shown_commands("docs/decisions.md"), ids=lambda block: f"line {block.line}"
+)
+def test_the_commands_of_the_decisions_give_what_is_shown(
+    demo: RunningServer, commands: Block, output: Block
+) -> None:
+    assert comparable(shell(demo, commands.text)) == comparable(output.text)
+
+
+@pytest.mark.parametrize(("page", "name"), GENERATED)
+def test_what_is_printed_from_the_code_is_what_the_code_prints(page: str, name: str) -> None:
+    assert markdown.marked(markdown.read(page), name) == GENERATED[page, name]()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_within_the_project_lead_somewhere(page: str) -> None:
+    for target in markdown.links(markdown.read(page)):
+        path, _, anchor = target.partition("#")
+        if re.match("[a-z]+:", target):
+            continue
+        file = (markdown.ROOT / page).parent / path if path else markdown.ROOT / page
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, target

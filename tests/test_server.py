@@ -1,0 +1,318 @@
+"""`paymock serve` as a user meets it: start, stop, the ready file, the log, clear errors."""
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from paymock.server import bind
+from paymock.settings import Settings
+from tests.core.test_timeline import COURSES
+from tests.support import raw
+from tests.support.client import ORDER, fresh_key
+from tests.support.process import run, serving
+
+AUTHORIZED = {"Authorization": "Bearer mk_test_demo"}
+CREATION = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
+
+
+def test_the_ready_file_says_where_the_server_is(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        assert served.ready == {
+            "url": f"http://127.0.0.1:{served.port}",
+            "port": served.port,
+            "pid": served.process.pid,
+        }
+        assert httpx.get(f"{served.url}/livez").status_code == 200
+        assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
+
+
+def test_by_default_both_loopback_addresses_are_served(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        assert httpx.get(f"http://[::1]:{served.port}/livez").status_code == 200
+
+
+def test_a_host_that_is_named_is_the_only_one(tmp_path: Path) -> None:
+    with serving(tmp_path, "--host", "127.0.0.1") as served, pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://[::1]:{served.port}/livez")
+
+
+def test_the_banner_says_what_a_newcomer_needs(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        _, output = served.stop(signal.SIGTERM)
+    for part in (
+        "MOCK: no real funds",
+        f"{served.url}/v1",
+        f"{served.url}/swagger/",
+        "mk_test_demo",
+        "open mode",
+    ):
+        assert part in output
+
+
+def test_configured_keys_are_counted_and_never_shown(tmp_path: Path) -> None:
+    with serving(tmp_path, "--api-key", "secret-one", "--api-key", "secret-two") as served:
+        httpx.get(f"{served.url}/v1/chains", headers={"Authorization": "Bearer secret-one"})
+        httpx.get(f"{served.url}/v1/payments/secret-two", headers={"Authorization": "Bearer wrong-key"})
+        httpx.get(f"{served.url}/v1/payments/{ORDER['receive']['address']}", headers=AUTHORIZED)
+        _, output = served.stop(signal.SIGTERM)
+    assert "2 configured" in output
+    assert not re.search("secret-|wrong-key|mk_test|5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", output)
+
+
+def test_each_request_is_one_line_of_text(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        response = httpx.get(f"{served.url}/v1/payments/pay_x?secret=1", headers=AUTHORIZED)
+        _, output = served.stop(signal.SIGTERM)
+    line = output.splitlines()[-1]
+    pattern = r"\d\d:\d\d:\d\d  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\w+"
+    assert re.fullmatch(pattern, line)
+    assert line.endswith(response.headers["x-request-id"])
+
+
+def test_each_request_is_one_line_of_json(tmp_path: Path) -> None:
+    with serving(tmp_path, "--log", "json") as served:
+        for _ in range(2):
+            httpx.post(
+                f"{served.url}/v1/payments",
+                json={**ORDER},
+                headers={**AUTHORIZED, "Idempotency-Key": "order-1001-payment"},
+            )
+        httpx.get(f"{served.url}/nowhere")
+        raw.exchange(served.port, b"nonsense\r\n\r\n")
+        _, output = served.stop(signal.SIGTERM)
+    started, created, replayed, refused, malformed = map(json.loads, output.splitlines())
+    assert (started["event"], started["url"], started["mock"]) == ("started", served.url, True)
+    assert (created["method"], created["path"], created["status"]) == ("POST", "/v1/payments", 201)
+    assert ("replayed" in created, replayed["replayed"]) == (False, True)
+    assert (refused["status"], refused["error"]) == (404, "not_found")
+    assert (malformed["status"], malformed["error"]) == (400, "bad_request")
+    for line in (created, replayed, refused, malformed):
+        assert line["request_id"].startswith("req_")
+        assert line["duration_ms"] >= 0
+
+
+def test_the_access_log_can_be_left_out(tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-access-log") as served:
+        httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED)
+        _, output = served.stop(signal.SIGTERM)
+    assert "/v1/chains" not in output
+
+
+def test_a_reader_of_the_log_that_goes_away_does_not_stop_the_server(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        assert served.process.stdout is not None
+        served.process.stdout.close()
+        assert [httpx.get(f"{served.url}/livez").status_code for _ in range(3)] == [200, 200, 200]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_server_with_status_0(tmp_path: Path, number: int) -> None:
+    with serving(tmp_path) as served:
+        assert served.stop(number)[0] == 0
+
+
+def test_clients_in_mid_request_do_not_hold_up_a_stop(tmp_path: Path) -> None:
+    post = raw.request("POST", "/v1/payments", {**CREATION, "Content-Length": "100"})
+    with serving(tmp_path) as served:
+        clients = [socket.create_connection(("127.0.0.1", served.port), 5) for _ in range(30)]
+        for index, client in enumerate(clients):
+            client.sendall([b"GET /v1/chains HTTP/1.1\r\nHost: loc", post + b"{", b""][index % 3])
+        assert httpx.get(f"{served.url}/livez").status_code == 200
+        started = time.monotonic()
+        status, _ = served.stop(signal.SIGTERM)
+        assert (status, time.monotonic() - started < 5) == (0, True)
+        for client in clients:
+            client.close()
+
+
+def wait_until_it_no_longer_listens(url: str) -> None:
+    """The sign that a server has taken a signal."""
+    with contextlib.suppress(httpx.TransportError):
+        while httpx.get(f"{url}/livez").status_code:
+            pass
+
+
+def test_a_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), 5) as client:
+        client.sendall(raw.request("POST", "/v1/payments", {**CREATION, "Content-Length": "9"}))
+        assert httpx.get(f"{served.url}/livez").status_code == 200
+        served.process.send_signal(signal.SIGTERM)
+        wait_until_it_no_longer_listens(served.url)
+        assert served.process.poll() is None
+        assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
+
+
+def test_a_port_in_use_is_named_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        started = time.monotonic()
+        outcome = run("serve", "--port", str(port))
+    assert time.monotonic() - started < 1.5
+    assert outcome.returncode == 1
+    assert (
+        outcome.stderr
+        == f"Error: port {port} is in use: stop what listens there, or use --port 0 for a free one\n"
+    )
+
+
+def test_a_free_port_is_free_on_both_loopback_addresses() -> None:
+    sockets = bind(Settings(port=0))
+    try:
+        assert {bound.getsockname()[0] for bound in sockets} == {"127.0.0.1", "::1"}
+        assert len({bound.getsockname()[1] for bound in sockets}) == 1
+        assert {bound.proto for bound in sockets} == {socket.IPPROTO_TCP}
+    finally:
+        for bound in sockets:
+            bound.close()
+
+
+REFUSED_STARTS = {
+    "open mode beyond loopback": (["--host", "0.0.0.0"], 1, "would let anybody in"),
+    "an address of others": (["--host", "203.0.113.1", "--open"], 1, "cannot listen on 203.0.113.1 port"),
+    "a host that does not exist": (["--host", "no.invalid", "--open"], 1, "cannot listen on no.invalid"),
+    "a port that is none": (["--port", "70000"], 2, "70000"),
+    "a key with a space": (["--api-key", "a b"], 1, "an API key must consist of"),
+    "a host with a port": (["--allowed-host", "a.example:80"], 1, "allowed host"),
+    "an unknown store": (["--store", "floppy://a"], 1, "unknown store 'floppy://a'"),
+    "a catalog that is not there": (["--catalog", "/no.toml"], 1, "cannot read the catalog /no.toml"),
+    "a log of another form": (["--log", "xml"], 2, "'xml' is not one of"),
+    "a fee above all": (["--fee-bps", "10001"], 2, "10001"),
+    "a ready file in no folder": (["--port", "0", "--ready-file", "/no/ready"], 1, "cannot write the ready"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED_STARTS)
+def test_a_start_that_cannot_be_meant_is_refused_clearly(what: str) -> None:
+    arguments, status, message = REFUSED_STARTS[what]
+    outcome = run("serve", *arguments)
+    assert outcome.returncode == status, outcome.stderr
+    assert message in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert outcome.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("chains = 1", "Expected `array`"),
+        ("not toml", "cannot be used"),
+        ("[[chains]]\nid = 'x'", "missing required"),
+    ],
+)
+def test_a_catalog_that_cannot_be_used_is_named(tmp_path: Path, content: str, message: str) -> None:
+    catalog = tmp_path / "chains.toml"
+    catalog.write_text(content)
+    outcome = run("serve", "--catalog", str(catalog))
+    assert outcome.returncode == 1
+    assert str(catalog) in outcome.stderr
+    assert message in outcome.stderr
+
+
+def test_a_catalog_replaces_the_built_in_one(tmp_path: Path) -> None:
+    catalog = tmp_path / "chains.toml"
+    catalog.write_text(
+        '[[chains]]\nid = "mine"\nname = "Mine"\nchain_id = 7\ntestnet = true\n'
+        '[[chains.assets]]\nsymbol = "ONE"\nname = "One"\ndecimals = 18\n'
+        '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
+        f'contract_address = "{ORDER["receive"]["address"]}"\n'
+    )
+    with serving(tmp_path, "--catalog", str(catalog)) as served:
+        chains = httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED).json()["data"]
+    assert [(chain["id"], chain["caip2"], chain["native_asset"]) for chain in chains] == [
+        ("mine", "eip155:7", "ONE")
+    ]
+
+
+def test_open_mode_beyond_loopback_can_be_meant(tmp_path: Path) -> None:
+    with serving(tmp_path, "--host", "0.0.0.0", "--open") as served:
+        assert served.url == f"http://127.0.0.1:{served.port}"
+        assert httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED).status_code == 200
+
+
+def test_the_same_seed_and_keys_give_the_same_payment(tmp_path: Path) -> None:
+    seen = []
+    for seed in ("one", "one", "two"):
+        with serving(tmp_path, "--seed", seed) as served:
+            headers = {**AUTHORIZED, "Idempotency-Key": "order-1001-payment"}
+            payment = httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers=headers).json()
+            seen.append((payment["id"], payment["attempts"][0]["instructions"]["invoice_address"]))
+        (tmp_path / "ready.json").unlink()
+    assert seen[0] == seen[1]
+    assert seen[0] != seen[2]
+
+
+def test_every_flag_has_a_variable_and_wins_over_it(tmp_path: Path) -> None:
+    keys = {"PAYMOCK_API_KEY": "first-key, second-key"}
+    with serving(
+        tmp_path, PAYMOCK_FEE_BPS="0", PAYMOCK_LOG="json", PAYMOCK_NO_ACCESS_LOG="1", **keys
+    ) as served:
+        statuses = [
+            httpx.get(f"{served.url}/v1/chains", headers={"Authorization": f"Bearer {key}"}).status_code
+            for key in ("first-key", "second-key", "mk_test_demo")
+        ]
+        headers = {"Authorization": "Bearer first-key", "Idempotency-Key": "order-1001-payment"}
+        payment = httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers=headers).json()
+        _, output = served.stop(signal.SIGTERM)
+    assert statuses == [200, 200, 401]
+    assert payment["attempts"][0]["instructions"]["amounts"]["fee"] == "1"
+    assert [json.loads(line)["event"] for line in output.splitlines()] == ["started"]
+    (tmp_path / "ready.json").unlink()
+    with serving(tmp_path, "--api-key", "flag-key", PAYMOCK_API_KEY="first-key") as served:
+        statuses = [
+            httpx.get(f"{served.url}/v1/chains", headers={"Authorization": f"Bearer {key}"}).status_code
+            for key in ("first-key", "flag-key")
+        ]
+    assert statuses == [401, 200]
+
+
+def test_a_variable_that_makes_no_sense_is_named() -> None:
+    outcome = run("serve", PAYMOCK_PORT="eighty")
+    assert outcome.returncode == 2
+    assert "eighty" in outcome.stderr
+    assert "--port" in outcome.stderr
+
+
+def test_a_client_at_true_speed_sees_the_courses_of_the_specification(tmp_path: Path) -> None:
+    """The only test that waits: a backend polls all eight scenarios at once, for their 45 seconds."""
+    with serving(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
+        created, ids, seen = time.monotonic(), {}, {}
+        for scenario in COURSES:
+            headers = {"Idempotency-Key": fresh_key(), "X-Mock-Scenario": scenario}
+            payment = client.post("/v1/payments", json={**ORDER}, headers=headers).json()
+            ids[scenario] = payment["id"]
+            seen[scenario] = [(0.0, payment["status"])]
+        while time.monotonic() - created < 46:
+            time.sleep(0.1)
+            for scenario, payment_id in ids.items():
+                status = client.get(f"/v1/payments/{payment_id}").json()["status"]
+                if status != seen[scenario][-1][1]:
+                    seen[scenario].append((time.monotonic() - created, status))
+    for scenario, course in COURSES.items():
+        assert [status for _, status in seen[scenario]] == [status for _, status in course]
+        for (at, _), (second, _) in zip(seen[scenario], course, strict=True):
+            assert second - 0.05 <= at < second + 1
+
+
+def test_an_idle_server_takes_less_than_60_mb(tmp_path: Path) -> None:
+    """Memory only: how quick the start is, `benchmarks/start.py` measures."""
+    with serving(tmp_path) as served:
+        status = Path(f"/proc/{served.process.pid}/status")
+        if status.exists():
+            resident = re.search(r"VmRSS:\s+(\d+) kB", status.read_text())
+            assert resident is not None
+            assert int(resident[1]) < 60 * 1024
+
+
+def test_the_module_is_the_command() -> None:
+    command = Path(sys.executable).with_name("paymock")
+    outcome = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert outcome.stdout == run("--version").stdout

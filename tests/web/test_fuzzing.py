@@ -1,0 +1,44 @@
+"""schemathesis against the running server: every check, every phase, and proof that it has really run."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tests.support.contract import Contract
+from tests.support.server import running_server
+
+EXAMPLES = 1000
+OPTIONS = [
+    "--checks=all",
+    "--phases=examples,coverage,fuzzing,stateful",
+    f"--max-examples={EXAMPLES}",
+    "--seed=8402",
+    "--header=Authorization: Bearer mk_test_fuzzing",
+    "--no-color",
+]
+ROOT = Path(__file__).parents[2]
+
+
+def test_schemathesis_finds_nothing(tmp_path: Path, contract: Contract) -> None:
+    counts = tmp_path / "counts.json"
+    environment = {"SCHEMATHESIS_HOOKS": "tests.support.fuzzing", "PAYMOCK_FUZZING_COUNTS": str(counts)}
+    with running_server() as server:
+        run = subprocess.run(
+            [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.yaml", *OPTIONS],
+            env={**os.environ, **environment},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert run.returncode == 0, run.stdout + run.stderr
+    answers = Counter(json.loads(counts.read_text()))
+    for method, path, operation in contract.operations():
+        label = f"{method} {path}"
+        total = sum(number for answer, number in answers.items() if answer.startswith(label + " "))
+        succeeded = sum(answers[f"{label} {status}"] for status in operation["responses"] if status < "300")
+        assert succeeded, f"{label} never succeeded: {answers}"
+        assert total >= EXAMPLES or not operation.get("parameters"), f"{label} was tried {total} times only"
