@@ -291,7 +291,7 @@ def _schemas(operations: Sequence[Operation]) -> Json:
 
 
 def _tidy(schema: Any) -> Any:
-    """The schema without titles that repeat its name, with a type for enumerated values, with plain strings."""
+    """The schema without titles that repeat its name, and with a type for enumerated values."""
     if isinstance(schema, dict):
         tidy = {
             key: _tidy(value)
