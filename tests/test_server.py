@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -112,6 +113,19 @@ def test_a_reader_of_the_log_that_goes_away_does_not_stop_the_server(tmp_path: P
         assert served.process.stdout is not None
         served.process.stdout.close()
         assert [httpx.get(f"{served.url}/livez").status_code for _ in range(3)] == [200, 200, 200]
+
+
+def test_a_reader_of_the_log_that_does_not_read_does_not_stop_the_server(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, httpx.Client(base_url=served.url) as client:
+        assert served.process.stdout is not None
+        for _ in range(2000):  # more than a pipe holds
+            assert client.get("/livez").status_code == 200
+        os.read(served.process.stdout.fileno(), 65536)
+        client.get("/readyz")
+        _, output = served.stop(signal.SIGTERM)
+    left_out, last = output.splitlines()[-2:]
+    assert re.fullmatch(r"\(\d+ lines left out: nobody was reading\)", left_out)
+    assert "/readyz" in last
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -18,7 +18,7 @@ from paymock.core.wire import url_problem
 from tests.support.client import ORDER
 
 _answers: Counter[str] = Counter()
-_sandboxes = count()
+_numbers = count(1)
 
 
 @schemathesis.hook
@@ -36,12 +36,15 @@ def map_case(context: Any, case: Any) -> Any:
     return case
 
 
-@schemathesis.hook
-def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """A sandbox holds a hundred webhook endpoints: each creation of one gets a sandbox of its own."""
-    headers = kwargs.get("headers")
-    if case.operation.label == "POST /v1/webhooks" and headers and "Authorization" in headers:
-        headers["Authorization"] = f"Bearer mk_test_fuzzing_{next(_sandboxes)}"
+@schemathesis.auth(refresh_interval=None)
+class Sandboxes:
+    """Gives each case a key: a sandbox of its own to each webhook endpoint, since one holds a hundred."""
+
+    def get(self, case: Any, context: Any) -> str:
+        return f"mk_test_fuzzing_{next(_numbers) if case.operation.label == 'POST /v1/webhooks' else 0}"
+
+    def set(self, case: Any, data: str, context: Any) -> None:
+        case.headers["Authorization"] = f"Bearer {data}"
 
 
 @schemathesis.hook

@@ -16,7 +16,6 @@ OPTIONS = [
     "--phases=examples,coverage,fuzzing,stateful",
     f"--max-examples={EXAMPLES}",
     "--seed=8402",
-    "--header=Authorization: Bearer mk_test_fuzzing",
     "--no-color",
 ]
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,10 @@
 body.
 """
 
+import os
 import re
+import select
+import stat
 import sys
 import time
 import traceback
@@ -35,6 +38,8 @@ class RequestLog:
         self._requests = requests
         self._color = color
         self._secrets = secrets
+        self._pipe = _pipe_of(out)
+        self._dropped = 0
 
     def request(self, method: str, path: str, response: Response, request_id: str, seconds: float) -> None:
         """Records a reply."""
@@ -70,14 +75,26 @@ class RequestLog:
         self.line(msgspec.json.encode({"time": now, "event": name, **fields}).decode())
 
     def line(self, text: str) -> None:
-        """Writes a line as it is. A reader that has gone away does not stop the server."""
+        """Writes a line as it is. A reader that has gone away, or does not read, does not stop the server."""
+        if self._pipe is not None and not select.select((), (self._pipe,), (), 0)[1]:
+            self._dropped += 1  # a full pipe would make the whole server wait for whoever should empty it
+            return
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            if self._json:
+                self.event("lines_left_out", count=dropped)
+            else:
+                self._write(f"({dropped} lines left out: nobody was reading)")
+        self._write(text)
+
+    def _write(self, text: str) -> None:
         if self._out is None:
             return
         try:
             self._out.write(text + "\n")
             self._out.flush()
         except (OSError, ValueError):
-            self._out = None
+            self._out = self._pipe = None
 
     def _masked(self, path: str) -> str:
         for secret in self._secrets:
@@ -87,6 +104,15 @@ class RequestLog:
 
     def _painted(self, text: str, color: str) -> str:
         return f"{color}{text}{_PLAIN}" if self._color else text
+
+
+def _pipe_of(out: TextIO) -> int | None:
+    """The file descriptor of `out` when it is a pipe that can be asked whether it has room."""
+    try:
+        descriptor = out.fileno()
+        return descriptor if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and os.name == "posix" else None
+    except (OSError, ValueError):
+        return None
 
 
 def _color_of(status: int) -> str:
