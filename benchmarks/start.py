@@ -1,4 +1,4 @@
-"""How long `paymock serve` takes to its first answer, and how much memory it then holds, against a bare interpreter.
+"""How long `paymock serve` takes to its first answer, beside a bare interpreter, and the memory it holds.
 
     python benchmarks/start.py [ROUNDS]
 
