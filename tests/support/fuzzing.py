@@ -13,8 +13,8 @@ from typing import Any
 
 import schemathesis
 
+from paymock.core.fields import url_problem
 from paymock.core.metadata import metadata_problem
-from paymock.core.wire import url_problem
 from tests.support.client import ORDER
 
 _answers: Counter[str] = Counter()

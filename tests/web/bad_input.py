@@ -15,8 +15,8 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from paymock.core.fields import EVENTS
 from paymock.core.scenarios import SCENARIOS
-from paymock.core.wire import EVENTS
 from tests.support.client import ORDER
 
 KIB = 1024

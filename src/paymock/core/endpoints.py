@@ -6,11 +6,12 @@ import msgspec
 from msgspec import UNSET
 
 from paymock.core import identity
+from paymock.core.fields import ANY_EVENT
 from paymock.core.payments import validation_failed
 from paymock.core.records import EndpointRecord
 from paymock.core.times import to_rfc3339
 from paymock.core.validation import Problems, checker_for
-from paymock.core.wire import ANY_EVENT, CreateEndpoint, Endpoint
+from paymock.core.wire import CreateEndpoint, Endpoint
 
 MAX_ENDPOINTS = 100
 """How many endpoints a sandbox can have."""

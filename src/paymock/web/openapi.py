@@ -21,6 +21,7 @@ from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web import examples
 from paymock.web.http import Request, Response
 from paymock.web.operations import Operation
+from paymock.web.readable_yaml import to_yaml
 
 Json = dict[str, Any]
 
@@ -164,23 +165,6 @@ def document(operations: Sequence[Operation]) -> Json:
             "schemas": _schemas(operations),
         },
     }
-
-
-def to_yaml(value: Json) -> str:
-    """`value` as YAML that a person can read: in its own order, texts as blocks, no anchors."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        """Writes no anchors."""
-
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
-
-    Dumper.add_representer(str, text)
-    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def _operation(operation: Operation) -> Json:
