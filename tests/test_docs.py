@@ -32,7 +32,12 @@ def shell(server: RunningServer, script: str) -> str:
     command = ["/bin/sh", "-e", "-c", script]
     output = ""
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=markdown.ROOT,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -36,6 +36,15 @@ def test_the_ready_file_says_where_the_server_is(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
 
 
+def test_an_old_ready_file_is_gone_when_the_start_fails(tmp_path: Path) -> None:
+    ready_file = tmp_path / "ready.json"
+    ready_file.write_text("{}")
+    assert (
+        run("serve", "--port", "0", "--ready-file", str(ready_file), "--catalog", "/no.toml").returncode == 1
+    )
+    assert not ready_file.exists()
+
+
 def test_by_default_both_loopback_addresses_are_served(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         assert httpx.get(f"http://[::1]:{served.port}/livez").status_code == 200

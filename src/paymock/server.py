@@ -44,6 +44,8 @@ def serve(settings: Settings, out: TextIO) -> None:
 
     Raises StartError when an address cannot be bound or the ready file cannot be written, and CatalogError.
     """
+    if settings.ready_file:
+        settings.ready_file.unlink(missing_ok=True)  # an old one would tell of a server that is gone
     catalog = load_catalog(settings.catalog)
     color = settings.log == "text" and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)

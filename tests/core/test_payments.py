@@ -12,6 +12,7 @@ from paymock.core.errors import PaymockError
 from paymock.core.records import PaymentRecord, decode, encode
 from paymock.core.scenarios import SCENARIOS
 from paymock.core.timeline import Transfer
+from paymock.core.validation import checker_for
 from paymock.core.wire import Funding
 from tests.support.client import order
 from tests.support.clock import NOON
@@ -84,6 +85,11 @@ def test_the_route_must_be_the_same_on_both_sides() -> None:
 @pytest.mark.parametrize("body", [None, 1, "x", [], True])
 def test_a_body_that_is_no_object_is_named_as_a_whole(body: Any) -> None:
     assert list(problems([] if body is None else body)) == ["body"]
+
+
+def test_a_type_that_bodies_do_not_use_has_no_checker() -> None:
+    with pytest.raises(TypeError, match="no checker"):
+        checker_for(bool)
 
 
 @pytest.mark.parametrize("name", ["refund_to", "expires_at", "metadata"])

@@ -150,7 +150,7 @@ ERRORS: Mapping[str, ErrorKind] = {row.code: row for row in _ROWS}
 class PaymockError(Exception):
     """A refusal, on its way to the client.
 
-    `code` is a key of `ERRORS`; `message` tells the developer more than the meaning in the table, where
+    `code` is a key of `ERRORS`; `message` tells the developer more than the table, where
     there is more to tell; `details` maps a dotted field path to what is wrong there; `headers` are
     response headers of this refusal.
     """
@@ -164,7 +164,7 @@ class PaymockError(Exception):
         headers: Iterable[tuple[str, str]] = (),
     ) -> None:
         self.kind = ERRORS[code]
-        self.message = message or self.kind.meaning
+        self.message = message or f"{self.kind.meaning} {self.kind.remedy}"
         super().__init__(self.message)
         self.details = details
         self.headers = tuple(headers)

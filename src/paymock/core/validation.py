@@ -42,8 +42,6 @@ def _checker(of: inspect.Type) -> Checker:
             return _nullable(_checker(inner))
         case inspect.StrType():
             return _string(of)
-        case inspect.EnumType(cls=cls):
-            return _enumeration([member.value for member in cls])
         case inspect.LiteralType(values=values):
             return _enumeration(list(values))
         case inspect.DictType():

@@ -170,7 +170,13 @@ class Payment(Reply):
     """A payment and its invoice attempts."""
 
     id: Annotated[str, identifier(PAYMENT, "a payment")]
-    status: PaymentStatus
+    status: Annotated[
+        PaymentStatus,
+        Meta(
+            description="Final are `completed`, `failed`, `underpaid_expired`, `overpaid_review` and "
+            "`manual_review`; `expired` too, unless a late transfer moves it to `manual_review`."
+        ),
+    ]
     order_id: OrderId
     receive: Receive
     settlement: Settlement
