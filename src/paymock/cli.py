@@ -12,6 +12,7 @@ import click
 from paymock import __version__
 from paymock.core.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.core.catalog import CatalogError
+from paymock.core.virtual_time import MAX_SPEED
 from paymock.settings import DEFAULT_PORT, MEMORY_STORE, Settings, SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,6 +78,13 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     type=click.Path(path_type=Path),
     help="TOML file of chains and assets, in place of the built-in one.",
 )
+@option(
+    "--speed",
+    type=click.FloatRange(0, MAX_SPEED),
+    default=1,
+    show_default=True,
+    help="How much faster than real time every sandbox runs, until a test changes it.",
+)
 @option("--seed", help="Make ids, addresses and hashes reproducible.")
 @option("--store", default=MEMORY_STORE, show_default=True, metavar="URL", help="Where payments are kept.")
 @option(
@@ -88,13 +96,14 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     "--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log."
 )
 @option("--no-access-log", is_flag=True, help="Do not log requests.")
-def serve(*, no_access_log: bool, **options: Any) -> None:
+@option("--no-control", is_flag=True, help="Leave out the control API, /_mock, and faults.")
+def serve(*, no_access_log: bool, no_control: bool, **options: Any) -> None:
     """Start the server."""
     from paymock.server import StartError
     from paymock.server import serve as serve_forever
 
     try:
-        serve_forever(Settings(access_log=not no_access_log, **options), sys.stdout)
+        serve_forever(Settings(access_log=not no_access_log, control=not no_control, **options), sys.stdout)
     except (SettingsError, CatalogError, StartError) as error:
         raise click.ClickException(str(error)) from None
 

@@ -50,7 +50,8 @@ def serve(settings: Settings, out: TextIO) -> None:
     color = settings.log == "text" and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)
     secret = secret_of(settings.seed) if settings.seed is not None else secrets.token_bytes(32)
-    app = create_app(settings, catalog, MemoryStore(secret), system_clock(), log)
+    clock = system_clock()
+    app = create_app(settings, catalog, MemoryStore(secret, born=clock()), clock, log)
     sockets = bind(settings)
     url = url_of(settings, sockets)
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from paymock.clock import Clock
 from paymock.core import endpoints, identity, payments, records
 from paymock.core.catalog import Catalog
 from paymock.core.errors import PaymockError
-from paymock.core.records import EndpointRecord, PaymentRecord
+from paymock.core.records import EndpointRecord, PaymentRecord, SimulationRecord
 from paymock.core.wire import AssetList, AttemptList, ChainList, Endpoint, EndpointList, Payment
-from paymock.stores.base import Store
+from paymock.sandboxes import Sandboxes, simulation_key
 
 R = TypeVar("R", PaymentRecord, EndpointRecord)
 
@@ -26,11 +25,10 @@ class KeyedRequest(NamedTuple):
 class Service:
     """What the API can do, without HTTP. Every method works within one sandbox."""
 
-    def __init__(self, catalog: Catalog, fee_bps: int, store: Store, clock: Clock) -> None:
+    def __init__(self, catalog: Catalog, fee_bps: int, sandboxes: Sandboxes) -> None:
         self._catalog = catalog
         self._fee_bps = fee_bps
-        self._store = store
-        self._clock = clock
+        self._sandboxes = sandboxes
 
     def chains(self) -> ChainList:
         """The supported chains. Specification: "GET /v1/chains"."""
@@ -64,11 +62,14 @@ class Service:
         """The payment as it stands now. Raises PaymockError `payment_not_found`.
         Specification: "GET /v1/payments/{payment_id}"."""
         token = identity.token_in(payment_id, identity.PAYMENT)
-        stored = await self._store.get(sandbox, token) if token else None
+        if not token:
+            raise PaymockError("payment_not_found")
+        gathered = await self._sandboxes.gather(sandbox, token, simulation_key(token))
+        stored, simulated = gathered.values
         record = records.decode(stored) if stored else None
         if not isinstance(record, PaymentRecord):
             raise PaymockError("payment_not_found")
-        return payments.render(record, self._clock())
+        return payments.render(record, gathered.now, records.decode_as(SimulationRecord, simulated))
 
     async def attempts(self, sandbox: str, payment_id: str) -> AttemptList:
         """The attempts of a payment as they stand now. Raises PaymockError `payment_not_found`.
@@ -90,13 +91,14 @@ class Service:
 
     async def endpoints(self, sandbox: str) -> EndpointList:
         """The webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""
-        stored = await self._store.list(sandbox, EndpointRecord.KIND)
-        found = [record for record in map(records.decode, stored) if isinstance(record, EndpointRecord)]
+        page = await self._sandboxes.store.page(sandbox, EndpointRecord.KIND, limit=endpoints.MAX_ENDPOINTS)
+        oldest_first = (records.decode(value) for _, value in reversed(page))
+        found = [record for record in oldest_first if isinstance(record, EndpointRecord)]
         return EndpointList(data=[endpoints.render(record, with_secret=False) for record in found])
 
     async def ready(self) -> None:
         """Returns when requests can be served. Raises PaymockError `store_unavailable`."""
-        await self._store.ping()
+        await self._sandboxes.store.ping()
 
     async def _create(
         self, request: KeyedRequest, kind: type[R], accept: Callable[[str, int], R], limit: int | None = None
@@ -107,11 +109,13 @@ class Service:
         replay. The key's token is the record's own key, so `add` is both the insert and the idempotency
         check, and of any number of concurrent duplicates one is stored.
         """
-        token = identity.token_of(self._store.secret, request.sandbox, request.idempotency_key)
-        stored = await self._store.get(request.sandbox, token)
+        gathered = await self._sandboxes.gather(request.sandbox)
+        token = self._sandboxes.token(request.sandbox, gathered.record, request.idempotency_key)
+        store = self._sandboxes.store
+        [stored] = await store.get(request.sandbox, token)
         if stored is None:
-            record = accept(token, self._clock())
-            stored = await self._store.add(
+            record = accept(token, gathered.now)
+            stored = await store.add(
                 request.sandbox, token, records.encode(record), kind=kind.KIND, limit=limit
             )
             if stored is None:

@@ -37,6 +37,8 @@ class Settings:
     ready_file: Path | None = None
     log: str = "text"
     access_log: bool = True
+    speed: float = 1.0
+    control: bool = True
 
     def __post_init__(self) -> None:
         if not all(_KEY.fullmatch(key) for key in self.api_keys):

@@ -9,9 +9,8 @@ from paymock.catalog_file import load_catalog
 from paymock.core import payments
 from paymock.core.amounts import MAX_FEE_BPS, MAX_RAW
 from paymock.core.errors import PaymockError
-from paymock.core.records import PaymentRecord, decode, encode
+from paymock.core.records import DepositRecord, PaymentRecord, SimulationRecord, decode, encode
 from paymock.core.scenarios import SCENARIOS
-from paymock.core.timeline import Transfer
 from paymock.core.validation import checker_for
 from paymock.core.wire import Funding
 from tests.support.client import order
@@ -119,7 +118,7 @@ def test_rendering_depends_on_the_moment_alone(scenario: str, moments: list[int]
     first = {at: payments.render(record, NOON + at) for at in moments}
     for at in reversed(moments):
         assert payments.render(record, NOON + at) == first[at]
-        shifted = payments.render(record, NOON + at, payments.Simulation(ahead=ahead))
+        shifted = payments.render(record, NOON + at, SimulationRecord(ahead=ahead))
         assert shifted == payments.render(record, NOON + at + ahead)
 
 
@@ -133,7 +132,8 @@ def test_updated_at_never_goes_back(scenario: str, moments: list[int]) -> None:
 def test_a_simulated_transfer_tops_up_an_underpaid_payment() -> None:
     record = accept(scenario="underpaid_expired")
     rest = int(record.due) - int(record.due) // 2
-    topped_up = payments.Simulation(transfers=(Transfer(20_000, rest),))
+    deposit = DepositRecord("token", b"", TOKEN, 20_000, str(rest), None)
+    topped_up = SimulationRecord(deposits=(deposit,))
     assert payments.render(record, NOON + 30_000).status == "underpaid_expired"
     payment = payments.render(record, NOON + 28_000, topped_up)
     assert payment.status == "payment_finalized"

@@ -105,12 +105,12 @@ def test_the_table_of_scenarios_has_the_eight_rows_of_the_specification() -> Non
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_takes_the_course_of_the_specification(name: str) -> None:
-    assert statuses(play(SCENARIOS[name], DUE)) == COURSES[name]
+    assert statuses(play(SCENARIOS[name], DUE, "USDC")) == COURSES[name]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_ends_as_its_row_says(name: str) -> None:
-    assert play(SCENARIOS[name], DUE)[-1].status == SCENARIOS[name].ends
+    assert play(SCENARIOS[name], DUE, "USDC")[-1].status == SCENARIOS[name].ends
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -118,7 +118,7 @@ def test_the_deposit_of_a_scenario_confirms_at_the_times_of_the_specification(na
     seen = [
         (state.at / 1000, state.deposits[0].status.value, state.deposits[0].confirmations)
         for before, state in zip(
-            (CREATED, *play(SCENARIOS[name], DUE)), play(SCENARIOS[name], DUE), strict=False
+            (CREATED, *play(SCENARIOS[name], DUE, "USDC")), play(SCENARIOS[name], DUE, "USDC"), strict=False
         )
         if state.deposits != before.deposits
     ]
@@ -130,13 +130,13 @@ def test_the_deposit_of_a_scenario_confirms_at_the_times_of_the_specification(na
     [("happy_path", DUE, 0), ("underpaid_expired", HALF, 0), ("overpaid_review", DUE + DUE // 10, DUE // 10)],
 )
 def test_the_customer_sends_the_share_of_the_scenario(name: str, sent: int, excess: int) -> None:
-    final = play(SCENARIOS[name], DUE)[-1]
+    final = play(SCENARIOS[name], DUE, "USDC")[-1]
     assert final.received_finalized == sent
     assert max(0, final.received_finalized - DUE) == excess
 
 
 def test_an_excess_is_at_least_one_raw_unit() -> None:
-    assert play(SCENARIOS["overpaid_review"], 2)[-1].received_finalized == 3
+    assert play(SCENARIOS["overpaid_review"], 2, "USDC")[-1].received_finalized == 3
 
 
 @pytest.mark.parametrize(
@@ -146,15 +146,15 @@ def test_an_excess_is_at_least_one_raw_unit() -> None:
      (13, "payment_finalized"), (44.999, "settlement_submitted"), (45, "completed"), (10**9, "completed")],
 )  # fmt: skip
 def test_a_state_holds_from_its_first_millisecond_to_the_next_state(second: float, status: str) -> None:
-    assert state_at(play(SCENARIOS["happy_path"], DUE), round(second * 1000)).status == status
+    assert state_at(play(SCENARIOS["happy_path"], DUE, "USDC"), round(second * 1000)).status == status
 
 
 def test_a_payment_is_as_created_before_its_creation() -> None:
-    assert state_at(play(SCENARIOS["happy_path"], DUE), -1) is CREATED
+    assert state_at(play(SCENARIOS["happy_path"], DUE, "USDC"), -1) is CREATED
 
 
 def at(second: float, amount: int = DUE, *, matches: bool = True) -> Transfer:
-    return Transfer(round(second * 1000), amount, matches)
+    return Transfer(round(second * 1000), amount, None if matches else "USDC")
 
 
 COMPOSED = {
@@ -254,7 +254,7 @@ def test_a_review_hold_comes_after_finality_in_place_of_the_settlement() -> None
 
 
 def test_a_transfer_in_another_asset_never_counts() -> None:
-    for state in play(SCENARIOS["asset_mismatch"], DUE):
+    for state in play(SCENARIOS["asset_mismatch"], DUE, "USDC"):
         assert (state.received_pending, state.received_finalized) == (0, 0)
 
 
@@ -262,7 +262,7 @@ transfers = st.builds(
     Transfer,
     at=st.integers(0, 70).map(lambda second: second * 1000),
     amount=st.sampled_from([1, HALF, DUE - HALF, DUE, DUE + 1]),
-    matches=st.sampled_from([True, True, True, False]),
+    other_asset=st.sampled_from([None, None, None, "USDC"]),
 )
 worlds = st.builds(
     World,

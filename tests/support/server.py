@@ -32,7 +32,7 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     """Serves on a free port until the block ends."""
     settings = settings or Settings(port=0)
     clock, log = ManualClock(), io.StringIO()
-    store = MemoryStore(secret_of(settings.seed or "tests"))
+    store = MemoryStore(secret_of(settings.seed or "tests"), born=clock())
     request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
     app = create_app(settings, load_catalog(settings.catalog), store, clock, request_log)
     sockets = bind(settings)

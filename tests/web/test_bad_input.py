@@ -72,7 +72,7 @@ class Caller:
         """What the server keeps for the API key."""
         store, sandbox = self.server.store, sandbox_of(self.api_key)
         kinds = (PaymentRecord.KIND, EndpointRecord.KIND)
-        return [record for kind in kinds for record in asyncio.run(store.list(sandbox, kind))]
+        return [record for kind in kinds for _, record in asyncio.run(store.page(sandbox, kind, limit=999))]
 
     def _created(self, data: bytes) -> str:
         reply = self.send(data.replace(b"{key}", fresh_key().encode()))

@@ -167,7 +167,7 @@ def test_loads_from_this_server_alone_and_without_a_complaint(visit: Visit) -> N
     assert visit.complaints() == []
 
 
-@pytest.mark.parametrize("name", sorted(OWN | VENDORED))
+@pytest.mark.parametrize("name", sorted((OWN | VENDORED) - {"index.html"}))
 def test_serves_the_files_of_the_package_as_they_are(shared_server: RunningServer, name: str) -> None:
     reply = httpx.get(f"{shared_server.url}/swagger/{name}".removesuffix("index.html"))
     assert reply.content == FOLDER.joinpath(name).read_bytes()
@@ -297,3 +297,12 @@ def test_narrow_window_needs_no_sideways_scrolling(visit: Visit) -> None:
     visit.open().enter_key()
     reply_shown(visit.create_payment(), "201")
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_control_api_is_the_second_document(visit: Visit) -> None:
+    page = visit.open().page
+    page.get_by_role("link", name="The control API").click()
+    page.wait_for_url("**/swagger/control/")
+    expect(page.get_by_role("heading", name="paymock control API")).to_be_visible()
+    assert visit.origin + "/_mock/openapi.yaml" in visit.requested
+    assert visit.complaints() == []

@@ -51,6 +51,18 @@ _ROWS = (
         "Use a value of the scenario table, in lower case; leave the header out for happy_path.",
     ),
     ErrorKind(
+        "invalid_fault",
+        400,
+        "X-Mock-Fault is not `status=CODE`, `delay=MILLISECONDS` or `drop`, each maybe with `; times=N`.",
+        "Use a status of 400 to 599, a delay of at most 30000.",
+    ),
+    ErrorKind(
+        "invalid_query",
+        400,
+        "A parameter of the query is unknown, repeated or has a value that is not acceptable.",
+        "The parameters are listed in `/_mock/openapi.yaml`.",
+    ),
+    ErrorKind(
         "unauthenticated",
         401,
         "The Authorization header is missing, malformed, or names a key that this server does not accept.",
@@ -85,6 +97,12 @@ _ROWS = (
         409,
         "This Idempotency-Key was already used with a different request body or on another endpoint.",
         "Use a new key for a new operation; repeat the original body to retry the old one.",
+    ),
+    ErrorKind(
+        "status_unreachable",
+        409,
+        "That status does not lie ahead of the payment.",
+        "Read the payment's timeline at `GET /_mock/payments/{id}`.",
     ),
     ErrorKind(
         "payload_too_large",
@@ -125,6 +143,12 @@ _ROWS = (
         "Send fewer or shorter headers.",
     ),
     ErrorKind(
+        "injected_fault",
+        500,
+        "A fault that was asked for, with the status that was asked for. Nothing was stored.",
+        "Retry as your client should.",
+    ),
+    ErrorKind(
         "internal_error",
         500,
         "A defect in the mock. The server's log has the details under the same request id.",
@@ -162,8 +186,10 @@ class PaymockError(Exception):
         *,
         details: Mapping[str, str] | None = None,
         headers: Iterable[tuple[str, str]] = (),
+        status: int | None = None,
     ) -> None:
         self.kind = ERRORS[code]
+        self.status = status or self.kind.status
         self.message = message or f"{self.kind.meaning} {self.kind.remedy}"
         super().__init__(self.message)
         self.details = details

@@ -19,11 +19,12 @@ def sandbox_of(api_key: str) -> str:
     return hashlib.blake2b(api_key.encode(), digest_size=16).hexdigest()
 
 
-def token_of(secret: bytes, sandbox: str, idempotency_key: str) -> str:
-    """The token (128 bits, 32 hex digits) of whatever `idempotency_key` creates in `sandbox`.
-
-    `secret` is at most 64 bytes."""
-    return hashlib.blake2b(f"{sandbox} {idempotency_key}".encode(), key=secret, digest_size=16).hexdigest()
+def token_of(secret: bytes, sandbox: str, idempotency_key: str, generation: int = 0) -> str:
+    """The token (128 bits, 32 hex digits) of whatever `idempotency_key` creates in `sandbox`, which has been
+    reset `generation` times. `secret` is at most 64 bytes.
+    """
+    scope = f"{sandbox}.{generation}" if generation else sandbox
+    return hashlib.blake2b(f"{scope} {idempotency_key}".encode(), key=secret, digest_size=16).hexdigest()
 
 
 def secret_of(seed: str) -> bytes:

@@ -15,7 +15,7 @@ from paymock.core import identity
 from paymock.core.amounts import MAX_RAW, fee_for
 from paymock.core.catalog import Catalog
 from paymock.core.errors import PaymockError
-from paymock.core.records import PaymentRecord
+from paymock.core.records import PaymentRecord, SimulationRecord
 from paymock.core.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
 from paymock.core.timeline import State, Transfer, play, state_at
 from paymock.core.times import parse_rfc3339, to_rfc3339
@@ -46,16 +46,7 @@ _SETTLING = (
 _check = checker_for(CreatePayment)
 
 
-class Simulation(NamedTuple):
-    """What a test has added to a payment: transfers beyond the scenario's, and how many milliseconds it is
-    ahead.
-    """
-
-    transfers: tuple[Transfer, ...] = ()
-    ahead: int = 0
-
-
-UNTOUCHED = Simulation()
+UNTOUCHED = SimulationRecord()
 
 
 class Creation(NamedTuple):
@@ -100,20 +91,24 @@ def validation_failed(problems: Problems) -> PaymockError:
     return PaymockError("validation_failed", f"{fields} not acceptable; see `details`.", details=listed)
 
 
-def render(record: PaymentRecord, now: int, simulation: Simulation = UNTOUCHED) -> Payment:
+def render(record: PaymentRecord, now: int, simulation: SimulationRecord = UNTOUCHED) -> Payment:
     """The payment as it stands at `now`, milliseconds since the epoch. Specification: "Payment object"."""
-    elapsed = now - record.created_at + simulation.ahead
-    return _view(record, state_at(course(record, simulation), elapsed))
+    return view(record, state_at(course(record, simulation), elapsed(record, now, simulation)))
 
 
-def course(record: PaymentRecord, simulation: Simulation = UNTOUCHED) -> tuple[State, ...]:
+def elapsed(record: PaymentRecord, now: int, simulation: SimulationRecord = UNTOUCHED) -> int:
+    """How old the payment is at `now`, in milliseconds; a test may have moved it ahead of its sandbox."""
+    return now - record.created_at + simulation.ahead
+
+
+def course(record: PaymentRecord, simulation: SimulationRecord = UNTOUCHED) -> tuple[State, ...]:
     """Every state that the payment goes through, in order. Specification: "Payment transitions"."""
-    return _course(record.scenario, int(record.due), simulation.transfers)
+    return _course(record.scenario, int(record.due), record.other_asset, simulation.transfers)
 
 
 @lru_cache(maxsize=512)  # many payments of a test suite have the same amount, and each is read many times
-def _course(scenario: str, due: int, extra: tuple[Transfer, ...]) -> tuple[State, ...]:
-    return play(SCENARIOS[scenario], due, extra)
+def _course(scenario: str, due: int, other_asset: str, extra: tuple[Transfer, ...]) -> tuple[State, ...]:
+    return play(SCENARIOS[scenario], due, other_asset, extra)
 
 
 def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
@@ -168,7 +163,8 @@ def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:
     )
 
 
-def _view(record: PaymentRecord, state: State) -> Payment:
+def view(record: PaymentRecord, state: State) -> Payment:
+    """The payment as it stands in `state`. Specification: "Payment object"."""
     request, created_at = record.request, record.created_at
     return Payment(
         id=identity.PAYMENT + record.token,
@@ -225,7 +221,7 @@ def _deposit(record: PaymentRecord, state: State, number: int) -> Deposit:
         confirmations=deposit.confirmations,
         confirmations_required=CONFIRMATIONS_REQUIRED,
         chain=receive.chain,
-        asset=receive.asset if deposit.transfer.matches else record.other_asset,
+        asset=deposit.transfer.other_asset or receive.asset,
         amount=str(deposit.transfer.amount),
         from_address=identity.sender_address(record.token),
         tx_hash=identity.transaction_hash(record.token, number),

@@ -1,12 +1,16 @@
-"""What is stored: one immutable record for each created resource, and the bytes it is stored as.
+"""What is stored, and the bytes it is stored as.
 
-A record holds what the request said and what was decided at creation, never a state: states are computed.
+A created resource is one immutable record: what the request said and what was decided at creation, never a
+state, since states are computed. What a test does to time and payments is stored beside it, in records
+that are replaced.
 """
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
+from paymock.core.timeline import Transfer
+from paymock.core.virtual_time import ClockSetting
 from paymock.core.wire import CreatePayment
 
 
@@ -36,16 +40,68 @@ class EndpointRecord(msgspec.Struct, frozen=True, gc=False, tag="endpoint", arra
     description: str | None
 
 
-Record = PaymentRecord | EndpointRecord
+class DepositRecord(msgspec.Struct, frozen=True, gc=False, tag="deposit", array_like=True):
+    """A simulated deposit: `at` is in milliseconds since the payment's creation, `amount` in raw units."""
+
+    KIND: ClassVar = "deposit"
+    token: str
+    fingerprint: bytes
+    payment: str
+    at: int
+    amount: str
+    other_asset: str | None
+
+
+class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a test has done to one payment: how many milliseconds it is ahead of its sandbox, and its
+    deposits.
+    """
+
+    ahead: int = 0
+    deposits: tuple[DepositRecord, ...] = ()
+
+    @property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """The deposits as the rules see them."""
+        return tuple(Transfer(made.at, int(made.amount), made.other_asset) for made in self.deposits)
+
+
+class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What the next creations without headers of their own take instead. `times` None: all, until a reset."""
+
+    scenario: str | None
+    fault: str | None
+    times: int | None
+
+
+class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A sandbox: how often it was reset, its clock when it has been touched, and its overrides in their
+    order.
+    """
+
+    generation: int = 0
+    clock: ClockSetting | None = None
+    overrides: tuple[Override, ...] = ()
+
+
+Record = PaymentRecord | EndpointRecord | DepositRecord
+T = TypeVar("T")
 
 _decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
 
-def encode(record: Record) -> bytes:
+def encode(record: msgspec.Struct) -> bytes:
     """The bytes that a store keeps."""
     return msgspec.msgpack.encode(record)
 
 
 def decode(stored: bytes) -> Record:
-    """The record that `encode` turned into `stored`."""
+    """The created resource that `encode` turned into `stored`."""
     return _decoder.decode(stored)
+
+
+def decode_as(of: type[T], stored: bytes | None) -> T:
+    """The record of a known kind that `encode` turned into `stored`; an untouched one where nothing is
+    stored.
+    """
+    return of() if stored is None else msgspec.msgpack.decode(stored, type=of)

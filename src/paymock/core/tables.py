@@ -4,10 +4,11 @@ document, the command line and the documentation, so that none of them can say a
 
 from typing import NamedTuple
 
-from paymock.core.scenarios import CONFIRMATIONS_REQUIRED, DEFAULT_SCENARIO, SCENARIOS, WINDOW, Scenario
-from paymock.core.timeline import State, play
+from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW, Scenario
+from paymock.core.timeline import State, event_between, play
 
 _DUE = 1010
+_OTHER_ASSET = "USDC"
 _SECOND = 1000
 
 
@@ -38,9 +39,9 @@ def timing_rows() -> list[TimingRow]:
     """The timing table. Specification: "Happy-path timing"."""
     rows = [TimingRow("Created: `awaiting_payment`", "0 s")]
     before = None
-    for state in play(SCENARIOS[DEFAULT_SCENARIO], _DUE):
+    for state in play(SCENARIOS[DEFAULT_SCENARIO], _DUE, _OTHER_ASSET):
         if before is not None:
-            rows.append(TimingRow(_step(before, state), _seconds(state.at)))
+            rows.append(TimingRow(event_between(before, state), _seconds(state.at)))
         before = state
     rows.append(TimingRow("Expiry scenarios expire", _seconds(WINDOW)))
     return rows
@@ -53,16 +54,7 @@ def markdown(header: tuple[str, ...], rows: list[ScenarioRow] | list[TimingRow])
 
 
 def _end(scenario: Scenario) -> State:
-    return next(state for state in play(scenario, _DUE) if state.status == scenario.ends)
-
-
-def _step(before: State, state: State) -> str:
-    moved = f": `{state.status}`" if state.status is not before.status else ""
-    if state.deposits == before.deposits:
-        return f"`{state.status}`"
-    deposit = state.deposits[0]
-    what = "Confirmations" if before.deposits else "Deposit observed, confirmations"
-    return f"{what} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, `{deposit.status}`{moved}"
+    return next(state for state in play(scenario, _DUE, _OTHER_ASSET) if state.status == scenario.ends)
 
 
 def _seconds(milliseconds: int) -> str:

@@ -28,11 +28,18 @@ from paymock.core.scenarios import (
 
 
 class Transfer(NamedTuple):
-    """Funds that reach the invoice address: when, how much, and whether in the asset of the instructions."""
+    """Funds that reach the invoice address: when, how much, and in which asset, unless in that of the
+    instructions.
+    """
 
     at: int
     amount: int
-    matches: bool = True
+    other_asset: str | None = None
+
+    @property
+    def matches(self) -> bool:
+        """Whether the funds came in the asset of the instructions."""
+        return self.other_asset is None
 
 
 class World(NamedTuple):
@@ -102,12 +109,15 @@ def timeline(due: int, world: World) -> tuple[State, ...]:
     return tuple(states)
 
 
-def play(scenario: Scenario, due: int, extra: tuple[Transfer, ...] = ()) -> tuple[State, ...]:
+def play(
+    scenario: Scenario, due: int, other_asset: str, extra: tuple[Transfer, ...] = ()
+) -> tuple[State, ...]:
     """Every state of a payment of `due` raw units in `scenario`, with `extra` transfers beside the
-    scenario's own.
+    scenario's own; `other_asset` is what a mistaken customer pays in.
     """
     scripted = tuple(
-        Transfer(sent.at, sent.share.of(due), not sent.other_asset) for sent in scenario.sendings
+        Transfer(sent.at, sent.share.of(due), other_asset if sent.other_asset else None)
+        for sent in scenario.sendings
     )
     return timeline(due, World(scripted + extra, scenario.payout_succeeds, scenario.review_hold))
 
@@ -115,6 +125,21 @@ def play(scenario: Scenario, due: int, extra: tuple[Transfer, ...] = ()) -> tupl
 def state_at(states: Sequence[State], elapsed: int) -> State:
     """The state that holds `elapsed` milliseconds after creation: the last that begins at or before then."""
     return states[max(0, bisect_right(states, elapsed, key=lambda state: state.at) - 1)]
+
+
+def event_between(before: State, after: State) -> str:
+    """What happened between two neighboring states, in words."""
+    if after.deposits == before.deposits:
+        return f"`{after.status}`"
+    changed = next(
+        number
+        for number, deposit in enumerate(after.deposits)
+        if number >= len(before.deposits) or before.deposits[number] != deposit
+    )
+    deposit = after.deposits[changed]
+    what = "Confirmations" if changed < len(before.deposits) else "Deposit observed, confirmations"
+    moved = f": `{after.status}`" if after.status is not before.status else ""
+    return f"{what} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, `{deposit.status}`{moved}"
 
 
 class Kind(IntEnum):

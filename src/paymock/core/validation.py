@@ -5,6 +5,7 @@ and `Meta(extra={"check": function})` adds what a type cannot say. msgspec's own
 problem, which would send developers through their mistakes one at a time.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,8 @@ def _checker(of: inspect.Type) -> Checker:
             return _string(of)
         case inspect.LiteralType(values=values):
             return _enumeration(list(values))
+        case inspect.IntType() | inspect.FloatType():
+            return _number(of)
         case inspect.DictType():
             return _instance_of(dict)
     raise TypeError(f"no checker for {of!r}")
@@ -104,6 +107,25 @@ def _string(of: inspect.StrType) -> Checker:
             problems.setdefault(path, _wrong_type("a string", value))
         elif len(value) < least or (most is not None and len(value) > most):
             problems.setdefault(path, f"must have {_range(least, most, 'character')}, not {len(value)}")
+
+    return check
+
+
+def _number(of: inspect.IntType | inspect.FloatType) -> Checker:
+    whole = isinstance(of, inspect.IntType)
+    bounds = [
+        (of.ge, "at least", operator.ge),
+        (of.gt, "more than", operator.gt),
+        (of.le, "at most", operator.le),
+    ]
+    asked = [(bound, words, holds) for bound, words, holds in bounds if bound is not None]
+    limits = " and ".join(f"{words} {bound:,}" for bound, words, _ in asked)
+    expected = f"must be {'an integer' if whole else 'a number'}, {limits}"
+
+    def check(value: Any, path: str, problems: Problems) -> None:
+        right_type = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+        if not right_type or not all(holds(value, bound) for bound, _, holds in asked):
+            problems.setdefault(path, expected)
 
     return check
 

@@ -1,38 +1,83 @@
 """The embedded store: dictionaries, lost on exit, as the specification says of the mock ("Limits")."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
+from itertools import islice
 
 from paymock.core.errors import PaymockError
+
+
+class _Sandbox:
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.kinds: defaultdict[str, list[str]] = defaultdict(list)
+        self.logs: dict[str, deque[bytes]] = {}
+        self.counters: Counter[str] = Counter()
 
 
 class MemoryStore:
     """A `Store` in this process. Each method runs without a pause, so each is atomic on the event loop."""
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, born: int = 0) -> None:
         self.secret = secret
-        self._values: dict[tuple[str, str], bytes] = {}
-        self._kinds: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        self.born = born
+        self._sandboxes: defaultdict[str, _Sandbox] = defaultdict(_Sandbox)
 
     async def add(
         self, sandbox: str, key: str, value: bytes, *, kind: str, limit: int | None = None
     ) -> bytes | None:
-        existing = self._values.get((sandbox, key))
+        of = self._sandboxes[sandbox]
+        existing = of.values.get(key)
         if existing is not None:
             return existing
-        keys = self._kinds[sandbox, kind]
+        keys = of.kinds[kind]
         if limit is not None and len(keys) >= limit:
             raise PaymockError(
                 "capacity_exceeded", f"This API key already has {limit} resources of this kind."
             )
-        self._values[sandbox, key] = value
+        of.values[key] = value
         keys.append(key)
         return None
 
-    async def get(self, sandbox: str, key: str) -> bytes | None:
-        return self._values.get((sandbox, key))
+    async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
+        of = self._sandboxes.get(sandbox)
+        return [of.values.get(key) for key in keys] if of else [None] * len(keys)
 
-    async def list(self, sandbox: str, kind: str) -> list[bytes]:
-        return [self._values[sandbox, key] for key in self._kinds.get((sandbox, kind), ())]
+    async def replace(self, sandbox: str, key: str, old: bytes | None, new: bytes) -> bool:
+        values = self._sandboxes[sandbox].values
+        if values.get(key) != old:
+            return False
+        values[key] = new
+        return True
+
+    async def page(
+        self, sandbox: str, kind: str, *, limit: int, before: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        of = self._sandboxes.get(sandbox)
+        keys = of.kinds.get(kind) if of else None
+        if of is None or keys is None:
+            return []
+        end = len(keys) if before is None else min(before, len(keys))
+        return [(at, of.values[keys[at]]) for at in range(end - 1, max(-1, end - 1 - limit), -1)]
+
+    async def count(self, sandbox: str, key: str) -> int:
+        counters = self._sandboxes[sandbox].counters
+        counters[key] += 1
+        return counters[key]
+
+    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
+        self._sandboxes[sandbox].logs.setdefault(log, deque(maxlen=keep)).append(entry)
+
+    async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
+        of = self._sandboxes.get(sandbox)
+        return list(islice(reversed(of.logs.get(log, deque())), limit)) if of else []
+
+    async def clear_log(self, sandbox: str, log: str) -> None:
+        self._sandboxes[sandbox].logs.pop(log, None)
+
+    async def reset(self, sandbox: str, key: str, value: bytes) -> None:
+        fresh = _Sandbox()
+        fresh.values[key] = value
+        self._sandboxes[sandbox] = fresh
 
     async def ping(self) -> None:
         return None

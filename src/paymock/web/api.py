@@ -24,7 +24,7 @@ async def list_assets(service: Service, request: Request) -> Response:
 
 
 async def create_payment(service: Service, request: Request) -> Response:
-    scenario = guard.scenario(request)
+    scenario = guard.scenario(request) or request.scenario or DEFAULT_SCENARIO
     payment, replayed = await service.create_payment(await _keyed(request), scenario)
     return _created(payment, ("Location", f"/v1/payments/{payment.id}"), replayed=replayed)
 
@@ -112,6 +112,7 @@ The same `Idempotency-Key` with the same body answers with the original reply, b
 `Idempotent-Replayed: true`; with another body, or on another endpoint, it is refused with 409.
 A refused request leaves its key free.""",
         request=wire.CreatePayment,
+        idempotency="required",
         reply=wire.Payment,
         status=201,
         takes_scenario=True,
@@ -156,6 +157,7 @@ Reading changes nothing.
 **Nothing is ever delivered to it**: the mock is observed by polling only.
 The create reply carries the endpoint's `secret`.""",
         request=wire.CreateEndpoint,
+        idempotency="required",
         reply=wire.Endpoint,
         status=201,
         errors=(*_BODY_ERRORS, "capacity_exceeded"),

@@ -1,19 +1,24 @@
 """The one assembly point: every route, and what each request passes on its way, readable as a list."""
 
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 from paymock.clock import Clock
+from paymock.control import Control
 from paymock.core.catalog import Catalog
 from paymock.core.errors import PaymockError
+from paymock.sandboxes import Sandboxes
 from paymock.service import Service
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web import api, guard, pages
-from paymock.web.http import ClientGone, Request, Response, raw_headers
+from paymock.web import books, guard, journal, pages
+from paymock.web.faults import suffering
+from paymock.web.http import ClientGone, ConnectionDropped, Request, Response, raw_headers
 from paymock.web.log import RequestLog
 from paymock.web.openapi import OpenApiPage
-from paymock.web.operations import KEYED, Handler
+from paymock.web.operations import PUBLIC
 from paymock.web.request_id import request_ids
 from paymock.web.routes import Match, Routes
 
@@ -33,26 +38,41 @@ _PREFLIGHT = (
     ("Access-Control-Max-Age", "600"),
 )
 
-OPERATIONS = (*api.OPERATIONS, *pages.OPERATIONS)
-"""What the OpenAPI document describes."""
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Route(NamedTuple):
+    """Where a path leads: the handler, whether it needs an API key, whether the journal has it."""
+
+    handler: Answer
+    keyed: bool = False
+    journaled: bool = False
 
 
 def create_app(settings: Settings, catalog: Catalog, store: Store, clock: Clock, log: RequestLog) -> "App":
     """The whole service as an ASGI application."""
-    routes: Routes[Handler] = Routes()
-    for operation in OPERATIONS:
-        routes.add(operation.method, operation.path, operation.handler)
-    routes.add("GET", "/openapi.yaml", OpenApiPage(OPERATIONS))
-    routes.add("GET", "/swagger", pages.swagger_redirect)
+    sandboxes = Sandboxes(store, clock, settings.speed)
+    service = Service(catalog, settings.fee_bps, sandboxes)
+    control = Control(catalog, sandboxes) if settings.control else None
+    routes: Routes[Route] = Routes()
+    for operation in books.PUBLIC_BOOK.operations:
+        handler: Answer = partial(operation.handler, service)
+        if control is not None and operation.keyed:
+            handler = partial(suffering, control, carry_out=handler)
+        routes.add(operation.method, operation.path, Route(handler, operation.keyed, operation.keyed))
+    routes.add("GET", "/openapi.yaml", Route(OpenApiPage(books.PUBLIC_BOOK)))
+    if control is not None:
+        for operation in books.CONTROL_BOOK.operations:
+            routes.add(
+                operation.method, operation.path, Route(partial(operation.handler, control), keyed=True)
+            )
+        routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(books.CONTROL_BOOK)))
+        routes.add("GET", pages.CONTROL_PAGE, Route(partial(pages.static, with_control=True)))
+    routes.add("GET", "/swagger", Route(pages.swagger_redirect))
     for path in pages.STATIC_PATHS:
-        routes.add("GET", path, pages.static)
-    return App(
-        routes,
-        Service(catalog, settings.fee_bps, store, clock),
-        guard.HostGuard(settings),
-        guard.Keyring(settings.api_keys),
-        log,
-    )
+        routes.add("GET", path, Route(partial(pages.static, with_control=control is not None)))
+    return App(routes, control, guard.HostGuard(settings), guard.Keyring(settings.api_keys), log)
 
 
 class App:
@@ -62,14 +82,14 @@ class App:
 
     def __init__(
         self,
-        routes: Routes[Handler],
-        service: Service,
+        routes: Routes[Route],
+        control: Control | None,
         hosts: guard.HostGuard,
         keyring: guard.Keyring,
         log: RequestLog,
     ) -> None:
         self._routes = routes
-        self._service = service
+        self._control = control
         self._hosts = hosts
         self._keyring = keyring
         self._log = log
@@ -85,12 +105,23 @@ class App:
             response = await self._answer(request)
         except ClientGone:
             return
+        except ConnectionDropped:
+            response = Response(0)
+            await self._written(request, response, started)
+            await _drop(scope, receive)
+            return
         headers = self.headers(response, request.id)
-        if request.path.startswith(KEYED):
+        if request.path.startswith(PUBLIC):
             headers += _CORS
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else response.body})
-        self._log.request(request.method, request.path, response, request.id, time.perf_counter() - started)
+        await self._written(request, response, started)
+
+    async def _written(self, request: Request, response: Response, started: float) -> None:
+        seconds = time.perf_counter() - started
+        self._log.request(request.method, request.path, response, request.id, seconds)
+        if self._control is not None and request.sandbox and request.path.startswith(PUBLIC):
+            await self._control.record(request.sandbox, journal.entry(request, response, seconds))
 
     def refuse(self, error: PaymockError) -> tuple[Response, list[tuple[bytes, bytes]]]:
         """The reply to something that is not even a request, and its headers; logged like any other."""
@@ -118,19 +149,19 @@ class App:
                 raise PaymockError("not_found")
             if request.method == "OPTIONS":
                 return _options(match, request)
-            handler = match.targets.get("GET" if request.method == "HEAD" else request.method)
-            if handler is None:
+            route = match.targets.get("GET" if request.method == "HEAD" else request.method)
+            if route is None:
                 allowed = _allow(match)
                 raise PaymockError(
                     "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
                 )
             request.params = match.params
-            if request.path.startswith(KEYED):
+            if route.keyed:
                 request.sandbox = self._keyring.sandbox(request)
-            return await handler(self._service, request)
+            return await route.handler(request)
         except PaymockError as error:
             return guard.refusal(error)
-        except ClientGone:
+        except (ClientGone, ConnectionDropped):
             raise
         except Exception:  # noqa: BLE001 - the last guard: whatever goes wrong, a client gets the envelope
             self._log.defect(request.id)
@@ -141,14 +172,21 @@ class App:
             )
 
 
-def _allow(match: Match[Handler]) -> str:
+async def _drop(scope: Any, receive: Any) -> None:
+    """Closes the connection without a reply."""
+    scope["paymock.close"]()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _allow(match: Match[Route]) -> str:
     methods = list(match.targets)
     return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
 
 
-def _options(match: Match[Handler], request: Request) -> Response:
+def _options(match: Match[Route], request: Request) -> Response:
     allowed = _allow(match)
     preflight = (
-        (("Access-Control-Allow-Methods", allowed), *_PREFLIGHT) if request.path.startswith(KEYED) else ()
+        (("Access-Control-Allow-Methods", allowed), *_PREFLIGHT) if request.path.startswith(PUBLIC) else ()
     )
     return Response(204, content_type=None, headers=(("Allow", allowed), *preflight))

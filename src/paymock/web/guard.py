@@ -13,7 +13,7 @@ import msgspec
 
 from paymock.core.errors import PaymockError
 from paymock.core.identity import sandbox_of
-from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS
+from paymock.core.scenarios import SCENARIOS
 from paymock.core.wire import Error, ErrorEnvelope, Problem
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from paymock.web.http import Request, Response
@@ -128,17 +128,15 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
-def scenario(request: Request) -> str:
-    """The scenario that the request asks for. Raises PaymockError `invalid_scenario`, naming the nearest
-    value. Specification: "Scenarios".
+def scenario(request: Request) -> str | None:
+    """The scenario that the request asks for, if it asks for one. Raises PaymockError `invalid_scenario`,
+    naming the nearest value. Specification: "Scenarios".
     """
     try:
         name = request.header(b"x-mock-scenario")
     except ValueError:
         raise PaymockError("invalid_scenario", "The X-Mock-Scenario header was sent twice.") from None
-    if name is None:
-        return DEFAULT_SCENARIO
-    if name not in SCENARIOS:
+    if name is not None and name not in SCENARIOS:
         nearest = get_close_matches(name.lower()[:64], SCENARIOS, n=1, cutoff=0.0)[0]
         raise PaymockError(
             "invalid_scenario",
@@ -154,10 +152,10 @@ def refusal(error: PaymockError) -> Response:
     if details:
         body.details = details
     headers = error.headers
-    if error.kind.status == 503:
+    if error.status == 503:
         headers = (*headers, ("Retry-After", str(RETRY_AFTER_SECONDS)))
     return Response(
-        error.kind.status,
+        error.status,
         msgspec.json.encode(ErrorEnvelope(error=body)),
         headers=headers,
         error=error.kind.code,

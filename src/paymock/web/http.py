@@ -1,7 +1,8 @@
 """A request as the handlers see it, and a reply as they make it: the least that ASGI needs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from paymock.core.errors import PaymockError
 
@@ -12,6 +13,10 @@ MAX_BODY = 64 * 1024
 """The largest request body, in bytes."""
 
 JSON = "application/json"
+
+
+class ConnectionDropped(Exception):
+    """The connection is to be closed without a reply: a fault that was asked for."""
 
 
 class ClientGone(Exception):
@@ -30,10 +35,12 @@ class Response(NamedTuple):
 
 class Request:
     """One request: its method, its path as it was sent, its headers by lower-case name, its path
-    parameters, and the sandbox that its API key opens.
+    parameters, the sandbox that its API key opens, and the scenario that an override of the sandbox gives it.
     """
 
-    __slots__ = ("_receive", "_repeated", "headers", "id", "method", "params", "path", "sandbox", "scope")
+    __slots__ = (
+        "_receive", "_repeated", "headers", "id", "method", "params", "path", "sandbox", "scenario", "scope",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Any, request_id: str) -> None:
         self.scope = scope
@@ -42,6 +49,7 @@ class Request:
         self.path = scope["raw_path"].decode("latin-1")
         self.params: Mapping[str, str] = {}
         self.sandbox = ""
+        self.scenario: str | None = None
         self.headers: dict[bytes, bytes] = {}
         self._repeated: set[bytes] = set()
         self._receive = receive
@@ -59,6 +67,17 @@ class Request:
             raise ValueError(f"{name.decode()} was sent twice")
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1").strip(" \t")
+
+    def query(self, known: Collection[str]) -> dict[str, str]:
+        """The parameters of the query. Raises ValueError when one is malformed, not `known`, or repeated."""
+        text = self.scope["query_string"].decode("latin-1")
+        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True) if text else []
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("A parameter was sent twice")
+        if found.keys() - set(known):
+            raise ValueError(f"A parameter is unknown; known: {', '.join(known)}")
+        return found
 
     async def body(self) -> bytes:
         """The whole body. Raises PaymockError `payload_too_large` as soon as it is known to exceed

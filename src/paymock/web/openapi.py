@@ -5,9 +5,9 @@ Specification: "Versioning", 2: the document is the authority for endpoints, sch
 enumerated values.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import getdoc
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,8 +15,6 @@ from paymock import __version__
 from paymock.core import wire
 from paymock.core.errors import ERRORS
 from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, DepositStatus, PaymentStatus
-from paymock.core.tables import markdown, scenario_rows, timing_rows
-from paymock.service import Service
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web import examples
 from paymock.web.http import Request, Response
@@ -25,45 +23,19 @@ from paymock.web.readable_yaml import to_yaml
 
 Json = dict[str, Any]
 
+
+class Book(NamedTuple):
+    """A set of operations that make one document, and what it says before them."""
+
+    title: str
+    summary: str
+    introduction: str
+    tags: Mapping[str, str]
+    operations: Sequence[Operation]
+
+
 _ANY_ERRORS = ("bad_request", "misdirected_request", "headers_too_large", "internal_error")
 _KEYED_ERRORS = ("unauthenticated", "store_unavailable")
-
-_TAGS = {
-    "Payments": "Create a payment, show its invoice, poll until it is settled.",
-    "Chains and assets": "What a payment can be made in.",
-    "Webhooks": "Endpoints are recorded and listed; nothing is ever delivered.",
-    "Health": "For supervisors and load balancers.",
-}
-
-_INTRODUCTION = f"""**No real funds move, no chain is ever contacted.**
-
-1. `POST /v1/payments` creates a payment and answers with an invoice address and the amount due.
-2. Your customer would pay `amounts.due` to `invoice_address`. The mock simulates that, and what follows.
-3. Poll `GET /v1/payments/{{payment_id}}` until the status is final. The mock delivers no webhooks.
-
-Press *Authorize* and enter an API key. A server that was started without keys of its own accepts any key of
-the form `mk_test_NAME`, for example `{OPEN_KEY_EXAMPLE}`. Every key opens a sandbox of its own.
-
-## Scenarios
-
-The header `X-Mock-Scenario` of the create request chooses the course of the payment:
-
-{
-    markdown(
-        ("Scenario", "Final status", "After", "Simulates"),
-        [row._replace(name=f"`{row.name}`", ends=f"`{row.ends}`") for row in scenario_rows()],
-    )
-}
-
-## Times
-
-{markdown(("Step", "After creation"), timing_rows())}
-
-## Amounts
-
-All amounts are raw token units: an integer written as a string. The `decimals` of an asset say how many of
-them make one token. `due` = `settlement` + `fee`.
-"""
 
 _HEADERS: Json = {
     "X-Request-Id": {
@@ -105,6 +77,13 @@ _PARAMETERS: Json = {
         "the same operation sends the same key; another body or another scenario needs a new one.",
         "schema": {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"},
     },
+    "OptionalIdempotencyKey": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": False,
+        "description": "Makes a retry safe: 8 to 128 visible ASCII characters.",
+        "schema": {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"},
+    },
     "Scenario": {
         "name": "X-Mock-Scenario",
         "in": "header",
@@ -118,33 +97,34 @@ _PARAMETERS: Json = {
 class OpenApiPage:
     """Answers with the document. It is generated at the first request, so that a start is quick."""
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
-        self._operations = operations
+    def __init__(self, book: Book) -> None:
+        self._book = book
         self._yaml = b""
 
-    async def __call__(self, service: Service, request: Request) -> Response:
+    async def __call__(self, request: Request) -> Response:
         """The document as YAML."""
         if not self._yaml:
-            self._yaml = to_yaml(document(self._operations)).encode()
+            self._yaml = to_yaml(document(self._book)).encode()
         return Response(200, self._yaml, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
 
 
-def document(operations: Sequence[Operation]) -> Json:
-    """The OpenAPI 3.1 document of `operations`."""
+def document(book: Book) -> Json:
+    """The OpenAPI 3.1 document of a set of operations."""
+    operations = book.operations
     paths: Json = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "paymock",
+            "title": book.title,
             "version": __version__,
-            "summary": "A mock of a crypto payment-collection service.",
-            "description": _INTRODUCTION,
+            "summary": book.summary,
+            "description": book.introduction,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "This server"}],
-        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in book.tags.items()],
         "security": [{"apiKey": []}],
         "paths": paths,
         "components": {
@@ -187,8 +167,21 @@ def _operation(operation: Operation) -> Json:
         }
         for name, (description, example) in operation.parameters.items()
     ]
-    if operation.request:
-        parameters.append(_reference("parameters", "IdempotencyKey"))
+    parameters += [
+        {
+            "name": query.name,
+            "in": "query",
+            "required": False,
+            "description": query.description,
+            "schema": dict(query.schema),
+        }
+        for query in operation.query
+    ]
+    if operation.idempotency:
+        required = operation.idempotency == "required"
+        parameters.append(
+            _reference("parameters", "IdempotencyKey" if required else "OptionalIdempotencyKey")
+        )
     if operation.takes_scenario:
         parameters.append(_reference("parameters", "Scenario"))
     if parameters:
@@ -205,6 +198,8 @@ def _operation(operation: Operation) -> Json:
 
 
 def _success(operation: Operation) -> Json:
+    if operation.reply is None:
+        return {"description": "Done.", "headers": _header_references(["X-Request-Id"])}
     reply: Json = {
         "description": _plain(getdoc(operation.reply) or ""),
         "headers": _header_references(["X-Request-Id", *operation.reply_headers]),
@@ -212,7 +207,7 @@ def _success(operation: Operation) -> Json:
             "application/json": _content(operation.reply, examples.replies_of(operation.operation_id))
         },
     }
-    if operation.reply is wire.Payment and operation.request:
+    if operation.reply is wire.Payment and operation.request is wire.CreatePayment:
         reply["links"] = {
             "payment": {
                 "operationId": "getPayment",
@@ -264,7 +259,7 @@ def _reference(section: str, name: str) -> Json:
 
 
 def _schemas(operations: Sequence[Operation]) -> Json:
-    types = {operation.reply for operation in operations} | {wire.ErrorEnvelope}
+    types = {operation.reply for operation in operations if operation.reply} | {wire.ErrorEnvelope}
     types |= {operation.request for operation in operations if operation.request}
     ordered = sorted(types, key=lambda of: of.__name__)
     _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")

@@ -2,15 +2,23 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from paymock.service import Service
 from paymock.web.http import Request, Response
 
-KEYED = "/v1/"
-"""Paths below it need an API key."""
+PUBLIC, CONTROL = "/v1/", "/_mock/"
+"""Paths below these need an API key."""
 
-Handler = Callable[[Service, Request], Awaitable[Response]]
+Handler = Callable[[Any, Request], Awaitable[Response]]
+"""Answers a request; the first argument is the use cases that it calls."""
+
+
+class Query(NamedTuple):
+    """A parameter of the query: its name, what it means, and its schema."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,16 +34,19 @@ class Operation:
     tag: str
     summary: str
     description: str
-    reply: type
+    reply: type | None
     status: int = 200
     request: type | None = None
+    idempotency: Literal["required", "optional"] | None = None
     takes_scenario: bool = False
     errors: tuple[str, ...] = ()
     reply_headers: tuple[str, ...] = ()
     parameters: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     """Path parameters by name: what they mean, and an example or None where none would be found."""
 
+    query: tuple[Query, ...] = ()
+
     @property
     def keyed(self) -> bool:
-        """Whether the operation needs an API key; those can also be used from any web origin."""
-        return self.path.startswith(KEYED)
+        """Whether the operation needs an API key."""
+        return self.path.startswith((PUBLIC, CONTROL))

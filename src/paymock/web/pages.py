@@ -24,15 +24,22 @@ _STATIC = {
     "/swagger/favicon-32x32.png": ("favicon-32x32.png", "image/png"),
 }
 STATIC_PATHS = tuple(_STATIC)
+CONTROL_PAGE = "/swagger/control/"
+_DOCUMENTS = b"""<nav class="documents" aria-label="Documents">
+      <a href="/swagger/">The service, /v1</a>
+      <a href="/swagger/control/">The control API, /_mock</a>
+    </nav>"""
 
 
-async def swagger_redirect(service: Service, request: Request) -> Response:
+async def swagger_redirect(request: Request) -> Response:
     return Response(308, content_type=None, headers=(("Location", "/swagger/"),))
 
 
-async def static(service: Service, request: Request) -> Response:
-    name, content_type = _STATIC[request.path]
+async def static(request: Request, *, with_control: bool) -> Response:
+    name, content_type = _STATIC["/swagger/" if request.path == CONTROL_PAGE else request.path]
     body = files("paymock.web").joinpath("static", "swagger", name).read_bytes()
+    if name == "index.html":
+        body = body.replace(b"<!-- documents -->", _DOCUMENTS if with_control else b"")
     return Response(
         200, body, content_type, (("Content-Security-Policy", SWAGGER_POLICY), ("Cache-Control", "no-cache"))
     )

@@ -92,6 +92,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.parser.should_upgrade():
             self._in_head = False
             self._unread_head = 0
+            self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:

@@ -4,9 +4,11 @@ const followSystem = () => document.documentElement.classList.toggle("dark-mode"
 dark.addEventListener("change", followSystem);
 followSystem();
 
-// The document is fixed here: `?url=` and `?configUrl=` must never make this page load somebody else's.
+// The documents are fixed here: `?url=` and `?configUrl=` must never make this page load somebody else's.
+const control = location.pathname === "/swagger/control/";
+document.querySelector(`.documents a[href="${location.pathname}"]`)?.setAttribute("aria-current", "page");
 SwaggerUIBundle({
-  url: "/openapi.yaml",
+  url: control ? "/_mock/openapi.yaml" : "/openapi.yaml",
   dom_id: "#swagger-ui",
   presets: [SwaggerUIBundle.presets.apis],
   queryConfigEnabled: false,

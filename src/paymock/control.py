@@ -1,0 +1,383 @@
+"""The use cases of the control API: time that a test controls, simulated deposits, waiting, overrides, the
+journal.
+
+Every method works within one sandbox and touches no other.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from paymock.core import control_wire as wire
+from paymock.core import payments, records
+from paymock.core.catalog import Catalog
+from paymock.core.control_wire import END, NEXT
+from paymock.core.errors import PaymockError
+from paymock.core.identity import PAYMENT, token_in
+from paymock.core.records import DepositRecord, Override, PaymentRecord, SandboxRecord, SimulationRecord
+from paymock.core.timeline import State, event_between, state_at
+from paymock.core.times import to_rfc3339
+from paymock.core.validation import Checker, Problems, checker_for
+from paymock.core.wire import Payment
+from paymock.sandboxes import Gathered, Sandboxes, simulation_key
+
+JOURNAL = "requests"
+JOURNAL_LENGTH = 1_000
+MAX_OVERRIDES = 100
+_SCANNED = 500
+B = TypeVar("B")
+
+
+class Found(NamedTuple):
+    """A payment, what tests have done to it, and its sandbox at this moment."""
+
+    record: PaymentRecord
+    simulation: SimulationRecord
+    stored: bytes | None
+    gathered: Gathered
+
+    @property
+    def elapsed(self) -> int:
+        """The payment's age in milliseconds."""
+        return payments.elapsed(self.record, self.gathered.now, self.simulation)
+
+    @property
+    def course(self) -> tuple[State, ...]:
+        """Every state of the payment, past and to come."""
+        return payments.course(self.record, self.simulation)
+
+    @property
+    def ahead(self) -> list[State]:
+        """The states that are still to come."""
+        return [state for state in self.course if state.at > self.elapsed]
+
+    @property
+    def payment(self) -> Payment:
+        """The payment as it stands."""
+        return payments.view(self.record, state_at(self.course, self.elapsed))
+
+
+class Filter(NamedTuple):
+    """Which payments a list shows."""
+
+    status: str | None = None
+    scenario: str | None = None
+    order_id: str | None = None
+
+    def takes(self, record: PaymentRecord, payment: Payment) -> bool:
+        """Whether the list shows this payment."""
+        return (
+            self.status in (None, payment.status)
+            and self.scenario in (None, record.scenario)
+            and self.order_id in (None, payment.order_id)
+        )
+
+
+class Control:
+    """What the control API can do, without HTTP."""
+
+    def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
+        self._catalog = catalog
+        self._sandboxes = sandboxes
+
+    async def clock(self, sandbox: str) -> wire.Clock:
+        """The sandbox's virtual clock."""
+        return _clock(await self._sandboxes.gather(sandbox))
+
+    async def set_clock(self, sandbox: str, body: Any) -> wire.Clock:
+        """Changes the speed from now on. Raises PaymockError `validation_failed`."""
+        speed = _decoded(_check_set_clock, body, wire.SetClock).speed
+        return _clock(
+            await self._sandboxes.change(
+                sandbox,
+                lambda now: msgspec.structs.replace(now.record, clock=now.clock.running_at(speed, now.real)),
+            )
+        )
+
+    async def advance(self, sandbox: str, body: Any) -> wire.Clock:
+        """Moves the sandbox ahead at once. Raises PaymockError `validation_failed`."""
+        milliseconds = _milliseconds(_decoded(_check_advance, body, wire.Advance).seconds)
+        return _clock(
+            await self._sandboxes.change(
+                sandbox,
+                lambda now: msgspec.structs.replace(
+                    now.record, clock=now.clock.advanced(milliseconds, now.real)
+                ),
+            )
+        )
+
+    async def advance_payment(self, sandbox: str, payment_id: str, body: Any) -> Payment:
+        """Moves one payment ahead of its sandbox. Raises PaymockError `payment_not_found`,
+        `validation_failed`, or `status_unreachable` when what `to` names does not lie ahead.
+        """
+        target = _decoded(_check_advance_payment, body, wire.AdvancePayment)
+        if (target.seconds is None) == (target.to is None):
+            raise payments.validation_failed(
+                {"seconds": "give either seconds or to, not both and not neither"}
+            )
+
+        def moved(found: Found) -> SimulationRecord:
+            step = (
+                _milliseconds(target.seconds)
+                if target.seconds is not None
+                else _step_to(found, target.to or END)
+            )
+            return msgspec.structs.replace(found.simulation, ahead=found.simulation.ahead + step)
+
+        return (await self._simulate(sandbox, payment_id, moved)).payment
+
+    async def deposit(
+        self, sandbox: str, payment_id: str, body: Any, key: str | None, fingerprint: bytes
+    ) -> tuple[Payment, bool]:
+        """A transfer is observed now; the payment then, and whether this request repeats an earlier one.
+
+        Raises PaymockError `payment_not_found`, `validation_failed`, or the idempotency conflict.
+        """
+        found = await self._found(sandbox, payment_id)
+        made, replayed = await self._made(
+            sandbox, found, _decoded(_check_deposit, body, wire.MakeDeposit), key, fingerprint
+        )
+
+        def with_deposit(now: Found) -> SimulationRecord:
+            if any(deposit.token == made.token for deposit in now.simulation.deposits):
+                return now.simulation
+            observed = msgspec.structs.replace(made, at=now.elapsed)
+            return msgspec.structs.replace(now.simulation, deposits=(*now.simulation.deposits, observed))
+
+        return _as_of(await self._simulate(sandbox, payment_id, with_deposit), made.token), replayed
+
+    async def payments(
+        self, sandbox: str, wanted: Filter, limit: int, cursor: int | None
+    ) -> wire.PaymentPage:
+        """A page of payments, newest first."""
+        shown: list[Payment] = []
+        while True:
+            page = await self._sandboxes.store.page(
+                sandbox, PaymentRecord.KIND, limit=_SCANNED, before=cursor
+            )
+            found = [(position, records.decode_as(PaymentRecord, value)) for position, value in page]
+            keys = [simulation_key(record.token) for _, record in found]
+            gathered = await self._sandboxes.gather(sandbox, *keys)
+            for (position, record), simulated in zip(found, gathered.values, strict=True):
+                if len(shown) == limit:
+                    return wire.PaymentPage(data=shown, next_cursor=str(cursor))
+                cursor = position
+                simulation = records.decode_as(SimulationRecord, simulated)
+                payment = payments.render(record, gathered.now, simulation)
+                if wanted.takes(record, payment):
+                    shown.append(payment)
+            if len(page) < _SCANNED:
+                return wire.PaymentPage(data=shown, next_cursor=None)
+
+    async def payment(self, sandbox: str, payment_id: str) -> wire.PaymentDetail:
+        """A payment with its past and its future. Raises PaymockError `payment_not_found`."""
+        found = await self._found(sandbox, payment_id)
+        created_at, course = found.record.created_at, found.course
+        entries = zip((course[0], *course), course, strict=False)
+        return wire.PaymentDetail(
+            payment=found.payment,
+            scenario=found.record.scenario,
+            now=to_rfc3339(created_at + found.elapsed),
+            timeline=[
+                wire.TimelineEntry(
+                    at=to_rfc3339(created_at + state.at),
+                    offset_seconds=state.at / 1000,
+                    event="Created" if state is course[0] else event_between(before, state).replace("`", ""),
+                    status=state.status,
+                    reached=state.at <= found.elapsed,
+                )
+                for before, state in entries
+            ],
+        )
+
+    async def wait(
+        self, sandbox: str, payment_id: str, status: str | None, timeout: float
+    ) -> wire.WaitResult:
+        """Answers as soon as the payment has reached `status`, or, without one, at its next change; at
+        once when that can no longer come; after `timeout` real seconds at the latest. Raises PaymockError
+        `payment_not_found`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        first: State | None = None
+        while True:
+            found = await self._found(sandbox, payment_id)
+            current = state_at(found.course, found.elapsed)
+            first = first or current
+            if status is None:
+                reached, ahead = current != first, found.ahead
+            else:
+                reached = any(state.status == status and state.at <= found.elapsed for state in found.course)
+                ahead = [state for state in found.ahead if state.status == status]
+            remaining = deadline - loop.time()
+            if reached or not ahead or remaining <= 0:
+                return wire.WaitResult(reached=reached, payment=found.payment)
+            comes = found.record.created_at + ahead[0].at - found.simulation.ahead
+            delay = found.gathered.clock.real_delay(comes, found.gathered.real)
+            await self._sandboxes.wait(
+                sandbox, remaining if delay is None else min(delay / 1000 + 0.001, remaining)
+            )
+
+    async def set_next(self, sandbox: str, body: Any) -> wire.PendingList:
+        """Adds an override for the next creations. Raises PaymockError `validation_failed`,
+        `capacity_exceeded`.
+        """
+        wanted = _decoded(_check_set_next, body, wire.SetNext)
+        if wanted.scenario is None and wanted.fault is None:
+            raise payments.validation_failed({"scenario": "give a scenario, a fault, or both"})
+        override = Override(wanted.scenario, wanted.fault, wanted.times)
+
+        def added(now: Gathered) -> SandboxRecord:
+            limited = [pending for pending in now.record.overrides if pending.times is not None]
+            standing = [pending for pending in now.record.overrides if pending.times is None]
+            if len(limited) >= MAX_OVERRIDES:
+                raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
+            pending = [*limited, override, *standing] if override.times is not None else [*limited, override]
+            return msgspec.structs.replace(now.record, overrides=tuple(pending))
+
+        return _pending(await self._sandboxes.change(sandbox, added))
+
+    async def override(self, sandbox: str, idempotency_key: str) -> Override | None:
+        """The override that a creation with this key takes: none when the key has been used before."""
+        gathered = await self._sandboxes.gather(sandbox)
+        if not gathered.record.overrides:
+            return None
+        token = self._sandboxes.token(sandbox, gathered.record, idempotency_key)
+        [used] = await self._sandboxes.store.get(sandbox, token)
+        return None if used else gathered.record.overrides[0]
+
+    async def take(self, sandbox: str, override: Override) -> None:
+        """One creation has taken `override`."""
+
+        def taken(now: Gathered) -> SandboxRecord:
+            first, *rest = now.record.overrides or (None,)
+            if first != override or first.times is None:
+                return now.record
+            left = [msgspec.structs.replace(first, times=first.times - 1)] if first.times > 1 else []
+            return msgspec.structs.replace(now.record, overrides=(*left, *rest))
+
+        await self._sandboxes.change(sandbox, taken)
+
+    async def suffers(self, sandbox: str, operation: str, times: int | None) -> bool:
+        """Whether this try of `operation` is among the first `times`."""
+        if times is None:
+            return True
+        return await self._sandboxes.store.count(sandbox, f"fault {operation}") <= times
+
+    async def record(self, sandbox: str, entry: wire.JournalEntry) -> None:
+        """Adds a request to the journal."""
+        await self._sandboxes.store.append(sandbox, JOURNAL, msgspec.json.encode(entry), keep=JOURNAL_LENGTH)
+
+    async def requests(self, sandbox: str, limit: int) -> wire.Journal:
+        """The last requests, newest first."""
+        entries = await self._sandboxes.store.tail(sandbox, JOURNAL, limit)
+        return wire.Journal(data=[msgspec.json.decode(entry, type=wire.JournalEntry) for entry in entries])
+
+    async def forget_requests(self, sandbox: str) -> None:
+        """Empties the journal."""
+        await self._sandboxes.store.clear_log(sandbox, JOURNAL)
+
+    async def reset(self, sandbox: str) -> None:
+        """Forgets payments, keys, endpoints, overrides, journal and clock of this sandbox."""
+        await self._sandboxes.reset(sandbox)
+
+    async def _found(self, sandbox: str, payment_id: str) -> Found:
+        token = token_in(payment_id, PAYMENT) or ""
+        gathered = await self._sandboxes.gather(sandbox, token, simulation_key(token))
+        stored, simulated = gathered.values
+        record = records.decode(stored) if stored else None
+        if not isinstance(record, PaymentRecord):
+            raise PaymockError("payment_not_found")
+        return Found(record, records.decode_as(SimulationRecord, simulated), simulated, gathered)
+
+    async def _simulate(
+        self, sandbox: str, payment_id: str, changed: Callable[[Found], SimulationRecord]
+    ) -> Found:
+        while True:
+            found = await self._found(sandbox, payment_id)
+            after = changed(found)
+            key = simulation_key(found.record.token)
+            if await self._sandboxes.store.replace(sandbox, key, found.stored, records.encode(after)):
+                self._sandboxes.wake(sandbox)
+                return found._replace(simulation=after)
+
+    async def _made(
+        self, sandbox: str, found: Found, wanted: wire.MakeDeposit, key: str | None, fingerprint: bytes
+    ) -> tuple[DepositRecord, bool]:
+        """The deposit that is asked for, and whether its key has been used for it before."""
+        asked = found.record.request.receive
+        if wanted.asset is not None and wanted.asset not in (self._catalog.assets(asked.chain) or ()):
+            raise payments.validation_failed({"asset": f"is not an asset of the chain {asked.chain}"})
+        other_asset = wanted.asset if wanted.asset != asked.asset else None
+        token = self._sandboxes.token(sandbox, found.gathered.record, key) if key else secrets.token_hex(16)
+        made = DepositRecord(
+            token, fingerprint, found.record.token, found.elapsed, wanted.amount, other_asset
+        )
+        if key is None:
+            return made, False
+        stored = await self._sandboxes.store.add(
+            sandbox, token, records.encode(made), kind=DepositRecord.KIND
+        )
+        if stored is None:
+            return made, False
+        existing = records.decode(stored)
+        if existing.fingerprint != fingerprint or not isinstance(existing, DepositRecord):
+            raise PaymockError("idempotency_key_reused_with_different_payload")
+        return existing, True
+
+
+def _decoded(check: Checker, body: Any, of: type[B]) -> B:
+    problems: Problems = {}
+    check(body, "", problems)
+    if problems:
+        raise payments.validation_failed(problems)
+    return msgspec.convert(body, of)
+
+
+def _clock(gathered: Gathered) -> wire.Clock:
+    return wire.Clock(now=to_rfc3339(gathered.now), speed=gathered.clock.speed)
+
+
+def _pending(gathered: Gathered) -> wire.PendingList:
+    return wire.PendingList(
+        data=[
+            wire.Pending(scenario=one.scenario, fault=one.fault, times=one.times)
+            for one in gathered.record.overrides
+        ]
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _step_to(found: Found, target: str) -> int:
+    """How many milliseconds ahead of the payment its target lies; 0 when it is at its end and END is asked
+    for.
+    """
+    ahead = [state for state in found.ahead if target in (NEXT, END, state.status)]
+    if state_at(found.course, found.elapsed).status == target:
+        ahead = []  # later confirmations have this status too, but it has come already
+    if not ahead and target != END:
+        raise PaymockError("status_unreachable")
+    chosen = ahead[-1:] if target == END else ahead[:1]
+    return chosen[0].at - found.elapsed if chosen else 0
+
+
+def _as_of(found: Found, token: str) -> Payment:
+    """The payment just after the deposit with this token was observed."""
+    deposits = found.simulation.deposits
+    number = next(number for number, deposit in enumerate(deposits) if deposit.token == token)
+    then = msgspec.structs.replace(found.simulation, deposits=deposits[: number + 1])
+    course = payments.course(found.record, then)
+    return payments.view(found.record, state_at(course, deposits[number].at))
+
+
+_check_set_clock = checker_for(wire.SetClock)
+_check_advance = checker_for(wire.Advance)
+_check_advance_payment = checker_for(wire.AdvancePayment)
+_check_deposit = checker_for(wire.MakeDeposit)
+_check_set_next = checker_for(wire.SetNext)

@@ -1,0 +1,29 @@
+"""What the journal keeps of a request: nothing that is secret."""
+
+import time
+from typing import Literal
+
+from paymock.core.control_wire import JournalEntry
+from paymock.core.times import to_rfc3339
+from paymock.web.http import Request, Response
+
+_CONFLICT = "idempotency_key_reused_with_different_payload"
+
+
+def entry(request: Request, response: Response, seconds: float) -> JournalEntry:
+    """The journal's line about a request that was answered in so many seconds."""
+    outcome: Literal["new", "replayed", "conflict"] | None = None
+    if response.error == _CONFLICT:
+        outcome = "conflict"
+    elif response.status == 201:
+        outcome = "replayed" if ("Idempotent-Replayed", "true") in response.headers else "new"
+    return JournalEntry(
+        at=to_rfc3339(time.time_ns() // 1_000_000),
+        method=request.method,
+        path=request.path,
+        status=response.status,
+        error=response.error,
+        idempotency=outcome,
+        request_id=request.id,
+        duration_ms=round(seconds * 1000, 3),
+    )
