@@ -334,7 +334,7 @@ def _decoded(check: Checker, body: Any, of: type[B]) -> B:
     check(body, "", problems)
     if problems:
         raise payments.validation_failed(problems)
-    return msgspec.convert(body, of)
+    return msgspec.convert(body, of, strict=False)  # to JSON, 1.0 is an integer
 
 
 def _clock(gathered: Gathered) -> wire.Clock:

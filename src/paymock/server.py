@@ -30,29 +30,35 @@ from paymock.web.protocol import GuardedProtocol
 GRACE_SECONDS = 3
 """How long a stop waits for requests in progress."""
 
+STOP_SECONDS = 4.5
+"""After so long a stop ends the process, whatever clients are doing."""
+
+KEEP_ALIVE_SECONDS = 75
+"""How long an idle connection is kept: longer than a client that polls takes between two requests."""
+
 _PORT_ATTEMPTS = 16
 _LOOPBACK = ("127.0.0.1", "::1")
-_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - only compared with, to print an address that can be opened
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - to print an address that can be opened
 
 
 class StartError(Exception):
     """The server cannot start; the message is one line for the person at the terminal."""
 
 
-def serve(settings: Settings, out: TextIO) -> None:
+def serve(settings: Settings, out: TextIO | None) -> None:
     """Serves until a signal comes, then returns. A second signal ends the process at once.
 
     Raises StartError when an address cannot be bound or the ready file cannot be written, and CatalogError.
     """
-    if settings.ready_file:
-        settings.ready_file.unlink(missing_ok=True)  # an old one would tell of a server that is gone
     catalog = load_catalog(settings.catalog)
-    color = settings.log == "text" and out.isatty() and not os.environ.get("NO_COLOR")
+    color = settings.log == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)
     secret = secret_of(settings.seed) if settings.seed is not None else secrets.token_bytes(32)
     clock = system_clock()
     app = create_app(settings, catalog, MemoryStore(secret, born=clock()), clock, log)
     sockets = bind(settings)
+    if settings.ready_file:
+        remove_ready_file(settings.ready_file)
     url = url_of(settings, sockets)
 
     def ready() -> None:
@@ -76,6 +82,7 @@ def uvicorn_config(app: App) -> uvicorn.Config:
         log_config=None,
         log_level=logging.CRITICAL,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
 
 
@@ -102,6 +109,9 @@ class Server(uvicorn.Server):
             if self.should_exit:
                 os._exit(128 + number)
             self.should_exit = True
+            last_resort = threading.Timer(STOP_SECONDS, os._exit, [0])
+            last_resort.daemon = True
+            last_resort.start()
 
         previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -133,18 +143,18 @@ def bind(settings: Settings) -> list[socket.socket]:
 
 def _bind_all(settings: Settings) -> list[socket.socket]:
     hosts = _LOOPBACK if settings.host is None else (settings.host,)
+    addresses = [address for host in hosts for address in _addresses(host)]
     bound: list[socket.socket] = []
     port = settings.port
     try:
-        for host in hosts:
-            for family, address in _addresses(host, port):
-                try:
-                    bound.append(_listen(family, address))
-                except OSError as error:
-                    unavailable = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-                    if not (bound and unavailable):
-                        raise
-                port = bound[0].getsockname()[1]
+        for family, (host, _, *scope) in addresses:
+            try:
+                bound.append(_listen(family, (host, port, *scope)))
+            except OSError as error:
+                unavailable = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+                if not (bound and unavailable):
+                    raise
+            port = bound[0].getsockname()[1]
     except OSError:
         for listening in bound:
             listening.close()
@@ -152,8 +162,11 @@ def _bind_all(settings: Settings) -> list[socket.socket]:
     return bound
 
 
-def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+def _addresses(host: str) -> list[tuple[socket.AddressFamily, Any]]:
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except UnicodeError:
+        raise StartError(f"{host} is not a host name") from None
     return [(family, address) for family, _, _, _, address in found]
 
 
@@ -177,8 +190,7 @@ def _listen(family: socket.AddressFamily, address: Any) -> socket.socket:
 def url_of(settings: Settings, sockets: list[socket.socket]) -> str:
     """The address to tell people."""
     host = settings.host or _LOOPBACK[0]
-    if host in _EVERY_ADDRESS:
-        host = _LOOPBACK[0]
+    host = _EVERY_ADDRESS.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}"
 
 
@@ -190,6 +202,16 @@ def write_ready_file(path: Path, url: str, port: int) -> None:
     try:
         draft.write_text(json.dumps({"url": url, "port": port, "pid": os.getpid()}) + "\n", encoding="utf-8")
         draft.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise StartError(f"cannot write the ready file {path}: {error.strerror}") from None
+
+
+def remove_ready_file(path: Path) -> None:
+    """Removes what an earlier server left: it would tell of a server that is gone. Raises StartError."""
+    try:
+        path.unlink(missing_ok=True)
     except OSError as error:
         raise StartError(f"cannot write the ready file {path}: {error.strerror}") from None
 

@@ -41,6 +41,8 @@ class Settings:
     control: bool = True
 
     def __post_init__(self) -> None:
+        if self.host == "" or (self.ready_file and not self.ready_file.name):
+            raise SettingsError("a host or a ready file was given, but it is empty")
         if not all(_KEY.fullmatch(key) for key in self.api_keys):
             raise SettingsError("an API key must consist of A-Z a-z 0-9 - . _ ~ + / (and = at its end)")
         if not all(_HOST.fullmatch(host) for host in self.allowed_hosts):
@@ -51,7 +53,8 @@ class Settings:
                 "add --api-key KEY, or --open if that is meant"
             )
         if self.store != MEMORY_STORE:
-            raise SettingsError(f"unknown store {self.store!r}: this version has {MEMORY_STORE}")
+            scheme = self.store.partition("://")[0]  # what follows may hold a password
+            raise SettingsError(f"unknown store {scheme!r}: this version has {MEMORY_STORE}")
 
     @property
     def on_loopback(self) -> bool:

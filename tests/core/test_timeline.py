@@ -195,6 +195,10 @@ COMPOSED = {
         [at(25, HALF), at(31, HALF)],
         [(0, "awaiting_payment"), (25, "payment_detected"), (31, "manual_review")],
     ),
+    "a late transfer sends a funded payment to review before its settlement begins": (
+        [at(22), at(31, 1)],
+        [(0, "awaiting_payment"), (22, "payment_detected"), (30, "payment_finalized"), (31, "manual_review")],
+    ),
     "a late transfer in another asset is reviewed at once": (
         [at(31, matches=False)],
         [(0, "awaiting_payment"), (30, "expired"), (31, "manual_review")],

@@ -11,37 +11,86 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import httpx
 import schemathesis
 
+from paymock.core.amounts import raw_problem
 from paymock.core.fields import url_problem
 from paymock.core.metadata import metadata_problem
 from tests.support.client import ORDER
+from tests.support.contract import Json
 
 _answers: Counter[str] = Counter()
 _numbers = count(1)
+_KEY = "mk_test_fuzzing_"
 
 
 @schemathesis.hook
 def map_case(context: Any, case: Any) -> Any:
-    """Gives a valid creation a route that exists, addresses with a checksum, an expiry to come, and metadata
-    within the limits that a schema cannot state. What is wrong on purpose stays wrong."""
-    valid = case.meta is not None and case.meta.generation.mode.is_positive
-    if valid and case.operation.label == "POST /v1/payments" and isinstance(case.body, dict):
-        case.body = {**case.body, "receive": ORDER["receive"], "pay_with": ORDER["pay_with"]}
-        case.body |= {name: ORDER[name] for name in ("refund_to", "expires_at") if case.body.get(name)}
-        if case.body.get("metadata") and metadata_problem(case.body["metadata"]):
-            case.body |= {"metadata": ORDER["metadata"]}
-    if valid and case.operation.label == "POST /v1/webhooks" and url_problem(str(case.body["url"])):
-        case.body = {**case.body, "url": "https://merchant.example/hooks"}
+    """Gives valid requests what a schema cannot state. What is wrong on purpose stays wrong."""
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return case
+    if case.path.startswith("/_mock/payments/"):
+        case.path_parameters["payment_id"] = _payment_id(case)
+    if case.path.endswith("/wait"):
+        case.query = {**(case.query or {}), "timeout": 0}
+    if isinstance(case.body, dict) and case.operation.label in _MENDED:
+        case.body = _MENDED[case.operation.label](case.body)
     return case
+
+
+def _payment(body: Json) -> Json:
+    """A route that exists, addresses with a checksum, an expiry to come, metadata within its limits."""
+    body = {**body, "receive": ORDER["receive"], "pay_with": ORDER["pay_with"]}
+    body |= {name: ORDER[name] for name in ("refund_to", "expires_at") if body.get(name)}
+    return body | ({"metadata": {}} if body.get("metadata") and metadata_problem(body["metadata"]) else {})
+
+
+def _endpoint(body: Json) -> Json:
+    return {**body, "url": "https://merchant.example/hooks"} if url_problem(str(body["url"])) else body
+
+
+def _step(body: Json) -> Json:
+    """Either seconds or to."""
+    return {"to": "end"} if (body.get("seconds") is None) == (body.get("to") is None) else body
+
+
+def _deposit(body: Json) -> Json:
+    amount = "1" if raw_problem(str(body["amount"])) else body["amount"]
+    return {"amount": amount} | ({"asset": "USDC"} if body.get("asset") else {})
+
+
+def _override(body: Json) -> Json:
+    """A scenario or a fault, and a fault that there is."""
+    return {**body, "scenario": "happy_path"} | ({"fault": "drop"} if body.get("fault") else {})
+
+
+_MENDED = {
+    "POST /v1/payments": _payment,
+    "POST /v1/webhooks": _endpoint,
+    "POST /_mock/payments/{payment_id}/advance": _step,
+    "POST /_mock/payments/{payment_id}/deposits": _deposit,
+    "POST /_mock/next": _override,
+}
+_FRESH_SANDBOX = ("POST /v1/webhooks", "POST /_mock/next")
+"""A sandbox holds a hundred of these, so each gets one of its own."""
+
+
+def _payment_id(case: Any) -> str:
+    reply = httpx.post(
+        f"{case.operation.base_url.rstrip('/')}/v1/payments",
+        json=dict(ORDER),
+        headers={"Authorization": f"Bearer {_KEY}0", "Idempotency-Key": f"fuzzing-{next(_numbers)}"},
+    )
+    return str(reply.json()["id"])
 
 
 @schemathesis.auth(refresh_interval=None)
 class Sandboxes:
-    """Gives each case a key: a sandbox of its own to each webhook endpoint, since one holds a hundred."""
+    """Gives each case an API key."""
 
     def get(self, case: Any, context: Any) -> str:
-        return f"mk_test_fuzzing_{next(_numbers) if case.operation.label == 'POST /v1/webhooks' else 0}"
+        return f"{_KEY}{next(_numbers) if case.operation.label in _FRESH_SANDBOX else 0}"
 
     def set(self, case: Any, data: str, context: Any) -> None:
         case.headers["Authorization"] = f"Bearer {data}"

@@ -940,9 +940,11 @@ PAY_WITH_SETTLEMENT = [
     unacceptable("two items", changed("pay_with", [_PLACE, {"chain": "bsc", "asset": "USDC"}]), "pay_with"),
     unacceptable("the same item twice", changed("pay_with", [_PLACE, _PLACE]), "pay_with"),
     unacceptable("1,000 items", changed("pay_with", [_PLACE] * 1000), "pay_with"),
-    unacceptable("second item null", changed("pay_with", [_PLACE, None]), "pay_with"),
+    unacceptable("second item null", changed("pay_with", [_PLACE, None]), "pay_with", "pay_with[1]"),
     unacceptable("items of another item", changed("pay_with", [[_PLACE]]), "pay_with[0]"),
-    unacceptable("two nulls", changed("pay_with", [None, None]), "pay_with", "pay_with[0]"),
+    unacceptable(
+        "two nulls", changed("pay_with", [None, None]), "pay_with", "pay_with[0]", "pay_with[1]"
+    ),
     unacceptable("empty item", changed("pay_with", [{}]), "pay_with[0].chain", "pay_with[0].asset"),
     unacceptable("item with null members", changed("pay_with", [{"chain": None, "asset": None}]),
                  "pay_with[0].chain", "pay_with[0].asset"),

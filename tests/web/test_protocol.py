@@ -1,6 +1,7 @@
 """HTTP as it comes over the wire: limits on head and body, malformed requests, connections that go on."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import time
@@ -92,6 +93,7 @@ TOO_LARGE = {
     "a header of 2 MiB": raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Big": "x" * 2**21}),
     "a head of 20 KiB in small lines": raw.request("GET", "/", {f"X-{n}": "x" * 250 for n in range(80)}),
     "a request target of 17 KiB": raw.request("GET", "/" + "x" * 17_000),
+    "20 KiB of white space": raw.request("GET", "/livez", {"X-Big": " " * 20_000 + "x"}),
     "a header without an end": raw.request("GET", "/", {"X-Big": "x" * 20_000})[:-4],
     "empty lines without an end": b"\r\n" * 10_000,
     "a trailer of 101 lines": creation(b"{}", chunk=1)[:-2] + b"X: y\r\n" * 101 + b"\r\n",
@@ -227,3 +229,35 @@ def test_a_slow_client_does_not_hold_up_others(server: RunningServer) -> None:
         slow.sendall(creation(json.dumps(order()).encode())[:-10])
         [reply] = raw.exchange(server.port, GET)
         assert reply.status == 200
+
+
+def test_a_good_request_before_garbage_gets_its_answer_first(server: RunningServer) -> None:
+    first, second = raw.exchange(server.port, GET + b"garbage\r\n\r\n", replies=2)
+    assert (first.status, second.status) == (200, 400)
+
+
+def test_the_rest_of_an_answered_request_is_not_answered_again(server: RunningServer) -> None:
+    head = raw.request("POST", "/v1/payments", {"Transfer-Encoding": "chunked"})
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        connection.sendall(head)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 401")
+        connection.sendall(b"nonsense\r\n")
+        assert connection.recv(65536) == b""
+
+
+def test_many_offers_to_upgrade_in_one_packet_are_ignored_one_by_one(server: RunningServer) -> None:
+    offer = raw.request("GET", "/livez", {"Connection": "Upgrade", "Upgrade": "h2c"})
+    replies = raw.exchange(server.port, offer * 300, replies=300)
+    assert [reply.status for reply in replies] == [200] * 300
+
+
+def test_a_client_that_sends_without_reading_takes_no_memory(server: RunningServer) -> None:
+    """Its requests wait on its own side once those that were read are not answered yet."""
+    ping = raw.request("GET", "/livez") * 1000
+    sent = 0
+    with socket.create_connection(("127.0.0.1", server.port), 5) as flood:
+        flood.settimeout(0.5)
+        with contextlib.suppress(TimeoutError):
+            for _ in range(2000):
+                sent += flood.send(ping)
+    assert sent < 32 * 2**20

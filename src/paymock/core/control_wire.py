@@ -68,13 +68,12 @@ class Advance(Request):
 class AdvancePayment(Request):
     """A step ahead of one payment: either `seconds` or `to`."""
 
-    seconds: Annotated[Seconds | None, Meta(examples=[8])] = None
+    seconds: Seconds | None = None
     to: Annotated[
         Annotated[str, Meta(extra_json_schema={"enum": list(TARGETS)}, extra={"check": _target_problem})]
         | None,
         Meta(
             description="A status, the next change, or the end of the payment's course.",
-            examples=["completed"],
         ),
     ] = None
 

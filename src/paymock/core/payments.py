@@ -172,7 +172,7 @@ def view(record: PaymentRecord, state: State) -> Payment:
         order_id=request.order_id,
         receive=request.receive,
         settlement=request.settlement,
-        pay_with=request.pay_with,
+        pay_with=[*request.pay_with],
         refund_to=request.refund_to,
         expires_at=request.expires_at or to_rfc3339(created_at + DEFAULT_LIFETIME),
         metadata=request.metadata or {},

@@ -173,7 +173,7 @@ def _transfer_observed(state: State, event: Event, due: int, world: World) -> _A
     number = len(state.deposits)
     if state.status is PaymentStatus.AWAITING_PAYMENT:
         status = PaymentStatus.PAYMENT_DETECTED
-    elif event.at >= WINDOW and state.status in (PaymentStatus.EXPIRED, PaymentStatus.PAYMENT_DETECTED):
+    elif event.at >= WINDOW and state.status in (PaymentStatus.EXPIRED, *_FUNDING):
         status = PaymentStatus.MANUAL_REVIEW
     else:
         status = state.status

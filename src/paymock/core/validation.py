@@ -6,12 +6,15 @@ problem, which would send developers through their mistakes one at a time.
 """
 
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
 from msgspec import inspect
 
 _TYPE_NAMES: dict[type, str] = {str: "a string", dict: "an object", list: "an array"}
+
+_ADDRESS = re.compile("0[xX][0-9a-fA-F]{40}")
 
 Problems = dict[str, str]
 """What is wrong, by dotted field path; the first problem of a field stands for it."""
@@ -93,7 +96,7 @@ def _list(of: inspect.ListType) -> Checker:
             return
         if len(value) < least or (most is not None and len(value) > most):
             problems.setdefault(path, f"must have {_range(least, most, 'item')}, not {len(value)}")
-        for index, item in enumerate(value[:most]):
+        for index, item in enumerate(value):
             check_item(item, f"{path}[{index}]", problems)
 
     return check
@@ -123,7 +126,9 @@ def _number(of: inspect.IntType | inspect.FloatType) -> Checker:
     expected = f"must be {'an integer' if whole else 'a number'}, {limits}"
 
     def check(value: Any, path: str, problems: Problems) -> None:
-        right_type = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+        right_type = isinstance(value, int | float) and not isinstance(value, bool)
+        if right_type and whole:
+            right_type = float(value).is_integer()  # to JSON, 1.0 is an integer
         if not right_type or not all(holds(value, bound) for bound, _, holds in asked):
             problems.setdefault(path, expected)
 
@@ -181,4 +186,5 @@ def _range(least: int, most: int | None, unit: str) -> str:
 
 
 def _shortened(name: str) -> str:
+    name = _ADDRESS.sub("0x***", name)  # an address is not repeated, even where it was sent as a name
     return name if len(name) <= 64 else name[:63] + "…"

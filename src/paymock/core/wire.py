@@ -33,15 +33,15 @@ SETTLEMENT_MODE = "same_chain_merchant_payout"
 INSTRUCTION_TYPE: Literal["evm_invoice_address"] = "evm_invoice_address"
 
 
+class Reply(msgspec.Struct, kw_only=True):
+    """What every reply body shares: later releases may add fields."""
+
+
 class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What every request body shares: unknown fields are refused by name."""
 
 
-class Reply(msgspec.Struct, kw_only=True):
-    """What every reply body shares."""
-
-
-class Receive(Request):
+class Receive(Reply):
     """What the merchant receives."""
 
     chain: Annotated[ChainId, Meta(description="Chain where the settlement is received.")]
@@ -50,7 +50,7 @@ class Receive(Request):
     address: Annotated[Address, Meta(description="The merchant's payout address. Echoed as sent.")]
 
 
-class Settlement(Request):
+class Settlement(Reply):
     """Settlement choice."""
 
     mode: Annotated[
@@ -59,30 +59,46 @@ class Settlement(Request):
     ]
 
 
-class PayWith(Request):
+class PayWith(Reply):
     """A chain and asset that the customer can pay with."""
 
     chain: Annotated[ChainId, Meta(description="In the mock, the same as `receive.chain`.")]
     asset: Annotated[AssetId, Meta(description="In the mock, the same as `receive.asset`.")]
 
 
-class RefundTo(Request):
+class RefundTo(Reply):
     """Used for refund handling."""
 
     chain: ChainId
     address: Annotated[Address, Meta(description="Refund address. Echoed as sent.")]
 
 
+class ReceiveRequest(Receive, forbid_unknown_fields=True):
+    """What the merchant asks to receive."""
+
+
+class SettlementRequest(Settlement, forbid_unknown_fields=True):
+    """The settlement that the merchant chooses."""
+
+
+class PayWithRequest(PayWith, forbid_unknown_fields=True):
+    """A chain and asset that the customer shall pay with."""
+
+
+class RefundToRequest(RefundTo, forbid_unknown_fields=True):
+    """Where refunds shall go."""
+
+
 class CreatePayment(Request):
     """The body of `POST /v1/payments`."""
 
     order_id: OrderId
-    receive: Receive
-    settlement: Settlement
+    receive: ReceiveRequest
+    settlement: SettlementRequest
     pay_with: Annotated[
-        list[PayWith], Meta(description="Exactly one item in the mock.", min_length=1, max_length=1)
+        list[PayWithRequest], Meta(description="Exactly one item in the mock.", min_length=1, max_length=1)
     ]
-    refund_to: Annotated[RefundTo | None, Meta(description="Default: no refund address.")] = None
+    refund_to: Annotated[RefundToRequest | None, Meta(description="Default: no refund address.")] = None
     expires_at: Annotated[Expiry | None, Meta(description="Default: 30 minutes after creation.")] = None
     metadata: Annotated[Metadata | None, Meta(description="Default: `{}`.")] = None
 

@@ -31,9 +31,7 @@ class MemoryStore:
             return existing
         keys = of.kinds[kind]
         if limit is not None and len(keys) >= limit:
-            raise PaymockError(
-                "capacity_exceeded", f"This API key already has {limit} resources of this kind."
-            )
+            raise PaymockError("capacity_exceeded")
         of.values[key] = value
         keys.append(key)
         return None

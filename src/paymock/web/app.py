@@ -30,6 +30,9 @@ _CORS = raw_headers(
         ("Access-Control-Expose-Headers", "Idempotent-Replayed, Retry-After, X-Request-Id, Location"),
     ]
 )
+_SHORTEST_KEY = 9
+"""A shorter word may stand in a message by chance, and is no key that guards anything."""
+
 _PREFLIGHT = (
     (
         "Access-Control-Allow-Headers",
@@ -110,6 +113,8 @@ class App:
             await self._written(request, response, started)
             await _drop(scope, receive)
             return
+        if response.error:
+            response = _without_key(response, request)
         headers = self.headers(response, request.id)
         if request.path.startswith(PUBLIC):
             headers += _CORS
@@ -165,11 +170,7 @@ class App:
             raise
         except Exception:  # noqa: BLE001 - the last guard: whatever goes wrong, a client gets the envelope
             self._log.defect(request.id)
-            return guard.refusal(
-                PaymockError(
-                    "internal_error", f"A defect in the mock; its log has the details under {request.id}."
-                )
-            )
+            return guard.refusal(PaymockError("internal_error"))
 
 
 async def _drop(scope: Any, receive: Any) -> None:
@@ -177,6 +178,14 @@ async def _drop(scope: Any, receive: Any) -> None:
     scope["paymock.close"]()
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _without_key(response: Response, request: Request) -> Response:
+    """A refusal names unknown fields; the API key must not come back, even where it was sent as a name."""
+    presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
+    if len(presented) < _SHORTEST_KEY or presented not in response.body:
+        return response
+    return response._replace(body=response.body.replace(presented, b"***"))
 
 
 def _allow(match: Match[Route]) -> str:

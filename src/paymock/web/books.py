@@ -36,6 +36,15 @@ The header `X-Mock-Scenario` of the create request chooses the course of the pay
 
 {markdown(("Step", "After creation"), timing_rows())}
 
+## Everywhere
+
+- Every reply carries `X-Request-Id`, which names the request in the server's log, and `Cache-Control`.
+- `HEAD` works wherever `GET` does. `OPTIONS` answers 204 with `Allow`, without a key.
+- Paths are exact: any other is 404 `not_found`. A method that a path does not have is 405
+  `method_not_allowed`, with `Allow`.
+- Pages of any web origin may call `/v1`: replies carry `Access-Control-Allow-Origin: *` and
+  `Access-Control-Expose-Headers`, and preflight requests are answered.
+
 ## Amounts
 
 All amounts are raw token units: an integer written as a string. The `decimals` of an asset say how many of

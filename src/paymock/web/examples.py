@@ -123,6 +123,7 @@ def all_examples() -> Mapping[str, Example]:
     for name, (scenario, at) in moments().items():
         payment = payments.render(_record(scenario), NOW + at)
         found[name] = _example(f"{scenario}, {at // 1000} s after creation: {payment.status}", payment)
+    found |= CONTROL_REQUESTS
     for code in ERRORS:
         found[code] = Example(code, msgspec.json.decode(guard.refusal(_error(code)).body))
     return found
@@ -173,7 +174,27 @@ _MISTAKES: Mapping[str, Callable[[], object]] = {
 }
 """How to make the mistakes whose refusal says more than the error table does."""
 
+CONTROL_REQUESTS = {
+    "freeze": Example("Stand still", {"speed": 0}),
+    "ten_times": Example("Ten times as fast", {"speed": 10}),
+    "advance_45_seconds": Example("The length of the happy path", {"seconds": 45}),
+    "to_completed": Example("To a status", {"to": "completed"}),
+    "to_next": Example("To the next change", {"to": "next"}),
+    "by_8_seconds": Example("By seconds", {"seconds": 8}),
+    "half_of_due": Example("Half of the due amount of the other examples", {"amount": "505000000000000000"}),
+    "another_asset": Example("In another asset", {"amount": "1010000000000000000", "asset": "USDC"}),
+    "next_scenario": Example("The next payment expires", {"scenario": "no_payment_expired"}),
+    "standing_fault": Example(
+        "The first try of every payment fails", {"fault": "status=503; times=1", "times": None}
+    ),
+}
+
 _REQUESTS = {
+    "setClock": ("freeze", "ten_times"),
+    "advanceClock": ("advance_45_seconds",),
+    "advancePayment": ("to_completed", "to_next", "by_8_seconds"),
+    "makeDeposit": ("half_of_due", "another_asset"),
+    "setNext": ("next_scenario", "standing_fault"),
     "createPayment": ("create_payment", "create_payment_minimal"),
     "createWebhookEndpoint": ("create_webhook_endpoint",),
 }

@@ -10,13 +10,16 @@ import sys
 import time
 import traceback
 from typing import Any, TextIO
+from urllib.parse import quote, unquote
 
 import msgspec
 
 from paymock.web.http import Response
 
-_ADDRESS = re.compile("0[xX][0-9a-fA-F]{16,}")
-_KEY = re.compile("mk_[A-Za-z0-9_-]+")
+_SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
+"""What looks like an address, a hash, an API key or a webhook secret. Ids have 32 hex digits."""
+
+_PLAIN_IN_PATHS = "/:@!$&'()*+,;=~{}"
 _PATH_LENGTH = 120
 _RED, _YELLOW, _GREEN, _DIM, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
@@ -26,7 +29,7 @@ class RequestLog:
 
     def __init__(
         self,
-        out: TextIO,
+        out: TextIO | None,
         form: str = "text",
         *,
         requests: bool = True,
@@ -37,8 +40,8 @@ class RequestLog:
         self._json = form == "json"
         self._requests = requests
         self._color = color
-        self._secrets = secrets
-        self._pipe = _pipe_of(out)
+        self._secrets = sorted(secrets, key=len, reverse=True)
+        self._stream = _stream_of(out)
         self._dropped = 0
 
     def request(self, method: str, path: str, response: Response, request_id: str, seconds: float) -> None:
@@ -76,7 +79,7 @@ class RequestLog:
 
     def line(self, text: str) -> None:
         """Writes a line as it is. A reader that has gone away, or does not read, does not stop the server."""
-        if self._pipe is not None and not select.select((), (self._pipe,), (), 0)[1]:
+        if self._stream is not None and not select.select((), (self._stream,), (), 0)[1]:
             self._dropped += 1  # a full pipe would make the whole server wait for whoever should empty it
             return
         if self._dropped:
@@ -94,23 +97,26 @@ class RequestLog:
             self._out.write(text + "\n")
             self._out.flush()
         except (OSError, ValueError):
-            self._out = self._pipe = None
+            self._out = self._stream = None
 
     def _masked(self, path: str) -> str:
+        path = quote(unquote(path, errors="replace"), safe=_PLAIN_IN_PATHS)  # what is encoded cannot hide
         for secret in self._secrets:
             path = path.replace(secret, "***")
-        path = _KEY.sub("***", _ADDRESS.sub("0x***", path))
-        return path if len(path) <= _PATH_LENGTH else path[: _PATH_LENGTH - 1] + "…"
+        path = _SECRET.sub("***", path)
+        return path if len(path) <= _PATH_LENGTH else path[:_PATH_LENGTH] + "..."
 
     def _painted(self, text: str, color: str) -> str:
         return f"{color}{text}{_PLAIN}" if self._color else text
 
 
-def _pipe_of(out: TextIO) -> int | None:
-    """The file descriptor of `out` when it is a pipe that can be asked whether it has room."""
+def _stream_of(out: TextIO | None) -> int | None:
+    """The file descriptor of `out` when somebody has to read it: a pipe or a terminal, not a file."""
+    if out is None or os.name != "posix":
+        return None
     try:
         descriptor = out.fileno()
-        return descriptor if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and os.name == "posix" else None
+        return None if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
     except (OSError, ValueError):
         return None
 

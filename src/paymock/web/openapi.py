@@ -60,6 +60,12 @@ _HEADERS: Json = {
         "schema": {"type": "string"},
         "example": 'Bearer realm="paymock"',
     },
+    "Allow": {
+        "description": "The methods of this path.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": "GET, HEAD, OPTIONS",
+    },
     "Retry-After": {
         "description": "Seconds to wait before a retry.",
         "required": True,
@@ -136,15 +142,24 @@ def document(book: Book) -> Json:
                     f"`{OPEN_KEY_EXAMPLE}` will do.",
                 }
             },
-            "parameters": _PARAMETERS,
-            "headers": _HEADERS,
-            "examples": {
-                name: {"summary": example.summary, "value": example.value}
-                for name, example in examples.all_examples().items()
-            },
+            "parameters": _used("parameters", _PARAMETERS, paths),
+            "headers": _used("headers", _HEADERS, (paths, _ELSEWHERE)),
+            "examples": _used("examples", _examples(), (paths, _ELSEWHERE)),
+            "responses": _ELSEWHERE,
             "schemas": _schemas(operations),
         },
     }
+
+
+def _examples() -> Json:
+    found = examples.all_examples().items()
+    return {name: {"summary": example.summary, "value": example.value} for name, example in found}
+
+
+def _used(section: str, parts: Json, by: object) -> Json:
+    """The parts of a section of the components that something refers to."""
+    text = str(by)
+    return {name: part for name, part in parts.items() if f"'#/components/{section}/{name}'" in text}
 
 
 def _operation(operation: Operation) -> Json:
@@ -236,6 +251,7 @@ def _refusal(status: int, codes: Sequence[str]) -> Json:
     headers = ["X-Request-Id"]
     headers += ["WWW-Authenticate"] if status == 401 else []
     headers += ["Retry-After"] if status == 503 else []
+    headers += ["Allow"] if status == 405 else []
     lines = [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
     return {
         "description": "\n\n".join(lines),
@@ -286,3 +302,10 @@ def _tidy(schema: Any) -> Any:
 def _plain(text: str) -> str:
     """A text without the line breaks and the indentation of the source."""
     return " ".join(text.split())
+
+
+_ELSEWHERE: Json = {
+    "NotFound": _refusal(404, ["not_found"]),
+    "MethodNotAllowed": _refusal(405, ["method_not_allowed"]),
+}
+"""What paths and methods that are not in the document are answered with."""

@@ -19,6 +19,7 @@ MAX_LINES = 100
 _LINGER_SECONDS = 2.0
 _VERSIONS = ("1.0", "1.1")
 _CLOSE = (b"connection", b"close")
+_END_OF_HEAD = b"\r\n\r\n"
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -27,34 +28,50 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._in_head = True
-        self._unread_head = 0  # bytes received since the head began: bounds what the parser holds back
+        self._received = 0  # bytes of an unfinished head, white space and all
+        self._tail = b""  # the last of them, since the empty line that ends a head can come in two parts
         self._head = 0  # bytes of the head that were parsed
         self._lines = 0
-        self._refused = False
+        self._refusal: PaymockError | None = None
         self._method = b""
 
     def data_received(self, data: bytes) -> None:
         """Parses what arrived, and refuses what is not acceptable HTTP."""
-        if self._refused:
+        if self._refusal is not None:
             return
         self._unset_keepalive_if_required()
-        if self._in_head:
-            self._unread_head += len(data)
+        before = self._received
+        if self._in_head and before + self._rest_of_head(data) > MAX_HEAD:
+            self._refuse("headers_too_large")
+            return
+        self._received = before + len(data) if self._in_head else 0
         try:
             self._feed(data)
         except httptools.HttpParserError:
-            self._refuse()
-        if self._unread_head > MAX_HEAD and not self._refused:
-            self._refuse()
+            too_large = self._head > MAX_HEAD or self._lines > MAX_LINES
+            self._refuse("headers_too_large" if too_large else "bad_request")
+        if self._received > MAX_HEAD and self._refusal is None:
+            self._refuse("headers_too_large")
+
+    def _rest_of_head(self, data: bytes) -> int:
+        """How many bytes of `data` belong to the head that has begun."""
+        window = self._tail + data
+        end = window.find(_END_OF_HEAD)
+        size = len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._tail)
+        self._tail = window[1 - len(_END_OF_HEAD) :]
+        return size
 
     def _feed(self, data: bytes) -> None:
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            # A server may ignore the offer to upgrade (RFC 9110, 7.8), but the parser has stopped after the
-            # head. A new one reads the request again, without the offer, and then the rest.
-            self.parser = httptools.HttpRequestParser(self)
-            self._feed(self._head_without_offer() + data[upgrade.args[0] :])
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # A server may ignore the offer to upgrade (RFC 9110, 7.8), but the parser has stopped after
+                # the head. A new one reads the request again, without the offer, and then the rest.
+                self.parser = httptools.HttpRequestParser(self)
+                data = self._head_without_offer() + data[upgrade.args[0] :]
+            else:
+                return
 
     def _head_without_offer(self) -> bytes:
         fields = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
@@ -62,7 +79,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def eof_received(self) -> None:
         """After a refusal, the client's end of the stream is all that was waited for."""
-        if self._refused:
+        if self._refusal is not None:
             self.transport.close()
 
     def on_message_begin(self) -> None:
@@ -91,7 +108,8 @@ class GuardedProtocol(HttpToolsProtocol):
             raise ValueError("not a request that an origin server answers")
         if not self.parser.should_upgrade():
             self._in_head = False
-            self._unread_head = 0
+            self._received = 0
+            self._tail = b""
             self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
             super().on_headers_complete()
 
@@ -119,14 +137,29 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._head > MAX_HEAD or self._lines > MAX_LINES:
             raise ValueError("too large a head")
 
-    def _refuse(self) -> None:
-        too_large = self._head > MAX_HEAD or self._lines > MAX_LINES or self._unread_head > MAX_HEAD
-        error = PaymockError("headers_too_large" if too_large else "bad_request")
-        self._refused = True
+    def on_response_complete(self) -> None:
+        """A request is answered: the next of this connection comes, or the refusal that waited."""
+        super().on_response_complete()
+        if self.pipeline:
+            self.flow.pause_reading()  # a client that only sends gets its answers before it is read again
+        elif self._refusal is not None and not self.transport.is_closing():
+            self._write_refusal(self._refusal)
+
+    def _refuse(self, code: str) -> None:
+        self._refusal = PaymockError(code)
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete:
+        if cycle is None or (cycle.response_complete and not cycle.more_body):
+            self._write_refusal(self._refusal)
+        elif cycle.response_complete:
+            self.transport.close()  # it is the rest of a request that has been answered
+        elif cycle.more_body:
             cycle.disconnected = True
             cycle.message_event.set()
+            self._write_refusal(self._refusal)
+        # Otherwise a request before it is still being answered: the refusal waits for its turn.
+
+    def _write_refusal(self, error: PaymockError) -> None:
+        self._unset_keepalive_if_required()
         response, headers = self.app.refuse(error)
         lines = [
             name + b": " + value for name, value in [*self.server_state.default_headers, *headers, _CLOSE]
