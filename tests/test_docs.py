@@ -14,7 +14,15 @@ from tests.support.generated import GENERATED
 from tests.support.markdown import Block
 from tests.support.server import RunningServer, running_server
 
-PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/decisions.md"]
+PAGES = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/decisions.md",
+    "docs/time.md",
+    "docs/control-api.md",
+]
 TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
 
 
@@ -66,12 +74,24 @@ def comparable(text: str) -> object:
     return values
 
 
-def test_the_session_of_the_readme_gives_what_the_readme_shows(demo: RunningServer) -> None:
-    blocks = markdown.blocks(markdown.section(markdown.read("README.md"), "A payment in four requests"))
-    script = "\necho ----\n".join(block.text for block in blocks if block.language == "sh")
-    _, *outputs = shell(demo, script).split("----\n")
-    shown = [block.text for block in blocks if block.language != "sh"]
-    assert [comparable(output) for output in outputs] == [comparable(text) for text in shown]
+SESSIONS = {
+    "README.md": "A payment in four requests",
+    "docs/time.md": None,
+    "docs/control-api.md": None,
+}
+"""Pages, or sections of pages, whose commands are one session."""
+
+
+@pytest.mark.parametrize("page", SESSIONS)
+def test_a_session_gives_what_is_shown(demo: RunningServer, page: str) -> None:
+    text, heading = markdown.read(page), SESSIONS[page]
+    blocks = markdown.blocks(markdown.section(text, heading) if heading else text)
+    commands = [block for block in blocks if block.language == "sh"]
+    outputs = shell(demo, "\necho ----\n".join(block.text for block in commands)).split("----\n")
+    for block, output in zip(commands, outputs, strict=True):
+        following = blocks[blocks.index(block) + 1] if block is not blocks[-1] else block
+        shown = "" if following.language == "sh" else following.text
+        assert comparable(output) == comparable(shown), f"{page}, line {block.line}"
 
 
 def shown_commands(page: str) -> list[tuple[Block, Block]]:

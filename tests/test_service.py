@@ -8,7 +8,9 @@ import httpx
 import pytest
 
 from paymock.catalog_file import load_catalog
+from paymock.control import Control
 from paymock.core.errors import PaymockError
+from paymock.core.scenarios import SCENARIOS
 from paymock.core.strict_json import fingerprint
 from paymock.sandboxes import Sandboxes
 from paymock.service import KeyedRequest, Service
@@ -16,6 +18,7 @@ from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
 from paymock.web.log import RequestLog
+from tests.core.test_timeline import COURSES
 from tests.support.client import order
 from tests.support.clock import ManualClock
 
@@ -87,6 +90,33 @@ def test_of_different_creations_that_interleave_under_one_key_one_wins_and_the_o
         refused = [outcome for outcome in outcomes if isinstance(outcome, PaymockError)]
         assert len(refused) == 19
         assert {error.kind.status for error in refused} == {409}
+
+    asyncio.run(check())
+
+
+def test_a_thousand_parallel_runs_of_all_scenarios_give_the_same_transcript() -> None:
+    """Apart from ids and addresses, which differ; the runs interleave at every step of the store."""
+
+    async def check() -> None:
+        sandboxes = Sandboxes(YieldingStore(b"secret"), ManualClock(), speed=0)
+        catalog = load_catalog(None)
+        service, control = Service(catalog, 100, sandboxes), Control(catalog, sandboxes)
+
+        async def run(sandbox: str) -> list[object]:
+            transcript: list[object] = []
+            for scenario in SCENARIOS:
+                key = f"key-of-{scenario}"
+                creation = KeyedRequest(sandbox, key, fingerprint("POST", "/v1/payments", scenario), order())
+                payment, _ = await service.create_payment(creation, scenario)
+                for _ in COURSES[scenario][1:]:
+                    payment = await control.advance_payment(sandbox, payment.id, {"to": "next"})
+                    attempt = payment.attempts[0]
+                    transcript.append((scenario, payment.status, attempt.status, attempt.funding))
+            return transcript
+
+        transcripts = await asyncio.gather(*(run(f"sandbox {number}") for number in range(1000)))
+        assert all(transcript == transcripts[0] for transcript in transcripts)
+        assert len({id(transcript) for transcript in transcripts}) == 1000
 
     asyncio.run(check())
 

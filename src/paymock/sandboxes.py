@@ -1,5 +1,5 @@
-"""Sandboxes: whose time it is, and who waits for a change. Everything that a use case gathers goes through
-here.
+"""Sandboxes: whose time it is, and who waits for a change. What a use case gathers goes through here: it is
+the only place where clock, store and core meet.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The use cases: gather, compute, apply. The only place where clock, store and core meet."""
+"""The use cases of `/v1`: gather, compute, apply."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from paymock.core.errors import ERRORS
 from paymock.core.tables import markdown, scenario_rows, timing_rows
+from paymock.web.books import CONTROL_BOOK
 from tests.support.process import run
 
 
@@ -25,10 +26,16 @@ def errors() -> str:
     return "\n".join(["| Status | Code | When | What to do |", "| --- | --- | --- | --- |", *rows])
 
 
+def operations() -> str:
+    rows = [f"| `{row.method} {row.path}` | {row.summary} |" for row in CONTROL_BOOK.operations]
+    return "\n".join(["| Call | Does |", "| --- | --- |", *rows])
+
+
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): scenarios,
     ("README.md", "timing"): timing,
     ("README.md", "serve-help"): serve_help,
     ("docs/decisions.md", "errors"): errors,
+    ("docs/control-api.md", "operations"): operations,
 }
 """What stands between the markers of a name in a file."""

@@ -34,7 +34,7 @@ def blocks(text: str) -> list[Block]:
 
 def marked(text: str, name: str) -> str:
     """What stands between the markers `<!-- name -->` and `<!-- /name -->`."""
-    return text.split(f"<!-- {name} -->\n", 1)[1].split(f"\n<!-- /{name} -->", 1)[0]
+    return text.split(f"<!-- {name} -->\n", 1)[1].split(f"<!-- /{name} -->", 1)[0].removesuffix("\n")
 
 
 def links(text: str) -> list[str]:
