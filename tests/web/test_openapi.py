@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from paymock.catalog_file import load_catalog
 from paymock.core.errors import ERRORS
 from paymock.core.identity import secret_of
 from paymock.core.scenarios import SCENARIOS, DepositStatus, PaymentStatus
@@ -16,6 +18,7 @@ from paymock.core.tables import scenario_rows, timing_rows
 from paymock.settings import Settings
 from paymock.web import examples
 from paymock.web.books import PUBLIC_BOOK
+from paymock.web.guard import Keyring
 from tests.support.client import Api
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
@@ -216,6 +219,7 @@ class TestExamples:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             return api.post("/v1/payments", content=content, headers={**json_body, **named})
 
+        refused = examples.Premises(load_catalog(None), 100, Keyring(())).refused_payment
         refusals = [
             post(b'{"order_id": "order-1001",}'),
             api.post("/v1/payments", content=b"{}", headers={"Content-Type": "application/json"}),
@@ -227,7 +231,7 @@ class TestExamples:
             post(b" " * 70_000),
             post(),
             post(Host="attacker.example"),
-            post(json.dumps(examples.REFUSED_PAYMENT).encode(), Idempotency_Key="another-key"),
+            post(json.dumps(refused).encode(), Idempotency_Key="another-key"),
             api.get("/v1/payments/pay_unknown"),
             api.get("/v1/chains/narnia/assets"),
             api.get("/nowhere"),
@@ -245,3 +249,24 @@ class TestExamples:
 
 def test_yaml_and_parsed_document_are_the_same(text: str, document: Json) -> None:
     assert yaml.safe_load(text) == document
+
+
+def test_the_examples_are_those_of_the_server_with_its_own_catalog_fee_and_keys(tmp_path: Path) -> None:
+    catalog = tmp_path / "chains.toml"
+    catalog.write_text(
+        '[[chains]]\nid = "mine"\nname = "Mine"\nchain_id = 7\ntestnet = true\n'
+        '[[chains.assets]]\nsymbol = "ONE"\nname = "One"\ndecimals = 18\n'
+        '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
+        'contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"\n'
+    )
+    with running_server(Settings(port=0, catalog=catalog, fee_bps=0, api_keys=("own-key",))) as server:
+        contract = Contract.of(server.url)
+        shown = contract.document["components"]["examples"]
+        with Api(server.url, contract, "own-key") as api:
+            created = api.create(shown["create_payment"]["value"])
+            assert created.status_code == 201
+            amounts = created.json()["attempts"][0]["instructions"]["amounts"]
+            assert shown["payment_created"]["value"]["attempts"][0]["instructions"]["amounts"] == amounts
+            assert api.get("/v1/chains").json() == shown["chains"]["value"]
+            refused = api.get("/v1/chains", headers={"Authorization": "Bearer unknown"})
+            assert refused.json() == shown["unauthenticated"]["value"]

@@ -59,8 +59,8 @@ def _created(resource: wire.Reply, *headers: tuple[str, str], replayed: bool) ->
     return Response(201, _encode(resource), headers=marked)
 
 
-_CHAIN = ("A chain identifier: an `id` of `GET /v1/chains`.", "bsc")
-_PAYMENT_ID = ("The `id` of the create reply.", None)
+_CHAIN = "A chain identifier: an `id` of `GET /v1/chains`."
+_PAYMENT_ID = "The `id` of the create reply."
 _BODY_ERRORS = (
     "invalid_json",
     "idempotency_key_missing",

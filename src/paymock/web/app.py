@@ -14,6 +14,7 @@ from paymock.service import Service
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web import books, guard, journal, pages
+from paymock.web.examples import Premises
 from paymock.web.faults import suffering
 from paymock.web.http import ClientGone, ConnectionDropped, Request, Response, raw_headers
 from paymock.web.log import RequestLog
@@ -58,24 +59,26 @@ def create_app(settings: Settings, catalog: Catalog, store: Store, clock: Clock,
     sandboxes = Sandboxes(store, clock, settings.speed)
     service = Service(catalog, settings.fee_bps, sandboxes)
     control = Control(catalog, sandboxes) if settings.control else None
+    keyring = guard.Keyring(settings.api_keys)
+    premises = Premises(catalog, settings.fee_bps, keyring)
     routes: Routes[Route] = Routes()
     for operation in books.PUBLIC_BOOK.operations:
         handler: Answer = partial(operation.handler, service)
         if control is not None and operation.keyed:
             handler = partial(suffering, control, carry_out=handler)
         routes.add(operation.method, operation.path, Route(handler, operation.keyed, operation.keyed))
-    routes.add("GET", "/openapi.yaml", Route(OpenApiPage(books.PUBLIC_BOOK)))
+    routes.add("GET", "/openapi.yaml", Route(OpenApiPage(books.PUBLIC_BOOK, premises)))
     if control is not None:
         for operation in books.CONTROL_BOOK.operations:
             routes.add(
                 operation.method, operation.path, Route(partial(operation.handler, control), keyed=True)
             )
-        routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(books.CONTROL_BOOK)))
+        routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(books.CONTROL_BOOK, premises)))
         routes.add("GET", pages.CONTROL_PAGE, Route(partial(pages.static, with_control=True)))
     routes.add("GET", "/swagger", Route(pages.swagger_redirect))
     for path in pages.STATIC_PATHS:
         routes.add("GET", path, Route(partial(pages.static, with_control=control is not None)))
-    return App(routes, control, guard.HostGuard(settings), guard.Keyring(settings.api_keys), log)
+    return App(routes, control, guard.HostGuard(settings), keyring, log)
 
 
 class App:

@@ -124,7 +124,7 @@ def _choice(query: Mapping[str, str], name: str, allowed: list[str]) -> str | No
     return value
 
 
-_PAYMENT_ID = {"payment_id": ("The `id` of the create reply.", None)}
+_PAYMENT_ID = {"payment_id": "The `id` of the create reply."}
 _BODY_ERRORS = (
     "invalid_json",
     "payload_too_large",

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paymock.catalog_file import load_catalog
 from paymock.core import endpoints, identity, payments, strict_json
 from paymock.core.catalog import Catalog
 from paymock.core.errors import ERRORS, PaymockError
 from paymock.core.records import PaymentRecord
 from paymock.core.scenarios import SCENARIOS
-from paymock.core.timeline import State
+from paymock.core.timeline import play
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web import guard
 from paymock.web.http import Request
@@ -27,28 +26,58 @@ NOW = 1_896_091_200_000
 
 IDEMPOTENCY_KEY = "order-1001-payment"
 ENDPOINT_IDEMPOTENCY_KEY = "webhook-endpoint-1"
-CHAIN = "bsc"
+_ANY_DUE = 1010
 
-PAYMENT: Mapping[str, Any] = {
-    "order_id": "order-1001",
-    "receive": {
-        "chain": CHAIN,
-        "asset": "USDT",
-        "amount": "1000000000000000000",
-        "address": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
-    },
-    "settlement": {"mode": "same_chain_merchant_payout"},
-    "pay_with": [{"chain": CHAIN, "asset": "USDT"}],
-    "refund_to": {"chain": CHAIN, "address": "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
-    "expires_at": "2099-01-31T12:30:00Z",
-    "metadata": {"customer_id": "c_1"},
-}
 _OPTIONAL = ("refund_to", "expires_at", "metadata")
 ENDPOINT: Mapping[str, Any] = {
     "url": "https://merchant.example/hooks",
     "events": ["payment.completed", "payment.failed"],
 }
-REFUSED_PAYMENT = {**PAYMENT, "order_id": "", "pay_with": [{"chain": CHAIN, "asset": "USDC"}]}
+
+
+class Premises(NamedTuple):
+    """What the examples of a server depend on: its chains and assets, its fee, and the keys that it takes."""
+
+    catalog: Catalog
+    fee_bps: int
+    keyring: guard.Keyring
+
+    @property
+    def chain(self) -> str:
+        """The chain of the examples: the first of the catalog."""
+        return next(iter(self.catalog.chains))
+
+    @property
+    def payment(self) -> dict[str, Any]:
+        """A create request with every field: for a token, not for the chain's own coin."""
+        chain = self.chain
+        asset = self.catalog.another_asset(chain, self.catalog.chains[chain].native_asset)
+        return {
+            "order_id": "order-1001",
+            "receive": {
+                "chain": chain,
+                "asset": asset,
+                "amount": "1000000000000000000",
+                "address": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+            },
+            "settlement": {"mode": "same_chain_merchant_payout"},
+            "pay_with": [{"chain": chain, "asset": asset}],
+            "refund_to": {"chain": chain, "address": "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
+            "expires_at": "2099-01-31T12:30:00Z",
+            "metadata": {"customer_id": "c_1"},
+        }
+
+    @property
+    def refused_payment(self) -> dict[str, Any]:
+        """A create request with two mistakes."""
+        payment, chain = self.payment, self.chain
+        other = self.catalog.another_asset(chain, payment["receive"]["asset"])
+        return {**payment, "order_id": "", "pay_with": [{"chain": chain, "asset": other}]}
+
+    def record(self, scenario: str) -> PaymentRecord:
+        """The record of the example payment in a scenario."""
+        creation = payments.Creation(_token(IDEMPOTENCY_KEY), b"", scenario, NOW)
+        return payments.accept(self.payment, creation, self.catalog, self.fee_bps)
 
 
 class Example(NamedTuple):
@@ -91,28 +120,28 @@ def moments() -> Mapping[str, Moment]:
         "payment_finalized": Moment("happy_path", 13_000),
     }
     for name in SCENARIOS:
-        found[f"{name}_ends"] = Moment(name, _course(name)[-1].at)
+        found[f"{name}_ends"] = Moment(name, play(SCENARIOS[name], _ANY_DUE, "")[-1].at)
     return found
 
 
-@cache
-def all_examples() -> Mapping[str, Example]:
+def all_examples(premises: Premises) -> Mapping[str, Example]:
     """Every example by its name."""
-    created = _record("happy_path")
+    request, catalog = premises.payment, premises.catalog
+    created = premises.record("happy_path")
     endpoint = endpoints.accept(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
     at_finality = payments.render(created, NOW + 13_000)
-    catalog = _catalog()
+    assets = catalog.assets(premises.chain) or {}
     found = {
-        "create_payment": Example("Every field", PAYMENT),
+        "create_payment": Example("Every field", request),
         "create_payment_minimal": Example(
-            "Only what is required", {name: value for name, value in PAYMENT.items() if name not in _OPTIONAL}
+            "Only what is required", {name: value for name, value in request.items() if name not in _OPTIONAL}
         ),
         "payment_created": _example(
             "Just created: show the customer the instructions", payments.render(created, NOW)
         ),
         "attempts": _example("The funding is final", {"data": at_finality.attempts}),
-        "chains": _example("The built-in chains", {"data": list(catalog.chains.values())}),
-        "assets": _example("The assets of one chain", {"data": list((catalog.assets(CHAIN) or {}).values())}),
+        "chains": _example("The supported chains", {"data": list(catalog.chains.values())}),
+        "assets": _example("The assets of one chain", {"data": list(assets.values())}),
         "create_webhook_endpoint": Example("Two events", ENDPOINT),
         "webhook_endpoint_created": _example("With its secret", endpoints.render(endpoint, with_secret=True)),
         "webhook_endpoints": _example(
@@ -121,40 +150,37 @@ def all_examples() -> Mapping[str, Example]:
         "healthy": Example("All is well", {"status": "ok"}),
     }
     for name, (scenario, at) in moments().items():
-        payment = payments.render(_record(scenario), NOW + at)
+        payment = payments.render(premises.record(scenario), NOW + at)
         found[name] = _example(f"{scenario}, {at // 1000} s after creation: {payment.status}", payment)
     found |= CONTROL_REQUESTS
     for code in ERRORS:
-        found[code] = Example(code, msgspec.json.decode(guard.refusal(_error(code)).body))
+        found[code] = Example(code, msgspec.json.decode(guard.refusal(_error(code, premises)).body))
     return found
-
-
-def _course(scenario: str) -> tuple[State, ...]:
-    return payments.course(_record(scenario))
-
-
-@cache
-def _record(scenario: str) -> PaymentRecord:
-    creation = payments.Creation(_token(IDEMPOTENCY_KEY), b"", scenario, NOW)
-    return payments.accept(PAYMENT, creation, _catalog(), fee_bps=100)
 
 
 def _token(idempotency_key: str) -> str:
     return identity.token_of(identity.secret_of(SEED), identity.sandbox_of(OPEN_KEY_EXAMPLE), idempotency_key)
 
 
-@cache
-def _catalog() -> Catalog:
-    return load_catalog(None)
-
-
 def _example(summary: str, reply: Any) -> Example:
     return Example(summary, msgspec.to_builtins(reply))
 
 
-def _error(code: str) -> PaymockError:
+def _error(code: str, premises: Premises) -> PaymockError:
+    """The refusal with this code: by making the mistake, where it says more than the error table does."""
+    mistakes: Mapping[str, Callable[[], object]] = {
+        "invalid_json": lambda: strict_json.decode(b'{"order_id": "order-1001",}'),
+        "invalid_scenario": lambda: guard.scenario(_request((b"x-mock-scenario", b"happy"))),
+        "unauthenticated": lambda: premises.keyring.sandbox(_request((b"authorization", b"Bearer unknown"))),
+        "validation_failed": lambda: payments.accept(
+            premises.refused_payment,
+            payments.Creation("", b"", "happy_path", NOW),
+            premises.catalog,
+            premises.fee_bps,
+        ),
+    }
     try:
-        _MISTAKES.get(code, lambda: None)()
+        mistakes.get(code, lambda: None)()
     except PaymockError as error:
         return error
     return PaymockError(code)
@@ -163,16 +189,6 @@ def _error(code: str) -> PaymockError:
 def _request(*headers: tuple[bytes, bytes]) -> Request:
     return Request({"method": "POST", "raw_path": b"/v1/payments", "headers": headers}, None, "")
 
-
-_MISTAKES: Mapping[str, Callable[[], object]] = {
-    "invalid_json": lambda: strict_json.decode(b'{"order_id": "order-1001",}'),
-    "invalid_scenario": lambda: guard.scenario(_request((b"x-mock-scenario", b"happy"))),
-    "unauthenticated": lambda: guard.Keyring(()).sandbox(_request((b"authorization", b"Bearer unknown"))),
-    "validation_failed": lambda: payments.accept(
-        REFUSED_PAYMENT, payments.Creation("", b"", "happy_path", NOW), _catalog(), fee_bps=100
-    ),
-}
-"""How to make the mistakes whose refusal says more than the error table does."""
 
 CONTROL_REQUESTS = {
     "freeze": Example("Stand still", {"speed": 0}),

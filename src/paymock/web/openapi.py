@@ -103,23 +103,24 @@ _PARAMETERS: Json = {
 class OpenApiPage:
     """Answers with the document. It is generated at the first request, so that a start is quick."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, premises: examples.Premises) -> None:
         self._book = book
+        self._premises = premises
         self._yaml = b""
 
     async def __call__(self, request: Request) -> Response:
         """The document as YAML."""
         if not self._yaml:
-            self._yaml = to_yaml(document(self._book)).encode()
+            self._yaml = to_yaml(document(self._book, self._premises)).encode()
         return Response(200, self._yaml, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
 
 
-def document(book: Book) -> Json:
-    """The OpenAPI 3.1 document of a set of operations."""
+def document(book: Book, premises: examples.Premises) -> Json:
+    """The OpenAPI 3.1 document of a set of operations, with the examples of one server."""
     operations = book.operations
     paths: Json = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, premises)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -144,15 +145,15 @@ def document(book: Book) -> Json:
             },
             "parameters": _used("parameters", _PARAMETERS, paths),
             "headers": _used("headers", _HEADERS, (paths, _ELSEWHERE)),
-            "examples": _used("examples", _examples(), (paths, _ELSEWHERE)),
+            "examples": _used("examples", _examples(premises), (paths, _ELSEWHERE)),
             "responses": _ELSEWHERE,
             "schemas": _schemas(operations),
         },
     }
 
 
-def _examples() -> Json:
-    found = examples.all_examples().items()
+def _examples(premises: examples.Premises) -> Json:
+    found = examples.all_examples(premises).items()
     return {name: {"summary": example.summary, "value": example.value} for name, example in found}
 
 
@@ -162,7 +163,7 @@ def _used(section: str, parts: Json, by: object) -> Json:
     return {name: part for name, part in parts.items() if f"'#/components/{section}/{name}'" in text}
 
 
-def _operation(operation: Operation) -> Json:
+def _operation(operation: Operation, premises: examples.Premises) -> Json:
     entry: Json = {
         "operationId": operation.operation_id,
         "tags": [operation.tag],
@@ -178,9 +179,9 @@ def _operation(operation: Operation) -> Json:
             "required": True,
             "description": description,
             "schema": {"type": "string", "minLength": 1},
-            **({"example": example} if example else {}),
+            **({"example": premises.chain} if name == "chain" else {}),
         }
-        for name, (description, example) in operation.parameters.items()
+        for name, description in operation.parameters.items()
     ]
     parameters += [
         {

@@ -41,8 +41,8 @@ class Operation:
     takes_scenario: bool = False
     errors: tuple[str, ...] = ()
     reply_headers: tuple[str, ...] = ()
-    parameters: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
-    """Path parameters by name: what they mean, and an example or None where none would be found."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Path parameters by name: what they mean."""
 
     query: tuple[Query, ...] = ()
 
