@@ -7,7 +7,7 @@ Every method works within one sandbox and touches no other.
 import asyncio
 import secrets
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,18 +17,16 @@ from paymock.core.catalog import Catalog
 from paymock.core.control_wire import END, NEXT
 from paymock.core.errors import PaymockError
 from paymock.core.identity import PAYMENT, token_in
-from paymock.core.records import DepositRecord, Override, PaymentRecord, SandboxRecord, SimulationRecord
+from paymock.core.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.core.timeline import State, event_between, state_at
 from paymock.core.times import to_rfc3339
-from paymock.core.validation import Checker, Problems, checker_for
+from paymock.core.validation import checker_for, decoded, validation_failed
 from paymock.core.wire import Payment
+from paymock.journal import Journal
+from paymock.overrides import Overrides
 from paymock.sandboxes import Gathered, Sandboxes, simulation_key
 
-JOURNAL = "requests"
-JOURNAL_LENGTH = 1_000
-MAX_OVERRIDES = 100
 _SCANNED = 500
-B = TypeVar("B")
 
 
 class Found(NamedTuple):
@@ -82,6 +80,8 @@ class Control:
     def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
         self._catalog = catalog
         self._sandboxes = sandboxes
+        self.overrides = Overrides(sandboxes)
+        self.journal = Journal(sandboxes)
 
     async def clock(self, sandbox: str) -> wire.Clock:
         """The sandbox's virtual clock."""
@@ -89,7 +89,7 @@ class Control:
 
     async def set_clock(self, sandbox: str, body: Any) -> wire.Clock:
         """Changes the speed from now on. Raises PaymockError `validation_failed`."""
-        speed = _decoded(_check_set_clock, body, wire.SetClock).speed
+        speed = decoded(_check_set_clock, body, wire.SetClock).speed
         return _clock(
             await self._sandboxes.change(
                 sandbox,
@@ -99,7 +99,7 @@ class Control:
 
     async def advance(self, sandbox: str, body: Any) -> wire.Clock:
         """Moves the sandbox ahead at once. Raises PaymockError `validation_failed`."""
-        milliseconds = _milliseconds(_decoded(_check_advance, body, wire.Advance).seconds)
+        milliseconds = _milliseconds(decoded(_check_advance, body, wire.Advance).seconds)
         return _clock(
             await self._sandboxes.change(
                 sandbox,
@@ -113,11 +113,9 @@ class Control:
         """Moves one payment ahead of its sandbox. Raises PaymockError `payment_not_found`,
         `validation_failed`, or `status_unreachable` when what `to` names does not lie ahead.
         """
-        target = _decoded(_check_advance_payment, body, wire.AdvancePayment)
+        target = decoded(_check_advance_payment, body, wire.AdvancePayment)
         if (target.seconds is None) == (target.to is None):
-            raise payments.validation_failed(
-                {"seconds": "give either seconds or to, not both and not neither"}
-            )
+            raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
 
         def moved(found: Found) -> SimulationRecord:
             step = (
@@ -138,7 +136,7 @@ class Control:
         """
         found = await self._found(sandbox, payment_id)
         made, replayed = await self._made(
-            sandbox, found, _decoded(_check_deposit, body, wire.MakeDeposit), key, fingerprint
+            sandbox, found, decoded(_check_deposit, body, wire.MakeDeposit), key, fingerprint
         )
 
         def with_deposit(now: Found) -> SimulationRecord:
@@ -221,65 +219,6 @@ class Control:
                 sandbox, remaining if delay is None else min(delay / 1000 + 0.001, remaining)
             )
 
-    async def set_next(self, sandbox: str, body: Any) -> wire.PendingList:
-        """Adds an override for the next creations. Raises PaymockError `validation_failed`,
-        `capacity_exceeded`.
-        """
-        wanted = _decoded(_check_set_next, body, wire.SetNext)
-        if wanted.scenario is None and wanted.fault is None:
-            raise payments.validation_failed({"scenario": "give a scenario, a fault, or both"})
-        override = Override(wanted.scenario, wanted.fault, wanted.times)
-
-        def added(now: Gathered) -> SandboxRecord:
-            limited = [pending for pending in now.record.overrides if pending.times is not None]
-            standing = [pending for pending in now.record.overrides if pending.times is None]
-            if len(limited) >= MAX_OVERRIDES:
-                raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
-            pending = [*limited, override, *standing] if override.times is not None else [*limited, override]
-            return msgspec.structs.replace(now.record, overrides=tuple(pending))
-
-        return _pending(await self._sandboxes.change(sandbox, added))
-
-    async def override(self, sandbox: str, idempotency_key: str) -> Override | None:
-        """The override that a creation with this key takes: none when the key has been used before."""
-        gathered = await self._sandboxes.gather(sandbox)
-        if not gathered.record.overrides:
-            return None
-        token = self._sandboxes.token(sandbox, gathered.record, idempotency_key)
-        [used] = await self._sandboxes.store.get(sandbox, token)
-        return None if used else gathered.record.overrides[0]
-
-    async def take(self, sandbox: str, override: Override) -> None:
-        """One creation has taken `override`."""
-
-        def taken(now: Gathered) -> SandboxRecord:
-            first, *rest = now.record.overrides or (None,)
-            if first != override or first.times is None:
-                return now.record
-            left = [msgspec.structs.replace(first, times=first.times - 1)] if first.times > 1 else []
-            return msgspec.structs.replace(now.record, overrides=(*left, *rest))
-
-        await self._sandboxes.change(sandbox, taken)
-
-    async def suffers(self, sandbox: str, operation: str, times: int | None) -> bool:
-        """Whether this try of `operation` is among the first `times`."""
-        if times is None:
-            return True
-        return await self._sandboxes.store.count(sandbox, f"fault {operation}") <= times
-
-    async def record(self, sandbox: str, entry: wire.JournalEntry) -> None:
-        """Adds a request to the journal."""
-        await self._sandboxes.store.append(sandbox, JOURNAL, msgspec.json.encode(entry), keep=JOURNAL_LENGTH)
-
-    async def requests(self, sandbox: str, limit: int) -> wire.Journal:
-        """The last requests, newest first."""
-        entries = await self._sandboxes.store.tail(sandbox, JOURNAL, limit)
-        return wire.Journal(data=[msgspec.json.decode(entry, type=wire.JournalEntry) for entry in entries])
-
-    async def forget_requests(self, sandbox: str) -> None:
-        """Empties the journal."""
-        await self._sandboxes.store.clear_log(sandbox, JOURNAL)
-
     async def reset(self, sandbox: str) -> None:
         """Forgets payments, keys, endpoints, overrides, journal and clock of this sandbox."""
         await self._sandboxes.reset(sandbox)
@@ -310,7 +249,7 @@ class Control:
         """The deposit that is asked for, and whether its key has been used for it before."""
         asked = found.record.request.receive
         if wanted.asset is not None and wanted.asset not in (self._catalog.assets(asked.chain) or ()):
-            raise payments.validation_failed({"asset": f"is not an asset of the chain {asked.chain}"})
+            raise validation_failed({"asset": f"is not an asset of the chain {asked.chain}"})
         other_asset = wanted.asset if wanted.asset != asked.asset else None
         token = self._sandboxes.token(sandbox, found.gathered.record, key) if key else secrets.token_hex(16)
         made = DepositRecord(
@@ -329,25 +268,8 @@ class Control:
         return existing, True
 
 
-def _decoded(check: Checker, body: Any, of: type[B]) -> B:
-    problems: Problems = {}
-    check(body, "", problems)
-    if problems:
-        raise payments.validation_failed(problems)
-    return msgspec.convert(body, of, strict=False)  # to JSON, 1.0 is an integer
-
-
 def _clock(gathered: Gathered) -> wire.Clock:
     return wire.Clock(now=to_rfc3339(gathered.now), speed=gathered.clock.speed)
-
-
-def _pending(gathered: Gathered) -> wire.PendingList:
-    return wire.PendingList(
-        data=[
-            wire.Pending(scenario=one.scenario, fault=one.fault, times=one.times)
-            for one in gathered.record.overrides
-        ]
-    )
 
 
 def _milliseconds(seconds: float) -> int:
@@ -380,4 +302,3 @@ _check_set_clock = checker_for(wire.SetClock)
 _check_advance = checker_for(wire.Advance)
 _check_advance_payment = checker_for(wire.AdvancePayment)
 _check_deposit = checker_for(wire.MakeDeposit)
-_check_set_next = checker_for(wire.SetNext)

@@ -2,15 +2,13 @@
 
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
 from paymock.core import identity
 from paymock.core.fields import ANY_EVENT
-from paymock.core.payments import validation_failed
 from paymock.core.records import EndpointRecord
 from paymock.core.times import to_rfc3339
-from paymock.core.validation import Problems, checker_for
+from paymock.core.validation import checker_for, decoded
 from paymock.core.wire import CreateEndpoint, Endpoint
 
 MAX_ENDPOINTS = 100
@@ -23,11 +21,7 @@ def accept(body: Any, token: str, fingerprint: bytes, now: int) -> EndpointRecor
     """The record of the endpoint that `body`, a decoded JSON value, asks for; `now` in milliseconds since
     the epoch. Raises PaymockError `validation_failed` with every problem of the body.
     """
-    problems: Problems = {}
-    _check(body, "", problems)
-    if problems:
-        raise validation_failed(problems)
-    request = msgspec.convert(body, CreateEndpoint)
+    request = decoded(_check, body, CreateEndpoint)
     return EndpointRecord(
         token=token,
         fingerprint=fingerprint,

@@ -6,7 +6,6 @@ Specification: "POST /v1/payments", "Payment object".
 
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -14,12 +13,11 @@ import msgspec
 from paymock.core import identity
 from paymock.core.amounts import MAX_RAW, fee_for
 from paymock.core.catalog import Catalog
-from paymock.core.errors import PaymockError
 from paymock.core.records import PaymentRecord, SimulationRecord
 from paymock.core.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
 from paymock.core.timeline import State, Transfer, play, state_at
 from paymock.core.times import parse_rfc3339, to_rfc3339
-from paymock.core.validation import Problems, checker_for
+from paymock.core.validation import Problems, checker_for, validation_failed
 from paymock.core.wire import (
     INSTRUCTION_TYPE,
     Amounts,
@@ -33,9 +31,6 @@ from paymock.core.wire import (
 
 DEFAULT_LIFETIME = 30 * 60_000
 """From creation to `expires_at` when the request names none, in milliseconds."""
-
-MAX_DETAILS = 100
-"""How many problems a refusal lists: more would only repeat what is wrong with the sender."""
 
 _SETTLING = (
     PaymentStatus.SETTLEMENT_PENDING,
@@ -82,13 +77,6 @@ def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> Pay
         fee=str(fee),
         other_asset=catalog.another_asset(request.receive.chain, request.receive.asset),
     )
-
-
-def validation_failed(problems: Problems) -> PaymockError:
-    """The refusal that lists `problems`, or the first hundred of them."""
-    fields = "1 field is" if len(problems) == 1 else f"{len(problems)} fields are"
-    listed = dict(islice(problems.items(), MAX_DETAILS))
-    return PaymockError("validation_failed", f"{fields} not acceptable; see `details`.", details=listed)
 
 
 def render(record: PaymentRecord, now: int, simulation: SimulationRecord = UNTOUCHED) -> Payment:

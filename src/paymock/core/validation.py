@@ -8,9 +8,13 @@ problem, which would send developers through their mistakes one at a time.
 import operator
 import re
 from collections.abc import Callable
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import inspect
+
+from paymock.core.errors import PaymockError
 
 _TYPE_NAMES: dict[type, str] = {str: "a string", dict: "an object", list: "an array"}
 
@@ -24,6 +28,28 @@ Checker = Callable[[Any, str, Problems], None]
 
 BODY = "body"
 """The path of the whole document, where no field can be named."""
+
+
+B = TypeVar("B")
+
+MAX_DETAILS = 100
+"""How many problems a refusal lists: more would only repeat what is wrong with the sender."""
+
+
+def decoded(check: Checker, body: Any, of: type[B]) -> B:
+    """`body`, a decoded JSON value, as the wire type `of`. Raises PaymockError `validation_failed`."""
+    problems: Problems = {}
+    check(body, "", problems)
+    if problems:
+        raise validation_failed(problems)
+    return msgspec.convert(body, of, strict=False)  # to JSON, 1.0 is an integer
+
+
+def validation_failed(problems: Problems) -> PaymockError:
+    """The refusal that lists `problems`, or the first hundred of them."""
+    fields = "1 field is" if len(problems) == 1 else f"{len(problems)} fields are"
+    listed = dict(islice(problems.items(), MAX_DETAILS))
+    return PaymockError("validation_failed", f"{fields} not acceptable; see `details`.", details=listed)
 
 
 def checker_for(wire_type: Any) -> Checker:

@@ -129,7 +129,7 @@ class App:
         seconds = time.perf_counter() - started
         self._log.request(request.method, request.path, response, request.id, seconds)
         if self._control is not None and request.sandbox and request.path.startswith(PUBLIC):
-            await self._control.record(request.sandbox, journal.entry(request, response, seconds))
+            await self._control.journal.add(request.sandbox, journal.entry(request, response, seconds))
 
     def refuse(self, error: PaymockError) -> tuple[Response, list[tuple[bytes, bytes]]]:
         """The reply to something that is not even a request, and its headers; logged like any other."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from paymock.control import JOURNAL_LENGTH, Control, Filter
+from paymock import journal
+from paymock.control import Control, Filter
 from paymock.core import control_wire as wire
 from paymock.core import strict_json
 from paymock.core.errors import PaymockError
@@ -76,16 +77,16 @@ async def wait(control: Control, request: Request) -> Response:
 
 
 async def set_next(control: Control, request: Request) -> Response:
-    return _ok(await control.set_next(request.sandbox, await _body(request)))
+    return _ok(await control.overrides.add(request.sandbox, await _body(request)))
 
 
 async def list_requests(control: Control, request: Request) -> Response:
     query = _query(request, "limit")
-    return _ok(await control.requests(request.sandbox, _integer(query, "limit", JOURNAL_LENGTH, 100)))
+    return _ok(await control.journal.newest(request.sandbox, _integer(query, "limit", journal.LENGTH, 100)))
 
 
 async def forget_requests(control: Control, request: Request) -> Response:
-    await control.forget_requests(request.sandbox)
+    await control.journal.clear(request.sandbox)
     return Response(204, content_type=None)
 
 
@@ -292,15 +293,15 @@ OPERATIONS = (
         operation_id="listRequests",
         tag="Sandbox",
         summary="Read the journal",
-        description=f"The last {JOURNAL_LENGTH:,} requests below `/v1` of this sandbox, newest first, "
+        description=f"The last {journal.LENGTH:,} requests below `/v1` of this sandbox, newest first, "
         "without keys, headers and bodies.",
         reply=wire.Journal,
         errors=("invalid_query",),
         query=(
             Query(
                 "limit",
-                f"How many, 1 to {JOURNAL_LENGTH}.",
-                {"type": "integer", "minimum": 1, "maximum": JOURNAL_LENGTH, "default": 100},
+                f"How many, 1 to {journal.LENGTH}.",
+                {"type": "integer", "minimum": 1, "maximum": journal.LENGTH, "default": 100},
             ),
         ),
     ),

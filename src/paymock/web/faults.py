@@ -28,14 +28,14 @@ async def suffering(
     if text is None:
         response = await carry_out(request)
         if override is not None and response.status == 201:
-            await control.take(request.sandbox, override)
+            await control.overrides.take(request.sandbox, override)
         return response
     fault = parse_fault(text)
     if fault is None:
         raise PaymockError("invalid_fault")
-    suffers = await control.suffers(request.sandbox, _operation(request), fault.times)
+    suffers = await control.overrides.suffers(request.sandbox, _operation(request), fault.times)
     if override is not None:
-        await control.take(request.sandbox, override)
+        await control.overrides.take(request.sandbox, override)
     if suffers and fault.status:
         raise PaymockError("injected_fault", status=fault.status)
     if suffers and fault.delay:
@@ -51,7 +51,7 @@ async def _override(control: Control, request: Request) -> Override | None:
     own = b"x-mock-scenario" in request.headers or b"x-mock-fault" in request.headers
     if (request.method, request.path) != CREATION or own or key is None:
         return None
-    return await control.override(request.sandbox, key.decode("latin-1").strip())
+    return await control.overrides.first(request.sandbox, key.decode("latin-1").strip())
 
 
 def _header(request: Request) -> str | None:
