@@ -18,7 +18,8 @@ from paymock.server import bind
 from paymock.settings import Settings
 from tests.core.test_timeline import COURSES
 from tests.support import raw
-from tests.support.client import ORDER, fresh_key
+from tests.support.client import ORDER, Api, fresh_key
+from tests.support.contract import Contract
 from tests.support.process import run, serving
 
 AUTHORIZED = {"Authorization": "Bearer mk_test_demo"}
@@ -336,7 +337,7 @@ def test_a_variable_that_makes_no_sense_is_named() -> None:
 
 def test_a_client_at_true_speed_sees_the_courses_of_the_specification(tmp_path: Path) -> None:
     """The only test that waits: a backend polls all eight scenarios at once, for their 45 seconds."""
-    with serving(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
+    with serving(tmp_path) as served, Api(served.url, Contract.of(served.url), "mk_test_demo") as client:
         created, ids, seen = time.monotonic(), {}, {}
         for scenario in COURSES:
             headers = {"Idempotency-Key": fresh_key(), "X-Mock-Scenario": scenario}

@@ -1,4 +1,4 @@
-"""What the next creations of a sandbox take, for applications that cannot add headers; who suffers a fault."""
+"""What the next creations of a sandbox take when they cannot add headers, and who suffers a fault."""
 
 from typing import Any
 

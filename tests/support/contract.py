@@ -9,6 +9,8 @@ import httpx
 import yaml
 from jsonschema import Draft202012Validator
 
+from tests.support.raw import RawReply
+
 Json = dict[str, Any]
 FAULTS = ("injected_fault", "invalid_fault")
 
@@ -78,6 +80,11 @@ class Contract:
         self._check_schema(body, content["schema"], f"{method} {path}")
         if response.status_code >= 400:
             assert body["error"]["code"] in content["examples"], f"{method} {path}: {body} is not documented"
+
+    def check_raw(self, method: str, path: str, reply: RawReply) -> None:
+        """Asserts the same of a reply that came over a bare socket."""
+        request = httpx.Request(method, f"http://127.0.0.1{path}")
+        self.check(httpx.Response(reply.status, headers=reply.headers, content=reply.body, request=request))
 
     def resolve(self, node: Json) -> Json:
         """What a `$ref` leads to."""

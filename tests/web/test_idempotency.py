@@ -120,7 +120,7 @@ def test_one_key_means_another_payment_in_another_sandbox(server: RunningServer,
 
 @pytest.mark.parametrize("round_number", range(20))
 def test_concurrent_duplicates_give_one_payment_and_identical_bytes(
-    shared_server: RunningServer, round_number: int
+    shared_server: RunningServer, contract: Contract, round_number: int
 ) -> None:
     """64 connections send the same request at the same moment."""
     api_key, threads = f"mk_test_concurrent_{round_number}", 64
@@ -144,6 +144,8 @@ def test_concurrent_duplicates_give_one_payment_and_identical_bytes(
     with ThreadPoolExecutor(threads) as pool:
         replies = list(pool.map(lambda _: create(), range(threads)))
     assert {reply.status for reply in replies} == {201}
+    for reply in replies:
+        contract.check_raw("POST", "/v1/payments", reply)
     assert len({reply.body for reply in replies}) == 1
     assert sum("idempotent-replayed" not in reply.headers for reply in replies) == 1
     stored = asyncio.run(shared_server.store.page(sandbox_of(api_key), PaymentRecord.KIND, limit=9))

@@ -12,6 +12,7 @@ from paymock.core.identity import sandbox_of
 from paymock.core.records import PaymentRecord
 from tests.support import raw
 from tests.support.client import fresh_key, order
+from tests.support.contract import Contract
 from tests.support.server import RunningServer
 
 KEY = "mk_test_protocol"
@@ -48,10 +49,12 @@ def padded(size: int) -> bytes:
 
 @pytest.mark.parametrize("chunk", [None, 1000, 16384])
 def test_a_body_of_64_kib_is_accepted_and_one_byte_more_is_not(
-    server: RunningServer, chunk: int | None
+    server: RunningServer, contract: Contract, chunk: int | None
 ) -> None:
     [accepted] = raw.exchange(server.port, creation(padded(MAX_BODY), chunk=chunk))
     [refused] = raw.exchange(server.port, creation(padded(MAX_BODY + 1), chunk=chunk))
+    for reply in (accepted, refused):
+        contract.check_raw("POST", "/v1/payments", reply)
     assert accepted.status == 201
     assert (refused.status, refused.code) == (413, "payload_too_large")
 
@@ -101,8 +104,11 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize("what", TOO_LARGE)
-def test_too_large_a_head_is_refused_while_it_is_read(server: RunningServer, what: str) -> None:
+def test_too_large_a_head_is_refused_while_it_is_read(
+    server: RunningServer, contract: Contract, what: str
+) -> None:
     [reply] = raw.exchange(server.port, TOO_LARGE[what])
+    contract.check_raw("POST", "/v1/payments", reply)
     assert (reply.status, reply.code) == (431, "headers_too_large")
     assert reply.headers["connection"] == "close"
     assert "x-request-id" in reply.headers
@@ -134,8 +140,9 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("what", MALFORMED)
-def test_malformed_http_gets_the_envelope(server: RunningServer, what: str) -> None:
+def test_malformed_http_gets_the_envelope(server: RunningServer, contract: Contract, what: str) -> None:
     [reply] = raw.exchange(server.port, MALFORMED[what])
+    contract.check_raw("POST", "/v1/payments", reply)
     assert (reply.status, reply.code) == (400, "bad_request")
     assert reply.headers["content-type"] == "application/json"
     assert "x-request-id" in reply.headers
