@@ -10,6 +10,7 @@ import pytest
 
 from paymock.core.identity import sandbox_of
 from paymock.core.records import PaymentRecord
+from paymock.web.protocol import GuardedProtocol
 from tests.support import raw
 from tests.support.client import fresh_key, order
 from tests.support.contract import Contract
@@ -268,3 +269,37 @@ def test_a_client_that_sends_without_reading_takes_no_memory(server: RunningServ
             for _ in range(2000):
                 sent += flood.send(ping)
     assert sent < 32 * 2**20
+
+
+SLOW = {
+    "half a head": (b"GET /livez HTTP/1.1\r\nHost: loc", 400),
+    "half a body": (creation(json.dumps(order()).encode())[:-10], 400),
+    "half a body that is refused": (raw.request("POST", "/v1/payments", {"Content-Length": "9"}) + b"{", 401),
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_request_that_does_not_come_to_its_end_is_let_go(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(GuardedProtocol, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(GuardedProtocol, "BODY_SECONDS", 0.1)
+    before, (data, status) = stored(server), SLOW[what]
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        connection.sendall(data)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    assert received.startswith(b"HTTP/1.1 %d" % status)
+    assert received.count(b"HTTP/1.1") == 1
+    assert stored(server) == before
+
+
+def test_a_request_in_small_pieces_within_its_time_is_answered(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GuardedProtocol, "HEAD_SECONDS", 2)
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        for start in range(0, len(GET), 7):
+            connection.sendall(GET[start : start + 7])
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")

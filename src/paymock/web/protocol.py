@@ -3,6 +3,7 @@ malformed HTTP in plain text; here a head has limits, and every refusal has the 
 "Limits", "Errors".
 """
 
+import asyncio
 from typing import Any
 
 import httptools
@@ -23,7 +24,13 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits on the head, strict versions, and refusals in the envelope."""
+    """uvicorn's protocol with limits on the head, deadlines, strict versions, refusals in the envelope."""
+
+    HEAD_SECONDS = 10.0
+    """From the first byte of a request to the end of its head."""
+
+    BODY_SECONDS = 15.0
+    """From the end of the head to the end of the body."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,6 +41,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._lines = 0
         self._refusal: PaymockError | None = None
         self._method = b""
+        self._allowed: float | None = None  # seconds for what is under way
+        self._deadline: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Parses what arrived, and refuses what is not acceptable HTTP."""
@@ -52,6 +61,37 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse("headers_too_large" if too_large else "bad_request")
         if self._received > MAX_HEAD and self._refusal is None:
             self._refuse("headers_too_large")
+        self._watch()
+
+    def _watch(self) -> None:
+        """Sets the deadline of what is under way. Most requests come whole and need none."""
+        if self._refusal is not None or (self._in_head and not self._received):
+            allowed = None
+        else:
+            allowed = self.HEAD_SECONDS if self._in_head else self.BODY_SECONDS
+        if allowed != self._allowed:
+            self._allowed = allowed
+            if self._deadline is not None:
+                self._deadline.cancel()
+            self._deadline = self.loop.call_later(allowed, self._too_slow) if allowed else None
+
+    def _too_slow(self) -> None:
+        if self._refusal is None and not self.transport.is_closing():
+            self._refuse("bad_request", "The request did not come to its end in time.")
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """A connection that stays silent is closed like one that falls silent."""
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
 
     def _rest_of_head(self, data: bytes) -> int:
         """How many bytes of `data` belong to the head that has begun."""
@@ -145,8 +185,8 @@ class GuardedProtocol(HttpToolsProtocol):
         elif self._refusal is not None and not self.transport.is_closing():
             self._write_refusal(self._refusal)
 
-    def _refuse(self, code: str) -> None:
-        self._refusal = PaymockError(code)
+    def _refuse(self, code: str, message: str | None = None) -> None:
+        self._refusal = PaymockError(code, message)
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or (cycle.response_complete and not cycle.more_body):
             self._write_refusal(self._refusal)
