@@ -22,6 +22,7 @@ PAGES = [
     "docs/decisions.md",
     "docs/time.md",
     "docs/control-api.md",
+    "docs/testing.md",
 ]
 TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
 

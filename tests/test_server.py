@@ -328,6 +328,24 @@ def test_every_flag_has_a_variable_and_wins_over_it(tmp_path: Path) -> None:
     assert statuses == [401, 200]
 
 
+def test_a_flag_can_take_back_what_a_variable_says(tmp_path: Path) -> None:
+    with serving(
+        tmp_path, "--access-log", "--control", PAYMOCK_NO_ACCESS_LOG="1", PAYMOCK_NO_CONTROL="1"
+    ) as served:
+        assert httpx.get(f"{served.url}/_mock/clock", headers=AUTHORIZED).status_code == 200
+        _, output = served.stop(signal.SIGTERM)
+    assert "/_mock/clock" in output
+    outcome = run("serve", "--host", "0.0.0.0", "--no-open", PAYMOCK_OPEN="1")
+    assert "would let anybody in" in outcome.stderr
+
+
+@pytest.mark.parametrize("keys", [",", "first-key,,second-key", "first-key,"])
+def test_an_empty_key_in_a_list_is_refused(keys: str) -> None:
+    outcome = run("serve", PAYMOCK_API_KEY=keys)
+    assert outcome.returncode == 2
+    assert "nothing before or after a comma" in outcome.stderr
+
+
 def test_a_variable_that_makes_no_sense_is_named() -> None:
     outcome = run("serve", PAYMOCK_PORT="eighty")
     assert outcome.returncode == 2

@@ -1,9 +1,12 @@
 """The command line. Every option of `serve` has an environment variable; a flag wins over it, and it over
-the default.
+the default. The commands that talk to a server are in `commands`, each imported when it is asked for.
 """
 
+import errno
+import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,10 +28,58 @@ class CommaSeparated(click.types.StringParamType):
 
     def split_envvar_value(self, rv: str) -> list[str]:
         """The parts of an environment variable, without the space around the commas."""
-        return [part.strip() for part in rv.split(",") if part.strip()]
+        parts = [part.strip() for part in rv.split(",")]
+        if not all(parts):
+            self.fail("there is nothing before or after a comma")
+        return parts
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+COMMANDS = {
+    "create": "payments",
+    "watch": "watch",
+    "payment": "payments",
+    "payments": "payments",
+    "advance": "clock",
+    "wait": "clock",
+    "deposit": "payments",
+    "requests": "sandbox",
+    "reset": "sandbox",
+    "ready": "sandbox",
+    "demo": "demo",
+}
+"""The commands that talk to a server, and the module of each."""
+
+_INTERRUPTED = 130
+
+
+class Commands(click.Group):
+    """The commands below and those of `COMMANDS`. An interrupt is no error, and has an exit status."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands, in the order in which the help shows them."""
+        return [*self.commands, *COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported now."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f"paymock.commands.{COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carries out the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(_INTERRUPTED)
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # whoever reads has had enough: click ends quietly
+            raise click.ClickException(error.strerror or str(error)) from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """A mock of a crypto payment-collection service. No real funds move."""
@@ -36,7 +87,7 @@ def cli() -> None:
 
 def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     """An option of `serve`, with its environment variable: PAYMOCK_ and the flag's own name."""
-    variable = "PAYMOCK_" + flag.removeprefix("--").replace("-", "_").upper()
+    variable = "PAYMOCK_" + flag.partition("/")[0].removeprefix("--").replace("-", "_").upper()
     return click.option(flag, *names, envvar=variable, show_envvar=True, **settings)
 
 
@@ -57,7 +108,7 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     metavar="KEY",
     help="Accept this API key, and only those given. Repeatable. [default: open mode, any mk_test_NAME]",
 )
-@option("--open", is_flag=True, help="Allow open mode beyond loopback.")
+@option("--open/--no-open", help="Allow open mode beyond loopback.")
 @option(
     "--allowed-host",
     "allowed_hosts",
@@ -95,10 +146,12 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
 @option(
     "--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log."
 )
-@option("--no-access-log", is_flag=True, help="Do not log requests.")
-@option("--no-control", is_flag=True, help="Leave out the control API, /_mock, and faults.")
+@option("--no-access-log/--access-log", help="Do not log requests.")
+@option("--no-control/--control", help="Leave out the control API, /_mock, and faults.")
 def serve(*, no_access_log: bool, no_control: bool, **options: Any) -> None:
     """Start the server."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # until the server takes them over, in a tenth of a second
+        signal.signal(number, lambda *_: sys.exit(0))
     from paymock.server import StartError
     from paymock.server import serve as serve_forever
 

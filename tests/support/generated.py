@@ -1,7 +1,9 @@
 """What the documentation prints from the code: `scripts/update-docs` writes it, a test checks it."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
+from paymock.cli import COMMANDS
 from paymock.core.errors import ERRORS
 from paymock.core.tables import markdown, scenario_rows, timing_rows
 from paymock.web.books import CONTROL_BOOK
@@ -17,8 +19,8 @@ def timing() -> str:
     return markdown(("Step", "After creation"), timing_rows())
 
 
-def serve_help() -> str:
-    return f"```text\n{run('serve', '--help', COLUMNS='100').stdout}```"
+def command_help(command: str) -> str:
+    return f"```text\n{run(command, '--help', COLUMNS='100').stdout}```"
 
 
 def errors() -> str:
@@ -34,8 +36,9 @@ def operations() -> str:
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): scenarios,
     ("README.md", "timing"): timing,
-    ("README.md", "serve-help"): serve_help,
+    ("README.md", "serve-help"): partial(command_help, "serve"),
     ("docs/decisions.md", "errors"): errors,
+    **{("docs/cli.md", command): partial(command_help, command) for command in COMMANDS},
     ("docs/control-api.md", "operations"): operations,
 }
 """What stands between the markers of a name in a file."""

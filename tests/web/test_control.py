@@ -500,6 +500,8 @@ class TestFaults:
     def test_a_dropped_reply_has_been_carried_out(self, api: Api) -> None:
         with pytest.raises(httpx.RemoteProtocolError):
             self.faulty(api, "drop; times=1")
+        [entry] = api.get("/_mock/requests").json()["data"]
+        assert (entry["status"], entry["idempotency"]) == (0, "new")
         retry = self.faulty(api, "drop; times=1")
         assert retry.status_code == 201
         assert retry.headers["idempotent-replayed"] == "true"

@@ -111,9 +111,8 @@ class App:
             response = await self._answer(request)
         except ClientGone:
             return
-        except ConnectionDropped:
-            response = Response(0)
-            await self._written(request, response, started)
+        except ConnectionDropped as dropped:
+            await self._written(request, dropped.args[0], started, dropped=True)
             await _drop(scope, receive)
             return
         if response.error:
@@ -125,11 +124,15 @@ class App:
         await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else response.body})
         await self._written(request, response, started)
 
-    async def _written(self, request: Request, response: Response, started: float) -> None:
+    async def _written(
+        self, request: Request, response: Response, started: float, *, dropped: bool = False
+    ) -> None:
         seconds = time.perf_counter() - started
         self._log.request(request.method, request.path, response, request.id, seconds)
         if self._control is not None and request.sandbox and request.path.startswith(PUBLIC):
-            await self._control.journal.add(request.sandbox, journal.entry(request, response, seconds))
+            await self._control.journal.add(
+                request.sandbox, journal.entry(request, response, seconds, dropped=dropped)
+            )
 
     def refuse(self, error: PaymockError) -> tuple[Response, list[tuple[bytes, bytes]]]:
         """The reply to something that is not even a request, and its headers; logged like any other."""

@@ -42,7 +42,7 @@ async def suffering(
         await asyncio.sleep(fault.delay / 1000)
     response = await carry_out(request)
     if suffers and fault.drop:
-        raise ConnectionDropped
+        raise ConnectionDropped(response)
     return response
 
 

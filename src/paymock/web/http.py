@@ -16,7 +16,7 @@ JSON = "application/json"
 
 
 class ConnectionDropped(Exception):
-    """The connection is to be closed without a reply: a fault that was asked for."""
+    """The connection is to be closed in place of the reply that is its first argument: a fault."""
 
 
 class ClientGone(Exception):

@@ -10,8 +10,8 @@ from paymock.web.http import Request, Response
 _CONFLICT = "idempotency_key_reused_with_different_payload"
 
 
-def entry(request: Request, response: Response, seconds: float) -> JournalEntry:
-    """The journal's line about a request that was answered in so many seconds."""
+def entry(request: Request, response: Response, seconds: float, *, dropped: bool) -> JournalEntry:
+    """The journal's line about a request that was answered in so many seconds, or whose reply was dropped."""
     outcome: Literal["new", "replayed", "conflict"] | None = None
     if response.error == _CONFLICT:
         outcome = "conflict"
@@ -21,7 +21,7 @@ def entry(request: Request, response: Response, seconds: float) -> JournalEntry:
         at=to_rfc3339(time.time_ns() // 1_000_000),
         method=request.method,
         path=request.path,
-        status=response.status,
+        status=0 if dropped else response.status,
         error=response.error,
         idempotency=outcome,
         request_id=request.id,

@@ -1,0 +1,114 @@
+"""What the pytest fixtures cost a test, beside a bare HTTP round trip to the same server.
+
+    python benchmarks/plugin.py [ROUNDS]
+
+Medians of ROUNDS (default 50; a tenth of them where an interpreter or a server starts). The happy path is
+created, moved through every change, and read after each, over the socket.
+"""
+
+import http.client
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from paymock.testing import Sandbox, ServerHandle, serve
+
+CHANGES = (5, 2, 2, 2, 2, 12, 5, 15)
+"""Seconds from one change of the happy path to the next."""
+
+FIRST_SERVER = """
+import time, pytest
+started = time.perf_counter()
+from paymock.testing import serve
+with serve() as server, server.sandbox():
+    print(time.perf_counter() - started)
+"""
+
+PLUGIN_ALONE = """
+import time, pytest
+started = time.perf_counter()
+import _paymock_pytest
+print(time.perf_counter() - started)
+"""
+
+
+def plugin_alone() -> float:
+    """Seconds that a test run pays for the plugin when it does not use it."""
+    return in_an_interpreter(PLUGIN_ALONE)
+
+
+def first_server() -> float:
+    """Seconds that a test run waits for its server: all that it imports, its thread, its first reply."""
+    return in_an_interpreter(FIRST_SERVER)
+
+
+def in_an_interpreter(script: str) -> float:
+    """The number that a script prints."""
+    return float(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout)
+
+
+def server_thread() -> float:
+    """Seconds from the start of a server's thread to its first reply."""
+    started = time.perf_counter()
+    with serve() as server, server.sandbox():
+        return time.perf_counter() - started
+
+
+def sandbox(server: ServerHandle) -> float:
+    """Seconds that the fixture `paymock` takes to set up."""
+    started = time.perf_counter()
+    with server.sandbox():
+        return time.perf_counter() - started
+
+
+def happy_path(paymock: Sandbox) -> float:
+    """Seconds that a payment takes from its creation to its completion, seen at every change."""
+    started = time.perf_counter()
+    payment = paymock.create()
+    for seconds in CHANGES:
+        paymock.advance(seconds)
+        payment = paymock.payment(payment["id"])
+    assert payment["status"] == "completed"
+    return time.perf_counter() - started
+
+
+def round_trip(connection: http.client.HTTPConnection) -> float:
+    """Seconds for a request that does nothing, and its reply."""
+    started = time.perf_counter()
+    connection.request("GET", "/livez")
+    connection.getresponse().read()
+    return time.perf_counter() - started
+
+
+def median(rounds: int, measured: Callable[[], float]) -> float:
+    """Milliseconds, after one round that does not count."""
+    measured()
+    return statistics.median(measured() for _ in range(rounds)) * 1000
+
+
+def main() -> None:
+    """Prints the medians."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    few = max(1, rounds // 10)
+    with serve() as server, server.sandbox() as paymock:
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
+        base = median(rounds * 10, lambda: round_trip(connection))
+        connection.close()
+        rows = [
+            ("bare round trip", base, None),
+            ("plugin, not used", median(few, plugin_alone), None),
+            ("server thread to first reply", median(few, server_thread), 100),
+            ("the same, with all imports", median(few, first_server), None),
+            ("sandbox set-up", median(rounds, lambda: sandbox(server)), 5),
+            ("happy path, every change", median(rounds, lambda: happy_path(paymock)), 15),
+        ]
+    for name, milliseconds, target in rows:
+        aim = f"   target {target:3} ms" if target else ""
+        print(f"{name:32}{milliseconds:8.2f} ms {milliseconds / base:8.1f} round trips{aim}")
+
+
+if __name__ == "__main__":
+    main()

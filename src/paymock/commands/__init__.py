@@ -1,0 +1,1 @@
+"""The commands that talk to a running server, and the demo. Each module is imported when its command runs."""

@@ -1,0 +1,119 @@
+"""Options that several commands share, and what their values may be."""
+
+import functools
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from math import isfinite
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from paymock.commands.client import Client, Refused, path_of
+from paymock.core.control_wire import PaymentPage
+from paymock.core.scenarios import SCENARIOS, PaymentStatus
+from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
+
+Command = Callable[..., None]
+
+NEWEST = "newest"
+"""In place of an id: the payment that was created last."""
+
+_HOST = re.compile(r"[A-Za-z0-9._~:-]+")
+_VISIBLE = re.compile("[!-~]+")
+
+
+def _server(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """The address of a server, without a slash at its end."""
+    with suppress(ValueError):  # a port or an address that is none
+        parts = urlsplit(value)
+        known = parts.scheme in ("http", "https") and _HOST.fullmatch(parts.hostname or "")
+        plain = _VISIBLE.fullmatch(value) and not (parts.username or parts.query or parts.fragment)
+        if known and plain and parts.port != 0:
+            return value.rstrip("/")
+    raise click.BadParameter("must be like http://127.0.0.1:8402")
+
+
+def _header(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The value of a header: visible ASCII."""
+    if value is not None and not _VISIBLE.fullmatch(value):
+        raise click.BadParameter("must be visible ASCII characters, without spaces")
+    return value
+
+
+def _first_key(ctx: click.Context, param: click.Parameter, value: str) -> str | None:
+    return _header(ctx, param, value.partition(",")[0].strip())
+
+
+class Seconds(click.FloatRange):
+    """A finite number of seconds, at most `longest`; zero only where `none` is fine."""
+
+    def __init__(self, longest: float, *, none: bool = False) -> None:
+        super().__init__(min=0, max=longest, min_open=not none)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, if it is one."""
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value} is not a number of seconds", param, ctx)
+        return number
+
+
+STATUS = click.Choice([status.value for status in PaymentStatus])
+SCENARIO = click.Choice(list(SCENARIOS))
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+idempotency_key = click.option(
+    "--idempotency-key",
+    callback=_header,
+    metavar="KEY",
+    help="8 to 128 visible ASCII characters; with the same key, nothing happens twice.",
+)
+
+server_url = click.option(
+    "--url",
+    callback=_server,
+    metavar="URL",
+    envvar="PAYMOCK_URL",
+    show_envvar=True,
+    default=f"http://127.0.0.1:{DEFAULT_PORT}",
+    show_default=True,
+    help="Where the server is.",
+)
+
+_key = click.option(
+    "--key",
+    callback=_first_key,
+    metavar="KEY",
+    envvar="PAYMOCK_API_KEY",
+    show_envvar=True,
+    default=OPEN_KEY_EXAMPLE,
+    show_default=True,
+    help="The API key, which is the sandbox.",
+)
+
+
+def with_client(command: Command) -> Command:
+    """Gives a command the options --url and --key, and calls it with the client that they stand for."""
+
+    @server_url
+    @_key
+    @functools.wraps(command)
+    def talking(*, url: str, key: str, **options: Any) -> None:
+        command(Client(url, key), **options)
+
+    return talking
+
+
+def found(client: Client, payment_id: str) -> str:
+    """The path of a payment; `newest` stands for the one that was created last. Raises Refused,
+    Unreachable.
+    """
+    if payment_id != NEWEST:
+        return path_of(payment_id)
+    page = client.get(PaymentPage, "/_mock/payments", {"limit": 1})
+    if not page.data:
+        raise Refused("payment_not_found", "This sandbox has no payments. `paymock create` makes one.")
+    return path_of(page.data[0].id)

@@ -1,0 +1,90 @@
+"""What the commands print: data on standard output, messages on standard error."""
+
+import json
+import re
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from paymock.commands.money import amount
+from paymock.core.control_wire import PaymentDetail, TimelineEntry
+from paymock.core.wire import Attempt, Payment
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_STATUS_WIDTH = 20
+
+
+def say(*lines: str) -> None:
+    """Prints lines of data. Nothing that a server says can steer the terminal or fail to be printed."""
+    encoding = sys.stdout.encoding or "utf-8"
+    for line in lines:
+        click.echo(printable(line).encode(encoding, "backslashreplace").decode(encoding))
+
+
+def printable(text: str) -> str:
+    """The text without control characters."""
+    return _CONTROL.sub("", text)
+
+
+def say_json(value: Any) -> None:
+    """Prints one JSON document on a line of its own, in UTF-8 whatever the terminal speaks."""
+    click.echo(msgspec.json.encode(value))
+
+
+def note(message: str) -> None:
+    """Prints a message for the person at the terminal."""
+    click.echo(message, err=True)
+
+
+def payment_lines(payment: Payment) -> list[str]:
+    """A payment as people read it."""
+    [attempt, *_] = payment.attempts
+    asked = attempt.instructions
+    receive = payment.receive
+    rows = [
+        ("order", payment.order_id),
+        ("due", f"{amount(asked.amounts.due, asked.chain, asked.asset)} on {asked.chain}"),
+        ("pay to", f"{asked.invoice_address} (a mock: nobody holds its key)"),
+        *_received(attempt),
+        ("merchant", f"{amount(receive.amount, receive.chain, receive.asset)} to {receive.address}"),
+        ("fee", amount(asked.amounts.fee, asked.chain, asked.asset)),
+        *([("metadata", json.dumps(payment.metadata, ensure_ascii=False))] if payment.metadata else []),
+        ("created", payment.created_at),
+        ("updated", payment.updated_at),
+    ]
+    return [f"{payment.id}  {payment.status}", *(f"  {name:<10}{text}" for name, text in rows)]
+
+
+def detail_lines(detail: PaymentDetail) -> list[str]:
+    """A payment, its scenario and its course; what has happened is marked."""
+    first, *rest = payment_lines(detail.payment)
+    course = [f"  {'x' if entry.reached else ' '} {change_line(entry)}" for entry in detail.timeline]
+    return [f"{first}  {detail.scenario}", *rest, "", *course]
+
+
+def change_line(entry: TimelineEntry) -> str:
+    """A change of a payment: seconds after creation, the status from then on, and what happened."""
+    offset = seconds(entry.offset_seconds)
+    return f"{offset:>6} s  {entry.status:<{_STATUS_WIDTH}}  {what_happened(entry)}".rstrip()
+
+
+def what_happened(entry: TimelineEntry) -> str:
+    """What happened, without the status; nothing when only the status changed."""
+    return printable(entry.event).removesuffix(entry.status).removesuffix(": ")
+
+
+def seconds(value: float) -> str:
+    """Seconds, to the millisecond, without zeros at the end."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def _received(attempt: Attempt) -> list[tuple[str, str]]:
+    if not isinstance(attempt.deposits, list):
+        return []
+    rows = []
+    for deposit in attempt.deposits:
+        seen = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
+        rows.append(("deposit", f"{amount(deposit.amount, deposit.chain, deposit.asset)}, {seen}"))
+    return rows

@@ -1,0 +1,115 @@
+"""docs/testing.md cannot lie: its files are written, its commands run, its tables are the code's."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paymock.testing import Sandbox, ServerHandle
+from tests.support import markdown
+from tests.support.markdown import Block
+from tests.support.process import environment
+
+PAGE = markdown.read("docs/testing.md")
+BLOCKS = markdown.blocks(PAGE)
+SERVER = "http://127.0.0.1:8402"
+_FILE = re.compile(r"(?:#|//) (\S+\.\w+)\n")
+
+
+def file_of(block: Block) -> str | None:
+    """The name of the file that a block shows, which is its first line."""
+    match = _FILE.match(block.text)
+    return match[1] if match else None
+
+
+FILES = {name: block for block in BLOCKS if (name := file_of(block))}
+COMMANDS = [block for block in BLOCKS if block.language == "sh"]
+TESTS = [name for name in FILES if Path(name).name.startswith("test_")]
+
+
+@pytest.fixture
+def project(tmp_path: Path, paymock_server: ServerHandle) -> Path:
+    """A folder with every file of the page, where the address of the server is that of a real one."""
+    for name, block in FILES.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(block.text.replace(SERVER, paymock_server.url))
+    return tmp_path
+
+
+@pytest.fixture
+def run(project: Path, paymock_server: ServerHandle) -> Callable[[str], str]:
+    """The output of a script that runs in the project."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    variables = environment(PATH=path, PYTHONWARNINGS="error", PYTEST_ADDOPTS="-p no:cacheprovider")
+
+    def run(script: str) -> str:
+        command = ["/bin/sh", "-eu", "-c", script.replace(SERVER, paymock_server.url)]
+        ended = subprocess.run(
+            command,
+            cwd=project,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout
+        return ended.stdout
+
+    return run
+
+
+def test_every_block_is_a_file_a_command_or_its_output() -> None:
+    for before, block in zip([None, *BLOCKS], BLOCKS, strict=False):
+        shown = block.language == "text" and before in COMMANDS
+        assert file_of(block) or block in COMMANDS or shown, f"line {block.line}"
+    assert len(TESTS) == 8
+    assert {block.language for block in BLOCKS} == {"python", "sh", "js", "java", "text"}
+
+
+def test_the_first_example_has_ten_lines() -> None:
+    assert len(BLOCKS[0].text.splitlines()) == 10
+
+
+def test_its_tests_pass(run: Callable[[str], str]) -> None:
+    functions = sum(len(re.findall(r"^ *def test_", FILES[name].text, re.MULTILINE)) for name in TESTS)
+    faults = 4
+    assert f"{functions - 1 + faults} passed" in run("pytest -q " + " ".join(TESTS))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda block: f"line {block.line}")
+def test_its_commands_do_what_is_shown(run: Callable[[str], str], command: Block) -> None:
+    output = run(command.text)
+    following = [block for block in BLOCKS if block.line > command.line][:1]
+    if following and following[0].language == "text":
+        assert output == following[0].text
+
+
+def shown_signature(name: str, method: Callable[..., object]) -> str:
+    """A method as documentation shows it: without `self` and without types."""
+    signature = inspect.signature(method)
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+        if parameter.name != "self"
+    ]
+    shown = signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+    return f"{name}{shown}".replace("'", '"')
+
+
+def test_every_method_is_in_the_table_and_none_that_is_not_there() -> None:
+    methods = {
+        shown_signature(name, method)
+        for name, method in inspect.getmembers(Sandbox, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    rows = re.findall(r"^\| `([^`]+)` \|", markdown.section(PAGE, "The fixtures"), re.MULTILINE)
+    assert {row for row in rows if "(" in row} == methods
+    assert {row for row in rows if "(" not in row} == {"url", "api_key"}
