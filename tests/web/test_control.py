@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -11,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paymock.core.scenarios import SCENARIOS, PaymentStatus
+from paymock.core.timeline import Transfer, play
+from paymock.core.times import parse_rfc3339
 from paymock.settings import Settings
-from tests.core.test_timeline import COURSES
+from tests.core.test_timeline import COURSES, TRANSITIONS
 from tests.support.client import Api, error_of, fields_of, order
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
@@ -597,6 +600,7 @@ steps = st.lists(
         st.tuples(st.just("move"), st.integers(1, 20_000)),
         st.tuples(st.just("speed"), st.sampled_from([0, 1, 10])),
         st.tuples(st.just("real"), st.integers(1, 5_000)),
+        st.tuples(st.just("deposit"), st.sampled_from([1, HALF, DUE - HALF, DUE])),
         st.tuples(st.just("read"), st.just(0)),
     ),
     max_size=12,
@@ -610,8 +614,8 @@ def test_any_interleaving_is_monotone_and_ends_like_one_big_advance(
 ) -> None:
     with Api(server.url, contract) as api:
         payment = api.created(scenario)
-        seen, statuses = "", [status for _, status in COURSES[scenario]]
-        at = 0
+        made: list[Transfer] = []
+        seen, statuses = "", [payment["status"]]
         for what, amount in steps:
             match what:
                 case "advance":
@@ -622,13 +626,38 @@ def test_any_interleaving_is_monotone_and_ends_like_one_big_advance(
                     api.put("/_mock/clock", json={"speed": amount})
                 case "real":
                     server.clock.advance(amount / 1000)
+                case "deposit":
+                    observed = deposit(api, payment, amount).json()["attempts"][0]["deposits"][-1][
+                        "observed_at"
+                    ]
+                    made.append(Transfer(milliseconds_between(payment["created_at"], observed), amount))
             shown = detail(api, payment)
             assert shown["now"] >= seen
             seen = shown["now"]
-            assert statuses.index(shown["payment"]["status"]) >= at
-            at = statuses.index(shown["payment"]["status"])
+            statuses += [shown["payment"]["status"]]
         advance(api, 1000)
-        assert api.payment(payment["id"])["status"] == statuses[-1]
+        final = api.payment(payment["id"])
+        courses = [state.status.value for state in play(SCENARIOS[scenario], DUE, "USDC", tuple(made))]
+        assert final["status"] == courses[-1]
+        walked = [entry["status"] for entry in detail(api, payment)["timeline"]]
+        assert walked == courses
+        for before, after in pairwise(walked):
+            assert before == after or (before, after) in TRANSITIONS
+        assert is_within(statuses, walked)
+
+
+def milliseconds_between(earlier: str, later: str) -> int:
+    first, second = parse_rfc3339(earlier), parse_rfc3339(later)
+    assert first is not None
+    assert second is not None
+    return second - first
+
+
+def is_within(seen: list[str], course: list[str]) -> bool:
+    """Whether the statuses that were seen come in the order of the course."""
+    rest = iter(course)
+    changes = [status for before, status in pairwise(["", *seen]) if status != before]
+    return all(any(status == passed for passed in rest) for status in changes)
 
 
 def test_every_status_can_be_named() -> None:
