@@ -93,6 +93,13 @@ def lines_of(process: subprocess.Popen[str], count: int) -> list[str]:
     return [process.stdout.readline().rstrip("\n") for _ in range(count)]
 
 
+def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit status of a command that is interrupted now, and its messages."""
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=10)
+    return process.returncode, said
+
+
 def advance(api: Api, seconds: float) -> None:
     assert api.post("/_mock/clock/advance", json={"seconds": seconds}).status_code == 200
 
@@ -333,6 +340,7 @@ def test_requests_are_followed(terminal: Terminal, api: Api, form: list[str]) ->
         for path in ("third", "fourth"):
             api.get(f"/v1/payments/{path}")
         third, fourth = lines_of(following, 2)
+        assert interrupted(following) == (130, "")
     for line, path in ((second, "second"), (third, "third"), (fourth, "fourth")):
         assert f"/v1/payments/{path}" in (json.loads(line)["path"] if form else line)
 
@@ -495,6 +503,12 @@ def test_what_is_not_paymock_is_3(what: str) -> None:
         assert message in terminal.fails(3, "payments")
 
 
+def test_a_server_that_says_nothing_is_3() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        terminal = Terminal(f"http://127.0.0.1:{silent.getsockname()[1]}", "mk_test_demo")
+        assert terminal.fails(3, "ready") == f"Error: {terminal.variables['PAYMOCK_URL']} does not answer\n"
+
+
 def test_a_host_that_is_no_name_is_3(terminal: Terminal) -> None:
     assert "cannot reach http://a..b" in terminal.fails(3, "payments", "--url", "http://a..b")
 
@@ -520,12 +534,6 @@ def test_the_first_of_several_keys_counts(server: RunningServer) -> None:
 
 def test_a_flag_wins_over_the_environment(closed: Terminal, server: RunningServer) -> None:
     assert closed.text("ready", "--url", f"{server.url}/") == f"ready  {server.url}\n"
-
-
-def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=10)
-    return process.returncode, said
 
 
 @pytest.mark.parametrize("command", ["watch", "requests --follow", "demo --speed 1"])
@@ -682,7 +690,7 @@ def test_watch_draws_a_picture_on_a_terminal(swift: Terminal) -> None:
     shown = lines_in(written)
     assert f"{payment['id']}  order-1001  happy_path" in shown
     assert any(re.fullmatch(r"━+●  45.0 of 45 s  speed 30", line) for line in shown)
-    assert any(re.fullmatch(r"━+●  16/16 +finalized", line) for line in shown)
+    assert any(re.fullmatch(r"━+● +16/16  finalized", line) for line in shown)
     assert any(re.fullmatch(r"✓  45 s  completed", line) for line in shown)
     assert COLOR.search(written)
     assert written.count("\x1b[?25l") == written.count("\x1b[?25h") == 1  # the cursor is back
@@ -718,7 +726,9 @@ def test_a_terminal_that_cannot_draw_gets_lines(swift: Terminal) -> None:
 @pytest.mark.parametrize("command", ["watch", "demo --speed 1"])
 def test_an_interrupted_picture_gives_the_cursor_back(terminal: Terminal, api: Api, command: str) -> None:
     api.created()
-    status, written = drawn(*command.split(), until="awaiting_payment", **terminal.variables)
+    api.put("/_mock/clock", json={"speed": 0})
+    until = "frozen" if command == "watch" else "awaiting_payment"
+    status, written = drawn(*command.split(), until=until, **terminal.variables)
     assert status == 130
     assert written.count("\x1b[?25l") == written.count("\x1b[?25h") == 1
     assert "Traceback" not in written

@@ -23,6 +23,7 @@ PAGES = [
     "docs/time.md",
     "docs/control-api.md",
     "docs/testing.md",
+    "docs/cli.md",
 ]
 TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
 

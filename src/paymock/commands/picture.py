@@ -3,7 +3,7 @@
 import io
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -22,8 +22,8 @@ _COLORS = {
     PaymentStatus.AWAITING_PAYMENT: "white",
     PaymentStatus.PAYMENT_DETECTED: "blue",
     PaymentStatus.PAYMENT_FINALIZED: "cyan",
-    PaymentStatus.SETTLEMENT_PENDING: "magenta",
-    PaymentStatus.SETTLEMENT_SUBMITTED: "bright_magenta",
+    PaymentStatus.SETTLEMENT_PENDING: "bright_blue",
+    PaymentStatus.SETTLEMENT_SUBMITTED: "magenta",
     PaymentStatus.COMPLETED: "green",
     PaymentStatus.OVERPAID_REVIEW: "yellow",
     PaymentStatus.MANUAL_REVIEW: "yellow",
@@ -126,9 +126,9 @@ def many(courses: Sequence[Course], title: str, signs: Signs) -> RenderableType:
     return Group(_line((title, "bold")), "", rows)
 
 
-def _line(*parts: str | tuple[str, str]) -> Text:
+def _line(*parts: str | tuple[str, str], justify: Literal["left", "right"] = "left") -> Text:
     """Text that is cut where it does not fit."""
-    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+    return Text.assemble(*parts, justify=justify, no_wrap=True, overflow="ellipsis")
 
 
 def _rows(*widths: int | None) -> Table:
@@ -158,11 +158,11 @@ def _color_of(status: PaymentStatus) -> str:
 
 
 def _confirmed(deposit: Deposit) -> Text:
-    return _line(f"{deposit.confirmations}/{deposit.confirmations_required}")
+    return _line(f"{deposit.confirmations}/{deposit.confirmations_required}", justify="right")
 
 
 def _clock(course: Course) -> Text:
-    return _line(f"{course.elapsed:.1f} of {seconds(course.end)} s")
+    return _line(f"{course.elapsed:.1f} of {seconds(course.end)} s", justify="right")
 
 
 def _speed(course: Course) -> Text:
@@ -173,14 +173,14 @@ def _changes(course: Course, signs: Signs) -> Table:
     offsets = [f"{seconds(entry.offset_seconds)} s" for entry in course.timeline]
     rows = Table.grid(padding=(0, 2, 0, 0))
     rows.add_column(width=1)
-    rows.add_column(width=max(map(len, offsets)), justify="right")
+    rows.add_column(width=max(map(len, offsets)))
     following = next((entry for entry in course.timeline if not entry.reached), None)
     for offset, entry in zip(offsets, course.timeline, strict=True):
         sign = signs.done if entry.reached else signs.following if entry is following else signs.later
         style = "" if entry.reached or entry is following else _FAINT
         rows.add_row(
             _line((sign, "green" if entry.reached else style)),
-            _line((offset, style)),
+            _line((offset, style), justify="right"),
             _line((entry.status, _color_of(entry.status) if entry.reached else style)),
             _line((what_happened(entry) + (_until(course, entry) if entry is following else ""), style)),
         )
