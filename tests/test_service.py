@@ -10,11 +10,13 @@ import pytest
 from paymock.catalog_file import load_catalog
 from paymock.control import Control
 from paymock.core.errors import PaymockError
+from paymock.core.records import OriginRecord
 from paymock.core.scenarios import SCENARIOS
 from paymock.core.strict_json import fingerprint
-from paymock.sandboxes import Sandboxes
-from paymock.service import KeyedRequest, Service
+from paymock.sandboxes import KeyedRequest, Sandboxes, new_origin
+from paymock.service import Service
 from paymock.settings import Settings
+from paymock.stores.base import Addition
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
 from paymock.web.log import RequestLog
@@ -32,7 +34,7 @@ class YieldingStore(MemoryStore):
         await asyncio.sleep(0)
         return await super().get(sandbox, *keys)
 
-    async def add(self, *args: Any, **options: Any) -> bytes | None:
+    async def add(self, *args: Any, **options: Any) -> Addition:
         await asyncio.sleep(0)
         return await super().add(*args, **options)
 
@@ -41,10 +43,13 @@ class FailingStore(MemoryStore):
     """Fails at every step."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(b"secret")
+        super().__init__()
         self._error = error
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
+        raise self._error
+
+    async def add(self, *args: Any, **options: Any) -> Addition:
         raise self._error
 
     async def page(self, *args: Any, **options: Any) -> list[tuple[int, bytes]]:
@@ -57,14 +62,18 @@ class FailingStore(MemoryStore):
         raise self._error
 
 
+def origin(speed: float = 1) -> OriginRecord:
+    return new_origin(ManualClock()(), speed, "tests")
+
+
 def request(path: str, body: Any) -> KeyedRequest:
     return KeyedRequest("sandbox", "order-1001-payment", fingerprint("POST", path, body), body)
 
 
 def test_of_creations_that_interleave_in_the_store_one_is_stored_and_all_see_it() -> None:
     async def check() -> None:
-        store = YieldingStore(b"secret")
-        service = Service(load_catalog(None), 100, Sandboxes(store, ManualClock(), speed=1))
+        store = YieldingStore()
+        service = Service(load_catalog(None), 100, Sandboxes(store, ManualClock(), origin()))
         creations = [
             service.create_payment(request("/v1/payments", order()), "happy_path") for _ in range(64)
         ]
@@ -78,8 +87,8 @@ def test_of_creations_that_interleave_in_the_store_one_is_stored_and_all_see_it(
 
 def test_of_different_creations_that_interleave_under_one_key_one_wins_and_the_others_conflict() -> None:
     async def check() -> None:
-        store = YieldingStore(b"secret")
-        service = Service(load_catalog(None), 100, Sandboxes(store, ManualClock(), speed=1))
+        store = YieldingStore()
+        service = Service(load_catalog(None), 100, Sandboxes(store, ManualClock(), origin()))
         creations: list[Any] = []
         for number in range(10):
             body = order(order_id=f"order-{number}")
@@ -98,7 +107,7 @@ def test_a_thousand_parallel_runs_of_all_scenarios_give_the_same_transcript() ->
     """Apart from ids and addresses, which differ; the runs interleave at every step of the store."""
 
     async def check() -> None:
-        sandboxes = Sandboxes(YieldingStore(b"secret"), ManualClock(), speed=0)
+        sandboxes = Sandboxes(YieldingStore(), ManualClock(), origin(speed=0))
         catalog = load_catalog(None)
         service, control = Service(catalog, 100, sandboxes), Control(catalog, sandboxes)
 
@@ -123,7 +132,7 @@ def test_a_thousand_parallel_runs_of_all_scenarios_give_the_same_transcript() ->
 
 def ask(error: Exception, log: RequestLog, method: str, path: str) -> httpx.Response:
     settings = Settings()
-    app = create_app(settings, load_catalog(None), FailingStore(error), ManualClock(), log)
+    app = create_app(settings, load_catalog(None), FailingStore(error), origin(), ManualClock(), log)
 
     async def exchange() -> httpx.Response:
         async with httpx.AsyncClient(

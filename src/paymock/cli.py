@@ -3,6 +3,7 @@ the default. The commands that talk to a server are in `commands`, each imported
 """
 
 import errno
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from paymock import __version__
 from paymock.core.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.core.catalog import CatalogError
 from paymock.core.virtual_time import MAX_SPEED
-from paymock.settings import DEFAULT_PORT, MEMORY_STORE, Settings, SettingsError
+from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, Settings, SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +34,22 @@ class CommaSeparated(click.types.StringParamType):
             self.fail("there is nothing before or after a comma")
         return parts
 
+
+class Duration(click.ParamType[int]):
+    """A number of hours or days, in seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The seconds that `value`, like 36h or 30d, stands for."""
+        match = _DURATION.fullmatch(str(value))
+        if match is None or int(match[1]) * _HOURS[match[2]] < 24:
+            self.fail(f"{value!r} is not a time of at least 24 hours, like 36h or 30d", param, ctx)
+        return int(match[1]) * _HOURS[match[2]] * 3600
+
+
+_DURATION = re.compile("([0-9]{1,5})([hd])")
+_HOURS = {"h": 1, "d": 24}
 
 COMMANDS = {
     "create": "payments",
@@ -137,7 +154,31 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     help="How much faster than real time every sandbox runs, until a test changes it.",
 )
 @option("--seed", help="Make ids, addresses and hashes reproducible.")
-@option("--store", default=MEMORY_STORE, show_default=True, metavar="URL", help="Where payments are kept.")
+@option(
+    "--store",
+    default=MEMORY_STORE,
+    show_default=True,
+    metavar="URL",
+    help="Where payments are kept: memory://, sqlite:///path/file.db, redis://, rediss:// or redis+cluster://.",
+)
+@option(
+    "--workers",
+    type=click.IntRange(1, MAX_WORKERS),
+    default=1,
+    show_default=True,
+    help="Processes that serve together, on a store that they can share.",
+)
+@option(
+    "--max-payments",
+    type=click.IntRange(1),
+    help="Room for payments, in all sandboxes together. [default: 1000000 in memory, else no limit]",
+)
+@option(
+    "--retention",
+    type=Duration(),
+    metavar="TIME",
+    help="Let Redis forget what was created longer ago: 36h, 30d; at least 24h. [default: never]",
+)
 @option(
     "--ready-file",
     type=click.Path(path_type=Path),

@@ -7,6 +7,7 @@ Every method works within one sandbox and touches no other.
 import asyncio
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,14 +18,15 @@ from paymock.core.catalog import Catalog
 from paymock.core.control_wire import END, NEXT
 from paymock.core.errors import PaymockError
 from paymock.core.identity import PAYMENT, token_in
-from paymock.core.records import DepositRecord, PaymentRecord, SimulationRecord
+from paymock.core.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
 from paymock.core.timeline import State, event_between, state_at
 from paymock.core.times import to_rfc3339
 from paymock.core.validation import checker_for, decoded, validation_failed
 from paymock.core.wire import Payment
 from paymock.journal import Journal
 from paymock.overrides import Overrides
-from paymock.sandboxes import Gathered, Sandboxes, simulation_key
+from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
+from paymock.stores.base import note_key
 
 _SCANNED = 500
 
@@ -135,9 +137,22 @@ class Control:
         Raises PaymockError `payment_not_found`, `validation_failed`, or the idempotency conflict.
         """
         found = await self._found(sandbox, payment_id)
-        made, replayed = await self._made(
-            sandbox, found, decoded(_check_deposit, body, wire.MakeDeposit), key, fingerprint
-        )
+        wanted = decoded(_check_deposit, body, wire.MakeDeposit)
+        asked = found.record.request.receive
+        if wanted.asset is not None and wanted.asset not in (self._catalog.assets(asked.chain) or ()):
+            raise validation_failed({"asset": f"is not an asset of the chain {asked.chain}"})
+        other_asset = wanted.asset if wanted.asset != asked.asset else None
+
+        def accept(token: str, now: Gathered) -> tuple[DepositRecord, SandboxRecord]:
+            payment = found.record.token
+            made = DepositRecord(token, fingerprint, payment, found.elapsed, wanted.amount, other_asset)
+            return made, now.record
+
+        if key is None:
+            made, replayed = accept(secrets.token_hex(16), found.gathered)[0], False
+        else:
+            request = KeyedRequest(sandbox, key, fingerprint, body)
+            made, replayed = await self._sandboxes.create(request, DepositRecord, accept)
 
         def with_deposit(now: Found) -> SimulationRecord:
             if any(deposit.token == made.token for deposit in now.simulation.deposits):
@@ -157,7 +172,7 @@ class Control:
                 sandbox, PaymentRecord.KIND, limit=_SCANNED, before=cursor
             )
             found = [(position, records.decode_as(PaymentRecord, value)) for position, value in page]
-            keys = [simulation_key(record.token) for _, record in found]
+            keys = [note_key(record.token) for _, record in found]
             gathered = await self._sandboxes.gather(sandbox, *keys)
             for (position, record), simulated in zip(found, gathered.values, strict=True):
                 if len(shown) == limit:
@@ -201,23 +216,27 @@ class Control:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         first: State | None = None
-        while True:
-            found = await self._found(sandbox, payment_id)
-            current = state_at(found.course, found.elapsed)
-            first = first or current
-            if status is None:
-                reached, ahead = current != first, found.ahead
-            else:
-                reached = any(state.status == status and state.at <= found.elapsed for state in found.course)
-                ahead = [state for state in found.ahead if state.status == status]
-            remaining = deadline - loop.time()
-            if reached or not ahead or remaining <= 0:
-                return wire.WaitResult(reached=reached, payment=found.payment)
-            comes = found.record.created_at + ahead[0].at - found.simulation.ahead
-            delay = found.gathered.clock.real_delay(comes, found.gathered.real)
-            await self._sandboxes.wait(
-                sandbox, remaining if delay is None else min(delay / 1000 + 0.001, remaining)
-            )
+        with self._sandboxes.watch(sandbox) as changed:
+            while True:
+                changed.clear()
+                found = await self._found(sandbox, payment_id)
+                current = state_at(found.course, found.elapsed)
+                first = first or current
+                if status is None:
+                    reached, ahead = current != first, found.ahead
+                else:
+                    reached = any(
+                        state.status == status and state.at <= found.elapsed for state in found.course
+                    )
+                    ahead = [state for state in found.ahead if state.status == status]
+                remaining = deadline - loop.time()
+                if reached or not ahead or remaining <= 0 or self._sandboxes.stopping:
+                    return wire.WaitResult(reached=reached, payment=found.payment)
+                comes = found.record.created_at + ahead[0].at - found.simulation.ahead
+                delay = found.gathered.clock.real_delay(comes, found.gathered.real)
+                sleep = remaining if delay is None else min(delay / 1000 + 0.001, remaining)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), sleep)
 
     async def reset(self, sandbox: str) -> None:
         """Forgets payments, keys, endpoints, overrides, journal and clock of this sandbox."""
@@ -225,7 +244,7 @@ class Control:
 
     async def _found(self, sandbox: str, payment_id: str) -> Found:
         token = token_in(payment_id, PAYMENT) or ""
-        gathered = await self._sandboxes.gather(sandbox, token, simulation_key(token))
+        gathered = await self._sandboxes.gather(sandbox, token, note_key(token))
         stored, simulated = gathered.values
         record = records.decode(stored) if stored else None
         if not isinstance(record, PaymentRecord):
@@ -238,34 +257,15 @@ class Control:
         while True:
             found = await self._found(sandbox, payment_id)
             after = changed(found)
-            key = simulation_key(found.record.token)
-            if await self._sandboxes.store.replace(sandbox, key, found.stored, records.encode(after)):
+            if await self._sandboxes.store.replace(
+                sandbox,
+                note_key(found.record.token),
+                found.stored,
+                records.encode(after),
+                given=found.gathered.state,
+            ):
                 self._sandboxes.wake(sandbox)
                 return found._replace(simulation=after)
-
-    async def _made(
-        self, sandbox: str, found: Found, wanted: wire.MakeDeposit, key: str | None, fingerprint: bytes
-    ) -> tuple[DepositRecord, bool]:
-        """The deposit that is asked for, and whether its key has been used for it before."""
-        asked = found.record.request.receive
-        if wanted.asset is not None and wanted.asset not in (self._catalog.assets(asked.chain) or ()):
-            raise validation_failed({"asset": f"is not an asset of the chain {asked.chain}"})
-        other_asset = wanted.asset if wanted.asset != asked.asset else None
-        token = self._sandboxes.token(sandbox, found.gathered.record, key) if key else secrets.token_hex(16)
-        made = DepositRecord(
-            token, fingerprint, found.record.token, found.elapsed, wanted.amount, other_asset
-        )
-        if key is None:
-            return made, False
-        stored = await self._sandboxes.store.add(
-            sandbox, token, records.encode(made), kind=DepositRecord.KIND
-        )
-        if stored is None:
-            return made, False
-        existing = records.decode(stored)
-        if existing.fingerprint != fingerprint or not isinstance(existing, DepositRecord):
-            raise PaymockError("idempotency_key_reused_with_different_payload")
-        return existing, True
 
 
 def _clock(gathered: Gathered) -> wire.Clock:

@@ -13,6 +13,28 @@ from paymock.sandboxes import Gathered, Sandboxes
 MAX_OVERRIDES = 100
 
 
+class FaultDue(Exception):
+    """The creation at hand takes `override`, which asks for a fault that is not this floor's to make."""
+
+    def __init__(self, override: Override) -> None:
+        self.override = override
+        super().__init__(override)
+
+
+def first_of(record: SandboxRecord) -> Override | None:
+    """The override that the next creation takes."""
+    return record.overrides[0] if record.overrides else None
+
+
+def without_first(record: SandboxRecord) -> SandboxRecord:
+    """What is left when a creation has taken the first override: one time less of it, if times count."""
+    first, *rest = record.overrides
+    if first.times is None:
+        return record
+    left = [msgspec.structs.replace(first, times=first.times - 1)] if first.times > 1 else []
+    return msgspec.structs.replace(record, overrides=(*left, *rest))
+
+
 class Overrides:
     """The pending overrides of sandboxes."""
 
@@ -38,26 +60,19 @@ class Overrides:
 
         return _pending(await self._sandboxes.change(sandbox, added))
 
-    async def first(self, sandbox: str, idempotency_key: str) -> Override | None:
-        """The override that a creation with this key takes: none when the key has been used before."""
-        gathered = await self._sandboxes.gather(sandbox)
-        if not gathered.record.overrides:
-            return None
-        token = self._sandboxes.token(sandbox, gathered.record, idempotency_key)
-        [used] = await self._sandboxes.store.get(sandbox, token)
-        return None if used else gathered.record.overrides[0]
-
-    async def take(self, sandbox: str, override: Override) -> None:
-        """One creation has taken `override`."""
+    async def take(self, sandbox: str, override: Override) -> bool:
+        """Takes `override`, and says whether it was still the first, so that of creations that meet, one
+        takes it.
+        """
+        took = False
 
         def taken(now: Gathered) -> SandboxRecord:
-            first, *rest = now.record.overrides or (None,)
-            if first != override or first.times is None:
-                return now.record
-            left = [msgspec.structs.replace(first, times=first.times - 1)] if first.times > 1 else []
-            return msgspec.structs.replace(now.record, overrides=(*left, *rest))
+            nonlocal took
+            took = first_of(now.record) == override
+            return without_first(now.record) if took else now.record
 
         await self._sandboxes.change(sandbox, taken)
+        return took
 
     async def suffers(self, sandbox: str, operation: str, times: int | None) -> bool:
         """Whether this try of `operation` is among the first `times`."""

@@ -3,31 +3,39 @@ the only place where clock, store and core meet.
 """
 
 import asyncio
+import secrets
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
 from paymock.clock import Clock
 from paymock.core import identity, records
-from paymock.core.records import SandboxRecord
+from paymock.core.errors import PaymockError
+from paymock.core.records import DepositRecord, EndpointRecord, OriginRecord, PaymentRecord, SandboxRecord
 from paymock.core.virtual_time import ClockSetting
-from paymock.stores.base import Store
+from paymock.stores.base import STATE, Store
 
-STATE = "sandbox"
-"""The key of a sandbox's own record."""
+R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
+
+_ORIGIN = "origin"
+"""Where a store keeps its origin: as the own record of a sandbox that no API key opens."""
+
+_REMEMBERED = 10_000
+"""Of how many sandboxes the last record seen is kept, so that a creation is one step of the store."""
 
 
-def simulation_key(token: str) -> str:
-    """The key of what tests have done to the payment with this token."""
-    return f"{token}.simulation"
+class SeedDiffers(Exception):
+    """A store was begun with another seed than the one that is asked for now."""
 
 
 class Gathered(NamedTuple):
-    """A sandbox at one moment: its record, its clock, the real and the virtual time, and the values asked
-    for.
+    """A sandbox at one moment: its own record, as stored and as read, its clock, the real time, and the
+    values asked for.
     """
 
+    sandbox: str
+    state: bytes | None
     record: SandboxRecord
     clock: ClockSetting
     real: int
@@ -39,55 +47,182 @@ class Gathered(NamedTuple):
         return self.clock.at(self.real)
 
 
-class Sandboxes:
-    """The sandboxes of a store. `speed` is that of a clock that nobody has touched."""
+class KeyedRequest(NamedTuple):
+    """A state-changing request: whose it is, its idempotency key, what tells it from others, and its body."""
 
-    def __init__(self, store: Store, clock: Clock, speed: float) -> None:
+    sandbox: str
+    idempotency_key: str
+    fingerprint: bytes
+    body: Any
+
+
+def new_origin(now: int, speed: float, seed: str | None) -> OriginRecord:
+    """Where the identifiers and the time of a new store begin. `speed` is that of a clock that nobody has
+    touched, `now` is in milliseconds since the epoch.
+    """
+    secret = secrets.token_bytes(32) if seed is None else identity.secret_of(seed)
+    return OriginRecord(secret, ClockSetting(now, now, speed))
+
+
+async def origin_of(store: Store, now: int, speed: float, seed: str | None) -> OriginRecord:
+    """Where the identifiers and the time of `store` begin, if need be now. Clocks that nobody has touched go
+    on from `now` where `speed` is not what it was. Raises SeedDiffers.
+    """
+    while True:
+        [stored] = await store.get(_ORIGIN, STATE)
+        origin = new_origin(now, speed, seed)
+        if stored is not None:
+            found = records.decode_as(OriginRecord, stored)
+            if seed is not None and origin.secret != found.secret:
+                raise SeedDiffers
+            if found.clock.speed == speed:
+                return found
+            origin = OriginRecord(found.secret, found.clock.running_at(speed, now))
+        if await store.replace(_ORIGIN, STATE, stored, records.encode(origin), given=stored):
+            return origin
+
+
+class Sandboxes:
+    """The sandboxes of a store. All that is stored goes by what was read before: where another request, or
+    another process, has been faster, it is done again with what is stored by then.
+    """
+
+    def __init__(self, store: Store, clock: Clock, origin: OriginRecord) -> None:
         self.store = store
         self._clock = clock
-        self._untouched = ClockSetting(store.born, store.born, speed)
-        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._origin = origin
+        self._seen: dict[str, bytes | None] = {}
+        self._watching: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self.stopping = False
+        self._listening: asyncio.Task[None] | None = None
 
     async def gather(self, sandbox: str, *keys: str) -> Gathered:
         """The sandbox now, and what is stored under `keys`, in one step. The clock is read once."""
         state, *values = await self.store.get(sandbox, STATE, *keys)
-        record = records.decode_as(SandboxRecord, state)
-        return Gathered(record, record.clock or self._untouched, self._clock(), values)
+        return self._gathered(sandbox, state, values)
 
     async def change(self, sandbox: str, changed: Callable[[Gathered], SandboxRecord]) -> Gathered:
-        """Replaces the sandbox's record by what `changed` makes of it, and wakes who waits."""
+        """Replaces the sandbox's own record by what `changed` makes of it, and wakes who waits."""
         while True:
-            [state] = await self.store.get(sandbox, STATE)
-            record = records.decode_as(SandboxRecord, state)
-            before = Gathered(record, record.clock or self._untouched, self._clock(), [])
-            after = changed(before)
-            if await self.store.replace(sandbox, STATE, state, records.encode(after)):
+            before = await self.gather(sandbox)
+            after = records.encode(changed(before))
+            if await self.store.replace(sandbox, STATE, before.state, after, given=before.state):
                 self.wake(sandbox)
-                return before._replace(record=after, clock=after.clock or self._untouched)
+                return self._gathered(sandbox, after, [], before.real)
+
+    async def create(
+        self,
+        request: KeyedRequest,
+        kind: type[R],
+        accept: Callable[[str, Gathered], tuple[R, SandboxRecord]],
+        limit: int | None = None,
+    ) -> tuple[R, bool]:
+        """The record behind an idempotency key, and whether it was there before.
+
+        `accept` makes it of its token and the sandbox, and says what becomes of the sandbox's own record. The
+        key's token is the record's own key, so adding it is both the insert and the idempotency check, and
+        of any number of concurrent duplicates one is stored. Raises what `accept` raises, unless the key has
+        been used; PaymockError `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
+        """
+        now = self._gathered(request.sandbox, self._seen.get(request.sandbox), [])
+        while True:
+            token = self.token(now, request.idempotency_key)
+            refusal = None
+            try:
+                record, after = accept(token, now)
+            except Exception as reason:  # noqa: BLE001 - raised below, unless the key has been used
+                refusal = reason
+                found = await self.gather(request.sandbox, token)
+            else:
+                found = await self._add(now, token, record, after, limit)
+            [existing] = found.values
+            if existing is not None:
+                return _replayed(existing, request, kind), True
+            if found.state == now.state:
+                if refusal is not None:
+                    raise refusal
+                return record, False
+            now = found
 
     async def reset(self, sandbox: str) -> None:
         """Forgets everything of the sandbox; what is created then has other ids than before."""
-        generation = (await self.gather(sandbox)).record.generation + 1
-        await self.store.reset(sandbox, STATE, records.encode(SandboxRecord(generation=generation)))
-        self.wake(sandbox)
+        while True:
+            before = await self.gather(sandbox)
+            after = records.encode(SandboxRecord(generation=before.record.generation + 1))
+            if await self.store.reset(sandbox, after, given=before.state):
+                return self.wake(sandbox)
 
-    def token(self, sandbox: str, record: SandboxRecord, idempotency_key: str) -> str:
+    def token(self, now: Gathered, idempotency_key: str) -> str:
         """The token of whatever `idempotency_key` creates in the sandbox."""
-        return identity.token_of(self.store.secret, sandbox, idempotency_key, record.generation)
+        return identity.token_of(self._origin.secret, now.sandbox, idempotency_key, now.record.generation)
 
-    def wake(self, sandbox: str) -> None:
-        """Tells everybody who waits in this sandbox that something has changed."""
-        for waiting in self._waiting.pop(sandbox, ()):
-            waiting.set()
+    def wake(self, sandbox: str | None) -> None:
+        """Tells everybody who watches this sandbox, or any if it is None, that something has changed."""
+        for watched in [*self._watching] if sandbox is None else [sandbox]:
+            for changed in self._watching.get(watched, ()):
+                changed.set()
 
-    async def wait(self, sandbox: str, seconds: float) -> None:
-        """Returns after `seconds` real seconds, or as soon as something changes in the sandbox."""
+    def stop(self) -> None:
+        """Tells everybody who waits that the server stops."""
+        self.stopping = True
+        self.wake(None)
+
+    @contextmanager
+    def watch(self, sandbox: str) -> Iterator[asyncio.Event]:
+        """An event that is set at each change of the sandbox, whichever process makes it."""
         changed = asyncio.Event()
-        self._waiting[sandbox].add(changed)
+        self._watching[sandbox].add(changed)
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen())
         try:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), seconds)
+            yield changed
         finally:
-            self._waiting[sandbox].discard(changed)
-            if not self._waiting[sandbox]:
-                del self._waiting[sandbox]
+            self._watching[sandbox].discard(changed)
+            if not self._watching[sandbox]:
+                del self._watching[sandbox]
+            if not self._watching:
+                self._listening.cancel()
+                self._listening = None
+
+    async def _listen(self) -> None:
+        async for sandbox in self.store.changes():
+            self.wake(sandbox)
+
+    async def _add(
+        self, now: Gathered, token: str, record: R, after: SandboxRecord, limit: int | None
+    ) -> Gathered:
+        then = None if after is now.record else records.encode(after)
+        found = await self.store.add(
+            now.sandbox,
+            token,
+            records.encode(record),
+            kind=record.KIND,
+            given=now.state,
+            then=then,
+            limit=limit,
+        )
+        if found == (now.state, None):
+            self._remember(now.sandbox, then or now.state)
+            self.wake(now.sandbox)
+            return now._replace(values=[None])
+        return self._gathered(now.sandbox, found.state, [found.existing])
+
+    def _gathered(
+        self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int | None = None
+    ) -> Gathered:
+        self._remember(sandbox, state)
+        record = records.decode_as(SandboxRecord, state)
+        real = self._clock() if real is None else real
+        return Gathered(sandbox, state, record, record.clock or self._origin.clock, real, values)
+
+    def _remember(self, sandbox: str, state: bytes | None) -> None:
+        if len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+        self._seen[sandbox] = state
+
+
+def _replayed(stored: bytes, request: KeyedRequest, kind: type[R]) -> R:
+    existing = records.decode(stored)
+    if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
+        raise PaymockError("idempotency_key_reused_with_different_payload")
+    return existing

@@ -2,12 +2,12 @@
 in, exit status out.
 """
 
+import asyncio
 import contextlib
 import errno
 import json
 import logging
 import os
-import secrets
 import signal
 import socket
 import threading
@@ -20,9 +20,12 @@ import uvicorn
 from paymock import __version__
 from paymock.catalog_file import load_catalog
 from paymock.clock import system_clock
-from paymock.core.identity import secret_of
-from paymock.settings import OPEN_KEY_EXAMPLE, Settings
-from paymock.stores.memory import MemoryStore
+from paymock.core.errors import PaymockError
+from paymock.core.records import OriginRecord
+from paymock.sandboxes import SeedDiffers, new_origin, origin_of
+from paymock.settings import MEMORY_STORE, OPEN_KEY_EXAMPLE, Settings
+from paymock.stores.base import Store, StoreError
+from paymock.stores.opening import open_store
 from paymock.web.app import App, create_app
 from paymock.web.log import RequestLog
 from paymock.web.protocol import GuardedProtocol
@@ -48,14 +51,19 @@ class StartError(Exception):
 def serve(settings: Settings, out: TextIO | None) -> None:
     """Serves until a signal comes, then returns. A second signal ends the process at once.
 
-    Raises StartError when an address cannot be bound or the ready file cannot be written, and CatalogError.
+    Raises StartError when the store cannot be used, an address cannot be bound or the ready file cannot be
+    written, and CatalogError.
     """
     catalog = load_catalog(settings.catalog)
     color = settings.log == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)
-    secret = secret_of(settings.seed) if settings.seed is not None else secrets.token_bytes(32)
     clock = system_clock()
-    app = create_app(settings, catalog, MemoryStore(secret, born=clock()), clock, log)
+    try:
+        store = open_store(settings.store, max_payments=settings.max_payments, retention=settings.retention)
+    except StoreError as error:
+        raise StartError(str(error)) from None
+    origin = asyncio.run(_begin(store, settings, clock(), log))
+    app = create_app(settings, catalog, store, origin, clock, log)
     sockets = bind(settings)
     if settings.ready_file:
         remove_ready_file(settings.ready_file)
@@ -69,7 +77,57 @@ def serve(settings: Settings, out: TextIO | None) -> None:
     Server(uvicorn_config(app), ready).run(sockets=sockets)
 
 
-def uvicorn_config(app: App) -> uvicorn.Config:
+async def _begin(store: Store, settings: Settings, now: int, log: RequestLog) -> OriginRecord:
+    try:
+        warning = await store.begin()
+        if warning is not None:
+            log.line(f"Warning: {warning}")
+        return await origin_of(store, now, settings.speed, settings.seed)
+    except StoreError as error:
+        raise StartError(str(error)) from None
+    except PaymockError as error:
+        raise StartError(f"the store does not answer: {error.message}") from None
+    except SeedDiffers:
+        raise StartError("the store was begun with another --seed, or with none: leave it out") from None
+    finally:
+        await store.close()
+
+
+@contextlib.contextmanager
+def in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECONDS) -> Iterator[str]:
+    """The URL of a server in a thread of this process, on an in-memory store of its own, for the length of
+    the block; it then waits `grace` seconds for requests in progress. It handles no signals. Raises
+    StartError and CatalogError.
+    """
+    clock = system_clock()
+    store = open_store(MEMORY_STORE, max_payments=settings.max_payments)
+    origin = new_origin(clock(), settings.speed, settings.seed)
+    app = create_app(settings, load_catalog(settings.catalog), store, origin, clock, log)
+    sockets = bind(settings)
+    answering = threading.Event()
+    server = Server(uvicorn_config(app, grace), answering.set)
+
+    def run() -> None:
+        try:
+            server.run(sockets=sockets)
+        finally:
+            answering.set()
+
+    thread = threading.Thread(target=run, name="paymock", daemon=True)
+    thread.start()
+    try:
+        answering.wait()
+        if not server.started:
+            raise StartError("the server did not start; the reason is on standard error")
+        yield url_of(settings, sockets)
+    finally:
+        server.should_exit = True
+        thread.join()
+        for listening in sockets:
+            listening.close()
+
+
+def uvicorn_config(app: App, grace: int = GRACE_SECONDS) -> uvicorn.Config:
     """How uvicorn serves `app`: with the guarded protocol, and without saying anything itself."""
     return uvicorn.Config(
         app,
@@ -81,7 +139,7 @@ def uvicorn_config(app: App) -> uvicorn.Config:
         access_log=False,
         log_config=None,
         log_level=logging.CRITICAL,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_graceful_shutdown=grace,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
 

@@ -1,25 +1,14 @@
 """The use cases of `/v1`: gather, compute, apply."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
-
 from paymock.core import endpoints, identity, payments, records
 from paymock.core.catalog import Catalog
 from paymock.core.errors import PaymockError
-from paymock.core.records import EndpointRecord, PaymentRecord, SimulationRecord
+from paymock.core.records import EndpointRecord, PaymentRecord, SandboxRecord, SimulationRecord
+from paymock.core.scenarios import DEFAULT_SCENARIO
 from paymock.core.wire import AssetList, AttemptList, ChainList, Endpoint, EndpointList, Payment
-from paymock.sandboxes import Sandboxes, simulation_key
-
-R = TypeVar("R", PaymentRecord, EndpointRecord)
-
-
-class KeyedRequest(NamedTuple):
-    """A state-changing request: whose it is, its idempotency key, what tells it from others, and its body."""
-
-    sandbox: str
-    idempotency_key: str
-    fingerprint: bytes
-    body: Any
+from paymock.overrides import FaultDue, first_of, without_first
+from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
+from paymock.stores.base import note_key
 
 
 class Service:
@@ -43,19 +32,27 @@ class Service:
             raise PaymockError("chain_not_found")
         return AssetList(data=list(assets.values()))
 
-    async def create_payment(self, request: KeyedRequest, scenario: str) -> tuple[Payment, bool]:
+    async def create_payment(self, request: KeyedRequest, scenario: str | None) -> tuple[Payment, bool]:
         """The payment as it was created, and whether this request repeats an earlier one.
 
+        Without a `scenario`, it takes the first override of its sandbox, or the course of DEFAULT_SCENARIO.
         A repeated request shows the payment as it was at its creation, so no reply is ever stored. Raises
-        PaymockError `validation_failed`, or the idempotency conflict. Specification: "POST /v1/payments",
-        "Limits".
+        PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict, and FaultDue when
+        the override asks for a fault. Specification: "POST /v1/payments", "Limits".
         """
 
-        def accept(token: str, now: int) -> PaymentRecord:
-            creation = payments.Creation(token, request.fingerprint, scenario, now)
-            return payments.accept(request.body, creation, self._catalog, self._fee_bps)
+        def accept(token: str, now: Gathered) -> tuple[PaymentRecord, SandboxRecord]:
+            override = first_of(now.record) if scenario is None else None
+            chosen = scenario or (override and override.scenario) or DEFAULT_SCENARIO
+            creation = payments.Creation(token, request.fingerprint, chosen, now.now)
+            record = payments.accept(request.body, creation, self._catalog, self._fee_bps)
+            if override is None:
+                return record, now.record
+            if override.fault is not None:
+                raise FaultDue(override)
+            return record, without_first(now.record)
 
-        record, replayed = await self._create(request, PaymentRecord, accept)
+        record, replayed = await self._sandboxes.create(request, PaymentRecord, accept)
         return payments.render(record, record.created_at), replayed
 
     async def payment(self, sandbox: str, payment_id: str) -> Payment:
@@ -64,7 +61,7 @@ class Service:
         token = identity.token_in(payment_id, identity.PAYMENT)
         if not token:
             raise PaymockError("payment_not_found")
-        gathered = await self._sandboxes.gather(sandbox, token, simulation_key(token))
+        gathered = await self._sandboxes.gather(sandbox, token, note_key(token))
         stored, simulated = gathered.values
         record = records.decode(stored) if stored else None
         if not isinstance(record, PaymentRecord):
@@ -83,10 +80,12 @@ class Service:
         Specification: "POST /v1/webhooks".
         """
 
-        def accept(token: str, now: int) -> EndpointRecord:
-            return endpoints.accept(request.body, token, request.fingerprint, now)
+        def accept(token: str, now: Gathered) -> tuple[EndpointRecord, SandboxRecord]:
+            return endpoints.accept(request.body, token, request.fingerprint, now.now), now.record
 
-        record, replayed = await self._create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
+        record, replayed = await self._sandboxes.create(
+            request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS
+        )
         return endpoints.render(record, with_secret=True), replayed
 
     async def endpoints(self, sandbox: str) -> EndpointList:
@@ -99,28 +98,3 @@ class Service:
     async def ready(self) -> None:
         """Returns when requests can be served. Raises PaymockError `store_unavailable`."""
         await self._sandboxes.store.ping()
-
-    async def _create(
-        self, request: KeyedRequest, kind: type[R], accept: Callable[[str, int], R], limit: int | None = None
-    ) -> tuple[R, bool]:
-        """The record behind an idempotency key, and whether it was there before.
-
-        The look-up comes before `accept`, which depends on time: a replay after `expires_at` is still a
-        replay. The key's token is the record's own key, so `add` is both the insert and the idempotency
-        check, and of any number of concurrent duplicates one is stored.
-        """
-        gathered = await self._sandboxes.gather(request.sandbox)
-        token = self._sandboxes.token(request.sandbox, gathered.record, request.idempotency_key)
-        store = self._sandboxes.store
-        [stored] = await store.get(request.sandbox, token)
-        if stored is None:
-            record = accept(token, gathered.now)
-            stored = await store.add(
-                request.sandbox, token, records.encode(record), kind=kind.KIND, limit=limit
-            )
-            if stored is None:
-                return record, False
-        existing = records.decode(stored)
-        if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
-            raise PaymockError("idempotency_key_reused_with_different_payload")
-        return existing, True

@@ -9,6 +9,7 @@ from paymock.core.amounts import DEFAULT_FEE_BPS
 
 DEFAULT_PORT = 8402
 MEMORY_STORE = "memory://"
+MAX_WORKERS = 64
 OPEN_KEY_EXAMPLE = "mk_test_demo"
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+")
 _KEY = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -20,7 +21,8 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of one server. `host` None means both loopback addresses; `port` 0 means any free port.
+    """The settings of one server. `host` None means both loopback addresses; `port` 0 means any free port;
+    `retention` is in seconds.
 
     Raises SettingsError when the settings contradict each other.
     """
@@ -39,6 +41,9 @@ class Settings:
     access_log: bool = True
     speed: float = 1.0
     control: bool = True
+    workers: int = 1
+    max_payments: int | None = None
+    retention: int | None = None
 
     def __post_init__(self) -> None:
         if self.host == "" or (self.ready_file and not self.ready_file.name):
@@ -52,9 +57,17 @@ class Settings:
                 f"binding {self.host} without --api-key would let anybody in: "
                 "add --api-key KEY, or --open if that is meant"
             )
-        if self.store != MEMORY_STORE:
-            scheme = self.store.partition("://")[0]  # what follows may hold a password
-            raise SettingsError(f"unknown store {scheme!r}: this version has {MEMORY_STORE}")
+        in_redis = self.store.partition("://")[0].startswith("redis")
+        if self.workers > 1 and self.store == MEMORY_STORE:
+            raise SettingsError(
+                f"{self.workers} workers cannot share {MEMORY_STORE}: add --store sqlite:///path/file.db or redis://"
+            )
+        if self.max_payments is not None and in_redis:
+            raise SettingsError(
+                "--max-payments is not for Redis: set maxmemory and the policy noeviction there"
+            )
+        if self.retention is not None and not in_redis:
+            raise SettingsError("--retention is for Redis: other stores keep everything")
 
     @property
     def on_loopback(self) -> bool:

@@ -11,7 +11,6 @@ import os
 import secrets
 import socket
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self
@@ -396,45 +395,16 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     StartError when the settings cannot be served.
     """
     # Here, since it takes a moment, which only those pay who start a server.
-    from paymock.catalog_file import load_catalog
-    from paymock.clock import system_clock
-    from paymock.core.identity import secret_of
-    from paymock.server import Server, StartError, bind, url_of, uvicorn_config
+    from paymock.server import in_thread
     from paymock.settings import MEMORY_STORE, Settings, SettingsError
-    from paymock.stores.memory import MemoryStore
-    from paymock.web.app import create_app
     from paymock.web.log import RequestLog
 
     chosen = Settings(**{"port": 0, "access_log": False, **settings})
     if chosen.store != MEMORY_STORE or chosen.ready_file is not None:
         raise SettingsError("a server in a thread has the in-memory store, and writes no ready file")
-    secret = secrets.token_bytes(32) if chosen.seed is None else secret_of(chosen.seed)
     log = RequestLog(sys.stderr, chosen.log, requests=chosen.access_log, secrets=tuple(chosen.api_keys))
-    clock = system_clock()
-    store = MemoryStore(secret, born=clock())
-    app = create_app(chosen, load_catalog(chosen.catalog), store, clock, log)
-    sockets = bind(chosen)
-    answering = threading.Event()
-    server = Server(uvicorn_config(app), answering.set)
-
-    def run() -> None:
-        try:
-            server.run(sockets=sockets)
-        finally:
-            answering.set()
-
-    thread = threading.Thread(target=run, name="paymock", daemon=True)
-    thread.start()
-    try:
-        answering.wait()
-        if not server.started:
-            raise StartError("the server did not start; the reason is on standard error")
-        yield ServerHandle(url_of(chosen, sockets), chosen.api_keys)
-    finally:
-        server.should_exit = True
-        thread.join()
-        for listening in sockets:
-            listening.close()
+    with in_thread(chosen, log) as url:
+        yield ServerHandle(url, chosen.api_keys)
 
 
 def _checked(url: str) -> str:

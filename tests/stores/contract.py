@@ -7,11 +7,29 @@ from typing import Any
 import pytest
 
 from paymock.core.errors import PaymockError
-from paymock.stores.base import Store
+from paymock.stores.base import STATE, Store
 
 
-def run(check: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(check)
+def run(store: Store, check: Coroutine[Any, Any, None]) -> None:
+    """Carries out the check on a store that has begun, on an event loop of its own."""
+
+    async def whole() -> None:
+        try:
+            await store.begin()
+            await check
+        finally:
+            await store.close()
+
+    asyncio.run(whole())
+
+
+async def add(
+    store: Store, sandbox: str, key: str, value: bytes, kind: str = "a", limit: int | None = None
+) -> bytes | None:
+    """Adds a value to a sandbox that has no record of its own, and answers with what was there before."""
+    addition = await store.add(sandbox, key, value, kind=kind, given=None, limit=limit)
+    assert addition.state is None
+    return addition.existing
 
 
 class StoreContract:
@@ -19,37 +37,75 @@ class StoreContract:
 
     def test_a_value_is_added_once(self, store: Store) -> None:
         async def check() -> None:
-            assert await store.add("sandbox", "key", b"one", kind="a") is None
-            assert await store.add("sandbox", "key", b"two", kind="a") == b"one"
-            assert await store.add("sandbox", "key", b"two", kind="b") == b"one"
+            assert await add(store, "sandbox", "key", b"one") is None
+            assert await add(store, "sandbox", "key", b"two") == b"one"
+            assert await add(store, "sandbox", "key", b"two", "b") == b"one"
             assert await store.get("sandbox", "key") == [b"one"]
 
-        run(check())
+        run(store, check())
 
     def test_several_values_are_read_at_once(self, store: Store) -> None:
         async def check() -> None:
-            await store.add("sandbox", "one", b"1", kind="a")
-            await store.add("sandbox", "two", b"2", kind="a")
+            await add(store, "sandbox", "one", b"1")
+            await add(store, "sandbox", "two", b"2")
             assert await store.get("sandbox", "two", "none", "one") == [b"2", None, b"1"]
             assert await store.get("nobody", "two", "one") == [None, None]
 
-        run(check())
+        run(store, check())
 
     def test_a_value_is_replaced_only_if_it_is_what_was_read(self, store: Store) -> None:
         async def check() -> None:
-            assert not await store.replace("sandbox", "key", b"old", b"new")
-            assert await store.replace("sandbox", "key", None, b"old")
-            assert not await store.replace("sandbox", "key", None, b"new")
-            assert await store.replace("sandbox", "key", b"old", b"new")
+            assert not await store.replace("sandbox", "key", b"old", b"new", given=None)
+            assert await store.replace("sandbox", "key", None, b"old", given=None)
+            assert not await store.replace("sandbox", "key", None, b"new", given=None)
+            assert await store.replace("sandbox", "key", b"old", b"new", given=None)
             assert await store.get("sandbox", "key") == [b"new"]
 
-        run(check())
+        run(store, check())
+
+    def test_nothing_is_stored_when_the_sandbox_is_not_what_was_read(self, store: Store) -> None:
+        async def check() -> None:
+            assert await store.replace("sandbox", STATE, None, b"1", given=None)
+            for given in (None, b"0"):
+                assert not await store.replace("sandbox", "key", None, b"new", given=given)
+                assert not await store.replace("sandbox", STATE, given, b"2", given=given)
+                assert await store.add("sandbox", "key", b"new", kind="a", given=given) == (b"1", None)
+                assert not await store.reset("sandbox", b"2", given=given)
+            assert await store.get("sandbox", STATE, "key") == [b"1", None]
+            assert await store.page("sandbox", "a", limit=9) == []
+            assert await store.replace("sandbox", "key", None, b"new", given=b"1")
+            assert await store.replace("sandbox", STATE, b"1", b"2", given=b"1")
+            assert await store.get("sandbox", STATE, "key") == [b"2", b"new"]
+
+        run(store, check())
+
+    def test_an_addition_replaces_the_record_of_the_sandbox_in_the_same_step(self, store: Store) -> None:
+        async def check() -> None:
+            assert await store.add("sandbox", "one", b"1", kind="a", given=None, then=b"s") == (None, None)
+            assert await store.add("sandbox", "one", b"2", kind="a", given=b"s", then=b"t") == (b"s", b"1")
+            assert await store.add("sandbox", "two", b"2", kind="a", given=None, then=b"t") == (b"s", None)
+            assert await store.get("sandbox", STATE, "one", "two") == [b"s", b"1", None]
+
+        run(store, check())
+
+    def test_of_concurrent_changes_of_one_value_each_goes_by_the_one_before(self, store: Store) -> None:
+        async def increase() -> None:
+            while True:
+                [old] = await store.get("sandbox", STATE)
+                if await store.replace("sandbox", STATE, old, b"%d" % (int(old or 0) + 1), given=old):
+                    return
+
+        async def check() -> None:
+            await asyncio.gather(*(increase() for _ in range(20)))
+            assert await store.get("sandbox", STATE) == [b"20"]
+
+        run(store, check())
 
     def test_values_of_a_kind_are_paged_newest_first(self, store: Store) -> None:
         async def check() -> None:
             for number in range(5):
-                await store.add("sandbox", f"key {number}", b"%d" % number, kind="a")
-                await store.add("sandbox", f"other {number}", b"x", kind="b")
+                await add(store, "sandbox", f"key {number}", b"%d" % number)
+                await add(store, "sandbox", f"other {number}", b"x", "b")
             first = await store.page("sandbox", "a", limit=2)
             second = await store.page("sandbox", "a", limit=2, before=first[-1][0])
             third = await store.page("sandbox", "a", limit=2, before=second[-1][0])
@@ -61,43 +117,41 @@ class StoreContract:
             assert await store.page("sandbox", "a", limit=2, before=third[-1][0]) == []
             assert await store.page("sandbox", "none", limit=2) == []
 
-        run(check())
+        run(store, check())
 
     def test_a_page_does_not_move_when_something_is_added(self, store: Store) -> None:
         async def check() -> None:
             for number in range(4):
-                await store.add("sandbox", f"key {number}", b"%d" % number, kind="a")
+                await add(store, "sandbox", f"key {number}", b"%d" % number)
             [_, (before, _)] = await store.page("sandbox", "a", limit=2)
-            await store.add("sandbox", "key 4", b"4", kind="a")
+            await add(store, "sandbox", "key 4", b"4")
             page = await store.page("sandbox", "a", limit=2, before=before)
             assert [value for _, value in page] == [b"1", b"0"]
 
-        run(check())
+        run(store, check())
 
     def test_a_limit_is_kept_and_refuses_nothing_that_is_there(self, store: Store) -> None:
         async def check() -> None:
             for number in range(2):
-                await store.add("sandbox", f"key {number}", b"", kind="a", limit=2)
+                await add(store, "sandbox", f"key {number}", b"", limit=2)
             with pytest.raises(PaymockError) as caught:
-                await store.add("sandbox", "key 2", b"", kind="a", limit=2)
+                await add(store, "sandbox", "key 2", b"", limit=2)
             assert caught.value.kind.code == "capacity_exceeded"
             assert await store.get("sandbox", "key 2") == [None]
-            assert await store.add("sandbox", "key 1", b"new", kind="a", limit=2) == b""
-            assert await store.add("sandbox", "key 2", b"", kind="b", limit=2) is None
+            assert await add(store, "sandbox", "key 1", b"new", limit=2) == b""
+            assert await add(store, "sandbox", "key 2", b"", "b", limit=2) is None
 
-        run(check())
+        run(store, check())
 
     def test_of_concurrent_additions_one_wins(self, store: Store) -> None:
         async def check() -> None:
             values = [b"%d" % number for number in range(50)]
-            outcomes = await asyncio.gather(
-                *(store.add("sandbox", "key", value, kind="a") for value in values)
-            )
+            outcomes = await asyncio.gather(*(add(store, "sandbox", "key", value) for value in values))
             [winner] = await store.get("sandbox", "key")
             assert outcomes.count(None) == 1
             assert {outcome for outcome in outcomes if outcome is not None} == {winner}
 
-        run(check())
+        run(store, check())
 
     def test_a_counter_counts_its_calls(self, store: Store) -> None:
         async def check() -> None:
@@ -105,38 +159,53 @@ class StoreContract:
             assert await store.count("sandbox", "b") == 1
             assert await store.count("other", "a") == 1
 
-        run(check())
+        run(store, check())
 
     def test_a_log_keeps_its_newest_entries(self, store: Store) -> None:
         async def check() -> None:
             assert await store.tail("sandbox", "log", 9) == []
             for number in range(5):
                 await store.append("sandbox", "log", b"%d" % number, keep=3)
-            assert await store.tail("sandbox", "log", 9) == [b"4", b"3", b"2"]
+            assert await store.tail("sandbox", "log", 3) == [b"4", b"3", b"2"]
             assert await store.tail("sandbox", "log", 1) == [b"4"]
             assert await store.tail("other", "log", 9) == []
             await store.clear_log("sandbox", "log")
             assert await store.tail("sandbox", "log", 9) == []
 
-        run(check())
+        run(store, check())
 
-    def test_a_reset_forgets_all_of_one_sandbox_but_one_value(self, store: Store) -> None:
+    def test_a_reset_forgets_all_of_one_sandbox_but_its_own_record(self, store: Store) -> None:
         async def check() -> None:
             for sandbox in ("one", "other"):
-                await store.add(sandbox, "key", b"value", kind="a")
+                await add(store, sandbox, "key", b"value")
                 await store.append(sandbox, "log", b"entry", keep=9)
                 await store.count(sandbox, "counter")
-            await store.reset("one", "state", b"fresh")
-            assert await store.get("one", "key", "state") == [None, b"fresh"]
+            assert await store.reset("one", b"fresh", given=None)
+            assert await store.get("one", "key", STATE) == [None, b"fresh"]
             assert await store.page("one", "a", limit=9) == []
             assert await store.tail("one", "log", 9) == []
             assert await store.count("one", "counter") == 1
-            assert await store.get("other", "key", "state") == [b"value", None]
+            assert await store.get("other", "key", STATE) == [b"value", None]
             assert len(await store.page("other", "a", limit=9)) == 1
             assert await store.tail("other", "log", 9) == [b"entry"]
             assert await store.count("other", "counter") == 2
 
-        run(check())
+        run(store, check())
+
+    def test_what_is_appended_at_once_stands_in_its_order(self, store: Store) -> None:
+        async def check() -> None:
+            entries = [b"%d" % number for number in range(50)]
+            await asyncio.gather(*(store.append("sandbox", "log", entry, keep=30) for entry in entries))
+            assert await store.tail("sandbox", "log", 30) == entries[:19:-1]
+
+        run(store, check())
+
+    def test_a_store_is_used_from_one_event_loop_after_the_other(self, store: Store) -> None:
+        async def check(before: bytes | None) -> None:
+            assert await add(store, "sandbox", "key", b"value") == before
+
+        run(store, check(None))
+        run(store, check(b"value"))
 
     def test_it_answers(self, store: Store) -> None:
-        asyncio.run(store.ping())
+        run(store, store.ping())

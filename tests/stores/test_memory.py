@@ -7,4 +7,4 @@ from tests.stores.contract import StoreContract
 class TestMemoryStore(StoreContract):
     @pytest.fixture
     def store(self) -> MemoryStore:
-        return MemoryStore(b"secret")
+        return MemoryStore()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from paymock.catalog_file import load_catalog
-from paymock.core.identity import secret_of
+from paymock.sandboxes import new_origin
 from paymock.server import Server, bind, url_of, uvicorn_config
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
@@ -32,9 +32,10 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     """Serves on a free port until the block ends."""
     settings = settings or Settings(port=0)
     clock, log = ManualClock(), io.StringIO()
-    store = MemoryStore(secret_of(settings.seed or "tests"), born=clock())
+    store = MemoryStore()
+    origin = new_origin(clock(), settings.speed, settings.seed or "tests")
     request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
-    app = create_app(settings, load_catalog(settings.catalog), store, clock, request_log)
+    app = create_app(settings, load_catalog(settings.catalog), store, origin, clock, request_log)
     sockets = bind(settings)
     ready = threading.Event()
     server = Server(uvicorn_config(app), ready.set)

@@ -12,7 +12,6 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from paymock.catalog_file import load_catalog
 from paymock.core.errors import ERRORS
-from paymock.core.identity import secret_of
 from paymock.core.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.core.tables import scenario_rows, timing_rows
 from paymock.settings import Settings
@@ -243,7 +242,6 @@ class TestExamples:
 
     @staticmethod
     def client(server: RunningServer, contract: Contract) -> Api:
-        assert server.store.secret == secret_of(examples.SEED)
         return Api(server.url, contract, "mk_test_demo")
 
 

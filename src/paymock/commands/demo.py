@@ -1,7 +1,5 @@
 """`demo`: all scenarios side by side, on a server of their own."""
 
-import secrets
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,9 +14,6 @@ from paymock.core.scenarios import SCENARIOS
 from paymock.core.virtual_time import MAX_SPEED
 from paymock.core.wire import Payment
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
-
-_START = 10
-"""Seconds that the server may take to start."""
 
 
 @click.command()
@@ -65,28 +60,11 @@ def _created(client: Client, scenario: str) -> Payment:
 def _server() -> Iterator[str]:
     """The URL of a server on a free port, in a thread, for as long as the block lasts."""
     # These are costly to import, and only a demo needs them.
-    from paymock.catalog_file import load_catalog
-    from paymock.clock import system_clock
-    from paymock.server import Server, StartError, bind, url_of, uvicorn_config
-    from paymock.stores.memory import MemoryStore
-    from paymock.web.app import create_app
+    from paymock.server import StartError, in_thread
     from paymock.web.log import RequestLog
 
-    settings, clock = Settings(port=0), system_clock()
-    store = MemoryStore(secrets.token_bytes(32), born=clock())
-    app = create_app(settings, load_catalog(None), store, clock, RequestLog(None, requests=False))
     try:
-        sockets = bind(settings)
+        with in_thread(Settings(port=0), RequestLog(None, requests=False), grace=0) as url:
+            yield url
     except StartError as error:
         raise Unreachable(str(error)) from None
-    ready = threading.Event()
-    server = Server(uvicorn_config(app), ready.set)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
-    thread.start()
-    if not ready.wait(_START):
-        raise Unreachable(f"the server did not start within {_START} s")
-    try:
-        yield url_of(settings, sockets)
-    finally:
-        server.should_exit = server.force_exit = True
-        thread.join(_START)

@@ -84,6 +84,15 @@ class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
     overrides: tuple[Override, ...] = ()
 
 
+class OriginRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Where the identifiers and the time of a store begin: the secret that identifiers are derived from, at
+    most 64 bytes, and the clock of a sandbox that nobody has touched.
+    """
+
+    secret: bytes
+    clock: ClockSetting
+
+
 Record = PaymentRecord | EndpointRecord | DepositRecord
 T = TypeVar("T")
 

@@ -1,37 +1,70 @@
 """What every store promises. Stores hold opaque bytes and know no time, no payment and no HTTP."""
 
-from typing import Protocol
+from collections.abc import AsyncIterator
+from typing import NamedTuple, Protocol
+
+STATE = "state"
+"""The key of a sandbox's own record, which every change of the sandbox goes by."""
+
+
+def note_key(key: str) -> str:
+    """The key of the replaceable value that belongs to the lasting one under `key`, and is forgotten with
+    it.
+    """
+    return f"{key}.note"
+
+
+class StoreError(Exception):
+    """A store cannot be used; the message is one line for the person at the terminal."""
+
+
+class Addition(NamedTuple):
+    """What an addition found: the sandbox's own record, and the value that had its key before."""
+
+    state: bytes | None
+    existing: bytes | None
 
 
 class Store(Protocol):
     """Bytes under (sandbox, key), lists of them by kind, logs and counters.
 
     Every method is one atomic step and may raise PaymockError `store_unavailable`. When it returns, what it
-    changed is committed.
+    changed is committed. A store opens its connections when they are needed first, on the event loop that
+    needs them.
     """
 
-    secret: bytes
-    """Identifiers are derived from it; it lives as long as the values do. At most 64 bytes."""
-
-    born: int
-    """When the store began, in milliseconds since the epoch: where virtual time starts to differ from real
-    time.
-    """
+    async def begin(self) -> str | None:
+        """Makes sure that the store can be used, and answers with what its operator should know about it, if
+        there is anything. Raises StoreError.
+        """
 
     async def add(
-        self, sandbox: str, key: str, value: bytes, *, kind: str, limit: int | None = None
-    ) -> bytes | None:
-        """Stores `value` unless `key` is taken, and returns the value that was there before, or None.
+        self,
+        sandbox: str,
+        key: str,
+        value: bytes,
+        *,
+        kind: str,
+        given: bytes | None,
+        then: bytes | None = None,
+        limit: int | None = None,
+    ) -> Addition:
+        """Stores `value`, listed under `kind`, unless its key is taken or the sandbox's own record is no
+        longer `given`; with it, replaces that record by `then`. Nothing is stored or replaced otherwise.
 
-        The value is listed under `kind`. Raises PaymockError `capacity_exceeded` when the sandbox already has
-        `limit` values of this kind.
+        Raises PaymockError `capacity_exceeded` when the sandbox already has `limit` values of this kind, or
+        the store has no room.
         """
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         """The values under `keys`, each or None."""
 
-    async def replace(self, sandbox: str, key: str, old: bytes | None, new: bytes) -> bool:
-        """Stores `new` if the value is still `old` (None: there is none), and says whether it was."""
+    async def replace(
+        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, given: bytes | None
+    ) -> bool:
+        """Stores `new` if the value is still `old` (None: there is none) and the sandbox's own record is
+        still `given`, and says whether it did.
+        """
 
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
@@ -44,7 +77,7 @@ class Store(Protocol):
         """How often this has been called for `key`, this call included."""
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        """Adds `entry` to a log of which the last `keep` entries are kept."""
+        """Adds `entry` to a log of which at least the last `keep` entries are kept."""
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         """The newest entries of a log, newest first."""
@@ -52,8 +85,16 @@ class Store(Protocol):
     async def clear_log(self, sandbox: str, log: str) -> None:
         """Forgets the entries of a log."""
 
-    async def reset(self, sandbox: str, key: str, value: bytes) -> None:
-        """Forgets everything of the sandbox and stores `value` under `key`."""
+    async def reset(self, sandbox: str, then: bytes, *, given: bytes | None) -> bool:
+        """Forgets everything of the sandbox, whose own record is then `then`, if it is still `given`, and
+        says whether it was.
+        """
 
     async def ping(self) -> None:
         """Returns when the store answers."""
+
+    def changes(self) -> AsyncIterator[str | None]:
+        """The sandboxes that other processes change from now on; None when it may be any."""
+
+    async def close(self) -> None:
+        """Ends the connections of this event loop; the next call opens new ones."""

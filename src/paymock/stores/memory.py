@@ -1,9 +1,11 @@
 """The embedded store: dictionaries, lost on exit, as the specification says of the mock ("Limits")."""
 
 from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Mapping
 from itertools import islice
 
 from paymock.core.errors import PaymockError
+from paymock.stores.base import STATE, Addition
 
 
 class _Sandbox:
@@ -15,34 +17,54 @@ class _Sandbox:
 
 
 class MemoryStore:
-    """A `Store` in this process. Each method runs without a pause, so each is atomic on the event loop."""
+    """A `Store` in this process. Each method runs without a pause, so each is atomic on the event loop.
 
-    def __init__(self, secret: bytes, born: int = 0) -> None:
-        self.secret = secret
-        self.born = born
+    `limits` says how many values of a kind it has room for, in all sandboxes together.
+    """
+
+    def __init__(self, limits: Mapping[str, int] | None = None) -> None:
+        self._limits = limits or {}
+        self._totals: Counter[str] = Counter()
         self._sandboxes: defaultdict[str, _Sandbox] = defaultdict(_Sandbox)
 
-    async def add(
-        self, sandbox: str, key: str, value: bytes, *, kind: str, limit: int | None = None
-    ) -> bytes | None:
-        of = self._sandboxes[sandbox]
-        existing = of.values.get(key)
-        if existing is not None:
-            return existing
-        keys = of.kinds[kind]
-        if limit is not None and len(keys) >= limit:
-            raise PaymockError("capacity_exceeded")
-        of.values[key] = value
-        keys.append(key)
+    async def begin(self) -> str | None:
         return None
+
+    async def add(
+        self,
+        sandbox: str,
+        key: str,
+        value: bytes,
+        *,
+        kind: str,
+        given: bytes | None,
+        then: bytes | None = None,
+        limit: int | None = None,
+    ) -> Addition:
+        of = self._sandboxes[sandbox]
+        found = Addition(of.values.get(STATE), of.values.get(key))
+        if found == (given, None):
+            keys = of.kinds[kind]
+            if limit is not None and len(keys) >= limit:
+                raise PaymockError("capacity_exceeded")
+            if kind in self._limits and self._totals[kind] >= self._limits[kind]:
+                raise PaymockError("capacity_exceeded")
+            self._totals[kind] += 1
+            of.values[key] = value
+            keys.append(key)
+            if then is not None:
+                of.values[STATE] = then
+        return found
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         of = self._sandboxes.get(sandbox)
         return [of.values.get(key) for key in keys] if of else [None] * len(keys)
 
-    async def replace(self, sandbox: str, key: str, old: bytes | None, new: bytes) -> bool:
+    async def replace(
+        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, given: bytes | None
+    ) -> bool:
         values = self._sandboxes[sandbox].values
-        if values.get(key) != old:
+        if values.get(STATE) != given or values.get(key) != old:
             return False
         values[key] = new
         return True
@@ -72,10 +94,22 @@ class MemoryStore:
     async def clear_log(self, sandbox: str, log: str) -> None:
         self._sandboxes[sandbox].logs.pop(log, None)
 
-    async def reset(self, sandbox: str, key: str, value: bytes) -> None:
-        fresh = _Sandbox()
-        fresh.values[key] = value
+    async def reset(self, sandbox: str, then: bytes, *, given: bytes | None) -> bool:
+        forgotten, fresh = self._sandboxes[sandbox], _Sandbox()
+        if forgotten.values.get(STATE) != given:
+            return False
+        self._totals.subtract({kind: len(keys) for kind, keys in forgotten.kinds.items()})
+        fresh.values[STATE] = then
         self._sandboxes[sandbox] = fresh
+        return True
 
     async def ping(self) -> None:
+        return None
+
+    async def changes(self) -> AsyncIterator[str | None]:
+        others: tuple[str, ...] = ()  # no other process sees this store
+        for sandbox in others:
+            yield sandbox
+
+    async def close(self) -> None:
         return None

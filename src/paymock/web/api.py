@@ -7,7 +7,8 @@ import msgspec
 
 from paymock.core import strict_json, wire
 from paymock.core.scenarios import DEFAULT_SCENARIO
-from paymock.service import KeyedRequest, Service
+from paymock.sandboxes import KeyedRequest
+from paymock.service import Service
 from paymock.web import guard
 from paymock.web.http import Request, Response
 from paymock.web.operations import Operation
@@ -24,7 +25,7 @@ async def list_assets(service: Service, request: Request) -> Response:
 
 
 async def create_payment(service: Service, request: Request) -> Response:
-    scenario = guard.scenario(request) or request.scenario or DEFAULT_SCENARIO
+    scenario = guard.scenario(request) or request.scenario
     payment, replayed = await service.create_payment(await _keyed(request), scenario)
     return _created(payment, ("Location", f"/v1/payments/{payment.id}"), replayed=replayed)
 

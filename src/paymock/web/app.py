@@ -9,6 +9,7 @@ from paymock.clock import Clock
 from paymock.control import Control
 from paymock.core.catalog import Catalog
 from paymock.core.errors import PaymockError
+from paymock.core.records import OriginRecord
 from paymock.sandboxes import Sandboxes
 from paymock.service import Service
 from paymock.settings import Settings
@@ -54,9 +55,11 @@ class Route(NamedTuple):
     journaled: bool = False
 
 
-def create_app(settings: Settings, catalog: Catalog, store: Store, clock: Clock, log: RequestLog) -> "App":
-    """The whole service as an ASGI application."""
-    sandboxes = Sandboxes(store, clock, settings.speed)
+def create_app(
+    settings: Settings, catalog: Catalog, store: Store, origin: OriginRecord, clock: Clock, log: RequestLog
+) -> "App":
+    """The whole service as an ASGI application. `origin` is that of the store."""
+    sandboxes = Sandboxes(store, clock, origin)
     service = Service(catalog, settings.fee_bps, sandboxes)
     control = Control(catalog, sandboxes) if settings.control else None
     keyring = guard.Keyring(settings.api_keys)
@@ -78,7 +81,7 @@ def create_app(settings: Settings, catalog: Catalog, store: Store, clock: Clock,
     routes.add("GET", "/swagger", Route(pages.swagger_redirect))
     for path in pages.STATIC_PATHS:
         routes.add("GET", path, Route(partial(pages.static, with_control=control is not None)))
-    return App(routes, control, guard.HostGuard(settings), keyring, log)
+    return App(routes, sandboxes, control, guard.HostGuard(settings), keyring, log)
 
 
 class App:
@@ -89,17 +92,27 @@ class App:
     def __init__(
         self,
         routes: Routes[Route],
+        sandboxes: Sandboxes,
         control: Control | None,
         hosts: guard.HostGuard,
         keyring: guard.Keyring,
         log: RequestLog,
     ) -> None:
         self._routes = routes
+        self._sandboxes = sandboxes
         self._control = control
         self._hosts = hosts
         self._keyring = keyring
         self._log = log
         self._ids = request_ids()
+
+    def stop(self) -> None:
+        """Lets requests that wait for something end now, since the server stops."""
+        self._sandboxes.stop()
+
+    async def close(self) -> None:
+        """Ends the connections to the store."""
+        await self._sandboxes.store.close()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers one request (ASGI)."""

@@ -6,36 +6,38 @@ from collections.abc import Awaitable, Callable
 from paymock.control import Control
 from paymock.core.errors import PaymockError
 from paymock.core.faults import parse_fault
-from paymock.core.records import Override
+from paymock.core.scenarios import DEFAULT_SCENARIO
+from paymock.overrides import FaultDue
 from paymock.web.http import ConnectionDropped, Request, Response
 
-CREATION = ("POST", "/v1/payments")
+CarryOut = Callable[[Request], Awaitable[Response]]
 
 
-async def suffering(
-    control: Control, request: Request, carry_out: Callable[[Request], Awaitable[Response]]
-) -> Response:
+async def suffering(control: Control, request: Request, carry_out: CarryOut) -> Response:
     """Carries out a request below `/v1`, with the fault that it or an override of its sandbox asks for.
 
     Raises PaymockError `invalid_fault`, or `injected_fault` with the status that was asked for, and
     ConnectionDropped when the reply is to be lost.
     """
-    override = await _override(control, request)
-    if override is not None:
-        request.scenario = override.scenario
     asked = _header(request)
-    text = override.fault if override is not None else asked
-    if text is None:
-        response = await carry_out(request)
-        if override is not None and response.status == 201:
-            await control.overrides.take(request.sandbox, override)
-        return response
+    if asked is not None:
+        request.scenario = DEFAULT_SCENARIO  # what carries a header of its own takes no override
+        return await _with_fault(asked, control, request, carry_out)
+    while True:
+        try:
+            return await carry_out(request)
+        except FaultDue as due:
+            override = due.override
+            if override.fault and await control.overrides.take(request.sandbox, override):
+                request.scenario = override.scenario or DEFAULT_SCENARIO
+                return await _with_fault(override.fault, control, request, carry_out)
+
+
+async def _with_fault(text: str, control: Control, request: Request, carry_out: CarryOut) -> Response:
     fault = parse_fault(text)
     if fault is None:
         raise PaymockError("invalid_fault")
     suffers = await control.overrides.suffers(request.sandbox, _operation(request), fault.times)
-    if override is not None:
-        await control.overrides.take(request.sandbox, override)
     if suffers and fault.status:
         raise PaymockError("injected_fault", status=fault.status)
     if suffers and fault.delay:
@@ -44,14 +46,6 @@ async def suffering(
     if suffers and fault.drop:
         raise ConnectionDropped(response)
     return response
-
-
-async def _override(control: Control, request: Request) -> Override | None:
-    key = request.headers.get(b"idempotency-key")
-    own = b"x-mock-scenario" in request.headers or b"x-mock-fault" in request.headers
-    if (request.method, request.path) != CREATION or own or key is None:
-        return None
-    return await control.overrides.first(request.sandbox, key.decode("latin-1").strip())
 
 
 def _header(request: Request) -> str | None:

@@ -39,7 +39,8 @@ class Request:
     """
 
     __slots__ = (
-        "_receive", "_repeated", "headers", "id", "method", "params", "path", "sandbox", "scenario", "scope",
+        "_body", "_receive", "_repeated", "headers", "id", "method", "params", "path", "sandbox", "scenario",
+        "scope",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Any, request_id: str) -> None:
@@ -53,6 +54,7 @@ class Request:
         self.headers: dict[bytes, bytes] = {}
         self._repeated: set[bytes] = set()
         self._receive = receive
+        self._body: bytes | None = None
         for name, value in scope["headers"]:
             if name in self.headers:
                 self._repeated.add(name)
@@ -83,6 +85,11 @@ class Request:
         """The whole body. Raises PaymockError `payload_too_large` as soon as it is known to exceed
         MAX_BODY, and ClientGone when the client leaves before its end.
         """
+        if self._body is None:
+            self._body = await self._read()
+        return self._body
+
+    async def _read(self) -> bytes:
         announced = self.headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced.lstrip(b"0")[:20] or b"0") > MAX_BODY:
             raise PaymockError("payload_too_large")

@@ -1,0 +1,266 @@
+"""The durable store of one machine: an SQLite file, which several processes can share.
+
+What is committed survives the end of the process; with `synchronous=FULL` (the default) it survives a loss of
+power, too. Changes that arrive while a commit is under way share the next one. What is merely noted (the
+journal, the tries of a fault) does not wait for the disk. See docs/stores.md.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from paymock.core.errors import PaymockError
+from paymock.stores.base import STATE, Addition
+from paymock.stores.batches import Append, Batches, joined
+from paymock.stores.sqlite_file import Connector, prepare
+
+NOTICE_SECONDS = 0.1
+"""How often a process looks whether others have changed something, while somebody waits for that."""
+
+_LAST = 2**63 - 1
+"""More than every position."""
+
+T = TypeVar("T")
+
+_Rows = sqlite3.Connection
+_Step = Callable[[_Rows], Any]
+
+
+class _Change(NamedTuple):
+    """A step that changes something: for good, or merely notes it."""
+
+    run: _Step
+    lasting: bool
+
+
+class SqliteStore:
+    """A `Store` in the file at `path`. `synchronous` is full or normal; `limits` says how many values of a
+    kind it has room for, in all sandboxes together.
+    """
+
+    def __init__(
+        self, path: Path, synchronous: str = "FULL", limits: Mapping[str, int] | None = None
+    ) -> None:
+        self._path = path
+        self._synchronous = synchronous
+        self._limits = limits or {}
+        self._reader, self._writer = Connector(path), Connector(path)
+        self._reads: Batches[_Step] = Batches(partial(self._reader.run, _read))
+        self._changes: Batches[_Change | Append] = Batches(partial(self._writer.run, self._write))
+
+    async def begin(self) -> str | None:
+        await asyncio.to_thread(prepare, self._path, self._limits)
+        return None
+
+    async def add(
+        self,
+        sandbox: str,
+        key: str,
+        value: bytes,
+        *,
+        kind: str,
+        given: bytes | None,
+        then: bytes | None = None,
+        limit: int | None = None,
+    ) -> Addition:
+        def step(rows: _Rows) -> Addition:
+            found = Addition(*_values(rows, sandbox, (STATE, key)))
+            if found == (given, None):
+                self._take_room(rows, sandbox, kind, limit)
+                rows.execute(
+                    "INSERT INTO entry (sandbox, key, kind, value) VALUES (?, ?, ?, ?)",
+                    (sandbox, key, kind, value),
+                )
+                if then is not None:
+                    _put(rows, sandbox, STATE, then)
+            return found
+
+        return await self._change(step)
+
+    async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
+        return await self._read(lambda rows: _values(rows, sandbox, keys))
+
+    async def replace(
+        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, given: bytes | None
+    ) -> bool:
+        def step(rows: _Rows) -> bool:
+            if _values(rows, sandbox, (STATE, key)) != [given, old]:
+                return False
+            _put(rows, sandbox, key, new)
+            return True
+
+        return await self._change(step)
+
+    async def page(
+        self, sandbox: str, kind: str, *, limit: int, before: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        def step(rows: _Rows) -> list[tuple[int, bytes]]:
+            return rows.execute(
+                "SELECT position, value FROM entry WHERE sandbox = ? AND kind = ? AND position < ? "
+                "ORDER BY position DESC LIMIT ?",
+                (sandbox, kind, _LAST if before is None else before, limit),
+            ).fetchall()
+
+        return await self._read(step)
+
+    async def count(self, sandbox: str, key: str) -> int:
+        def step(rows: _Rows) -> int:
+            [(number,)] = rows.execute(
+                "INSERT INTO counter VALUES (?, ?, 1) "
+                "ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
+                (sandbox, key),
+            ).fetchall()
+            return int(number)
+
+        return await self._change(step, lasting=False)
+
+    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
+        await self._changes.do(Append(sandbox, log, keep, (entry,)))
+
+    async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
+        def step(rows: _Rows) -> list[bytes]:
+            newest: list[bytes] = []
+            for (entries,) in rows.execute(
+                "SELECT entries FROM log WHERE sandbox = ? AND log = ? ORDER BY number DESC", (sandbox, log)
+            ):
+                newest += reversed(_entries.decode(entries))
+                if len(newest) >= limit:
+                    break
+            return newest[:limit]
+
+        return await self._change(step, lasting=False)
+
+    async def clear_log(self, sandbox: str, log: str) -> None:
+        def step(rows: _Rows) -> None:
+            rows.execute("DELETE FROM log WHERE sandbox = ? AND log = ?", (sandbox, log))
+
+        await self._change(step, lasting=False)
+
+    async def reset(self, sandbox: str, then: bytes, *, given: bytes | None) -> bool:
+        def step(rows: _Rows) -> bool:
+            if _values(rows, sandbox, (STATE,)) != [given]:
+                return False
+            for kind in self._limits:
+                rows.execute(
+                    "UPDATE total SET number = number - "
+                    "(SELECT count(*) FROM entry WHERE sandbox = ? AND kind = ?) WHERE kind = ?",
+                    (sandbox, kind, kind),
+                )
+            for table in ("entry", "counter", "log"):
+                rows.execute(f"DELETE FROM {table} WHERE sandbox = ?", (sandbox,))  # noqa: S608 - our own names
+            _put(rows, sandbox, STATE, then)
+            return True
+
+        return await self._change(step)
+
+    async def ping(self) -> None:
+        await self._read(lambda rows: rows.execute("SELECT 1 FROM entry LIMIT 1").fetchall())
+
+    async def changes(self) -> AsyncIterator[str | None]:
+        version = None
+        while True:
+            before = version
+            try:
+                version = await self._read(_version)
+            except PaymockError:
+                version = None
+            if version != before:
+                yield None
+            await asyncio.sleep(NOTICE_SECONDS)
+
+    async def close(self) -> None:
+        for connector in (self._reader, self._writer):
+            await connector.close()
+
+    async def _read(self, step: Callable[[_Rows], T]) -> T:
+        outcome: T = await self._reads.do(step)
+        return outcome
+
+    async def _change(self, step: Callable[[_Rows], T], *, lasting: bool = True) -> T:
+        outcome: T = await self._changes.do(_Change(step, lasting))
+        return outcome
+
+    def _write(self, rows: _Rows, steps: Sequence[_Change | Append]) -> list[Any]:
+        lasting = any(isinstance(step, _Change) and step.lasting for step in steps)
+        rows.execute(f"PRAGMA synchronous = {self._synchronous if lasting else 'normal'}")
+        rows.execute("BEGIN IMMEDIATE")
+        kept, places = joined(steps)
+        outcomes = [_outcome(rows, step) for step in kept]
+        rows.execute("COMMIT")
+        return [outcomes[place] for place in places]
+
+    def _take_room(self, rows: _Rows, sandbox: str, kind: str, limit: int | None) -> None:
+        """Raises PaymockError `capacity_exceeded` before anything is changed."""
+        if limit is not None:
+            [(number,)] = rows.execute(
+                "SELECT count(*) FROM entry WHERE sandbox = ? AND kind = ?", (sandbox, kind)
+            ).fetchall()
+            if number >= limit:
+                raise PaymockError("capacity_exceeded")
+        if kind in self._limits:
+            taken = rows.execute(
+                "UPDATE total SET number = number + 1 WHERE kind = ? AND number < ?",
+                (kind, self._limits[kind]),
+            )
+            if not taken.rowcount:
+                raise PaymockError("capacity_exceeded")
+
+
+_entries = msgspec.msgpack.Decoder(list[bytes])
+
+
+def _values(rows: _Rows, sandbox: str, keys: Sequence[str]) -> list[bytes | None]:
+    found = dict(
+        rows.execute(
+            f"SELECT key, value FROM entry WHERE sandbox = ? AND key IN ({', '.join('?' * len(keys))})",  # noqa: S608
+            (sandbox, *keys),
+        ).fetchall()
+    )
+    return [found.get(key) for key in keys]
+
+
+def _put(rows: _Rows, sandbox: str, key: str, value: bytes) -> None:
+    rows.execute(
+        "INSERT INTO entry (sandbox, key, value) VALUES (?, ?, ?) "
+        "ON CONFLICT (sandbox, key) DO UPDATE SET value = excluded.value",
+        (sandbox, key, value),
+    )
+
+
+def _append(rows: _Rows, step: Append) -> Any:
+    """Stores what was appended as one row, numbered by its last entry, and forgets the rows of which all
+    entries are older than those that are kept.
+    """
+    of = (step.sandbox, step.log)
+    [(last,)] = rows.execute(
+        "SELECT coalesce(max(number), 0) FROM log WHERE sandbox = ? AND log = ?", of
+    ).fetchall()
+    last += len(step.entries)
+    rows.execute("INSERT INTO log VALUES (?, ?, ?, ?)", (*of, last, msgspec.msgpack.encode(step.entries)))
+    rows.execute("DELETE FROM log WHERE sandbox = ? AND log = ? AND number <= ?", (*of, last - step.keep))
+
+
+def _outcome(rows: _Rows, step: _Change | Append) -> Any:
+    """What the step answers, or why it is refused; the others of its batch go on."""
+    if isinstance(step, Append):
+        return _append(rows, step)
+    try:
+        return step.run(rows)
+    except PaymockError as refusal:
+        return refusal
+
+
+def _read(rows: _Rows, steps: Sequence[_Step]) -> list[Any]:
+    rows.execute("BEGIN")
+    outcomes = [step(rows) for step in steps]
+    rows.execute("COMMIT")
+    return outcomes
+
+
+def _version(rows: _Rows) -> int:
+    return int(rows.execute("PRAGMA data_version").fetchone()[0])

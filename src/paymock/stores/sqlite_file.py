@@ -1,0 +1,152 @@
+"""The file of an SQLite store: begun whole or not at all, checked before it is used, opened when needed."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from paymock.core.errors import PaymockError
+from paymock.stores.base import StoreError
+
+APPLICATION_ID = int.from_bytes(b"paym")
+"""What tells our files from other SQLite files."""
+
+SCHEMA_VERSION = 1
+
+BUSY_SECONDS = 1.5
+"""How long a change waits for other processes before it is refused."""
+
+_READ_THROUGH = 64 * 1024 * 1024
+"""A larger file is not read through before it is used: that would take seconds."""
+
+_SCHEMA = f"""
+PRAGMA journal_mode = WAL;
+CREATE TABLE entry (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, sandbox TEXT NOT NULL, key TEXT NOT NULL, kind TEXT,
+    value BLOB NOT NULL
+);
+CREATE UNIQUE INDEX entry_by_key ON entry (sandbox, key);
+CREATE INDEX entry_by_kind ON entry (sandbox, kind, position) WHERE kind IS NOT NULL;
+CREATE TABLE total (kind TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE counter (
+    sandbox TEXT, key TEXT, number INTEGER NOT NULL, PRIMARY KEY (sandbox, key)
+) WITHOUT ROWID;
+CREATE TABLE log (
+    sandbox TEXT, log TEXT, number INTEGER, entries BLOB NOT NULL, PRIMARY KEY (sandbox, log, number)
+) WITHOUT ROWID;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+
+S = TypeVar("S")
+
+
+class Connector:
+    """One connection to the file, in a thread of its own, so that the event loop never waits for a disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread: ThreadPoolExecutor | None = None
+        self._connection: sqlite3.Connection | None = None
+
+    async def run(
+        self, work: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
+    ) -> list[Any]:
+        """Carries out `work`, which is one transaction. Raises PaymockError `store_unavailable` with the
+        reason; nothing of the transaction is then stored, unless it was the reply of the disk that got lost.
+        """
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="paymock-sqlite")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work, steps)
+
+    async def close(self) -> None:
+        """Ends the connection and its thread."""
+        if self._thread is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
+            self._thread.shutdown()
+            self._thread = None
+
+    def _run(
+        self, work: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
+    ) -> list[Any]:
+        try:
+            if self._connection is None:
+                self._connection = connect(self._path)
+            return work(self._connection, steps)
+        except sqlite3.Error as error:
+            self._disconnect()
+            raise PaymockError(
+                "store_unavailable", f"The store says: {error}. Nothing was half-written."
+            ) from None
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection to an existing file; its user begins and ends transactions. Raises sqlite3.Error."""
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def prepare(path: Path, limits: Mapping[str, int]) -> None:
+    """Begins the file if there is none, and makes sure that it is one of ours, whole, and can be written to.
+
+    Raises StoreError, naming the file: it is corrupt, of a newer version, read-only, or its disk is full.
+    """
+    try:
+        if not path.exists():
+            _create(path)
+        with closing(connect(path)) as connection:
+            _check(path, connection)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM total")  # written at each start, so that a full disk shows now
+            for kind in limits:
+                connection.execute(
+                    "INSERT INTO total SELECT ?, count(*) FROM entry WHERE kind = ?", (kind, kind)
+                )
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute("COMMIT")
+    except (sqlite3.Error, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise StoreError(f"cannot use the store {path}: {reason}") from None
+
+
+def _create(path: Path) -> None:
+    """Makes the file aside and puts it in its place whole, unless another process has been faster."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            connection.executescript(_SCHEMA)
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+    finally:
+        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
+            leftover.unlink(missing_ok=True)
+
+
+def _check(path: Path, connection: sqlite3.Connection) -> None:
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise StoreError(f"cannot use the store {path}: it is not a file of paymock")
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"cannot use the store {path}: a newer paymock wrote it (schema {version}, not {SCHEMA_VERSION})"
+        )
+    if path.stat().st_size <= _READ_THROUGH:
+        [first, *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
+        if first != ("ok",):
+            raise StoreError(f"cannot use the store {path}: it is corrupt ({first[0]})")
