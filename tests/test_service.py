@@ -146,10 +146,11 @@ def ask(error: Exception, log: RequestLog, method: str, path: str) -> httpx.Resp
     return asyncio.run(exchange())
 
 
+PAYMENT = f"/v1/payments/pay_{'0' * 32}"
 NEED_THE_STORE = [
     ("POST", "/v1/payments"),
-    ("GET", "/v1/payments/pay_x"),
-    ("GET", "/v1/payments/pay_x/attempts"),
+    ("GET", PAYMENT),
+    ("GET", f"{PAYMENT}/attempts"),
     ("POST", "/v1/webhooks"),
     ("GET", "/v1/webhooks"),
     ("GET", "/readyz"),
@@ -172,7 +173,7 @@ def test_what_needs_no_store_goes_on_without_it(path: str) -> None:
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_defect_is_answered_in_the_envelope_and_logged_without_its_message(form: str) -> None:
     out = io.StringIO()
-    response = ask(RuntimeError(SECRET), RequestLog(out, form), "GET", "/v1/payments/pay_x")
+    response = ask(RuntimeError(SECRET), RequestLog(out, form), "GET", PAYMENT)
     assert (response.status_code, response.json()["error"]["code"]) == (500, "internal_error")
     assert "RuntimeError" in out.getvalue()
     assert response.headers["x-request-id"] in out.getvalue()

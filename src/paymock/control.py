@@ -8,7 +8,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -20,60 +20,16 @@ from paymock.core.errors import PaymockError
 from paymock.core.identity import PAYMENT, token_in
 from paymock.core.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
 from paymock.core.timeline import State, event_between, state_at
-from paymock.core.times import to_rfc3339
+from paymock.core.times import LATEST, to_rfc3339
 from paymock.core.validation import checker_for, decoded, validation_failed
 from paymock.core.wire import Payment
+from paymock.found import Filter, Found
 from paymock.journal import Journal
 from paymock.overrides import Overrides
 from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
 from paymock.stores.base import note_key
 
 _SCANNED = 500
-
-
-class Found(NamedTuple):
-    """A payment, what tests have done to it, and its sandbox at this moment."""
-
-    record: PaymentRecord
-    simulation: SimulationRecord
-    stored: bytes | None
-    gathered: Gathered
-
-    @property
-    def elapsed(self) -> int:
-        """The payment's age in milliseconds."""
-        return payments.elapsed(self.record, self.gathered.now, self.simulation)
-
-    @property
-    def course(self) -> tuple[State, ...]:
-        """Every state of the payment, past and to come."""
-        return payments.course(self.record, self.simulation)
-
-    @property
-    def ahead(self) -> list[State]:
-        """The states that are still to come."""
-        return [state for state in self.course if state.at > self.elapsed]
-
-    @property
-    def payment(self) -> Payment:
-        """The payment as it stands."""
-        return payments.view(self.record, state_at(self.course, self.elapsed))
-
-
-class Filter(NamedTuple):
-    """Which payments a list shows."""
-
-    status: str | None = None
-    scenario: str | None = None
-    order_id: str | None = None
-
-    def takes(self, record: PaymentRecord, payment: Payment) -> bool:
-        """Whether the list shows this payment."""
-        return (
-            self.status in (None, payment.status)
-            and self.scenario in (None, record.scenario)
-            and self.order_id in (None, payment.order_id)
-        )
 
 
 class Control:
@@ -90,26 +46,29 @@ class Control:
         return _clock(await self._sandboxes.gather(sandbox))
 
     async def set_clock(self, sandbox: str, body: Any) -> wire.Clock:
-        """Changes the speed from now on. Raises PaymockError `validation_failed`."""
+        """Changes the speed from now on. Raises PaymockError `validation_failed`.
+
+        A slower clock begins when every process knows of it, so that none has seen later times before.
+        """
         speed = decoded(_check_set_clock, body, wire.SetClock).speed
-        return _clock(
-            await self._sandboxes.change(
-                sandbox,
-                lambda now: msgspec.structs.replace(now.record, clock=now.clock.running_at(speed, now.real)),
-            )
-        )
+
+        def changed(now: Gathered) -> SandboxRecord:
+            ahead = self._sandboxes.store.lag if speed < now.clock.speed else 0
+            return msgspec.structs.replace(now.record, clock=now.clock.running_at(speed, now.real, ahead))
+
+        after = await self._sandboxes.change(sandbox, changed)
+        await self._sandboxes.until(after.clock.since_real)
+        return _clock(after._replace(real=max(after.real, after.clock.since_real)))
 
     async def advance(self, sandbox: str, body: Any) -> wire.Clock:
         """Moves the sandbox ahead at once. Raises PaymockError `validation_failed`."""
         milliseconds = _milliseconds(decoded(_check_advance, body, wire.Advance).seconds)
-        return _clock(
-            await self._sandboxes.change(
-                sandbox,
-                lambda now: msgspec.structs.replace(
-                    now.record, clock=now.clock.advanced(milliseconds, now.real)
-                ),
-            )
-        )
+
+        def advanced(now: Gathered) -> SandboxRecord:
+            _check_time(now.now + milliseconds)
+            return msgspec.structs.replace(now.record, clock=now.clock.advanced(milliseconds))
+
+        return _clock(await self._sandboxes.change(sandbox, advanced))
 
     async def advance_payment(self, sandbox: str, payment_id: str, body: Any) -> Payment:
         """Moves one payment ahead of its sandbox. Raises PaymockError `payment_not_found`,
@@ -125,6 +84,7 @@ class Control:
                 if target.seconds is not None
                 else _step_to(found, target.to or END)
             )
+            _check_time(found.gathered.now + found.simulation.ahead + step)
             return msgspec.structs.replace(found.simulation, ahead=found.simulation.ahead + step)
 
         return (await self._simulate(sandbox, payment_id, moved)).payment
@@ -134,7 +94,8 @@ class Control:
     ) -> tuple[Payment, bool]:
         """A transfer is observed now; the payment then, and whether this request repeats an earlier one.
 
-        Raises PaymockError `payment_not_found`, `validation_failed`, or the idempotency conflict.
+        Raises PaymockError `payment_not_found`, `validation_failed`, `capacity_exceeded`, or the idempotency
+        conflict. It is observed when every process knows of it, so that none has seen a later state before.
         """
         found = await self._found(sandbox, payment_id)
         wanted = decoded(_check_deposit, body, wire.MakeDeposit)
@@ -154,23 +115,32 @@ class Control:
             request = KeyedRequest(sandbox, key, fingerprint, body)
             made, replayed = await self._sandboxes.create(request, DepositRecord, accept)
 
-        def with_deposit(now: Found) -> SimulationRecord:
-            if any(deposit.token == made.token for deposit in now.simulation.deposits):
-                return now.simulation
-            observed = msgspec.structs.replace(made, at=now.elapsed)
-            return msgspec.structs.replace(now.simulation, deposits=(*now.simulation.deposits, observed))
+        lag = self._sandboxes.store.lag
 
-        return _as_of(await self._simulate(sandbox, payment_id, with_deposit), made.token), replayed
+        def with_deposit(now: Found) -> SimulationRecord:
+            deposits = now.simulation.deposits
+            if any(deposit.token == made.token for deposit in deposits):
+                return now.simulation
+            if len(deposits) >= payments.MAX_DEPOSITS:
+                raise PaymockError(
+                    "capacity_exceeded", "The payment has a hundred simulated deposits already."
+                )
+            observed = msgspec.structs.replace(made, at=now.after(lag).elapsed)
+            return msgspec.structs.replace(now.simulation, deposits=(*deposits, observed))
+
+        made_so = await self._simulate(sandbox, payment_id, with_deposit)
+        if made_so.gathered.clock.speed:
+            await self._sandboxes.until(made_so.gathered.real + lag)
+        return _as_of(made_so, made.token), replayed
 
     async def payments(
         self, sandbox: str, wanted: Filter, limit: int, cursor: int | None
     ) -> wire.PaymentPage:
         """A page of payments, newest first."""
         shown: list[Payment] = []
+        scanned = limit + 1 if wanted == Filter() else _SCANNED
         while True:
-            page = await self._sandboxes.store.page(
-                sandbox, PaymentRecord.KIND, limit=_SCANNED, before=cursor
-            )
+            page = await self._sandboxes.store.page(sandbox, PaymentRecord.KIND, limit=scanned, before=cursor)
             found = [(position, records.decode_as(PaymentRecord, value)) for position, value in page]
             keys = [note_key(record.token) for _, record in found]
             gathered = await self._sandboxes.gather(sandbox, *keys)
@@ -182,8 +152,9 @@ class Control:
                 payment = payments.render(record, gathered.now, simulation)
                 if wanted.takes(record, payment):
                     shown.append(payment)
-            if len(page) < _SCANNED:
+            if len(page) < scanned:
                 return wire.PaymentPage(data=shown, next_cursor=None)
+            await asyncio.sleep(0)  # other requests go on while many payments are looked through
 
     async def payment(self, sandbox: str, payment_id: str) -> wire.PaymentDetail:
         """A payment with its past and its future. Raises PaymockError `payment_not_found`."""
@@ -222,18 +193,13 @@ class Control:
                 found = await self._found(sandbox, payment_id)
                 current = state_at(found.course, found.elapsed)
                 first = first or current
-                if status is None:
-                    reached, ahead = current != first, found.ahead
-                else:
-                    reached = any(
-                        state.status == status and state.at <= found.elapsed for state in found.course
-                    )
-                    ahead = [state for state in found.ahead if state.status == status]
+                ahead = [state for state in found.ahead if status in (None, state.status)]
+                reached = current != first if status is None else found.has_been(status)
+                possible = reached or bool(ahead) or found.could_come(status)
                 remaining = deadline - loop.time()
-                if reached or not ahead or remaining <= 0 or self._sandboxes.stopping:
-                    return wire.WaitResult(reached=reached, payment=found.payment)
-                comes = found.record.created_at + ahead[0].at - found.simulation.ahead
-                delay = found.gathered.clock.real_delay(comes, found.gathered.real)
+                if reached or not possible or remaining <= 0 or self._sandboxes.stopping:
+                    return wire.WaitResult(reached=reached, possible=possible, payment=found.payment)
+                delay = found.real_delay(ahead[0]) if ahead else None
                 sleep = remaining if delay is None else min(delay / 1000 + 0.001, remaining)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), sleep)
@@ -270,6 +236,12 @@ class Control:
 
 def _clock(gathered: Gathered) -> wire.Clock:
     return wire.Clock(now=to_rfc3339(gathered.now), speed=gathered.clock.speed)
+
+
+def _check_time(virtual: int) -> None:
+    """Raises PaymockError `validation_failed` for a time that could not be written."""
+    if virtual > LATEST:
+        raise validation_failed({"seconds": f"leads beyond {to_rfc3339(LATEST)}"})
 
 
 def _milliseconds(seconds: float) -> int:

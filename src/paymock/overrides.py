@@ -1,8 +1,13 @@
-"""What the next creations of a sandbox take when they cannot add headers, and who suffers a fault."""
+"""What the next creations of a sandbox take when they cannot add headers, and who suffers a fault.
 
+Scenarios and faults wait in queues of their own. So a refusal that was asked for leaves the scenario to the
+retry, and a fault does not replace a standing scenario.
+"""
+
+import hashlib
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from paymock.core import control_wire as wire
 from paymock.core.errors import PaymockError
@@ -11,28 +16,26 @@ from paymock.core.validation import checker_for, decoded, validation_failed
 from paymock.sandboxes import Gathered, Sandboxes
 
 MAX_OVERRIDES = 100
+"""How many scenarios, and how many faults, can wait in a sandbox."""
+
+Queue = tuple[Override, ...]
 
 
 class FaultDue(Exception):
-    """The creation at hand takes `override`, which asks for a fault that is not this floor's to make."""
+    """The creation at hand takes `fault`, which is not this floor's to make."""
 
-    def __init__(self, override: Override) -> None:
-        self.override = override
-        super().__init__(override)
-
-
-def first_of(record: SandboxRecord) -> Override | None:
-    """The override that the next creation takes."""
-    return record.overrides[0] if record.overrides else None
+    def __init__(self, fault: Override) -> None:
+        self.fault = fault
+        super().__init__(fault)
 
 
-def without_first(record: SandboxRecord) -> SandboxRecord:
-    """What is left when a creation has taken the first override: one time less of it, if times count."""
-    first, *rest = record.overrides
-    if first.times is None:
-        return record
-    left = [msgspec.structs.replace(first, times=first.times - 1)] if first.times > 1 else []
-    return msgspec.structs.replace(record, overrides=(*left, *rest))
+def without_first(queue: Queue) -> Queue:
+    """What is left when a creation has taken the first of the queue: one time less of it, if times count."""
+    if not queue or queue[0].times is None:
+        return queue
+    first, *rest = queue
+    left = [replace(first, times=first.times - 1)] if first.times and first.times > 1 else []
+    return (*left, *rest)
 
 
 class Overrides:
@@ -41,53 +44,67 @@ class Overrides:
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
 
+    async def pending(self, sandbox: str) -> wire.PendingList:
+        """What is pending, in the order in which it will be taken."""
+        return _pending(await self._sandboxes.gather(sandbox))
+
     async def add(self, sandbox: str, body: Any) -> wire.PendingList:
-        """Adds an override for the next creations. Raises PaymockError `validation_failed`,
+        """Adds a scenario, a fault or both for the next creations. Raises PaymockError `validation_failed`,
         `capacity_exceeded`.
         """
         wanted = decoded(_check_set_next, body, wire.SetNext)
         if wanted.scenario is None and wanted.fault is None:
             raise validation_failed({"scenario": "give a scenario, a fault, or both"})
-        override = Override(wanted.scenario, wanted.fault, wanted.times)
 
         def added(now: Gathered) -> SandboxRecord:
-            limited = [pending for pending in now.record.overrides if pending.times is not None]
-            standing = [pending for pending in now.record.overrides if pending.times is None]
-            if len(limited) >= MAX_OVERRIDES:
-                raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
-            pending = [*limited, override, *standing] if override.times is not None else [*limited, override]
-            return msgspec.structs.replace(now.record, overrides=tuple(pending))
+            return replace(
+                now.record,
+                scenarios=_queued(now.record.scenarios, wanted.scenario, wanted.times),
+                faults=_queued(now.record.faults, wanted.fault, wanted.times),
+            )
 
         return _pending(await self._sandboxes.change(sandbox, added))
 
-    async def take(self, sandbox: str, override: Override) -> bool:
-        """Takes `override`, and says whether it was still the first, so that of creations that meet, one
-        takes it.
+    async def clear(self, sandbox: str) -> None:
+        """Forgets what is pending."""
+        await self._sandboxes.change(sandbox, lambda now: replace(now.record, scenarios=(), faults=()))
+
+    async def take(self, sandbox: str, fault: Override) -> bool:
+        """Takes `fault`, and says whether it was still the first, so that of creations that meet, one takes
+        it.
         """
         took = False
 
         def taken(now: Gathered) -> SandboxRecord:
             nonlocal took
-            took = first_of(now.record) == override
-            return without_first(now.record) if took else now.record
+            took = now.record.faults[:1] == (fault,)
+            return replace(now.record, faults=without_first(now.record.faults)) if took else now.record
 
         await self._sandboxes.change(sandbox, taken)
         return took
 
-    async def suffers(self, sandbox: str, operation: str, times: int | None) -> bool:
-        """Whether this try of `operation` is among the first `times`."""
-        if times is None:
-            return True
-        return await self._sandboxes.store.count(sandbox, f"fault {operation}") <= times
+    async def tries(self, sandbox: str, operation: str, fault: str) -> int:
+        """How often `operation` has been tried with `fault`, this time included."""
+        key = hashlib.blake2b(f"{operation}\n{fault}".encode(), digest_size=16).hexdigest()
+        return await self._sandboxes.store.count(sandbox, f"fault {key}")
+
+
+def _queued(queue: Queue, value: str | None, times: int | None) -> Queue:
+    """The queue with one more at its end, but before what stands for good, of which there is one at most."""
+    if value is None:
+        return queue
+    limited = tuple(one for one in queue if one.times is not None)
+    if len(limited) >= MAX_OVERRIDES:
+        raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
+    one = Override(value, times)
+    return (*limited, one) if times is None else (*limited, one, *queue[len(limited) :])
 
 
 def _pending(gathered: Gathered) -> wire.PendingList:
-    return wire.PendingList(
-        data=[
-            wire.Pending(scenario=one.scenario, fault=one.fault, times=one.times)
-            for one in gathered.record.overrides
-        ]
-    )
+    record = gathered.record
+    scenarios = [wire.Pending(scenario=one.value, fault=None, times=one.times) for one in record.scenarios]
+    faults = [wire.Pending(scenario=None, fault=one.value, times=one.times) for one in record.faults]
+    return wire.PendingList(data=scenarios + faults)
 
 
 _check_set_next = checker_for(wire.SetNext)

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from paymock.clock import Clock
@@ -20,6 +20,9 @@ R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
 _ORIGIN = "origin"
 """Where a store keeps its origin: as the own record of a sandbox that no API key opens."""
+
+_LISTEN_AGAIN = 0.2
+"""Seconds until a store that has failed is listened to again."""
 
 _REMEMBERED = 10_000
 """Of how many sandboxes the last record seen is kept, so that a creation is one step of the store."""
@@ -101,6 +104,11 @@ class Sandboxes:
         state, *values = await self.store.get(sandbox, STATE, *keys)
         return self._gathered(sandbox, state, values)
 
+    async def until(self, real: int) -> None:
+        """Returns when the real moment `real`, in milliseconds since the epoch, has come."""
+        while (left := real - self._clock()) > 0:
+            await asyncio.sleep(left / 1000)
+
     async def change(self, sandbox: str, changed: Callable[[Gathered], SandboxRecord]) -> Gathered:
         """Replaces the sandbox's own record by what `changed` makes of it, and wakes who waits."""
         while True:
@@ -162,6 +170,11 @@ class Sandboxes:
             for changed in self._watching.get(watched, ()):
                 changed.set()
 
+    @property
+    def watchers(self) -> int:
+        """How many wait for a change."""
+        return sum(len(events) for events in self._watching.values())
+
     def stop(self) -> None:
         """Tells everybody who waits that the server stops."""
         self.stopping = True
@@ -185,8 +198,13 @@ class Sandboxes:
                 self._listening = None
 
     async def _listen(self) -> None:
-        async for sandbox in self.store.changes():
-            self.wake(sandbox)
+        while True:
+            with suppress(PaymockError):
+                async for sandbox in self.store.changes():
+                    self.wake(sandbox)
+                return  # nobody else changes anything
+            self.wake(None)
+            await asyncio.sleep(_LISTEN_AGAIN)
 
     async def _add(
         self, now: Gathered, token: str, record: R, after: SandboxRecord, limit: int | None

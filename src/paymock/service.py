@@ -1,12 +1,14 @@
 """The use cases of `/v1`: gather, compute, apply."""
 
+from msgspec.structs import replace
+
 from paymock.core import endpoints, identity, payments, records
 from paymock.core.catalog import Catalog
 from paymock.core.errors import PaymockError
 from paymock.core.records import EndpointRecord, PaymentRecord, SandboxRecord, SimulationRecord
 from paymock.core.scenarios import DEFAULT_SCENARIO
 from paymock.core.wire import AssetList, AttemptList, ChainList, Endpoint, EndpointList, Payment
-from paymock.overrides import FaultDue, first_of, without_first
+from paymock.overrides import FaultDue, without_first
 from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
 from paymock.stores.base import note_key
 
@@ -32,25 +34,26 @@ class Service:
             raise PaymockError("chain_not_found")
         return AssetList(data=list(assets.values()))
 
-    async def create_payment(self, request: KeyedRequest, scenario: str | None) -> tuple[Payment, bool]:
+    async def create_payment(
+        self, request: KeyedRequest, scenario: str | None, *, suffered: bool = False
+    ) -> tuple[Payment, bool]:
         """The payment as it was created, and whether this request repeats an earlier one.
 
-        Without a `scenario`, it takes the first override of its sandbox, or the course of DEFAULT_SCENARIO.
-        A repeated request shows the payment as it was at its creation, so no reply is ever stored. Raises
-        PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict, and FaultDue when
-        the override asks for a fault. Specification: "POST /v1/payments", "Limits".
+        Without a `scenario`, it takes the next of its sandbox, or DEFAULT_SCENARIO, and the next fault unless
+        it has `suffered` one. A repeated request shows the payment as it was at its creation, so no reply
+        is ever stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency
+        conflict, and FaultDue. Specification: "POST /v1/payments", "Limits".
         """
 
         def accept(token: str, now: Gathered) -> tuple[PaymentRecord, SandboxRecord]:
-            override = first_of(now.record) if scenario is None else None
-            chosen = scenario or (override and override.scenario) or DEFAULT_SCENARIO
+            sandbox = now.record
+            pending = sandbox.scenarios if scenario is None else ()
+            chosen = scenario or (pending[0].value if pending else DEFAULT_SCENARIO)
             creation = payments.Creation(token, request.fingerprint, chosen, now.now)
             record = payments.accept(request.body, creation, self._catalog, self._fee_bps)
-            if override is None:
-                return record, now.record
-            if override.fault is not None:
-                raise FaultDue(override)
-            return record, without_first(now.record)
+            if sandbox.faults and scenario is None and not suffered:
+                raise FaultDue(sandbox.faults[0])
+            return record, replace(sandbox, scenarios=without_first(pending)) if pending else sandbox
 
         record, replayed = await self._sandboxes.create(request, PaymentRecord, accept)
         return payments.render(record, record.created_at), replayed

@@ -5,7 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from paymock.core.amounts import DEFAULT_FEE_BPS
+from paymock.core.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
+from paymock.core.virtual_time import MAX_SPEED
 
 DEFAULT_PORT = 8402
 MEMORY_STORE = "memory://"
@@ -13,6 +14,22 @@ MAX_WORKERS = 64
 OPEN_KEY_EXAMPLE = "mk_test_demo"
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+")
 _KEY = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+
+
+_RANGES = (
+    ("port", 0, 65_535),
+    ("fee_bps", 0, MAX_FEE_BPS),
+    ("speed", 0, MAX_SPEED),
+    ("workers", 1, MAX_WORKERS),
+    ("max_payments", 1, 10**12),
+    ("retention", 86_400, 10**12),
+)
+
+
+def _is_number(value: object, name: str) -> bool:
+    """Whether it is one of the kind that the setting takes: only a speed has a fraction."""
+    kinds = (int, float) if name == "speed" else (int,)
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 class SettingsError(ValueError):
@@ -46,6 +63,10 @@ class Settings:
     retention: int | None = None
 
     def __post_init__(self) -> None:
+        for name, least, most in _RANGES:
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value, name) and least <= value <= most):
+                raise SettingsError(f"{name} must be a number from {least} to {most}, not {value!r}")
         if self.host == "" or (self.ready_file and not self.ready_file.name):
             raise SettingsError("a host or a ready file was given, but it is empty")
         if not all(_KEY.fullmatch(key) for key in self.api_keys):

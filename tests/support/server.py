@@ -11,7 +11,7 @@ from paymock.sandboxes import new_origin
 from paymock.server import Server, bind, url_of, uvicorn_config
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
-from paymock.web.app import create_app
+from paymock.web.app import App, create_app
 from paymock.web.log import RequestLog
 from tests.support.clock import ManualClock
 
@@ -24,6 +24,7 @@ class RunningServer:
     port: int
     clock: ManualClock
     store: MemoryStore
+    app: App
     log: io.StringIO
 
 
@@ -44,7 +45,7 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     thread.start()
     assert ready.wait(10), "the server did not start"
     try:
-        yield RunningServer(url_of(settings, sockets), port, clock, store, log)
+        yield RunningServer(url_of(settings, sockets), port, clock, store, app, log)
     finally:
         server.should_exit = True
         thread.join(10)

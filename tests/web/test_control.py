@@ -1,8 +1,12 @@
 """The control API over HTTP. Each test has a sandbox of its own."""
 
+import contextlib
+import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paymock.core.payments import MAX_DEPOSITS
 from paymock.core.scenarios import SCENARIOS, PaymentStatus
 from paymock.core.timeline import Transfer, play
 from paymock.core.times import parse_rfc3339
@@ -19,6 +24,7 @@ from tests.core.test_timeline import COURSES, TRANSITIONS
 from tests.support.client import Api, error_of, fields_of, order
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import wait_until
 
 DUE = 1_010_000_000_000_000_000
 HALF = DUE // 2
@@ -306,6 +312,29 @@ class TestDeposits:
         assert list(fields_of(response)) == [field]
         assert api.payment(payment["id"]) == payment
 
+    def test_a_payment_takes_a_hundred_of_them(self, api: Api) -> None:
+        payment = api.created("no_payment_expired")
+        for _ in range(MAX_DEPOSITS):
+            assert deposit(api, payment, 1).status_code == 200
+        before = api.payment(payment["id"])
+        assert error_of(deposit(api, payment, 1)) == (503, "capacity_exceeded")
+        assert api.payment(payment["id"]) == before
+
+    def test_of_concurrent_ones_with_one_key_one_is_made(
+        self, api: Api, server: RunningServer, contract: Contract
+    ) -> None:
+        payment = api.created("no_payment_expired")
+
+        def make(_: int) -> httpx.Response:
+            with Api(server.url, contract, api.api_key) as own:
+                return deposit(own, payment, 7, key="deposit-1001")
+
+        with ThreadPoolExecutor(16) as threads:
+            replies = list(threads.map(make, range(16)))
+        assert len({reply.content for reply in replies}) == 1
+        assert ["idempotent-replayed" in reply.headers for reply in replies].count(False) == 1
+        assert [made["amount"] for made in api.payment(payment["id"])["attempts"][0]["deposits"]] == ["7"]
+
 
 class TestLists:
     def test_payments_are_paged_newest_first(self, api: Api) -> None:
@@ -362,11 +391,57 @@ class TestWait:
         advance(api, 20)
         assert self.wait(api, payment, status="payment_detected") == (True, "payment_finalized")
 
-    def test_what_can_no_longer_come_is_answered_at_once(self, api: Api) -> None:
-        payment = api.created()
-        assert self.wait(api, payment, status="failed", timeout=60) == (False, "awaiting_payment")
-        move(api, payment, to="end")
-        assert self.wait(api, payment, timeout=60) == (False, "completed")
+    @pytest.mark.parametrize(
+        ("scenario", "moved", "status"),
+        [
+            ("happy_path", None, "failed"),
+            ("happy_path", None, "expired"),
+            ("settlement_failed", None, "completed"),
+            ("happy_path", "settlement_pending", "overpaid_review"),
+            ("happy_path", "end", None),
+            ("no_payment_expired", "end", "payment_detected"),
+            ("overpaid_review", "end", "completed"),
+        ],
+    )
+    def test_what_can_no_longer_come_is_answered_at_once(
+        self, api: Api, scenario: str, moved: str | None, status: str | None
+    ) -> None:
+        payment = api.created(scenario)
+        if moved:
+            move(api, payment, to=moved)
+        query = {"timeout": 60} | ({"status": status} if status else {})
+        result = api.get(f"/_mock/payments/{payment['id']}/wait", params=query).json()
+        assert (result["reached"], result["possible"]) == (False, False)
+
+    @pytest.mark.parametrize(
+        ("scenario", "moved", "status"),
+        [
+            ("no_payment_expired", None, "payment_detected"),
+            ("no_payment_expired", None, "completed"),
+            ("no_payment_expired", None, "underpaid_expired"),
+            ("no_payment_expired", "end", "manual_review"),
+            ("no_payment_expired", "end", None),
+            ("underpaid_expired", "payment_detected", "completed"),
+            ("happy_path", "payment_finalized", "overpaid_review"),
+        ],
+    )
+    def test_what_a_deposit_could_bring_is_waited_for(
+        self, api: Api, scenario: str, moved: str | None, status: str | None
+    ) -> None:
+        payment = api.created(scenario)
+        if moved:
+            move(api, payment, to=moved)
+        query = {"timeout": 0.01} | ({"status": status} if status else {})
+        result = api.get(f"/_mock/payments/{payment['id']}/wait", params=query).json()
+        assert (result["reached"], result["possible"]) == (False, True)
+
+    def test_a_client_that_leaves_is_not_waited_for(self, api: Api, server: RunningServer) -> None:
+        path = f"/_mock/payments/{api.created()['id']}/wait?timeout=60"
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            authorization = f"Authorization: Bearer {api.api_key}"
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}\r\n\r\n".encode())
+            wait_until(lambda: server.app.waiting == 1)
+        wait_until(lambda: server.app.waiting == 0)
 
     def test_a_timeout_ends_it(self, api: Api) -> None:
         assert self.wait(api, api.created(), status="completed", timeout=0.05) == (False, "awaiting_payment")
@@ -399,6 +474,16 @@ class TestWait:
         assert results == [(True, results[0][1])]
         assert time.monotonic() - started < 5
 
+    def test_a_deposit_wakes_who_waits_for_what_only_a_deposit_brings(
+        self, api: Api, server: RunningServer, contract: Contract
+    ) -> None:
+        payment = api.created("no_payment_expired")
+        with Api(server.url, contract, api.api_key) as waiting, ThreadPoolExecutor(1) as thread:
+            result = thread.submit(self.wait, waiting, payment, status="payment_detected", timeout=30)
+            wait_until(lambda: server.app.waiting == 1)
+            deposit(api, payment, 1)
+            assert result.result(timeout=5) == (True, "payment_detected")
+
     def test_it_comes_when_the_clock_gets_there(self, contract: Contract, tmp_path: Any) -> None:
         from tests.support.process import serving
 
@@ -406,7 +491,7 @@ class TestWait:
             payment = api.created()
             started = time.monotonic()
             assert self.wait(api, payment, status="completed", timeout=10) == (True, "completed")
-            assert 0.6 < time.monotonic() - started < 1.5
+            assert time.monotonic() - started > 0.6
 
     @pytest.mark.parametrize("query", ["status=done", "timeout=61", "timeout=-1", "timeout=soon", "x=1"])
     def test_a_wait_that_makes_no_sense_is_refused(self, api: Api, query: str) -> None:
@@ -456,10 +541,93 @@ class TestOverrides:
         assert api.create(order(order_id="")).status_code == 422
         assert self.ends(api) == "failed"
 
-    def test_a_fault_can_be_overridden_too(self, api: Api) -> None:
-        self.next(api, fault="status=503", scenario="settlement_failed")
+    def test_a_refusal_that_was_asked_for_leaves_the_scenario_to_the_retry(self, api: Api) -> None:
+        pending = self.next(api, fault="status=503", scenario="settlement_failed")
+        assert pending == {
+            "data": [
+                {"scenario": "settlement_failed", "fault": None, "times": 1},
+                {"scenario": None, "fault": "status=503", "times": 1},
+            ]
+        }
         assert error_of(api.create(key="order-1001-payment")) == (503, "injected_fault")
-        assert api.create(key="order-1001-payment").status_code == 201
+        created = api.create(key="order-1001-payment")
+        assert created.status_code == 201
+        assert move(api, created.json(), to="end").json()["status"] == "failed"
+
+    def test_the_times_of_a_fault_are_tries_of_each_creation(self, api: Api) -> None:
+        self.next(api, fault="status=503; times=2", times=2)
+        keys = [f"order-100{number}-payment" for number in (1, 1, 1, 1, 2, 2, 2, 3)]
+        assert [api.create(key=key).status_code for key in keys] == [503, 503, 201, 201, 503, 503, 201, 201]
+
+    def test_a_standing_fault_of_so_many_tries_counts_them_for_each_key(self, api: Api) -> None:
+        self.next(api, fault="status=503; times=1", times=None)
+        statuses = [api.create(key=f"order-100{number}-payment").status_code for number in (1, 2, 1, 2)]
+        assert statuses == [503, 503, 201, 201]
+
+    @pytest.mark.parametrize("fault", ["delay=1", "drop"])
+    def test_a_fault_does_not_replace_a_standing_scenario(self, api: Api, fault: str) -> None:
+        self.next(api, scenario="settlement_failed", times=None)
+        self.next(api, fault=fault)
+        with contextlib.suppress(httpx.RemoteProtocolError):
+            api.create(key="order-1001-payment")
+        [payment] = api.get("/_mock/payments").json()["data"]
+        assert move(api, payment, to="end").json()["status"] == "failed"
+        assert self.ends(api) == "failed"
+
+    @pytest.mark.parametrize("fault", ["delay=1", "status=503", "drop"])
+    def test_a_refused_request_takes_no_fault(self, api: Api, fault: str) -> None:
+        pending = self.next(api, fault=fault, scenario="settlement_failed")
+        assert api.create(order(order_id="")).status_code == 422
+        assert api.get("/_mock/next").json() == pending
+
+    def test_of_creations_that_meet_each_takes_its_own(
+        self, api: Api, server: RunningServer, contract: Contract
+    ) -> None:
+        self.next(api, scenario="settlement_failed", times=3)
+        self.next(api, fault="status=503", times=2)
+
+        def create(_: int) -> int:
+            with Api(server.url, contract, api.api_key) as own:
+                return own.create().status_code
+
+        with ThreadPoolExecutor(16) as threads:
+            assert sorted(threads.map(create, range(16))) == [201] * 14 + [503] * 2
+        failing = api.get("/_mock/payments", params={"scenario": "settlement_failed"}).json()["data"]
+        assert len(failing) == 3
+
+    def test_a_late_body_takes_what_is_pending_when_it_comes(self, api: Api, server: RunningServer) -> None:
+        self.next(api, scenario="settlement_failed")
+        body = json.dumps(order()).encode()
+        clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(5)]
+        for number, client in enumerate(clients):
+            client.sendall(
+                f"POST /v1/payments HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.api_key}\r\n"
+                f"Content-Type: application/json\r\nIdempotency-Key: late-body-{number}\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n".encode()
+            )
+        for client in clients:
+            client.sendall(body)
+            assert client.recv(65536).startswith(b"HTTP/1.1 201")
+            client.close()
+        failing = api.get("/_mock/payments", params={"scenario": "settlement_failed"}).json()["data"]
+        assert len(failing) == 1
+
+    def test_what_is_pending_can_be_read_and_forgotten(self, api: Api) -> None:
+        assert api.get("/_mock/next").json() == {"data": []}
+        pending = self.next(api, scenario="settlement_failed")
+        assert api.get("/_mock/next").json() == pending
+        assert api.delete("/_mock/next").status_code == 204
+        assert api.get("/_mock/next").json() == {"data": []}
+        assert self.ends(api) == "completed"
+
+    def test_a_hundred_can_be_pending(self, api: Api) -> None:
+        for _ in range(100):
+            pending = self.next(api, scenario="settlement_failed")
+        assert error_of(api.post("/_mock/next", json={"scenario": "happy_path"})) == (
+            503,
+            "capacity_exceeded",
+        )
+        assert api.get("/_mock/next").json() == pending
 
     @pytest.mark.parametrize(
         ("body", "field"),
@@ -484,7 +652,7 @@ class TestFaults:
     def test_a_status_is_answered_and_nothing_is_stored(self, api: Api, status: int) -> None:
         response = self.faulty(api, f"status={status}")
         assert error_of(response) == (status, "injected_fault")
-        assert ("retry-after" in response.headers) == (status == 503)
+        assert ("retry-after" in response.headers) == (status in (429, 503))
         created = api.create(key="order-1001-payment")
         assert created.status_code == 201
         assert "idempotent-replayed" not in created.headers
@@ -499,6 +667,21 @@ class TestFaults:
             return api.get(path, headers={"X-Mock-Fault": "status=503; times=1"}).status_code
 
         assert [read("/v1/chains"), read("/v1/chains"), read("/v1/webhooks")] == [503, 200, 503]
+
+    def test_different_faults_are_counted_apart(self, api: Api) -> None:
+        faults = ["status=503; times=1", "status=500; times=1", "status=503; times=1"]
+        replies = [api.get("/v1/chains", headers={"X-Mock-Fault": fault}) for fault in faults]
+        assert [reply.status_code for reply in replies] == [503, 500, 200]
+
+    def test_a_refusal_is_dropped_too(self, api: Api) -> None:
+        for path in (f"/v1/payments/pay_{'0' * 32}", "/v1/chains/narnia/assets"):
+            with pytest.raises(httpx.RemoteProtocolError):
+                api.get(path, headers={"X-Mock-Fault": "drop"})
+        headers = {"Idempotency-Key": "order-1001-payment", "X-Mock-Fault": "drop"}
+        with pytest.raises(httpx.RemoteProtocolError):
+            api.post("/v1/payments", json=order(order_id=""), headers=headers)
+        errors = [entry["error"] for entry in api.get("/_mock/requests").json()["data"]]
+        assert errors == ["validation_failed", "chain_not_found", "payment_not_found"]
 
     def test_a_dropped_reply_has_been_carried_out(self, api: Api) -> None:
         with pytest.raises(httpx.RemoteProtocolError):
@@ -525,14 +708,21 @@ class TestFaults:
 
 
 class TestJournal:
-    def test_it_says_what_happened_and_nothing_secret(self, api: Api) -> None:
+    def test_it_says_what_happened_and_nothing_secret(self, api: Api, server: RunningServer) -> None:
         created = api.create(key="order-1001-payment")
         api.create(key="order-1001-payment")
         api.create(order(order_id="other"), key="order-1001-payment")
         api.get("/v1/payments/pay_unknown?secret=1")
+        api.get(f"/v1/payments/{api.api_key}")
+        api.get("/v1/paymentz")
+        api.delete("/v1/payments")
+        httpx.get(f"{server.url}/v1/payments/pay_unknown")
         entries = api.get("/_mock/requests").json()["data"]
         facts = ("method", "path", "status", "error", "idempotency")
         assert [tuple(entry[fact] for fact in facts) for entry in entries] == [
+            ("DELETE", "/v1/payments", 405, "method_not_allowed", None),
+            ("GET", "/v1/paymentz", 404, "not_found", None),
+            ("GET", "/v1/payments/***", 404, "payment_not_found", None),
             ("GET", "/v1/payments/pay_unknown", 404, "payment_not_found", None),
             ("POST", "/v1/payments", 409, "idempotency_key_reused_with_different_payload", "conflict"),
             ("POST", "/v1/payments", 201, None, "replayed"),
@@ -563,7 +753,8 @@ class TestReset:
             assert api.post("/_mock/reset").status_code == 204
             assert error_of(api.get(f"/v1/payments/{first['id']}")) == (404, "payment_not_found")
             assert api.get("/v1/webhooks").json() == {"data": []}
-            assert api.get("/_mock/requests").json()["data"][-1:] != []
+            journal = [entry["path"] for entry in api.get("/_mock/requests").json()["data"]]
+            assert journal == ["/v1/webhooks", f"/v1/payments/{first['id']}"]
             assert api.get("/_mock/clock").json() == {"now": "2030-01-31T12:00:00.000Z", "speed": 1.0}
             again = api.create(key="order-1001-payment")
             assert "idempotent-replayed" not in again.headers

@@ -89,7 +89,10 @@ class SetNext(Request):
     """What the next creations without headers of their own take: a scenario, a fault, or both."""
 
     scenario: Annotated[ScenarioName | None, Meta(description="As in `X-Mock-Scenario`.")] = None
-    fault: Annotated[Fault | None, Meta(description="As in `X-Mock-Fault`.")] = None
+    fault: Annotated[
+        Fault | None,
+        Meta(description="As in `X-Mock-Fault`; its own `times` says how many tries of each creation."),
+    ] = None
     times: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_TIMES)] | None,
         Meta(description="How many creations; `null`: all, until a reset."),
@@ -97,11 +100,11 @@ class SetNext(Request):
 
 
 class Pending(Reply):
-    """An override that is still to be taken."""
+    """A scenario or a fault that is still to be taken."""
 
     scenario: Annotated[ScenarioName | None, Meta(description="`null`: the default.")]
     fault: Annotated[Fault | None, Meta(description="`null`: none.")]
-    times: Annotated[int | None, Meta(description="How many creations are left; `null`: all, until a reset.")]
+    times: Annotated[int | None, Meta(description="How many times are left; `null`: all, until a reset.")]
 
 
 class PendingList(Reply):
@@ -140,6 +143,9 @@ class WaitResult(Reply):
     """How a wait ended."""
 
     reached: Annotated[bool, Meta(description="Whether what was waited for has come.")]
+    possible: Annotated[
+        bool, Meta(description="Whether it has come or can still come; `false`: waiting longer is in vain.")
+    ]
     payment: Payment
 
 

@@ -7,11 +7,13 @@ random follows from its token.
 """
 
 import hashlib
+import re
 
 from paymock.core.addresses import checksummed, keccak256
 
 PAYMENT, ATTEMPT, DEPOSIT, ENDPOINT = "pay_", "att_", "dep_", "we_"
 ID_PATTERN = "^{prefix}[0-9a-f]{{32}}$"
+_TOKEN = re.compile("[0-9a-f]{32}")
 
 
 def sandbox_of(api_key: str) -> str:
@@ -33,8 +35,9 @@ def secret_of(seed: str) -> bytes:
 
 
 def token_in(identifier: str, prefix: str) -> str | None:
-    """The token inside `identifier`, or None when it does not start with `prefix`."""
-    return identifier.removeprefix(prefix) if identifier.startswith(prefix) else None
+    """The token inside `identifier`, or None when it is not one of the ids that start with `prefix`."""
+    token = identifier.removeprefix(prefix)
+    return token if identifier.startswith(prefix) and _TOKEN.fullmatch(token) else None
 
 
 def attempt_id(token: str) -> str:

@@ -16,7 +16,7 @@ from paymock.core.catalog import Catalog
 from paymock.core.records import PaymentRecord, SimulationRecord
 from paymock.core.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
 from paymock.core.timeline import State, Transfer, play, state_at
-from paymock.core.times import parse_rfc3339, to_rfc3339
+from paymock.core.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.core.validation import Problems, checker_for, validation_failed
 from paymock.core.wire import (
     INSTRUCTION_TYPE,
@@ -42,6 +42,9 @@ _check = checker_for(CreatePayment)
 
 
 UNTOUCHED = SimulationRecord()
+
+MAX_DEPOSITS = 100
+"""How many simulated deposits a payment can have: its course grows with the square of them."""
 
 
 class Creation(NamedTuple):
@@ -86,17 +89,39 @@ def render(record: PaymentRecord, now: int, simulation: SimulationRecord = UNTOU
 
 def elapsed(record: PaymentRecord, now: int, simulation: SimulationRecord = UNTOUCHED) -> int:
     """How old the payment is at `now`, in milliseconds; a test may have moved it ahead of its sandbox."""
-    return now - record.created_at + simulation.ahead
+    return min(now + simulation.ahead, LATEST) - record.created_at
 
 
 def course(record: PaymentRecord, simulation: SimulationRecord = UNTOUCHED) -> tuple[State, ...]:
     """Every state that the payment goes through, in order. Specification: "Payment transitions"."""
-    return _course(record.scenario, int(record.due), record.other_asset, simulation.transfers)
+    due, other = int(record.due), record.other_asset
+    if not simulation.deposits:
+        return _scripted_course(record.scenario, due, other)
+    return play(SCENARIOS[record.scenario], due, other, simulation.transfers)
+
+
+def could_come(record: PaymentRecord, simulation: SimulationRecord, age: int, status: str | None) -> bool:
+    """Whether a payment of this age, in milliseconds, can still reach `status`, or without one any other
+    status than it has: by itself, or since somebody pays something.
+    """
+    now = state_at(course(record, simulation), age)
+    due, scenario = int(record.due), SCENARIOS[record.scenario]
+    missing = due - now.received_pending - now.received_finalized
+    worlds = [simulation.transfers] + [
+        (*simulation.transfers, Transfer(age, amount, asset))
+        for amount, asset in ((max(1, missing), None), (1, None), (due + 1, None), (1, record.other_asset))
+    ]
+    return any(
+        state.status == status if status else state.status != now.status
+        for world in worlds
+        for state in play(scenario, due, record.other_asset, world)
+        if state.at >= age
+    )
 
 
 @lru_cache(maxsize=512)  # many payments of a test suite have the same amount, and each is read many times
-def _course(scenario: str, due: int, other_asset: str, extra: tuple[Transfer, ...]) -> tuple[State, ...]:
-    return play(SCENARIOS[scenario], due, other_asset, extra)
+def _scripted_course(scenario: str, due: int, other_asset: str) -> tuple[State, ...]:
+    return play(SCENARIOS[scenario], due, other_asset)
 
 
 def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:

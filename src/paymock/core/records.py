@@ -67,21 +67,23 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What the next creations without headers of their own take instead. `times` None: all, until a reset."""
+    """A scenario or a fault that the next creations without headers of their own take, so many `times`; None:
+    always.
+    """
 
-    scenario: str | None
-    fault: str | None
+    value: str
     times: int | None
 
 
 class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A sandbox: how often it was reset, its clock when it has been touched, and its overrides in their
-    order.
+    """A sandbox: how often it was reset, its clock when it has been touched, and the scenarios and faults
+    that its next creations take, in their order.
     """
 
     generation: int = 0
     clock: ClockSetting | None = None
-    overrides: tuple[Override, ...] = ()
+    scenarios: tuple[Override, ...] = ()
+    faults: tuple[Override, ...] = ()
 
 
 class OriginRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -8,6 +8,9 @@ TIME_PATTERN = (
 )
 """RFC 3339 with an offset, as a JSON Schema pattern."""
 
+LATEST = 253_402_300_799_999
+"""The last millisecond of the year 9999, after which no time can be written."""
+
 _TIME = re.compile(TIME_PATTERN.removeprefix("^").removesuffix("$"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -15,8 +18,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 def to_rfc3339(at: int) -> str:
     """`at` (milliseconds since the epoch) as RFC 3339 in UTC with milliseconds:
-    `2026-01-31T12:00:00.000Z`.
+    `2026-01-31T12:00:00.000Z`; what comes after LATEST is written as LATEST.
     """
+    at = min(at, LATEST)
     return (_EPOCH + at * _MILLISECOND).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at % 1000:03d}Z"
 
 

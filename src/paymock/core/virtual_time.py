@@ -1,43 +1,60 @@
 """The virtual clock of a sandbox: pure arithmetic on real time. All times are milliseconds since the epoch.
 
-A setting says: from the real moment `since_real` on, which is the virtual moment `since_virtual`, virtual
-time runs `speed` times as fast as real time. Every change makes a new setting that begins where the old
-one has come to, so virtual time never jumps but by an advance, and never back.
+A setting says: at the real moment `since_real` it is the virtual moment `since_virtual`, and from then on
+virtual time runs `speed` times as fast as real time. Every change makes a new setting that goes on where the
+old one has come to, so virtual time never jumps but by an advance, and never back.
 """
 
 from typing import NamedTuple
+
+from paymock.core.times import LATEST
 
 MAX_SPEED = 10_000
 MAX_ADVANCE = 31_536_000
 """The longest advance in one call, in seconds: a year."""
 
 
+LEAD = 50
+"""How far ahead a change of speed can lie: so long it may take until every process knows of it."""
+
+
 class ClockSetting(NamedTuple):
-    """How virtual time follows real time. Speed 0 stands still."""
+    """How virtual time follows real time. Speed 0 stands still. `before` is the speed until `since_real`,
+    when that was to come.
+    """
 
     since_real: int
     since_virtual: int
     speed: float
+    before: float = 0
 
     def at(self, real: int) -> int:
-        """The virtual time at the real time `real`; the clock never runs backwards, whatever real time
-        does.
+        """The virtual time at the real time `real`. It stops before the year 10000, and where real time was
+        set back it stands still.
         """
-        return self.since_virtual + max(0, int((real - self.since_real) * self.speed))
+        passed = max(real - self.since_real, -LEAD)
+        return min(LATEST, self.since_virtual + int(passed * (self.speed if passed > 0 else self.before)))
 
-    def running_at(self, speed: float, real: int) -> "ClockSetting":
-        """The setting that goes on from `real` at `speed` times real time."""
-        return ClockSetting(max(real, self.since_real), self.at(real), speed)
+    def running_at(self, speed: float, real: int, ahead: int = 0) -> "ClockSetting":
+        """The setting that goes on at `speed` from `real` on, or from so many milliseconds `ahead`, at most
+        LEAD, and until then as this one does.
+        """
+        if speed == self.speed:
+            return self
+        since = max(real + ahead, self.since_real)
+        before = self.speed if since == real + ahead else self.before
+        return ClockSetting(since, self.at(since), speed, before if ahead else 0)
 
-    def advanced(self, milliseconds: int, real: int) -> "ClockSetting":
-        """The setting that is `milliseconds` further from `real` on."""
-        return ClockSetting(max(real, self.since_real), self.at(real) + milliseconds, self.speed)
+    def advanced(self, milliseconds: int) -> "ClockSetting":
+        """The setting that is `milliseconds` further."""
+        return self._replace(since_virtual=self.since_virtual + milliseconds)
 
     def real_delay(self, virtual: int, real: int) -> float | None:
         """How many real milliseconds after `real` the virtual time `virtual` comes; None when it never
         does.
         """
-        remaining = virtual - self.at(real)
-        if remaining <= 0:
+        if virtual <= self.at(real):
             return 0
-        return remaining / self.speed if self.speed else None
+        if not self.speed or virtual > LATEST:
+            return None
+        return max(0, self.since_real + (virtual - self.since_virtual) / self.speed - real)

@@ -26,7 +26,8 @@ async def list_assets(service: Service, request: Request) -> Response:
 
 async def create_payment(service: Service, request: Request) -> Response:
     scenario = guard.scenario(request) or request.scenario
-    payment, replayed = await service.create_payment(await _keyed(request), scenario)
+    suffered = request.suffered
+    payment, replayed = await service.create_payment(await _keyed(request), scenario, suffered=suffered)
     return _created(payment, ("Location", f"/v1/payments/{payment.id}"), replayed=replayed)
 
 

@@ -1,5 +1,6 @@
 """The one assembly point: every route, and what each request passes on its way, readable as a list."""
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -48,11 +49,10 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """Where a path leads: the handler, whether it needs an API key, whether the journal has it."""
+    """Where a path leads: the handler, and whether it needs an API key."""
 
     handler: Answer
     keyed: bool = False
-    journaled: bool = False
 
 
 def create_app(
@@ -69,7 +69,7 @@ def create_app(
         handler: Answer = partial(operation.handler, service)
         if control is not None and operation.keyed:
             handler = partial(suffering, control, carry_out=handler)
-        routes.add(operation.method, operation.path, Route(handler, operation.keyed, operation.keyed))
+        routes.add(operation.method, operation.path, Route(handler, operation.keyed))
     routes.add("GET", "/openapi.yaml", Route(OpenApiPage(books.PUBLIC_BOOK, premises)))
     if control is not None:
         for operation in books.CONTROL_BOOK.operations:
@@ -81,7 +81,7 @@ def create_app(
     routes.add("GET", "/swagger", Route(pages.swagger_redirect))
     for path in pages.STATIC_PATHS:
         routes.add("GET", path, Route(partial(pages.static, with_control=control is not None)))
-    return App(routes, sandboxes, control, guard.HostGuard(settings), keyring, log)
+    return App(routes, sandboxes, control, guard.HostGuard(settings), keyring, clock, log)
 
 
 class App:
@@ -96,6 +96,7 @@ class App:
         control: Control | None,
         hosts: guard.HostGuard,
         keyring: guard.Keyring,
+        clock: Clock,
         log: RequestLog,
     ) -> None:
         self._routes = routes
@@ -104,7 +105,13 @@ class App:
         self._hosts = hosts
         self._keyring = keyring
         self._log = log
+        self._clock = clock
         self._ids = request_ids()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for something to change."""
+        return self._sandboxes.watchers
 
     def stop(self) -> None:
         """Lets requests that wait for something end now, since the server stops."""
@@ -142,9 +149,13 @@ class App:
     ) -> None:
         seconds = time.perf_counter() - started
         self._log.request(request.method, request.path, response, request.id, seconds)
-        if self._control is not None and request.sandbox and request.path.startswith(PUBLIC):
+        if self._control is None or not request.path.startswith(PUBLIC):
+            return
+        with contextlib.suppress(PaymockError):  # without a key, or without the store, nothing is noted
+            sandbox = request.sandbox or self._keyring.sandbox(request)
+            path = self._log.masked(request.path)
             await self._control.journal.add(
-                request.sandbox, journal.entry(request, response, seconds, dropped=dropped)
+                sandbox, journal.entry(request, path, response, self._clock(), seconds, dropped=dropped)
             )
 
     def refuse(self, error: PaymockError) -> tuple[Response, list[tuple[bytes, bytes]]]:
@@ -194,7 +205,10 @@ class App:
 
 async def _drop(scope: Any, receive: Any) -> None:
     """Closes the connection without a reply."""
-    scope["paymock.close"]()
+    close = scope.get("paymock.close")
+    if close is None:
+        raise ConnectionResetError("the reply was dropped, as the fault asks")
+    close()
     while (await receive())["type"] != "http.disconnect":
         pass
 

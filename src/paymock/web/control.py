@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from paymock import journal
-from paymock.control import Control, Filter
+from paymock.control import Control
 from paymock.core import control_wire as wire
 from paymock.core import strict_json
 from paymock.core.errors import PaymockError
 from paymock.core.scenarios import SCENARIOS, PaymentStatus
 from paymock.core.wire import Payment
+from paymock.found import Filter
 from paymock.web import guard
 from paymock.web.http import Request, Response
 from paymock.web.operations import Operation, Query
@@ -71,13 +72,23 @@ async def wait(control: Control, request: Request) -> Response:
     query = _query(request, "status", "timeout")
     timeout = query.get("timeout", "30")
     if not _NUMBER.fullmatch(timeout) or float(timeout) > MAX_WAIT:
-        raise PaymockError("invalid_query", f"timeout must be a number of seconds, at most {MAX_WAIT}.")
+        raise PaymockError("invalid_query", f"timeout must be a number of seconds from 0 to {MAX_WAIT}.")
     status = _choice(query, "status", [*PaymentStatus])
-    return _ok(await control.wait(request.sandbox, request.params["payment_id"], status, float(timeout)))
+    waiting = control.wait(request.sandbox, request.params["payment_id"], status, float(timeout))
+    return _ok(await request.unless_gone(waiting))
 
 
 async def set_next(control: Control, request: Request) -> Response:
     return _ok(await control.overrides.add(request.sandbox, await _body(request)))
+
+
+async def get_next(control: Control, request: Request) -> Response:
+    return _ok(await control.overrides.pending(request.sandbox))
+
+
+async def clear_next(control: Control, request: Request) -> Response:
+    await control.overrides.clear(request.sandbox)
+    return Response(204, content_type=None)
 
 
 async def list_requests(control: Control, request: Request) -> Response:
@@ -114,7 +125,8 @@ def _query(request: Request, *known: str) -> dict[str, str]:
 def _integer(query: Mapping[str, str], name: str, most: int, default: int = 0) -> int:
     value = query.get(name, str(default))
     if not _INTEGER.fullmatch(value) or not 0 <= int(value) <= most or (name == "limit" and int(value) == 0):
-        raise PaymockError("invalid_query", f"{name} must be an integer, at most {most}.")
+        least = 1 if name == "limit" else 0
+        raise PaymockError("invalid_query", f"{name} must be an integer from {least} to {most}.")
     return int(value)
 
 
@@ -204,6 +216,7 @@ OPERATIONS = (
             "idempotency_key_missing",
             "idempotency_key_invalid",
             "idempotency_key_reused_with_different_payload",
+            "capacity_exceeded",
             *_BODY_ERRORS,
         ),
         reply_headers=("Idempotent-Replayed",),
@@ -280,11 +293,33 @@ OPERATIONS = (
         summary="Override the next creations",
         description="The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take "
         "this scenario and this fault: for applications that cannot add headers. With `times: "
-        "null` it stands until a reset. Overrides are taken in the order in which they came, a "
-        "standing one last.",
+        "null` it stands until a reset. Scenarios and faults wait in queues of their own, are taken in the "
+        "order in which they came, and what stands for good comes last. A refused request takes none; one "
+        "that a fault refuses takes the fault and leaves the scenario to the retry.",
         request=wire.SetNext,
         reply=wire.PendingList,
         errors=(*_BODY_ERRORS, "capacity_exceeded"),
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/next",
+        handler=get_next,
+        operation_id="getNext",
+        tag="Overrides and faults",
+        summary="Read what is pending",
+        description="The scenarios, then the faults, that the next creations take.",
+        reply=wire.PendingList,
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/next",
+        handler=clear_next,
+        operation_id="clearNext",
+        tag="Overrides and faults",
+        summary="Forget what is pending",
+        description="The next creations take what their own headers say.",
+        reply=None,
+        status=204,
     ),
     Operation(
         method="GET",

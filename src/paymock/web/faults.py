@@ -5,10 +5,14 @@ from collections.abc import Awaitable, Callable
 
 from paymock.control import Control
 from paymock.core.errors import PaymockError
-from paymock.core.faults import parse_fault
+from paymock.core.faults import Fault, parse_fault
 from paymock.core.scenarios import DEFAULT_SCENARIO
 from paymock.overrides import FaultDue
+from paymock.web.guard import REALM, RETRY_AFTER_SECONDS, refusal
 from paymock.web.http import ConnectionDropped, Request, Response
+
+_HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
+"""What a client may go by beside the status; 503 has it in any case."""
 
 CarryOut = Callable[[Request], Awaitable[Response]]
 
@@ -21,31 +25,45 @@ async def suffering(control: Control, request: Request, carry_out: CarryOut) -> 
     """
     asked = _header(request)
     if asked is not None:
+        fault = parse_fault(asked)
+        if fault is None:
+            raise PaymockError("invalid_fault")
         request.scenario = DEFAULT_SCENARIO  # what carries a header of its own takes no override
-        return await _with_fault(asked, control, request, carry_out)
+        suffers = fault.times is None or await _tries(control, request, asked) <= fault.times
+        return await _with_fault(fault if suffers else None, request, carry_out)
     while True:
         try:
             return await carry_out(request)
         except FaultDue as due:
-            override = due.override
-            if override.fault and await control.overrides.take(request.sandbox, override):
-                request.scenario = override.scenario or DEFAULT_SCENARIO
-                return await _with_fault(override.fault, control, request, carry_out)
+            fault = parse_fault(due.fault.value)
+            tries = await _tries(control, request, due.fault.value) if fault and fault.times else 1
+            last = (fault and fault.status and fault.times) or tries
+            if tries == last and not await control.overrides.take(request.sandbox, due.fault):
+                continue  # another creation has taken it
+            request.suffered = True
+            return await _with_fault(fault if tries <= last else None, request, carry_out)
 
 
-async def _with_fault(text: str, control: Control, request: Request, carry_out: CarryOut) -> Response:
-    fault = parse_fault(text)
+async def _with_fault(fault: Fault | None, request: Request, carry_out: CarryOut) -> Response:
     if fault is None:
-        raise PaymockError("invalid_fault")
-    suffers = await control.overrides.suffers(request.sandbox, _operation(request), fault.times)
-    if suffers and fault.status:
-        raise PaymockError("injected_fault", status=fault.status)
-    if suffers and fault.delay:
+        return await carry_out(request)
+    if fault.status:
+        raise PaymockError("injected_fault", status=fault.status, headers=_HEADERS.get(fault.status, ()))
+    if fault.delay:
         await asyncio.sleep(fault.delay / 1000)
-    response = await carry_out(request)
-    if suffers and fault.drop:
-        raise ConnectionDropped(response)
-    return response
+    if not fault.drop:
+        return await carry_out(request)
+    try:
+        response = await carry_out(request)
+    except PaymockError as error:
+        response = refusal(error)
+    raise ConnectionDropped(response)
+
+
+async def _tries(control: Control, request: Request, fault: str) -> int:
+    key = request.headers.get(b"idempotency-key")
+    operation = key.decode("latin-1").strip() if key else f"{request.method} {request.path}"
+    return await control.overrides.tries(request.sandbox, operation, fault)
 
 
 def _header(request: Request) -> str | None:
@@ -53,8 +71,3 @@ def _header(request: Request) -> str | None:
         return request.header(b"x-mock-fault")
     except ValueError:
         raise PaymockError("invalid_fault", "The X-Mock-Fault header was sent twice.") from None
-
-
-def _operation(request: Request) -> str:
-    key = request.headers.get(b"idempotency-key")
-    return key.decode("latin-1").strip() if key else f"{request.method} {request.path}"

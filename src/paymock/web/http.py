@@ -1,10 +1,13 @@
 """A request as the handlers see it, and a reply as they make it: the least that ASGI needs."""
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+import asyncio
+from collections.abc import Collection, Coroutine, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 from paymock.core.errors import PaymockError
+
+T = TypeVar("T")
 
 Scope = Mapping[str, Any]
 Header = tuple[bytes, bytes]
@@ -35,12 +38,13 @@ class Response(NamedTuple):
 
 class Request:
     """One request: its method, its path as it was sent, its headers by lower-case name, its path
-    parameters, the sandbox that its API key opens, and the scenario that an override of the sandbox gives it.
+    parameters, the sandbox that its API key opens, the scenario that it has without asking for one, and
+    whether it has suffered its fault.
     """
 
     __slots__ = (
         "_body", "_receive", "_repeated", "headers", "id", "method", "params", "path", "sandbox", "scenario",
-        "scope",
+        "scope", "suffered",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Any, request_id: str) -> None:
@@ -51,6 +55,7 @@ class Request:
         self.params: Mapping[str, str] = {}
         self.sandbox = ""
         self.scenario: str | None = None
+        self.suffered = False
         self.headers: dict[bytes, bytes] = {}
         self._repeated: set[bytes] = set()
         self._receive = receive
@@ -88,6 +93,24 @@ class Request:
         if self._body is None:
             self._body = await self._read()
         return self._body
+
+    async def unless_gone(self, answer: Coroutine[Any, Any, T]) -> T:
+        """What `answer` comes to. Raises ClientGone as soon as the client has closed the connection, and
+        `answer` is then given up. The body must have been read, or there is none.
+        """
+        answering, gone = asyncio.create_task(answer), asyncio.create_task(self._gone())
+        try:
+            await asyncio.wait((answering, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                raise ClientGone
+            return answering.result()
+        finally:
+            answering.cancel()
+            gone.cancel()
+
+    async def _gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
     async def _read(self) -> bytes:
         announced = self.headers.get(b"content-length", b"0")

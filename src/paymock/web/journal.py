@@ -1,6 +1,5 @@
 """What the journal keeps of a request: nothing that is secret."""
 
-import time
 from typing import Literal
 
 from paymock.core.control_wire import JournalEntry
@@ -10,17 +9,21 @@ from paymock.web.http import Request, Response
 _CONFLICT = "idempotency_key_reused_with_different_payload"
 
 
-def entry(request: Request, response: Response, seconds: float, *, dropped: bool) -> JournalEntry:
-    """The journal's line about a request that was answered in so many seconds, or whose reply was dropped."""
+def entry(
+    request: Request, path: str, response: Response, now: int, seconds: float, *, dropped: bool
+) -> JournalEntry:
+    """The journal's line about a request that was answered at `now`, in milliseconds since the epoch, in so
+    many seconds, or whose reply was dropped. `path` is the request's, without what is secret.
+    """
     outcome: Literal["new", "replayed", "conflict"] | None = None
     if response.error == _CONFLICT:
         outcome = "conflict"
     elif response.status == 201:
         outcome = "replayed" if ("Idempotent-Replayed", "true") in response.headers else "new"
     return JournalEntry(
-        at=to_rfc3339(time.time_ns() // 1_000_000),
+        at=to_rfc3339(now),
         method=request.method,
-        path=request.path,
+        path=path,
         status=0 if dropped else response.status,
         error=response.error,
         idempotency=outcome,

@@ -48,7 +48,7 @@ class RequestLog:
         """Records a reply."""
         if not self._requests:
             return
-        path, milliseconds = self._masked(path), round(seconds * 1000, 2)
+        path, milliseconds = self.masked(path), round(seconds * 1000, 2)
         if self._json:
             fields = {"method": method, "path": path, "status": response.status, "duration_ms": milliseconds}
             fields |= {"error": response.error} if response.error else {}
@@ -99,7 +99,8 @@ class RequestLog:
         except (OSError, ValueError):
             self._out = self._stream = None
 
-    def _masked(self, path: str) -> str:
+    def masked(self, path: str) -> str:
+        """A request's path without what is secret, or looks like it."""
         path = quote(unquote(path, errors="replace"), safe=_PLAIN_IN_PATHS)  # what is encoded cannot hide
         for secret in self._secrets:
             path = path.replace(secret, "***")

@@ -1,0 +1,77 @@
+"""A payment as a use case of the control API finds it."""
+
+from typing import NamedTuple
+
+from paymock.core import payments
+from paymock.core.records import PaymentRecord, SimulationRecord
+from paymock.core.timeline import State, state_at
+from paymock.core.wire import Payment
+from paymock.sandboxes import Gathered
+
+
+class Found(NamedTuple):
+    """A payment, what tests have done to it, and its sandbox at this moment."""
+
+    record: PaymentRecord
+    simulation: SimulationRecord
+    stored: bytes | None
+    gathered: Gathered
+
+    def after(self, milliseconds: int) -> "Found":
+        """The same, so many real milliseconds later."""
+        return self._replace(gathered=self.gathered._replace(real=self.gathered.real + milliseconds))
+
+    @property
+    def elapsed(self) -> int:
+        """The payment's age in milliseconds."""
+        return payments.elapsed(self.record, self.gathered.now, self.simulation)
+
+    @property
+    def course(self) -> tuple[State, ...]:
+        """Every state of the payment, past and to come."""
+        return payments.course(self.record, self.simulation)
+
+    @property
+    def lasting(self) -> list[State]:
+        """The states that somebody can see: those that do not give way in the moment in which they begin."""
+        ends = [*(state.at for state in self.course[1:]), None]
+        return [state for state, end in zip(self.course, ends, strict=True) if end != state.at]
+
+    @property
+    def ahead(self) -> list[State]:
+        """The states that are still to come."""
+        return [state for state in self.lasting if state.at > self.elapsed]
+
+    def has_been(self, status: str) -> bool:
+        """Whether the payment has reached this status."""
+        return any(state.status == status for state in self.lasting if state.at <= self.elapsed)
+
+    def could_come(self, status: str | None) -> bool:
+        """Whether the payment can still reach this status, or any other, maybe since somebody pays."""
+        return payments.could_come(self.record, self.simulation, self.elapsed, status)
+
+    def real_delay(self, state: State) -> float | None:
+        """How many real milliseconds from now `state` begins; None when the clock stands still."""
+        comes = self.record.created_at + state.at - self.simulation.ahead
+        return self.gathered.clock.real_delay(comes, self.gathered.real)
+
+    @property
+    def payment(self) -> Payment:
+        """The payment as it stands."""
+        return payments.view(self.record, state_at(self.course, self.elapsed))
+
+
+class Filter(NamedTuple):
+    """Which payments a list shows."""
+
+    status: str | None = None
+    scenario: str | None = None
+    order_id: str | None = None
+
+    def takes(self, record: PaymentRecord, payment: Payment) -> bool:
+        """Whether the list shows this payment."""
+        return (
+            self.status in (None, payment.status)
+            and self.scenario in (None, record.scenario)
+            and self.order_id in (None, payment.order_id)
+        )

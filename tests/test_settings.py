@@ -1,0 +1,56 @@
+"""Settings that cannot be served are refused as a whole, in one line."""
+
+import math
+from typing import Any
+
+import pytest
+
+from paymock.settings import Settings, SettingsError
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"port": -1},
+        {"port": 70_000},
+        {"port": "8402"},
+        {"port": True},
+        {"fee_bps": -1},
+        {"fee_bps": 2.5},
+        {"speed": -1},
+        {"speed": 1e9},
+        {"speed": math.nan},
+        {"speed": math.inf},
+        {"speed": "fast"},
+        {"workers": 0},
+        {"max_payments": 0},
+        {"retention": 3600, "store": "redis://localhost"},
+        {"host": ""},
+        {"api_keys": ("two words",)},
+        {"allowed_hosts": ("http://shop.example",)},
+        {"host": "0.0.0.0"},
+        {"workers": 2},
+        {"retention": 86_400},
+        {"max_payments": 5, "store": "redis://localhost"},
+    ],
+)
+def test_what_cannot_be_served_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings(**values)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"speed": 0},
+        {"speed": 0.5},
+        {"port": 0, "fee_bps": 0},
+        {"workers": 4, "store": "sqlite:///var/lib/paymock.db"},
+        {"retention": 86_400, "store": "redis://localhost"},
+        {"max_payments": 5},
+    ],
+)
+def test_what_can_be_served_is_taken(values: dict[str, Any]) -> None:
+    settings = Settings(**values)
+    assert {name: getattr(settings, name) for name in values} == values
