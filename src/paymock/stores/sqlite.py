@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from paymock.core.errors import PaymockError
+from paymock.core.virtual_time import LEAD
 from paymock.stores.base import STATE, Addition
 from paymock.stores.batches import Append, Batches, joined
 from paymock.stores.sqlite_file import Connector, prepare
@@ -43,11 +44,13 @@ class SqliteStore:
     kind it has room for, in all sandboxes together.
     """
 
+    lag = LEAD
+
     def __init__(
-        self, path: Path, synchronous: str = "FULL", limits: Mapping[str, int] | None = None
+        self, path: Path, synchronous: str = "full", limits: Mapping[str, int] | None = None
     ) -> None:
         self._path = path
-        self._synchronous = synchronous
+        self.synchronous = synchronous
         self._limits = limits or {}
         self._reader, self._writer = Connector(path), Connector(path)
         self._reads: Batches[_Step] = Batches(partial(self._reader.run, _read))
@@ -187,7 +190,7 @@ class SqliteStore:
 
     def _write(self, rows: _Rows, steps: Sequence[_Change | Append]) -> list[Any]:
         lasting = any(isinstance(step, _Change) and step.lasting for step in steps)
-        rows.execute(f"PRAGMA synchronous = {self._synchronous if lasting else 'normal'}")
+        rows.execute(f"PRAGMA synchronous = {self.synchronous if lasting else 'normal'}")
         rows.execute("BEGIN IMMEDIATE")
         kept, places = joined(steps)
         outcomes = [_outcome(rows, step) for step in kept]

@@ -149,4 +149,4 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
     if path.stat().st_size <= _READ_THROUGH:
         [first, *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
         if first != ("ok",):
-            raise StoreError(f"cannot use the store {path}: it is corrupt ({first[0]})")
+            raise StoreError(f"cannot use the store {path}: it is corrupt: {first[0].splitlines()[-1]}")
