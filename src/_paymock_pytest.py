@@ -41,11 +41,18 @@ def _share_of_the_keys(config: pytest.Config) -> list[str]:
     worker = getattr(config, "workerinput", None)
     if not keys or worker is None:
         return keys
-    workers = worker["workercount"]
-    share = keys[int(worker["workerid"].removeprefix("gw")) :: workers]
+    name, count = worker["workerid"], worker["workercount"]
+    numbers = {f"gw{number}": number for number in range(count)}
+    if name not in numbers:
+        pytest.fail(
+            f"the API keys in PAYMOCK_API_KEY are for the workers {', '.join(numbers)}; this worker, {name}, "
+            "replaces one that crashed, whose keys are in use, or was given a name",
+            pytrace=False,
+        )
+    share = keys[numbers[name] :: count]
     if not share:
         pytest.fail(
-            f"{workers} workers need as many API keys, and PAYMOCK_API_KEY has {len(keys)}: give more, "
+            f"{count} workers need as many API keys, and PAYMOCK_API_KEY has {len(keys)}: give more, "
             "separated by commas, or start fewer workers",
             pytrace=False,
         )

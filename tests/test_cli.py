@@ -1,13 +1,18 @@
 """The command line."""
 
 import re
+import subprocess
+import sys
+import tomllib
 
 import click
+import pytest
 
 from paymock import __version__
 from paymock.cli import serve
 from paymock.core.scenarios import SCENARIOS
-from tests.support.process import run
+from tests.support import markdown
+from tests.support.process import environment, run
 
 
 def test_the_version_is_printed() -> None:
@@ -27,3 +32,27 @@ def test_every_option_of_serve_has_a_variable_of_its_name_and_the_help_says_so()
     for option in options:
         assert option.envvar == "PAYMOCK_" + option.opts[0].removeprefix("--").replace("-", "_").upper()
         assert option.envvar in shown
+
+
+def test_the_command_is_the_module() -> None:
+    assert tomllib.loads(markdown.read("pyproject.toml"))["project"]["scripts"] == {
+        "paymock": "paymock.__main__:main"
+    }
+
+
+@pytest.mark.parametrize("module", ["click", "paymock.cli", "paymock.commands.clock", "paymock.settings"])
+def test_an_interrupt_while_something_is_imported_is_130(module: str) -> None:
+    script = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+sys.argv[1:] = ["clock"]
+from paymock.__main__ import main
+main()
+"""
+    command = [sys.executable, "-c", script]
+    outcome = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (130, "", "")

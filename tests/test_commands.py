@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from itertools import pairwise
@@ -22,6 +23,7 @@ import pytest
 
 from paymock.cli import cli
 from paymock.commands.money import amount, one_token, usual_asset
+from paymock.commands.output import printable
 from paymock.core.control_wire import TARGETS
 from paymock.core.scenarios import SCENARIOS, PaymentStatus
 from paymock.core.tables import scenario_rows
@@ -30,6 +32,9 @@ from tests.support import markdown
 from tests.support.client import Api
 from tests.support.process import PAYMOCK, environment, run, serving
 from tests.support.server import RunningServer, running_server
+
+LONG = 20
+"""Seconds in which a command notices what happens: less than those after which it would look again."""
 
 COLOR = re.compile(r"\x1b\[[0-9;]*3[0-9]m")
 COMMANDS = sorted(set(cli.list_commands(click.Context(cli))) - {"serve", "scenarios"})
@@ -59,9 +64,9 @@ class Terminal:
         assert printed.count("\n") == 1
         return json.loads(printed)
 
-    def fails(self, status: int, *arguments: str) -> str:
+    def fails(self, status: int, *arguments: str, **variables: str) -> str:
         """What a command says that fails with this exit status. It prints no data."""
-        outcome = self.run(*arguments)
+        outcome = self.run(*arguments, **variables)
         assert (outcome.returncode, outcome.stdout) == (status, ""), outcome
         return outcome.stderr
 
@@ -88,9 +93,14 @@ def terminal(server: RunningServer, api: Api) -> Terminal:
 
 
 def lines_of(process: subprocess.Popen[str], count: int) -> list[str]:
-    """The next lines that a running command prints."""
+    """The next lines that a running command prints. If they do not come, it is ended."""
     assert process.stdout is not None
-    return [process.stdout.readline().rstrip("\n") for _ in range(count)]
+    alarm = threading.Timer(LONG, process.kill)
+    alarm.start()
+    try:
+        return [process.stdout.readline().rstrip("\n") for _ in range(count)]
+    finally:
+        alarm.cancel()
 
 
 def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -102,6 +112,11 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 def advance(api: Api, seconds: float) -> None:
     assert api.post("/_mock/clock/advance", json={"seconds": seconds}).status_code == 200
+
+
+def freeze(api: Api) -> None:
+    """Nothing comes by itself then, also not for who waits and is not told."""
+    assert api.put("/_mock/clock", json={"speed": 0}).status_code == 200
 
 
 def test_create_needs_no_options(terminal: Terminal, api: Api) -> None:
@@ -224,8 +239,37 @@ def test_advance_moves_the_sandbox(terminal: Terminal, api: Api) -> None:
     assert moved == api.get("/_mock/clock").json()
     assert moved["now"] > before
     assert re.fullmatch(r"20\S+Z  speed 1\n", terminal.text("advance", "--seconds", "0.5"))
-    api.put("/_mock/clock", json={"speed": 0})
+    freeze(api)
     assert terminal.text("advance", "1").endswith("  frozen\n")
+
+
+def test_the_clock_is_shown_and_changed(terminal: Terminal, api: Api) -> None:
+    assert terminal.json("clock") == api.get("/_mock/clock").json()
+    assert re.fullmatch(r"20\S+Z  speed 1\n", terminal.text("clock"))
+    assert terminal.text("clock", "--speed", "2.5").endswith("  speed 2.5\n")
+    assert terminal.json("clock", "--freeze") == api.get("/_mock/clock").json()
+    assert api.get("/_mock/clock").json()["speed"] == 0
+    assert terminal.text("clock").endswith("  frozen\n")
+    terminal.text("clock", "--speed", "10")
+    assert terminal.text("clock", "--speed", "0").endswith("  frozen\n")
+
+
+def test_the_next_payments_take_what_was_prepared(terminal: Terminal, api: Api) -> None:
+    outcome = terminal.run("next")
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "nothing is pending\n")
+    assert terminal.text("next", "--scenario", "late_payment") == "once        late_payment\n"
+    assert terminal.text("next", "--fault", "status=503", "--times", "3").splitlines() == [
+        "once        late_payment",
+        "3 times     status=503",
+    ]
+    pending = terminal.json("next", "--scenario", "overpaid_review", "--always")
+    assert pending == terminal.json("next") == api.get("/_mock/next").json()
+    assert terminal.text("next").splitlines()[1] == "always      overpaid_review"
+    assert api.create().status_code == 503
+    outcome = terminal.run("next", "--clear")
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "nothing is pending\n")
+    assert api.create().status_code == 201
+    assert json.loads(terminal.run("next", "--clear", "--json").stdout) == {"data": []}
 
 
 @pytest.mark.parametrize(
@@ -275,48 +319,90 @@ def test_wait_answers_at_once_when_the_status_has_come(terminal: Terminal, api: 
         f"{payment}  completed\n"
     )
     result = terminal.json("wait", "newest", "--status", "completed")
-    assert result == {"reached": True, "payment": api.payment(payment)}
+    assert result == {"reached": True, "possible": True, "payment": api.payment(payment)}
 
 
 @pytest.mark.parametrize("status", [["--status", "payment_detected"], []], ids=["a status", "any change"])
-def test_wait_ends_when_somebody_moves_time(
-    terminal: Terminal, api: Api, server: RunningServer, status: list[str]
-) -> None:
+def test_wait_ends_when_somebody_moves_time(terminal: Terminal, api: Api, status: list[str]) -> None:
     payment = api.created()["id"]
+    freeze(api)
+    give_up = time.monotonic() + LONG
     with terminal.start("wait", payment, *status, "--json") as waiting:
-        while f"GET   /_mock/payments/{payment}  " not in server.log.getvalue():
-            assert waiting.poll() is None
-        while waiting.poll() is None:  # in small steps, since the wait may still be on its way
+        while waiting.poll() is None and time.monotonic() < give_up:
+            # In small steps, since the wait may still be on its way.
             api.post(f"/_mock/payments/{payment}/advance", json={"seconds": 0.01})
+        assert waiting.poll() == 0
         result = json.loads("".join(lines_of(waiting, 1)))
-    assert (waiting.returncode, result["reached"], result["payment"]["status"]) == (
-        0,
-        True,
-        "payment_detected",
-    )
+    assert (result["reached"], result["payment"]["status"]) == (True, "payment_detected")
 
 
 def test_wait_ends_with_4_when_time_is_over(terminal: Terminal, api: Api) -> None:
     payment = api.created()["id"]
     arguments = ("wait", payment, "--status", "completed", "--timeout", "0.1")
     assert terminal.fails(4, *arguments) == (
-        f"Error: {payment} is awaiting_payment; completed did not come within 0.1 s\n"
+        f"Error: payment {payment} is awaiting_payment after 0.1 s: "
+        "completed lies 45 s ahead on a clock that runs at speed 1\n"
     )
     outcome = terminal.run(*arguments, "--json")
     assert outcome.returncode == 4
-    assert json.loads(outcome.stdout) == {"reached": False, "payment": api.payment(payment)}
-    assert "a change did not come within 0 s" in terminal.fails(4, "wait", payment, "--timeout", "0")
+    assert json.loads(outcome.stdout) == {
+        "reached": False,
+        "possible": True,
+        "payment": api.payment(payment),
+    }
+    assert "after 0 s: the next change lies 5 s ahead" in terminal.fails(4, "wait", payment, "--timeout", "0")
 
 
 def test_wait_ends_with_1_when_the_status_cannot_come(terminal: Terminal, api: Api) -> None:
     payment = api.created("asset_mismatch")["id"]
     said = terminal.fails(1, "wait", payment, "--status", "completed")
     assert said == (
-        f"Error: status_unreachable: {payment} is awaiting_payment; completed does not lie ahead.\n"
+        f"Error: status_unreachable: payment {payment} is awaiting_payment: completed can no longer come\n"
     )
     advance(api, 60)
     outcome = terminal.run("wait", payment, "--json")
-    assert (outcome.returncode, json.loads(outcome.stdout)["reached"]) == (1, False)
+    assert outcome.returncode == 1
+    assert json.loads(outcome.stdout) == {
+        "reached": False,
+        "possible": False,
+        "payment": api.payment(payment),
+    }
+
+
+def test_a_wait_for_a_server_that_says_nothing_ends_soon() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        script = (
+            "from paymock import __main__, waiting; waiting.GRACE = 0.1;"
+            "import sys; sys.argv[1:] = ['wait', 'newest', '--timeout', '0.1']; __main__.main()"
+        )
+        outcome = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment(PAYMOCK_URL=url),
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    assert (outcome.returncode, outcome.stderr) == (3, f"Error: {url} does not answer\n")
+
+
+@pytest.mark.parametrize("command", ["wait", "watch"])
+def test_a_server_that_stops_while_it_is_watched_is_3(tmp_path: Path, command: str) -> None:
+    with serving(tmp_path, "--speed", "0") as served:
+        terminal = Terminal(served.url, "mk_test_demo")
+        terminal.text("create")
+        with terminal.start(command, "newest") as waiting:
+            if command == "watch":
+                lines_of(waiting, 1)
+            else:
+                time.sleep(
+                    0.5
+                )  # nothing tells that it waits; if it does not yet, it ends with 3 all the same
+            served.stop(signal.SIGTERM)
+            _, said = waiting.communicate(timeout=LONG)
+    assert waiting.returncode == 3
+    assert re.match(f"Error: (cannot reach )?{served.url}", said)
 
 
 def test_requests_are_shown_like_a_log(terminal: Terminal, api: Api) -> None:
@@ -333,16 +419,16 @@ def test_requests_are_shown_like_a_log(terminal: Terminal, api: Api) -> None:
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
 def test_requests_are_followed(terminal: Terminal, api: Api, form: list[str]) -> None:
     for path in ("first", "second"):
-        api.get(f"/v1/{path}")
         api.get(f"/v1/payments/{path}")
     with terminal.start("requests", "--follow", "--limit", "1", *form) as following:
-        [second] = lines_of(following, 1)
-        for path in ("third", "fourth"):
-            api.get(f"/v1/payments/{path}")
-        third, fourth = lines_of(following, 2)
+        shown = lines_of(following, 1)
+        api.get("/_mock/clock")  # below /v1 only
+        for path in ("payments/third", "chains", "no-such-path"):
+            api.get(f"/v1/{path}")
+        shown += lines_of(following, 3)
         assert interrupted(following) == (130, "")
-    for line, path in ((second, "second"), (third, "third"), (fourth, "fourth")):
-        assert f"/v1/payments/{path}" in (json.loads(line)["path"] if form else line)
+    paths = [json.loads(line)["path"] if form else line.split()[3] for line in shown]
+    assert paths == ["/v1/payments/second", "/v1/payments/third", "/v1/chains", "/v1/no-such-path"]
 
 
 def test_a_dropped_request_is_called_so(terminal: Terminal, api: Api) -> None:
@@ -396,6 +482,8 @@ WHERE_A_SERVER_IS_NEEDED = {
     "payment": ["payment"],
     "payments": ["payments"],
     "advance": ["advance", "1"],
+    "clock": ["clock"],
+    "next": ["next"],
     "wait": ["wait", "pay_x", "--status", "completed"],
     "deposit": ["deposit", "pay_x", "1"],
     "requests": ["requests"],
@@ -451,6 +539,14 @@ MISUSED = {
     "a URL that says more": ["ready", "--url", "http://127.0.0.1/?a=b"],
     "no key": ["payments", "--key", "a b"],
     "a demo that stands still": ["demo", "--speed", "0"],
+    "a demo at no speed": ["demo", "--speed", "nan"],
+    "no speed": ["clock", "--speed", "nan"],
+    "two speeds": ["clock", "--speed", "1", "--freeze"],
+    "an empty id": ["payment", ""],
+    "an empty id of an option": ["advance", "--payment", "", "1"],
+    "times of nothing": ["next", "--times", "2"],
+    "once and always": ["next", "--scenario", "late_payment", "--times", "1", "--always"],
+    "something and nothing": ["next", "--clear", "--fault", "drop"],
 }
 
 
@@ -486,12 +582,14 @@ def page(status: str, body: bytes) -> bytes:
 STRANGE = {
     "another site": (page("200 OK", b"<html>"), "is not paymock"),
     "another API": (page("200 OK", b'{"data": 1}'), "is not paymock"),
-    "another error": (page("500 Oops", b"oops"), "is not paymock"),
+    "another error": (page("404 Not Found", b"oops"), "is not paymock"),
+    "an error that says nothing": (page("500 Oops", b"oops"), "broke off with 500"),
+    "an error of another kind": (page("400 Bad Request", b'{"error": "oops"}'), "is not paymock"),
     "a redirect": (page("302 Found", b""), "is not paymock"),
     "no text": (page("200 OK", b'{"data": "\xff"}'), "is not paymock"),
     "endless nesting": (page("200 OK", b"[" * 50_000), "is not paymock"),
     "no HTTP": (b"SSH-2.0-OpenSSH\r\n", "does not speak HTTP"),
-    "half a reply": (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "does not speak HTTP"),
+    "half a reply": (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "in the middle of its reply"),
     "nothing": (b"", "closed the connection without a reply"),
 }
 
@@ -501,6 +599,12 @@ def test_what_is_not_paymock_is_3(what: str) -> None:
     reply, message = STRANGE[what]
     with answering(reply) as terminal:
         assert message in terminal.fails(3, "payments")
+
+
+def test_a_wait_for_what_is_not_paymock_is_3() -> None:
+    strange = b'{"reached": true, "possible": true, "payment": {}}'
+    with answering(page("200 OK", strange)) as terminal:
+        assert "is not paymock" in terminal.fails(3, "wait", "pay_x")
 
 
 def test_a_server_that_says_nothing_is_3() -> None:
@@ -532,6 +636,13 @@ def test_the_first_of_several_keys_counts(server: RunningServer) -> None:
     assert [one["id"] for one in Terminal(server.url, key).json("payments")["data"]] == [created["id"]]
 
 
+def test_an_error_names_the_variable_only_where_it_is_wrong(terminal: Terminal) -> None:
+    for flag, variable in (("--key", "PAYMOCK_API_KEY"), ("--url", "PAYMOCK_URL")):
+        assert f"'{flag}': must be " in terminal.fails(2, "payments", flag, "")
+        said = terminal.fails(2, "payments", **{variable: "a b"})
+        assert f"'{flag}' (env var: '{variable}'): must be " in said
+
+
 def test_a_flag_wins_over_the_environment(closed: Terminal, server: RunningServer) -> None:
     assert closed.text("ready", "--url", f"{server.url}/") == f"ready  {server.url}\n"
 
@@ -552,19 +663,54 @@ def test_an_interrupted_wait_is_130() -> None:
             assert interrupted(process) == (130, "")
 
 
-@pytest.mark.parametrize("command", ["payments", "demo --speed 50"])
-def test_a_reader_that_has_had_enough_is_no_disaster(terminal: Terminal, api: Api, command: str) -> None:
-    for _ in range(20):
-        api.created()
-    script = f"{sys.executable} -m paymock {command} | head -n 1"
+PRINTING = [
+    "payments", "payment", "create", "advance 1", "clock", "wait newest --timeout 0 --json", "watch",
+    "requests", "next --scenario late_payment", "ready", "demo --speed 50", "scenarios", "--help",
+    "create --help", "--version",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", PRINTING)
+def test_a_reader_that_has_had_enough_is_141(terminal: Terminal, api: Api, command: str) -> None:
+    api.created()
+    reads, writes = os.pipe()
+    os.close(reads)
     outcome = subprocess.run(
-        ["/bin/sh", "-c", script],
+        [*PAYMOCK, *command.split()],
         env=environment(**terminal.variables),
-        capture_output=True,
-        text=True,
-        check=True,
+        stdout=writes,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=20,
     )
-    assert (len(outcome.stdout.splitlines()), outcome.stderr) == (1, "")
+    os.close(writes)
+    assert (outcome.returncode, outcome.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("command", ["requests --follow", "watch"])
+def test_it_is_noticed_while_nothing_happens(terminal: Terminal, api: Api, command: str) -> None:
+    freeze(api)
+    api.created()
+    with terminal.start(*command.split()) as process:
+        lines_of(process, 1)
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=LONG) == 141
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("command", ["payments", "payments --json", "watch", "--help"])
+def test_a_closed_output_gets_nothing(terminal: Terminal, api: Api, command: str) -> None:
+    api.post(f"/_mock/payments/{api.created()['id']}/advance", json={"to": "end"})
+    outcome = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m paymock {command} >&-"],
+        env=environment(**terminal.variables),
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=20,
+    )
+    assert (outcome.returncode, outcome.stderr) == (0, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
@@ -588,8 +734,23 @@ def test_an_order_can_be_named_in_any_script(terminal: Terminal) -> None:
     assert shown.endswith("  \\u0437\\u0430\\u043a\\u0430\\u0437 \\U0001f389\n")
 
 
+def test_no_text_steers_the_terminal(terminal: Terminal) -> None:
+    order = "a\u202eb\u2028c\u2066d"
+    created = terminal.json("create", "--order-id", order)
+    assert created["order_id"] == order
+    assert terminal.text("payments").endswith("  a\\u202eb\\u2028c\\u2066d\n")
+    assert "  order     a\\u202eb\\u2028c\\u2066d\n" in terminal.text("payment")
+
+
+@pytest.mark.parametrize("character", ["\n", "\t", "\x1b", "\x7f", "\x9b", "\u200f", "\u2029", "\u2069"])
+def test_what_would_steer_a_terminal_is_escaped(character: str) -> None:
+    assert printable(f"a{character}b") == f"a{character.encode('unicode_escape').decode()}b"
+    assert printable("заказ 🎉 \N{ZERO WIDTH JOINER}") == "заказ 🎉 \N{ZERO WIDTH JOINER}"
+
+
 def test_watch_prints_a_line_for_each_change(terminal: Terminal, api: Api) -> None:
     api.created("asset_mismatch")
+    freeze(api)
     with terminal.start("watch") as watching:
         assert lines_of(watching, 1) == ["     0 s  awaiting_payment      Created"]
         advance(api, 6)
@@ -603,11 +764,12 @@ def test_watch_prints_a_line_for_each_change(terminal: Terminal, api: Api) -> No
 
 def test_watch_misses_no_change_however_quickly_they_come(terminal: Terminal, api: Api) -> None:
     payment = api.created()["id"]
+    freeze(api)
     with terminal.start("watch", payment, "--json") as watching:
         seen = lines_of(watching, 1)
         for _ in range(8):
             api.post(f"/_mock/payments/{payment}/advance", json={"to": "next"})
-        output, said = watching.communicate(timeout=20)
+        output, said = watching.communicate(timeout=LONG)
     assert (watching.returncode, said) == (0, "")
     changes = [json.loads(line) for line in [*seen, *output.splitlines()]]
     timeline = api.get(f"/_mock/payments/{payment}").json()["timeline"]
@@ -619,10 +781,11 @@ def test_watch_misses_no_change_however_quickly_they_come(terminal: Terminal, ap
 
 def test_watch_ends_with_1_when_the_payment_is_gone(terminal: Terminal, api: Api) -> None:
     api.created()
+    freeze(api)
     with terminal.start("watch") as watching:
         lines_of(watching, 1)
         api.post("/_mock/reset")
-        _, said = watching.communicate(timeout=10)
+        _, said = watching.communicate(timeout=LONG)
     assert watching.returncode == 1
     assert said.startswith("Error: payment_not_found: ")
 
@@ -645,15 +808,15 @@ def test_demo_prints_json_lines() -> None:
 
 
 def drawn(*arguments: str, until: str | None = None, **variables: str) -> tuple[int, str]:
-    """The exit status of a command, and what it writes to a terminal of 100 columns; once it has written
-    `until`, it is interrupted.
+    """The exit status of a command, and what it writes to a terminal of 100 columns, or of COLUMNS; once it
+    has written `until`, it is interrupted.
     """
     pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     with subprocess.Popen(
         [*PAYMOCK, *arguments],
-        env=environment(**{"TERM": "xterm-256color", "NO_COLOR": "", **variables}),
+        env=environment(**{"TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "100", **variables}),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -705,6 +868,28 @@ def test_demo_draws_a_bar_for_each_scenario() -> None:
         assert any(re.fullmatch(rf"{row.name} +━+● +{row.ends} +(\d+)\.0 of \1 s", line) for line in shown)
 
 
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        (66, r"(\w+) +━+● +(\w+) +(\d+)\.0 of \3 s"),
+        (65, r"(\w+) +━+● +(\w+)"),
+        (40, r"(\w+…?) +━+● +(\w+…?)"),
+    ],
+)
+def test_the_bars_stay_on_a_narrow_terminal(columns: int, row: str) -> None:
+    status, written = drawn("demo", "--speed", "100", COLUMNS=str(columns))
+    assert status == 0
+    shown = lines_in(written)
+    assert max(map(len, shown)) <= columns
+    found = [match for line in shown if (match := re.fullmatch(row, line))]
+    for scenario in scenario_rows():
+        assert any(
+            scenario.name.startswith(match[1].rstrip("…")) and scenario.ends.startswith(match[2].rstrip("…"))
+            for match in found
+        )
+    assert max(line.count("━") for line in shown) >= 9
+
+
 def test_pictures_honor_no_color_and_plain_terminals(swift: Terminal) -> None:
     swift.text("create", "--order-id", "заказ")
     plain = {**swift.variables, "NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}
@@ -726,7 +911,7 @@ def test_a_terminal_that_cannot_draw_gets_lines(swift: Terminal) -> None:
 @pytest.mark.parametrize("command", ["watch", "demo --speed 1"])
 def test_an_interrupted_picture_gives_the_cursor_back(terminal: Terminal, api: Api, command: str) -> None:
     api.created()
-    api.put("/_mock/clock", json={"speed": 0})
+    freeze(api)
     until = "frozen" if command == "watch" else "awaiting_payment"
     status, written = drawn(*command.split(), until=until, **terminal.variables)
     assert status == 130

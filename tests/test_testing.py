@@ -1,5 +1,6 @@
 """The handle on a sandbox, the server in a thread, and the pytest fixtures, as a test suite uses them."""
 
+import json
 import re
 import select
 import signal
@@ -8,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -16,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from paymock.client import Call
+from paymock.core.catalog import CatalogError
 from paymock.server import Server, StartError
 from paymock.settings import SettingsError
 from paymock.testing import NotReached, Refused, Sandbox, ServerHandle, Unreachable, remote, serve
@@ -57,6 +61,20 @@ def reply(status: str, body: str) -> bytes:
 
 
 CLOCK = reply("200 OK", '{"now": "2030-01-31T12:00:00.000Z", "speed": 0.0}')
+
+
+def outcome(status: str, *, reached: bool) -> bytes:
+    """The reply to a wait for something that can come."""
+    payment = {"id": "pay_x", "status": status}
+    body = json.dumps({"reached": reached, "possible": True, "payment": payment})
+    return reply("200 OK\r\nConnection: close", body)
+
+
+class Contested(list[Any]):
+    """A list whose last item another thread always takes in the moment between a look and a pop."""
+
+    def __bool__(self) -> bool:
+        return True
 
 
 class TestTime:
@@ -122,6 +140,14 @@ class TestPayments:
         with pytest.raises(Refused, match="409 idempotency_key_reused_with_different_payload"):
             paymock.create(order_id="b", idempotency_key="order-a-payment")
 
+    def test_the_same_key_alone_is_a_retry(self, paymock: Sandbox) -> None:
+        first = paymock.create("late_payment", idempotency_key="order-a-payment")
+        assert paymock.create("late_payment", idempotency_key="order-a-payment") == first
+        other = paymock.create(idempotency_key="order-b-payment")
+        assert other["order_id"] != first["order_id"]
+        with pytest.raises(Refused, match="400 idempotency_key_"):
+            paymock.create(idempotency_key="")
+
     def test_a_refused_body_says_what_is_wrong_with_each_field(self, paymock: Sandbox) -> None:
         with pytest.raises(Refused) as caught:
             paymock.create(amount="1.5", order_id="")
@@ -154,7 +180,7 @@ class TestPayments:
         paymock.deposit(payment["id"], DUE, asset="BNB")
         assert paymock.advance_payment(payment["id"], "next")["status"] == "manual_review"
 
-    @pytest.mark.parametrize("payment_id", ["pay_unknown", "../clock", "pay_a?b=c#d", ""])
+    @pytest.mark.parametrize("payment_id", ["pay_unknown", "../clock", "pay_a?b=c#d", ".."])
     def test_an_unknown_payment_is_refused(self, paymock: Sandbox, payment_id: str) -> None:
         with pytest.raises(Refused, match="404"):
             paymock.payment(payment_id)
@@ -163,6 +189,10 @@ class TestPayments:
         payment: Any = paymock.create()
         with pytest.raises(TypeError, match="by its id, a string, not by dict"):
             paymock.payment(payment)
+
+    def test_an_empty_id_is_explained(self, paymock: Sandbox) -> None:
+        with pytest.raises(ValueError, match="by its id, like pay_0123, not by an empty string"):
+            paymock.payment("")
 
 
 class TestOverridesAndRequests:
@@ -180,7 +210,7 @@ class TestOverridesAndRequests:
 
     def test_a_fault_is_met_once_and_the_retry_replays(self, paymock: Sandbox) -> None:
         paymock.next(fault="drop")
-        with pytest.raises(Unreachable, match=re.escape(f"no reply from {paymock.url}")):
+        with pytest.raises(Unreachable, match=f"{paymock.url} closed the connection without a reply"):
             paymock.create(order_id="a", idempotency_key="order-a-payment")
         payment = paymock.create(order_id="a", idempotency_key="order-a-payment")
         assert paymock.payments() == [payment]
@@ -205,8 +235,8 @@ class TestOverridesAndRequests:
         paymock.reset()
         assert paymock.wait(paymock.create()["id"], "awaiting_payment", timeout=0)
         before = paymock.now()
-        while paymock.now() == before:
-            pass
+        time.sleep(0.002)
+        assert paymock.now() > before
 
 
 class TestWait:
@@ -219,10 +249,12 @@ class TestWait:
         payment = paymock.create()
         seen: list[str] = []
         waiting = threading.Thread(
-            target=lambda: seen.append(paymock.wait(payment["id"], "completed")["status"])
+            target=lambda: seen.append(paymock.wait(payment["id"], "completed", timeout=50)["status"]),
+            daemon=True,
         )
         waiting.start()
-        while waiting.is_alive():
+        give_up = time.monotonic() + 20
+        while waiting.is_alive() and time.monotonic() < give_up:
             paymock.advance(5)
         assert seen == ["completed"]
 
@@ -235,7 +267,7 @@ class TestWait:
         assert caught.value.payment == paymock.payment(payment["id"])
         assert str(caught.value) == (
             f"payment {payment['id']} is payment_detected after 0.01 s: completed lies 37 s ahead on a clock "
-            "that stands still: advance() moves it"
+            "that stands still until it is advanced"
         )
 
     def test_a_slow_clock_is_told_from_one_that_stands_still(self, paymock: Sandbox) -> None:
@@ -243,6 +275,11 @@ class TestWait:
         paymock.speed(0.5)
         with pytest.raises(NotReached, match=r"the next change lies .* on a clock that runs at speed 0\.5"):
             paymock.wait(payment["id"], timeout=0)
+
+    def test_what_only_a_deposit_brings_is_told_from_what_lies_ahead(self, paymock: Sandbox) -> None:
+        payment = paymock.create("no_payment_expired")
+        with pytest.raises(NotReached, match="completed does not come by itself, only when somebody pays"):
+            paymock.wait(payment["id"], "completed", timeout=0)
 
     @pytest.mark.parametrize(
         ("status", "message"),
@@ -258,7 +295,7 @@ class TestWait:
         assert not caught.value.timed_out
 
     def test_a_long_wait_is_made_of_several(self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("paymock.testing._LONGEST_WAIT", 0.01)
+        monkeypatch.setattr("paymock.waiting.LONGEST_WAIT", 0.01)
         payment = paymock.create()
         with pytest.raises(NotReached, match=r"after 0\.05 s"):
             paymock.wait(payment["id"], "completed", timeout=0.05)
@@ -270,19 +307,91 @@ class TestWait:
     def test_no_change_is_lost_between_two_requests(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("paymock.testing._LONGEST_WAIT", 0.0)
+        monkeypatch.setattr("paymock.waiting.LONGEST_WAIT", 0.0)
         payment = paymock.create()
-        call = Sandbox._call
+        result = Call.result
 
-        def moving(sandbox: Sandbox, method: str, path: str, *more: Any, **named: Any) -> Any:
-            found = call(sandbox, method, path, *more, **named)
-            if "/wait?" in path:
-                call(sandbox, "POST", "/_mock/clock/advance", {"seconds": 6})
+        def moving(call: Call[Any]) -> Any:
+            found = result(call)
+            if isinstance(found, tuple):  # the outcome of a wait
+                paymock.advance(6)
             return found
 
-        monkeypatch.setattr(Sandbox, "_call", moving)
+        monkeypatch.setattr(Call, "result", moving)
         assert paymock.wait(payment["id"])["status"] == "payment_detected"
         assert paymock.wait(payment["id"], "payment_finalized")["status"] == "payment_finalized"
+
+    @pytest.mark.parametrize("status", [None, "completed"])
+    def test_what_comes_in_the_last_moment_counts(
+        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch, status: str | None
+    ) -> None:
+        payment = paymock.create()
+        result = Call.result
+
+        def moving(call: Call[Any]) -> Any:
+            found = result(call)
+            if isinstance(found, tuple):
+                paymock.advance(45)
+            return found
+
+        monkeypatch.setattr(Call, "result", moving)
+        assert paymock.wait(payment["id"], status, timeout=0)["status"] == "completed"
+
+    def test_a_server_that_answers_too_early_is_asked_again(self) -> None:
+        early, at_last = outcome("awaiting_payment", reached=False), outcome("completed", reached=True)
+        with canned(early, at_last) as url, Sandbox(url, "mk_test_demo") as sandbox:
+            assert sandbox.wait("pay_x", "completed", timeout=20)["status"] == "completed"
+
+    def test_but_not_without_a_pause(self) -> None:
+        replies = [outcome("awaiting_payment", reached=False)] * 20
+        with canned(*replies, b"") as url, Sandbox(url, "mk_test_demo") as sandbox:
+            started = time.monotonic()
+            with pytest.raises(Unreachable):  # when all replies have been given
+                sandbox.wait("pay_x", "completed", timeout=20)
+        assert time.monotonic() - started > 1
+
+    def test_a_server_that_stops_is_unreachable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked, caught = threading.Event(), list[Any]()
+        result = Call.result
+
+        def telling(call: Call[Any]) -> Any:
+            asked.set()
+            return result(call)
+
+        def work() -> None:
+            with pytest.raises(Unreachable, match=r"cannot reach|closed the connection") as unreachable:
+                sandbox.wait(payment["id"], "completed", timeout=50)
+            caught.append(unreachable)
+
+        with serve() as server, Sandbox(server.url, "mk_test_demo") as sandbox:
+            sandbox.freeze()
+            payment = sandbox.create()
+            monkeypatch.setattr(Call, "result", telling)
+            waiting = threading.Thread(target=work, daemon=True)
+            waiting.start()
+            assert asked.wait(10)
+        waiting.join(20)
+        assert len(caught) == 1
+
+    def test_a_server_that_says_nothing_is_not_waited_for_much_longer(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("paymock.waiting.GRACE", 0.05)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            started = time.monotonic()
+            with pytest.raises(Unreachable, match=f"{url} does not answer"):
+                Sandbox(url, "mk_test_demo").wait("pay_x", timeout=0.05)
+            assert time.monotonic() - started < 20
+
+    @pytest.mark.parametrize(
+        ("timeout", "error"), [(None, TypeError), ("20", TypeError), (float("nan"), ValueError)]
+    )
+    def test_a_timeout_that_is_none_is_explained(
+        self, paymock: Sandbox, timeout: Any, error: type[Exception]
+    ) -> None:
+        with pytest.raises(error, match=f"^timeout is a number of seconds, not {timeout!r}$"):
+            paymock.wait("pay_x", timeout=timeout)
 
     def test_a_status_that_is_none_is_refused(self, paymock: Sandbox) -> None:
         with pytest.raises(Refused, match="400 invalid_query: status must be one of"):
@@ -312,11 +421,11 @@ class TestConnections:
 
     @pytest.mark.parametrize("abruptly", [False, True])
     def test_a_connection_that_the_server_closed_is_not_used_again(self, *, abruptly: bool) -> None:
-        closing = CLOCK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
+        closing = CLOCK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n", 1)
         with canned(CLOCK, closing, CLOCK, abruptly=abruptly) as url, Sandbox(url, "mk_test_demo") as sandbox:
             for _ in range(3):
                 assert sandbox.now() == datetime(2030, 1, 31, 12, tzinfo=UTC)
-                kept = [idle.sock for idle in sandbox._connections._idle if idle.sock]
+                kept = [idle.sock for idle in sandbox._client._idle if idle.sock]
                 if kept:
                     select.select(kept, (), (), 10)  # until the end of the stream has arrived
 
@@ -334,17 +443,23 @@ class TestConnections:
         with (
             canned(answer) as url,
             Sandbox(url, "mk_test_demo") as sandbox,
-            pytest.raises(Refused, match="is there another server at") as caught,
+            pytest.raises(Unreachable, match=f"what answers at {url} is not paymock|broke off with 500"),
         ):
             sandbox.now()
-        assert caught.value.code == "unknown_reply"
 
-    @pytest.mark.parametrize("answer", [b"", b"SSH-2.0\r\n", reply("200 OK", "{}")[:-1]])
-    def test_a_broken_reply_is_no_reply(self, answer: bytes) -> None:
+    @pytest.mark.parametrize(
+        ("answer", "message"),
+        [
+            (b"", "closed the connection without a reply"),
+            (b"SSH-2.0\r\n", "does not speak HTTP"),
+            (reply("200 OK", "{}")[:-1], "closed the connection in the middle of its reply"),
+        ],
+    )
+    def test_a_broken_reply_is_no_reply(self, answer: bytes, message: str) -> None:
         with (
             canned(answer) as url,
             Sandbox(url, "mk_test_demo") as sandbox,
-            pytest.raises(Unreachable, match="GET /_mock/clock: no reply from http"),
+            pytest.raises(Unreachable, match=message),
         ):
             sandbox.now()
 
@@ -353,6 +468,16 @@ class TestConnections:
             url = server.url
         with pytest.raises(Unreachable, match=url), ServerHandle(url).sandbox():
             pass
+
+    def test_a_host_that_is_no_name_is_named(self) -> None:
+        with pytest.raises(Unreachable, match=r"cannot reach http://a\.\.b"):
+            Sandbox("http://a..b", "mk_test_demo").now()
+
+    def test_another_thread_may_take_the_last_connection(self, paymock: Sandbox) -> None:
+        paymock.close()
+        paymock._client._idle = Contested()
+        assert paymock.now() == paymock.now()
+        paymock.close()
 
     def test_an_interrupted_request_spoils_no_other(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
@@ -430,6 +555,8 @@ class TestServe:
             pass
         with pytest.raises(SettingsError, match="writes no ready file"), serve(ready_file=Path("ready.json")):
             pass
+        with pytest.raises(CatalogError, match=r"/nope\.toml"), serve(catalog="/nope.toml"):
+            pass
         with (
             serve() as server,
             pytest.raises(StartError, match="is in use"),
@@ -457,7 +584,7 @@ class TestServe:
     def test_without_control_it_says_what_is_missing(self) -> None:
         with (
             serve(control=False) as server,
-            pytest.raises(Refused, match=r"404 not_found: .*started with --no-control"),
+            pytest.raises(Refused, match=r"404 not_found: .*with --no-control has no control API"),
             server.sandbox(),
         ):
             pass
@@ -495,6 +622,12 @@ class TestServerHandle:
                 for _ in range(2):
                     stack.enter_context(server.sandbox())
 
+    def test_another_thread_may_take_the_last_key(self, paymock: Sandbox) -> None:
+        handle = ServerHandle(paymock.url, ["first-key"])
+        handle._free = Contested()
+        with pytest.raises(RuntimeError, match="a key is for one at a time"), handle.sandbox():
+            pass
+
     def test_a_key_is_free_again_after_a_failure(self) -> None:
         with serve(api_keys=("first-key",)) as server:
             handle = ServerHandle(server.url, ["first-key"])
@@ -515,11 +648,13 @@ class TestServerHandle:
     def test_the_environment_names_a_server_elsewhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with serve(api_keys=("first-key", "second-key")) as server:
             monkeypatch.setenv("PAYMOCK_URL", server.url + "/")
-            monkeypatch.setenv("PAYMOCK_API_KEY", "first-key, second-key,")
+            monkeypatch.setenv("PAYMOCK_API_KEY", "first-key, second-key,,first-key")
             handle = remote()
             assert handle.url == server.url
             with handle.sandbox() as one, handle.sandbox() as other:
                 assert {one.api_key, other.api_key} == {"first-key", "second-key"}
+                with pytest.raises(RuntimeError, match="a key is for one at a time"), handle.sandbox():
+                    pass
 
 
 Run = Callable[..., pytest.RunResult]
@@ -556,6 +691,17 @@ SANDBOX_EACH = """
         assert (paymock.now() - before).total_seconds() == number + 1
         paymock.next("manual_review", times=None)
         assert paymock.payments()[0]["id"] == payment["id"]
+"""
+CRASH = """
+    import os
+
+    import pytest
+
+    @pytest.mark.parametrize("number", range(4))
+    def test_it_lives(paymock, number):
+        assert paymock.payments() == []
+        if number == 1 and os.environ["PYTEST_XDIST_WORKER"] == "gw0":
+            os._exit(9)
 """
 KEY_OF_ITS_OWN = """
     import pytest
@@ -608,6 +754,52 @@ class TestFixtures:
         result = run(test, "-p", "xdist", "-n", "2", "--dist", "load")
         assert result.ret == 1
         result.stdout.fnmatch_lines(["2 workers need as many API keys, and PAYMOCK_API_KEY has 1: *"])
+
+    def test_a_worker_that_replaces_another_takes_no_key_that_is_in_use(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        keys = ("first-key", "second-key", "third-key")
+        with serve(api_keys=keys) as server:
+            monkeypatch.setenv("PAYMOCK_URL", server.url)
+            monkeypatch.setenv("PAYMOCK_API_KEY", ",".join(keys))
+            result = run(CRASH, "-p", "xdist", "-n", "2", "--dist", "each")
+        result.assert_outcomes(passed=5, failed=1, errors=2)
+        result.stdout.fnmatch_lines(["the API keys *for the workers gw0, gw1; *, gw2, replaces one*"])
+
+    def test_workers_with_names_of_their_own_are_explained(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PAYMOCK_URL", "http://127.0.0.1:9")
+        monkeypatch.setenv("PAYMOCK_API_KEY", "first-key,second-key")
+        workers = ("--tx", "popen//id=alpha", "--dist", "each")
+        result = run("def test_it(paymock_server): pass", "-p", "xdist", *workers)
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines(["*for the workers gw0; this worker, alpha, *or was given a name"])
+
+    def test_a_key_that_is_given_twice_is_for_one_worker(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PAYMOCK_URL", "http://127.0.0.1:9")
+        monkeypatch.setenv("PAYMOCK_API_KEY", "first-key,first-key")
+        result = run("def test_it(paymock_server): pass", "-p", "xdist", "-n", "2", "--dist", "each")
+        result.assert_outcomes(passed=1, errors=1)
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "paymock.deposit('pay_x', 1)",
+            "paymock.wait('pay_x', timeout=None)",
+            "paymock.wait(paymock.create('no_payment_expired')['id'], timeout=0)",
+            "type(paymock)('http://127.0.0.1:9', 'k').now()",
+            "paymock.payment('')",
+        ],
+    )
+    def test_a_failure_is_shown_with_the_line_of_the_test_alone(self, run: Run, line: str) -> None:
+        result = run(f"def test_it(paymock):\n    {line}")
+        result.assert_outcomes(failed=1)
+        assert len(re.findall(r"^\S+\.py:\d+: ", result.stdout.str(), re.MULTILINE)) == 1
+        result.stdout.fnmatch_lines([f">   *{line.replace('[', '[[]')}", "test_*.py:2: *"])
+        result.stdout.no_fnmatch_line("*paymock*.py*")
 
     def test_a_server_that_wants_a_key_is_explained(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         with serve(api_keys=("first-key",)) as server:

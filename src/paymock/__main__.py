@@ -1,5 +1,19 @@
-"""`python -m paymock` is the command `paymock`."""
+"""The command `paymock`, which is `python -m paymock` too."""
 
-from paymock.cli import main
+import sys
 
-main()
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line. An interrupt has an exit status even while the rest is still imported."""
+    try:
+        from paymock import cli  # here, since it takes a moment
+
+        cli.main()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,16 +2,19 @@
 the default. The commands that talk to a server are in `commands`, each imported when it is asked for.
 """
 
+import contextlib
 import errno
+import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.exceptions import Exit
 
 from paymock import __version__
 from paymock.core.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
@@ -57,8 +60,10 @@ COMMANDS = {
     "payment": "payments",
     "payments": "payments",
     "advance": "clock",
+    "clock": "clock",
     "wait": "clock",
     "deposit": "payments",
+    "next": "overrides",
     "requests": "sandbox",
     "reset": "sandbox",
     "ready": "sandbox",
@@ -67,10 +72,29 @@ COMMANDS = {
 """The commands that talk to a server, and the module of each."""
 
 _INTERRUPTED = 130
+_UNREAD = 141
+"""128 and the number of SIGPIPE, as a shell says it of others that write to a closed pipe."""
+
+
+class Unread(Exception):
+    """Nobody reads any more what a command prints."""
+
+
+@contextlib.contextmanager
+def _endings() -> Iterator[None]:
+    """An interrupt is no error, and neither is a reader that has had enough; both have an exit status."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Exit(_INTERRUPTED) from None
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise Unread from None  # as such, click would make of it an exit status that means something else
+        raise click.ClickException(error.strerror or str(error)) from None
 
 
 class Commands(click.Group):
-    """The commands below and those of `COMMANDS`. An interrupt is no error, and has an exit status."""
+    """The commands below and those of `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, in the order in which the help shows them."""
@@ -84,16 +108,15 @@ class Commands(click.Group):
         command: click.Command = getattr(module, cmd_name)
         return command
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Reads the command line, and prints the help if that is asked for."""
+        with _endings():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Carries out the command that was asked for."""
-        try:
+        with _endings():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            ctx.exit(_INTERRUPTED)
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise  # whoever reads has had enough: click ends quietly
-            raise click.ClickException(error.strerror or str(error)) from None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -219,4 +242,13 @@ def scenarios() -> None:
 
 def main() -> None:
     """Run the command line."""
-    cli(prog_name="paymock")
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed: what goes there is lost, and no error
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False))
+    try:
+        cli(prog_name="paymock")
+    except (Unread, BrokenPipeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):  # Python writes there what is left when it ends
+            os.dup2(nowhere, stream.fileno())
+        sys.exit(_UNREAD)

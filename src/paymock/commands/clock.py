@@ -1,23 +1,21 @@
-"""`advance` and `wait`: time that is moved, and time that is waited for."""
-
-import time
+"""`advance`, `clock` and `wait`: time that is moved, time that runs, and time that is waited for."""
 
 import click
 
-from paymock.commands.client import Client, Refused, TimedOut
-from paymock.commands.options import STATUS, Seconds, as_json, found, with_client
-from paymock.commands.output import payment_lines, say, say_json, seconds
-from paymock.core.control_wire import TARGETS, Clock, PaymentDetail, WaitResult
-from paymock.core.virtual_time import MAX_ADVANCE
+from paymock import waiting
+from paymock.client import PATIENCE, path_of
+from paymock.commands.client import Client
+from paymock.commands.endings import Command, Denied, Late
+from paymock.commands.options import STATUS, Number, Seconds, as_json, found, with_client
+from paymock.commands.output import payment_lines, say, say_json
+from paymock.core.control_wire import TARGETS, Clock
+from paymock.core.virtual_time import MAX_ADVANCE, MAX_SPEED
 from paymock.core.wire import Payment
-
-LONGEST_WAIT = 60
-"""The most seconds that one request may wait."""
 
 _A_DAY = 86_400
 
 
-@click.command()
+@click.command(cls=Command)
 @with_client
 @click.argument("step", metavar="[SECONDS]", type=Seconds(MAX_ADVANCE), required=False)
 @click.option(
@@ -52,20 +50,42 @@ def advance(
         if to is not None:
             raise click.UsageError("--to needs --payment ID.")
         clock = client.call(Clock, "POST", "/_mock/clock/advance", body={"seconds": ahead}).result()
-        if as_json:
-            say_json(clock)
-        else:
-            say(f"{clock.now}  {'frozen' if clock.speed == 0 else f'speed {clock.speed:g}'}")
+        _show(clock, as_json=as_json)
         return
     body = {"seconds": ahead} if to is None else {"to": to}
-    payment = client.call(Payment, "POST", f"{found(client, payment_id)}/advance", body=body).result()
+    path = path_of(found(client, payment_id), "advance")
+    payment = client.call(Payment, "POST", path, body=body).result()
     if as_json:
         say_json(payment)
     else:
         say(*payment_lines(payment))
 
 
-@click.command()
+@click.command(cls=Command)
+@with_client
+@click.option(
+    "--speed",
+    type=Number(0, MAX_SPEED),
+    metavar="FACTOR",
+    help="Let it run so much faster than real time from now on; 0: stand still.",
+)
+@click.option("--freeze", is_flag=True, help="The same as --speed 0.")
+@as_json
+def clock(client: Client, *, speed: float | None, freeze: bool, as_json: bool) -> None:
+    """Show the time of the sandbox, or change its speed.
+
+    Without options, nothing changes.
+    """
+    if freeze and speed is not None:
+        raise click.UsageError("Give --speed or --freeze, not both.")
+    if freeze or speed is not None:
+        call = client.call(Clock, "PUT", "/_mock/clock", body={"speed": speed or 0})
+        _show(call.result(), as_json=as_json)
+    else:
+        _show(client.get(Clock, "/_mock/clock"), as_json=as_json)
+
+
+@click.command(cls=Command)
 @with_client
 @click.argument("payment_id", metavar="ID")
 @click.option("--status", type=STATUS, metavar="STATUS", help="What to wait for. [default: the next change]")
@@ -83,35 +103,21 @@ def wait(client: Client, *, payment_id: str, status: str | None, timeout: float,
 
     ID is an id, or `newest`. Exit status 4 when it did not come in time, 1 when it can no longer come.
     """
-    result, still_possible = _waited(client, found(client, payment_id), status, timeout)
+    try:
+        found_id = found(client, payment_id, patience=min(timeout + waiting.GRACE, PATIENCE))
+        payment = waiting.wait(client, found_id, status, timeout)
+    except waiting.NotReached as vain:
+        if as_json:
+            say_json({"reached": False, "possible": vain.timed_out, "payment": vain.payment})
+        raise (Late(str(vain)) if vain.timed_out else Denied(f"status_unreachable: {vain}")) from None
     if as_json:
-        say_json(result)
-    elif result.reached:
-        say(*payment_lines(result.payment))
-    if result.reached:
-        return
-    stands = f"{result.payment.id} is {result.payment.status};"
-    awaited = status or "a change"
-    if still_possible:
-        raise TimedOut(f"{stands} {awaited} did not come within {seconds(timeout)} s")
-    raise Refused("status_unreachable", f"{stands} {awaited} does not lie ahead.")
+        say_json({"reached": True, "possible": True, "payment": payment})
+    else:
+        say(*payment_lines(client.read(Payment, payment)))
 
 
-def _waited(client: Client, path: str, status: str | None, timeout: float) -> tuple[WaitResult, bool]:
-    """How the wait ended, and whether what was waited for can still come. The server answers at the change:
-    a longer wait is several requests, each as long as the server allows.
-    """
-    deadline = time.monotonic() + timeout
-    before = client.get(PaymentDetail, path).payment.updated_at
-    while True:
-        left = max(0.0, deadline - time.monotonic())
-        query = {"status": status, "timeout": f"{min(left, LONGEST_WAIT):.3f}"}
-        call = client.call(WaitResult, "GET", f"{path}/wait", query=query, patience=LONGEST_WAIT + 5)
-        result = call.result()
-        if result.reached or (status is None and result.payment.updated_at != before):
-            return WaitResult(reached=True, payment=result.payment), True
-        timeline = client.get(PaymentDetail, path).timeline
-        if not any(status == entry.status if status else not entry.reached for entry in timeline):
-            return result, False
-        if left <= LONGEST_WAIT:
-            return result, True
+def _show(clock: Clock, *, as_json: bool) -> None:
+    if as_json:
+        say_json(clock)
+    else:
+        say(f"{clock.now}  {'frozen' if clock.speed == 0 else f'speed {clock.speed:g}'}")

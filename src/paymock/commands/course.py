@@ -5,14 +5,14 @@ follows from the time that passes.
 """
 
 import os
-import select
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from paymock.commands.client import Call, Client
-from paymock.commands.output import change_line, say, say_json
+from paymock.client import Call
+from paymock.commands.client import Client
+from paymock.commands.output import change_line, idle, say, say_json
 from paymock.core.control_wire import Clock, PaymentDetail, TimelineEntry, WaitResult
 from paymock.core.times import parse_rfc3339
 
@@ -103,7 +103,7 @@ def follow(courses: Sequence[Course], every: float | None) -> Iterator[None]:
     yield
     while waiting := [course for course in courses if not course.ended]:
         moving = any(course.speed for course in waiting)
-        for course in select.select(waiting, [], [], every if moving else None)[0]:
+        for course in idle(every if moving else None, waiting):
             course.refresh()
         yield
 

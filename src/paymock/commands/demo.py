@@ -5,9 +5,11 @@ from contextlib import contextmanager
 
 import click
 
-from paymock.commands.client import Client, Unreachable, path_of
+from paymock.client import path_of
+from paymock.commands.client import Client
 from paymock.commands.course import Course, on_a_terminal, tell
-from paymock.commands.options import as_json
+from paymock.commands.endings import Command, Unanswered
+from paymock.commands.options import Number, as_json
 from paymock.commands.order import creation
 from paymock.core.control_wire import Clock
 from paymock.core.scenarios import SCENARIOS
@@ -16,10 +18,10 @@ from paymock.core.wire import Payment
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--speed",
-    type=click.FloatRange(0.1, MAX_SPEED),
+    type=Number(0.1, MAX_SPEED),
     default=5,
     show_default=True,
     help="How much faster than life.",
@@ -67,4 +69,4 @@ def _server() -> Iterator[str]:
         with in_thread(Settings(port=0), RequestLog(None, requests=False), grace=0) as url:
             yield url
     except StartError as error:
-        raise Unreachable(str(error)) from None
+        raise Unanswered(str(error)) from None

@@ -3,14 +3,17 @@
 import functools
 import re
 from collections.abc import Callable
-from contextlib import suppress
-from math import isfinite
+from contextlib import closing, suppress
+from math import isnan
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
-from paymock.commands.client import Client, Refused, path_of
+from paymock.client import PATIENCE
+from paymock.commands.client import Client
+from paymock.commands.endings import Denied
 from paymock.core.control_wire import PaymentPage
 from paymock.core.scenarios import SCENARIOS, PaymentStatus
 from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
@@ -46,18 +49,32 @@ def _first_key(ctx: click.Context, param: click.Parameter, value: str) -> str | 
     return _header(ctx, param, value.partition(",")[0].strip())
 
 
-class Seconds(click.FloatRange):
-    """A finite number of seconds, at most `longest`; zero only where `none` is fine."""
-
-    def __init__(self, longest: float, *, none: bool = False) -> None:
-        super().__init__(min=0, max=longest, min_open=not none)
+class Number(click.FloatRange):
+    """A number within a range; nan is in none."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number, if it is one."""
         number = float(super().convert(value, param, ctx))
-        if not isfinite(number):
-            self.fail(f"{value} is not a number of seconds", param, ctx)
+        if isnan(number):
+            self.fail(f"{value} is not a number", param, ctx)
         return number
+
+
+class Seconds(Number):
+    """A number of seconds, at most `longest`; zero only where `none` is fine."""
+
+    def __init__(self, longest: float, *, none: bool = False) -> None:
+        super().__init__(min=0, max=longest, min_open=not none)
+
+
+class Variable(click.Option):
+    """An option that has a variable. An error names the variable only where the value has come from it."""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """What an error is about."""
+        if ctx is not None and ctx.get_parameter_source(self.name or "") is ParameterSource.COMMANDLINE:
+            return click.Parameter.get_error_hint(self, ctx)
+        return super().get_error_hint(ctx)
 
 
 STATUS = click.Choice([status.value for status in PaymentStatus])
@@ -74,6 +91,7 @@ idempotency_key = click.option(
 
 server_url = click.option(
     "--url",
+    cls=Variable,
     callback=_server,
     metavar="URL",
     envvar="PAYMOCK_URL",
@@ -85,6 +103,7 @@ server_url = click.option(
 
 _key = click.option(
     "--key",
+    cls=Variable,
     callback=_first_key,
     metavar="KEY",
     envvar="PAYMOCK_API_KEY",
@@ -102,18 +121,19 @@ def with_client(command: Command) -> Command:
     @_key
     @functools.wraps(command)
     def talking(*, url: str, key: str, **options: Any) -> None:
-        command(Client(url, key), **options)
+        with closing(Client(url, key)) as client:
+            command(client, **options)
 
     return talking
 
 
-def found(client: Client, payment_id: str) -> str:
-    """The path of a payment; `newest` stands for the one that was created last. Raises Refused,
-    Unreachable.
-    """
+def found(client: Client, payment_id: str, patience: float = PATIENCE) -> str:
+    """The id of a payment; `newest` stands for the one that was created last. Raises Refused, Unreachable."""
+    if not payment_id:
+        raise click.UsageError("The id of a payment is empty.")
     if payment_id != NEWEST:
-        return path_of(payment_id)
-    page = client.get(PaymentPage, "/_mock/payments", {"limit": 1})
+        return payment_id
+    page = client.get(PaymentPage, "/_mock/payments", query={"limit": 1}, patience=patience)
     if not page.data:
-        raise Refused("payment_not_found", "This sandbox has no payments. `paymock create` makes one.")
-    return path_of(page.data[0].id)
+        raise Denied("payment_not_found: This sandbox has no payments. `paymock create` makes one.")
+    return page.data[0].id

@@ -1,9 +1,16 @@
 """What the commands print: data on standard output, messages on standard error."""
 
+import errno
 import json
+import os
 import re
+import select
+import stat
 import sys
-from typing import Any
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 
 import click
 import msgspec
@@ -12,8 +19,22 @@ from paymock.commands.money import amount
 from paymock.core.control_wire import PaymentDetail, TimelineEntry
 from paymock.core.wire import Attempt, Payment
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what changes the direction of the text around it
+    "\u2028\u2029]"  # the ends of lines and paragraphs
+)
 _STATUS_WIDTH = 20
+
+
+class Awaited(Protocol):
+    """Something that a socket tells of."""
+
+    def fileno(self) -> int:
+        """The socket."""
+
+
+W = TypeVar("W", bound=Awaited)
 
 
 def say(*lines: str) -> None:
@@ -24,8 +45,8 @@ def say(*lines: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text without control characters."""
-    return _CONTROL.sub("", text)
+    """The text on one line, with escapes like `\\u202e` in place of what would steer a terminal."""
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def say_json(value: Any) -> None:
@@ -36,6 +57,39 @@ def say_json(value: Any) -> None:
 def note(message: str) -> None:
     """Prints a message for the person at the terminal."""
     click.echo(message, err=True)
+
+
+def idle(seconds: float | None, awaited: Sequence[W] = ()) -> list[W]:
+    """Does nothing for so many seconds, or until something of what is awaited comes, which is returned.
+
+    Raises BrokenPipeError as soon as nobody reads standard output any more.
+    """
+    if not hasattr(select, "poll"):  # on Windows, where nothing tells of it
+        if not awaited:
+            time.sleep(seconds or 0)
+            return []
+        return select.select(awaited, (), (), seconds)[0]
+    polled = select.poll()
+    sockets = {one.fileno(): one for one in awaited}
+    for number in sockets:
+        polled.register(number, select.POLLIN)
+    output = _pipe()
+    if output is not None:
+        polled.register(output, 0)  # errors alone
+    come = [number for number, _ in polled.poll(None if seconds is None else seconds * 1000)]
+    if output in come:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+    return [sockets[number] for number in come]
+
+
+def _pipe() -> int | None:
+    """Standard output, if it is something that a reader can leave."""
+    with suppress(OSError):  # what stands in for it can be no file
+        number = sys.stdout.fileno()
+        kind = os.fstat(number).st_mode
+        if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
+            return number
+    return None
 
 
 def payment_lines(payment: Payment) -> list[str]:

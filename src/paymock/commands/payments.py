@@ -1,6 +1,5 @@
 """`create`, `payment`, `payments`, `deposit`: payments, made and shown."""
 
-import hashlib
 import json
 import secrets
 import shlex
@@ -8,7 +7,9 @@ from typing import Any
 
 import click
 
-from paymock.commands.client import Client, Unreachable
+from paymock.client import Unreachable, order_of, path_of
+from paymock.commands.client import Client
+from paymock.commands.endings import Command, Unanswered
 from paymock.commands.money import amount
 from paymock.commands.options import (
     NEWEST,
@@ -44,7 +45,7 @@ def _entries(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     return entries
 
 
-@click.command()
+@click.command(cls=Command)
 @with_client
 @click.option("--chain", default=USUAL_CHAIN, show_default=True, help="Where the payment is made.")
 @click.option("--asset", help="What is paid. [default: USDT, or the first token of the chain]")
@@ -78,8 +79,7 @@ def create(
 ) -> None:
     """Create a payment."""
     key = idempotency_key or f"paymock-{secrets.token_hex(12)}"
-    if order_id is None:  # the same key must mean the same order
-        order_id = f"order-{hashlib.blake2b(key.encode(), digest_size=4).hexdigest()}"
+    order_id = order_of(key) if order_id is None else order_id
     body = creation(order_id, chain=chain, asset=asset, amount=amount, address=address, metadata=metadata)
     headers = {"Idempotency-Key": key} | ({} if scenario is None else {"X-Mock-Scenario": scenario})
     if print_curl:
@@ -89,7 +89,7 @@ def create(
     try:
         payment = call.result()
     except Unreachable as lost:
-        raise Unreachable(f"{lost.message}\nTo repeat it safely, add --idempotency-key {key}") from None
+        raise Unanswered(str(lost), f"To repeat it safely, add --idempotency-key {key}") from None
     if call.replayed:
         note("This idempotency key was used before: this is the payment as it was created then.")
     if as_json:
@@ -100,14 +100,14 @@ def create(
 
 def curl(client: Client, body: Any, headers: dict[str, str]) -> list[str]:
     """The lines of a command for a POSIX shell that creates the payment of `body`."""
-    sent = {"Authorization": f"Bearer {client.key}", "Content-Type": "application/json", **headers}
+    sent = {"Authorization": f"Bearer {client.api_key}", "Content-Type": "application/json", **headers}
     words = [f"curl -sS {shlex.quote(client.url + '/v1/payments')}"]
     words += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in sent.items()]
     words += [f"-d {shlex.quote(json.dumps(body))}"]
     return " \\\n    ".join(words).split("\n")
 
 
-@click.command()
+@click.command(cls=Command)
 @with_client
 @click.argument("payment_id", metavar="[ID]", default=NEWEST)
 @as_json
@@ -116,14 +116,14 @@ def payment(client: Client, *, payment_id: str, as_json: bool) -> None:
 
     Past and to come; what has happened is marked. Without ID, the newest payment.
     """
-    detail = client.get(PaymentDetail, found(client, payment_id))
+    detail = client.get(PaymentDetail, path_of(found(client, payment_id)))
     if as_json:
         say_json(detail)
     else:
         say(*detail_lines(detail))
 
 
-@click.command()
+@click.command(cls=Command)
 @with_client
 @click.option("--status", type=STATUS, metavar="STATUS", help="Only payments that stand here.")
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")
@@ -135,7 +135,7 @@ def payments(client: Client, *, limit: int, as_json: bool, **filters: str | None
     page = PaymentPage(data=[], next_cursor=None)
     while True:
         query = {**filters, "limit": min(limit - len(page.data), _LARGEST_PAGE), "cursor": page.next_cursor}
-        more = client.get(PaymentPage, "/_mock/payments", query)
+        more = client.get(PaymentPage, "/_mock/payments", query=query)
         page = PaymentPage(data=page.data + more.data, next_cursor=more.next_cursor)
         if page.next_cursor is None or len(page.data) >= limit:
             break
@@ -150,7 +150,7 @@ def payments(client: Client, *, limit: int, as_json: bool, **filters: str | None
         note("no payments")
 
 
-@click.command()
+@click.command(cls=Command)
 @with_client
 @click.argument("payment_id", metavar="ID")
 @click.argument("raw_amount", metavar="AMOUNT")
@@ -173,7 +173,7 @@ def deposit(
     """
     body = {"amount": raw_amount} if asset is None else {"amount": raw_amount, "asset": asset}
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
-    path = f"{found(client, payment_id)}/deposits"
+    path = path_of(found(client, payment_id), "deposits")
     call = client.call(Payment, "POST", path, body=body, headers=headers)
     after = call.result()
     if call.replayed:

@@ -35,6 +35,7 @@ _NAME_WIDTH = max(map(len, SCENARIOS))
 _STATUS_WIDTH = max(map(len, PaymentStatus))
 _CLOCK_WIDTH = len("45.0 of 45 s")
 _NOTE_WIDTH = len("confirming")
+_GAP = 2
 
 
 class Signs(NamedTuple):
@@ -112,18 +113,30 @@ def one(course: Course, signs: Signs) -> RenderableType:
 
 def many(courses: Sequence[Course], title: str, signs: Signs) -> RenderableType:
     """Payments side by side, on one axis of time."""
-    axis = max(course.end for course in courses)
-    rows = _rows(_NAME_WIDTH, None, _STATUS_WIDTH, _CLOCK_WIDTH)
-    for course in courses:
-        status = course.detail.payment.status
-        style = f"bold {_color_of(status)}" if course.ended else _color_of(status)
-        rows.add_row(
-            _line(course.detail.scenario),
-            _course_bar(course, signs, axis),
-            _line((status, style)),
-            _clock(course),
-        )
-    return Group(_line((title, "bold")), "", rows)
+    return Group(_line((title, "bold")), "", SideBySide(courses, signs))
+
+
+class SideBySide:
+    """A row with a bar for each payment. Where there is little room, the clocks go first, then the ends of
+    the words, and the bars stay.
+    """
+
+    def __init__(self, courses: Sequence[Course], signs: Signs) -> None:
+        self._courses = courses
+        self._signs = signs
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        words = options.max_width - _SHORTEST_BAR - 2 * _GAP
+        with_clocks = words >= _NAME_WIDTH + _STATUS_WIDTH + _GAP + _CLOCK_WIDTH
+        name = max(1, min(_NAME_WIDTH, words // 2))
+        status = max(1, min(_STATUS_WIDTH, words - name))
+        rows = _rows(name, None, status, *([_CLOCK_WIDTH] if with_clocks else []))
+        axis = max(course.end for course in self._courses)
+        for course in self._courses:
+            name_of = _line(course.detail.scenario)
+            clock = [_clock(course)] if with_clocks else []
+            rows.add_row(name_of, _course_bar(course, self._signs, axis), _status(course), *clock)
+        yield rows
 
 
 def _line(*parts: str | tuple[str, str], justify: Literal["left", "right"] = "left") -> Text:
@@ -133,7 +146,7 @@ def _line(*parts: str | tuple[str, str], justify: Literal["left", "right"] = "le
 
 def _rows(*widths: int | None) -> Table:
     """Columns of these widths, so that nothing moves but the bar; None takes what is left."""
-    rows = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    rows = Table.grid(padding=(0, _GAP, 0, 0), expand=True)
     for width in widths:
         rows.add_column(width=width, ratio=1 if width is None else None, no_wrap=True)
     return rows
@@ -161,6 +174,11 @@ def _confirmed(deposit: Deposit) -> Text:
     return _line(f"{deposit.confirmations}/{deposit.confirmations_required}", justify="right")
 
 
+def _status(course: Course) -> Text:
+    status = course.detail.payment.status
+    return _line((status, f"bold {_color_of(status)}" if course.ended else _color_of(status)))
+
+
 def _clock(course: Course) -> Text:
     return _line(f"{course.elapsed:.1f} of {seconds(course.end)} s", justify="right")
 
@@ -171,7 +189,7 @@ def _speed(course: Course) -> Text:
 
 def _changes(course: Course, signs: Signs) -> Table:
     offsets = [f"{seconds(entry.offset_seconds)} s" for entry in course.timeline]
-    rows = Table.grid(padding=(0, 2, 0, 0))
+    rows = Table.grid(padding=(0, _GAP, 0, 0))
     rows.add_column(width=1)
     rows.add_column(width=max(map(len, offsets)))
     following = next((entry for entry in course.timeline if not entry.reached), None)

@@ -1,12 +1,15 @@
 """`requests`, `reset`, `ready`: the journal of a sandbox, its end, and whether the server answers."""
 
 import time
+from contextlib import closing
 
 import click
 
-from paymock.commands.client import Client, Refused, TimedOut, Unreachable
+from paymock.client import Refused, Unreachable
+from paymock.commands.client import Client
+from paymock.commands.endings import Command, Late
 from paymock.commands.options import Seconds, as_json, server_url, with_client
-from paymock.commands.output import note, say, say_json, seconds
+from paymock.commands.output import idle, note, say, say_json, seconds
 from paymock.core.control_wire import Journal, JournalEntry
 from paymock.core.wire import Health
 
@@ -18,7 +21,7 @@ _A_DAY = 86_400
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
-@click.command()
+@click.command(cls=Command)
 @with_client
 @click.option("--follow", is_flag=True, help="Go on with every new request, until interrupted.")
 @click.option(
@@ -35,7 +38,7 @@ def requests(client: Client, *, follow: bool, limit: int, as_json: bool) -> None
     Only those below /v1. --json prints one document, the newest first; with --follow one document a line, the
     newest last.
     """
-    journal = client.get(Journal, "/_mock/requests", {"limit": _LONGEST_JOURNAL if follow else limit})
+    journal = client.get(Journal, "/_mock/requests", query={"limit": _LONGEST_JOURNAL if follow else limit})
     if as_json and not follow:
         say_json(journal)
         return
@@ -43,16 +46,16 @@ def requests(client: Client, *, follow: bool, limit: int, as_json: bool) -> None
     if not (journal.data or follow):
         note("no requests")
     while follow:
-        time.sleep(_FOLLOW_EVERY)
+        idle(_FOLLOW_EVERY)
         seen = {entry.request_id for entry in journal.data}
-        journal = client.get(Journal, "/_mock/requests", {"limit": _LONGEST_JOURNAL})
+        journal = client.get(Journal, "/_mock/requests", query={"limit": _LONGEST_JOURNAL})
         new = [entry for entry in journal.data if entry.request_id not in seen]
         if seen and len(new) == _LONGEST_JOURNAL:
             note("there were more requests than the journal holds: some are not shown")
         _print(new, as_json=as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @with_client
 def reset(client: Client) -> None:
     """Empty the sandbox.
@@ -63,7 +66,7 @@ def reset(client: Client) -> None:
     note("the sandbox is empty")
 
 
-@click.command()
+@click.command(cls=Command)
 @server_url
 @click.option(
     "--wait",
@@ -82,11 +85,11 @@ def ready(*, url: str, wait: float, as_json: bool) -> None:
     """
     deadline = time.monotonic() + wait
     pause = _SHORTEST_PAUSE
-    client = Client(url)
     while True:
         left = deadline - time.monotonic()
         try:
-            client.call(Health, "GET", "/readyz", patience=min(max(left, 1.0), 5.0)).result()
+            with closing(Client(url)) as client:
+                client.call(Health, "GET", "/readyz", patience=min(max(left, 1.0), 5.0)).result()
             break
         except (Refused, Unreachable) as problem:
             if left <= 0:
@@ -94,7 +97,7 @@ def ready(*, url: str, wait: float, as_json: bool) -> None:
                     say_json({"ready": False, "url": url})
                 if wait == 0:
                     raise
-                raise TimedOut(f"not ready within {seconds(wait)} s: {problem.message}") from None
+                raise Late(f"not ready within {seconds(wait)} s: {problem}") from None
         time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
         pause = min(2 * pause, _LONGEST_PAUSE)
     if as_json:

@@ -2,12 +2,14 @@
 
 import click
 
+from paymock.client import path_of
 from paymock.commands.client import Client
 from paymock.commands.course import Course, on_a_terminal, tell
+from paymock.commands.endings import Command
 from paymock.commands.options import NEWEST, as_json, found, with_client
 
 
-@click.command()
+@click.command(cls=Command)
 @with_client
 @click.argument("payment_id", metavar="[ID]", default=NEWEST)
 @as_json
@@ -18,7 +20,7 @@ def watch(client: Client, *, payment_id: str, as_json: bool) -> None:
     one JSON document a line.
     """
     live = on_a_terminal() and not as_json
-    course = Course(client, found(client, payment_id), live=live)
+    course = Course(client, path_of(found(client, payment_id)), live=live)
     if live:
         from paymock.commands import picture  # rich takes long to import, and only a picture needs it
 

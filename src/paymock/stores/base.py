@@ -33,6 +33,9 @@ class Store(Protocol):
     needs them.
     """
 
+    lag: int
+    """How many milliseconds a change may take until every process that shares the store sees it."""
+
     async def begin(self) -> str | None:
         """Makes sure that the store can be used, and answers with what its operator should know about it, if
         there is anything. Raises StoreError.

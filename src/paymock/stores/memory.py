@@ -22,6 +22,8 @@ class MemoryStore:
     `limits` says how many values of a kind it has room for, in all sandboxes together.
     """
 
+    lag = 0
+
     def __init__(self, limits: Mapping[str, int] | None = None) -> None:
         self._limits = limits or {}
         self._totals: Counter[str] = Counter()

@@ -1,0 +1,129 @@
+"""Servers on a core of their own, and wrk on another: what the benchmarks over HTTP have in common."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "benchmarks" / "wrk" / "requests.lua"
+ORDER = (ROOT / "examples" / "order.json").read_text(encoding="utf-8")
+API_KEY = "mk_test_benchmark"
+CONNECTIONS = 32
+CORES = sorted(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one run of wrk saw: requests a second, latencies in milliseconds, and the server's CPU time for
+    each request in microseconds.
+    """
+
+    rate: float
+    p50: float
+    p99: float
+    p999: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server, and the process whose CPU time and memory count."""
+
+    url: str
+    pid: int
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time of the process and of those that it has started, so far."""
+        return sum(_cpu(pid) for pid in (self.pid, *_children(self.pid)))
+
+    @property
+    def megabytes(self) -> float:
+        """The resident memory of the process and of those that it has started."""
+        pids = (self.pid, *_children(self.pid))
+        return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * 4096 / 1e6
+
+
+def need(*tools: str) -> None:
+    """Ends with a message when a tool is missing."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        sys.exit(f"this benchmark needs {', '.join(missing)}")
+
+
+@contextmanager
+def paymock(*arguments: str, cores: Sequence[int] = CORES[:1]) -> Iterator[Running]:
+    """`paymock serve` on a free port, without a log of requests."""
+    with tempfile.TemporaryDirectory() as folder:
+        ready = Path(folder, "ready.json")
+        command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m", "paymock", "serve"]
+        command += ["--port", "0", "--no-access-log", "--ready-file", str(ready), *arguments]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            try:
+                while not ready.exists():
+                    if process.poll() is not None:
+                        sys.exit(f"{' '.join(command)} did not start")
+                    time.sleep(0.005)
+                yield Running(json.loads(ready.read_text())["url"], process.pid)
+            finally:
+                process.terminate()
+
+
+def created(url: str) -> str:
+    """The id of a new payment."""
+    headers = {"Authorization": f"Bearer {API_KEY}", "Content-Type": "application/json"}
+    headers["Idempotency-Key"] = f"benchmark-{uuid.uuid4()}"
+    request = urllib.request.Request(f"{url}/v1/payments", ORDER.encode(), headers)
+    with urllib.request.urlopen(request) as reply:
+        return str(json.load(reply)["id"])
+
+
+def creations(server: Running, seconds: float) -> Load:
+    """The load of creations, each with a key of its own."""
+    return loaded(server, seconds, "POST", "/v1/payments", {"BODY": ORDER, "UNIQUE": uuid.uuid4().hex})
+
+
+def replays(server: Running, seconds: float) -> Load:
+    """The load of one creation, repeated."""
+    return loaded(server, seconds, "POST", "/v1/payments", {"BODY": ORDER})
+
+
+def reads(server: Running, seconds: float, payment_id: str) -> Load:
+    """The load of reading one payment."""
+    return loaded(server, seconds, "GET", f"/v1/payments/{payment_id}", {})
+
+
+def loaded(server: Running, seconds: float, method: str, path: str, more: Mapping[str, str]) -> Load:
+    """Lets wrk ask for so many seconds, on the last core. Ends with a message when a request is refused."""
+    command = ["taskset", "-c", str(CORES[-1]), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s"]
+    command += ["-s", str(SCRIPT), server.url]
+    environment = {**os.environ, "METHOD": method, "BENCH_PATH": path, "API_KEY": API_KEY, **more}
+    before = server.cpu_seconds
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    spent = server.cpu_seconds - before
+    seen = json.loads(run.stdout.splitlines()[-1])
+    if seen["refused"] or seen["broken"]:
+        sys.exit(f"{method} {path}: {seen['refused']} refused, {seen['broken']} broken of {seen['requests']}")
+    rate = seen["requests"] / seen["microseconds"] * 1e6
+    p50, p99, p999 = (seen[name] / 1000 for name in ("p50", "p99", "p999"))
+    return Load(rate, p50, p99, p999, cpu=spent / seen["requests"] * 1e6)
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found]

@@ -1,0 +1,128 @@
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import cast
+
+import pytest
+
+from paymock.stores import redis_node
+from paymock.stores.base import STATE, Store
+from paymock.stores.redis import RedisStore
+from tests.stores.contract import add, run
+from tests.support.engines import RedisCluster, RedisEngine
+from tests.support.redis_store import OUTAGE_SECONDS, eventually, sandboxes_of, works
+
+
+class TestChanges:
+    """What one process changes, others hear of."""
+
+    @asynccontextmanager
+    async def hearing(self, store: Store) -> AsyncIterator[asyncio.Queue[str | None]]:
+        heard: asyncio.Queue[str | None] = asyncio.Queue()
+
+        async def listen() -> None:
+            async for sandbox in store.changes():
+                heard.put_nowait(sandbox)
+
+        listening = asyncio.create_task(listen())
+        try:
+            async with asyncio.timeout(OUTAGE_SECONDS):
+                assert await heard.get() is None, "it should hear from now on"
+            yield heard
+        finally:
+            listening.cancel()
+            await asyncio.wait([listening])
+            await store.close()
+
+    @pytest.mark.parametrize("many", [False, True])
+    def test_a_change_is_heard_at_once(
+        self, engine: RedisEngine, cluster: RedisCluster, *, many: bool
+    ) -> None:
+        url = cluster.url if many else engine.url
+        store, other = RedisStore(url), RedisStore(url)
+
+        async def check() -> None:
+            changes: list[Callable[[str], Awaitable[object]]] = [
+                lambda sandbox: add(store, sandbox, "key", b"value"),
+                lambda sandbox: store.replace(sandbox, STATE, None, b"1", given=None),
+                lambda sandbox: store.reset(sandbox, b"2", given=b"1"),
+                lambda sandbox: store.add(sandbox, "key", b"value", kind="a", given=b"2", then=b"3"),
+            ]
+            async with self.hearing(other) as heard:
+                for sandbox in ("one", "two", "three", "four"):
+                    for change in changes:
+                        async with asyncio.timeout(0.5):
+                            await change(sandbox)
+                            assert await heard.get() == sandbox
+                await store.add("one", "key", b"value again", kind="a", given=b"3")
+                assert not await store.replace("one", STATE, None, b"1", given=None)
+                await store.count("one", "tries")
+                await store.ping()
+                assert heard.empty()
+
+        run(store, check())
+
+    def test_a_restart_of_the_engine_is_outlived(self, own_engine: RedisEngine) -> None:
+        store, other = RedisStore(own_engine.url), RedisStore(own_engine.url)
+
+        async def check() -> None:
+            async with self.hearing(other) as heard, asyncio.timeout(2 * OUTAGE_SECONDS):
+                own_engine.kill()
+                assert await heard.get() is None
+                own_engine.restart()
+                assert await heard.get() is None
+                await eventually(lambda: works(store, "sandbox"))
+                assert await heard.get() == "sandbox"
+
+        run(store, check())
+
+    def test_an_engine_that_is_stuck_is_noticed(
+        self, own_engine: RedisEngine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(redis_node, "SILENCE_SECONDS", 0.1)
+        store, other = RedisStore(own_engine.url), RedisStore(own_engine.url)
+
+        async def check() -> None:
+            async with self.hearing(other) as heard, asyncio.timeout(3 * OUTAGE_SECONDS):
+                assert await works(store, "sandbox")
+                assert await heard.get() == "sandbox"
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(heard.get(), 0.5)  # it answers, so silence means nothing
+                own_engine.pause()
+                assert await heard.get() is None
+                own_engine.resume()
+                assert await heard.get() is None
+
+        run(store, check())
+
+    def test_another_node_of_the_cluster_is_listened_to(self, own_cluster: RedisCluster) -> None:
+        store, other = RedisStore(own_cluster.url), RedisStore(own_cluster.url)
+        [sandbox] = sandboxes_of(own_cluster, own_cluster.nodes[2])
+
+        async def check() -> None:
+            async with self.hearing(other) as heard, asyncio.timeout(2 * OUTAGE_SECONDS):
+                own_cluster.nodes[0].kill()
+                assert await heard.get() is None
+                assert await heard.get() is None
+                await add(store, sandbox, "key", b"value")
+                assert await heard.get() == sandbox
+
+        run(store, check())
+
+    def test_a_listener_that_goes_takes_its_connection_with_it(self, own_engine: RedisEngine) -> None:
+        store = RedisStore(own_engine.url)
+
+        async def connections(number: int) -> bool:
+            return own_engine.info("connected_clients") == number + 1  # one asks
+
+        async def check() -> None:
+            async with self.hearing(store):
+                assert await connections(1)
+            await eventually(lambda: connections(0))
+            changes = cast(AsyncGenerator[str | None, None], store.changes())
+            async with aclosing(changes):
+                assert await anext(changes) is None
+                assert await connections(1)
+            await eventually(lambda: connections(0))
+
+        asyncio.run(check())

@@ -1,0 +1,136 @@
+"""What docs/deploy.md describes, with its own configuration: nginx, two servers of two workers, a cluster."""
+
+import re
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support import markdown
+from tests.support.client import ORDER
+from tests.support.engines import RedisCluster, free_port, redis_cluster
+from tests.support.process import Served, serving
+from tests.support.waiting import wait_until
+
+
+@contextmanager
+def balanced(folder: Path, servers: list[Served]) -> Iterator[str]:
+    """The URL of nginx before the servers, with the configuration of the documentation."""
+    [block] = [
+        block for block in markdown.blocks(markdown.read("docs/deploy.md")) if block.language == "nginx"
+    ]
+    port = free_port()
+    text = block.text.replace("listen 80;", f"listen 127.0.0.1:{port};")
+    for documented, server in zip(("10.0.0.11:8402", "10.0.0.12:8402"), servers, strict=True):
+        assert documented in text
+        text = text.replace(documented, f"127.0.0.1:{server.port}")
+    configuration = folder / "nginx.conf"
+    paths = "".join(
+        f"{kind}_temp_path {folder / kind};" for kind in ("client_body", "proxy", "fastcgi", "scgi", "uwsgi")
+    )
+    text = text.replace("http {", f"http {{ access_log off; {paths}")
+    configuration.write_text(
+        f"user root; pid {folder / 'nginx.pid'}; daemon off; error_log {folder / 'log'};\n{text}"
+    )
+    command = ["nginx", "-p", str(folder), "-c", str(configuration), "-e", str(folder / "log")]
+    with subprocess.Popen(command) as process:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            wait_until(lambda: _answers(url))
+            yield url
+        finally:
+            process.terminate()
+
+
+def _answers(url: str) -> bool:
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{url}/readyz").status_code == 200
+    return False
+
+
+class House:
+    """The servers, what is in front of them, and what is behind."""
+
+    def __init__(self, url: str, servers: list[Served], cluster: RedisCluster) -> None:
+        self.url = url
+        self.servers = servers
+        self.cluster = cluster
+
+    def sandbox(self) -> httpx.Client:
+        """A client with a sandbox of its own, which opens a connection for each request."""
+        key = f"mk_test_{uuid.uuid4().hex}"
+        headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=10)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(redis_cluster())
+        servers = []
+        for name in ("one", "other"):
+            folder = tmp_path / name
+            folder.mkdir()
+            arguments = ("--store", cluster.url, "--workers", "2")
+            servers.append(stack.enter_context(serving(folder, *arguments)))
+        folder = tmp_path / "nginx"
+        folder.mkdir()
+        yield House(stack.enter_context(balanced(folder, servers)), servers, cluster)
+
+
+def create(client: httpx.Client, key: str) -> httpx.Response:
+    return client.post("/v1/payments", json=dict(ORDER), headers={"Idempotency-Key": key})
+
+
+def test_many_servers_behave_as_one_and_one_that_is_killed_is_not_missed(house: House) -> None:
+    with house.sandbox() as client:
+        assert client.put("/_mock/clock", json={"speed": 0}).status_code == 200
+        keys = [f"order-{number:04d}-payment" for number in range(40)]
+        created = {key: create(client, key) for key in keys}
+        assert {reply.status_code for reply in created.values()} == {201}
+        assert client.post("/_mock/clock/advance", json={"seconds": 45}).status_code == 200
+
+        house.servers[0].process.kill()
+        for key, first in created.items():
+            again = create(client, key)
+            assert (again.status_code, again.content) == (201, first.content)
+            read = client.get(f"/v1/payments/{first.json()['id']}")
+            assert (read.status_code, read.json()["status"]) == (200, "completed")
+        page = client.get("/_mock/payments?limit=200").json()
+        assert len(page["data"]) == len(created)
+
+
+def test_a_node_that_is_killed_costs_its_own_sandboxes_and_no_others(house: House) -> None:
+    with ExitStack() as stack:
+        sandboxes = [stack.enter_context(house.sandbox()) for _ in range(12)]
+        assert {create(client, "order-1001-payment").status_code for client in sandboxes} == {201}
+        house.cluster.nodes[0].kill()
+        statuses = [create(client, "order-1001-payment").status_code for client in sandboxes]
+        assert set(statuses) == {201, 503}
+
+
+def test_what_nginx_must_not_change_reaches_the_server(house: House) -> None:
+    with house.sandbox() as client:
+        for path, body, status in (
+            ("/v1/payments", b" " * 70_000, 413),
+            ("/v1//payments", b"{}", 404),
+            ("/v1/payments/", b"{}", 404),
+        ):
+            headers = {"Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
+            reply = client.post(path, content=body, headers=headers)
+            assert (reply.status_code, "x-request-id" in reply.headers) == (status, True)
+        long = client.get("/v1/chains", headers={"X-Long": "x" * 12_000})
+        assert long.status_code == 200
+
+
+def test_the_documentation_names_the_options_that_there_are() -> None:
+    from tests.support.process import run
+
+    text = markdown.read("docs/deploy.md") + markdown.read("docs/stores.md")
+    known = run("serve", "--help").stdout + run("ready", "--help").stdout
+    for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
+        assert flag in known, flag
