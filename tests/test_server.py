@@ -1,6 +1,7 @@
 """`paymock serve` as a user meets it: start, stop, the ready file, the log, clear errors."""
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -16,6 +18,8 @@ import pytest
 
 from paymock.server import bind
 from paymock.settings import Settings
+from paymock.starting import announce
+from paymock.web.log import RequestLog
 from tests.core.test_timeline import COURSES
 from tests.support import raw
 from tests.support.client import ORDER, Api, fresh_key
@@ -78,6 +82,23 @@ def test_the_banner_says_what_a_newcomer_needs(tmp_path: Path) -> None:
         "open mode",
     ):
         assert part in output
+
+
+@pytest.mark.parametrize(
+    ("store", "shown"),
+    [
+        ("sqlite:///var/lib/paymock.db?synchronous=normal", "sqlite:///var/lib/paymock.db"),
+        ("redis://user:secret@redis.example:6379/1?client_name=secret", "redis://"),
+        ("rediss+cluster://:secret@redis.example", "rediss+cluster://"),
+    ],
+)
+def test_the_banner_shows_nothing_secret_of_the_store(store: str, shown: str) -> None:
+    for log in ("text", "json"):
+        out = io.StringIO()
+        announce(Settings(store=store, log=log), "http://127.0.0.1:8402", RequestLog(out, log))
+        assert "secret" not in out.getvalue()
+        line = f"\n  Store     {shown}\n" if log == "text" else f'"store":"{shown}"'
+        assert line in out.getvalue()
 
 
 def test_configured_keys_are_counted_and_never_shown(tmp_path: Path) -> None:
@@ -182,6 +203,35 @@ def test_a_client_that_floods_does_not_hold_up_a_stop(tmp_path: Path) -> None:
         started = time.monotonic()
         status, _ = served.stop(signal.SIGTERM)
     assert (status, time.monotonic() - started < 5) == (0, True)
+
+
+def test_a_stop_ends_a_wait_with_a_reply(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
+        headers = {"Idempotency-Key": "order-1001-payment"}
+        payment_id = client.post("/v1/payments", json={**ORDER}, headers=headers).json()["id"]
+        with ThreadPoolExecutor(1) as pool:
+            target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=30"
+            wait = pool.submit(client.get, target)
+            with pytest.raises(TimeoutError):
+                wait.result(0.3)
+            started = time.monotonic()
+            assert served.stop(signal.SIGTERM)[0] == 0
+            assert time.monotonic() - started < 1
+            reply = wait.result(1)
+    assert (reply.status_code, reply.json()["reached"]) == (200, False)
+    assert reply.json()["payment"]["id"] == payment_id
+    assert reply.headers["x-request-id"].startswith("req_")
+
+
+def test_what_takes_too_long_for_a_stop_gets_no_reply(tmp_path: Path) -> None:
+    slow = {**AUTHORIZED, "Idempotency-Key": "slow-request", "X-Mock-Fault": "delay=30000"}
+    with serving(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), 10) as client:
+        client.sendall(raw.request("GET", "/v1/chains", slow))
+        assert httpx.get(f"{served.url}/livez").status_code == 200
+        started = time.monotonic()
+        status, _ = served.stop(signal.SIGTERM)
+        assert (status, time.monotonic() - started < 5) == (0, True)
+        assert client.recv(4096) == b""
 
 
 def wait_until_it_no_longer_listens(url: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -354,6 +355,30 @@ def test_a_worker_that_hangs_stops_neither_the_others_nor_a_stop(tmp_path: Path)
         assert served.stop(signal.SIGTERM)[0] == 0
         assert time.monotonic() - started < 5
         assert processes_of(served.process) == set()
+
+
+def test_workers_without_room_for_connections_rest_until_there_is(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        workers = workers_of(served.process)
+        for worker in workers:
+            resource.prlimit(worker, resource.RLIMIT_NOFILE, (30, 30))
+        clients = [socket.create_connection(("127.0.0.1", served.port), 5) for _ in range(60)]
+        before = processor_seconds(workers)
+        time.sleep(1)  # the time is the point
+        assert processor_seconds(workers) - before < 0.5
+        for client in clients:
+            client.close()
+        assert httpx.get(f"{served.url}/livez", timeout=5).status_code == 200
+        assert workers_of(served.process) == workers
+        assert served.stop(signal.SIGTERM)[0] == 0
+
+
+def processor_seconds(processes: set[int]) -> float:
+    ticks = 0
+    for process in processes:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 # A stop

@@ -14,11 +14,12 @@ from paymock.clock import system_clock
 from paymock.core.errors import PaymockError
 from paymock.core.records import OriginRecord
 from paymock.sandboxes import SeedDiffers, new_origin, origin_of
-from paymock.serving import GRACE_SECONDS, Server, completed, uvicorn_config
+from paymock.serving import GRACE_SECONDS, Server, uvicorn_config
 from paymock.settings import MEMORY_STORE, Settings
 from paymock.sharing import Loads
 from paymock.sockets import bind, url_of
 from paymock.starting import StartError, announce, remove_ready_file, write_ready_file
+from paymock.stopping import completed
 from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
 from paymock.supervisor import Post, Supervisor

@@ -9,25 +9,16 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
 
 import uvicorn
 
+from paymock.stopping import STOP_SIGNALS, end_in_time, handling_signals
 from paymock.web.app import App
 from paymock.web.protocol import GuardedProtocol
 
-T = TypeVar("T")
-
 GRACE_SECONDS = 3
 """How long a stop waits for requests in progress."""
-
-STOP_SECONDS = 4.5
-"""After so long a stop ends the process, whatever clients are doing."""
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""By which a process is asked to end."""
 
 KEEP_ALIVE_SECONDS = 75
 """How long an idle connection is kept: longer than a client that polls takes between two requests."""
@@ -108,60 +99,3 @@ class Server(uvicorn.Server):
         if self.should_exit:
             os._exit(128 + number)
         self.stop()
-
-
-def completed(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What `work` returns, in an event loop of its own. A signal cancels it: SystemExit is raised, with the
-    status 0; the next one ends the process at once.
-    """
-    asked = False
-    cancel: Callable[[], object] | None = None
-
-    def signaled(number: int, frame: object) -> None:
-        nonlocal asked
-        if asked:
-            os._exit(128 + number)
-        asked = True
-        end_in_time()
-        if cancel is not None:
-            cancel()
-
-    async def cancellable() -> T:
-        nonlocal cancel
-        working, loop = asyncio.ensure_future(work()), asyncio.get_running_loop()
-        cancel = partial(loop.call_soon_threadsafe, working.cancel)
-        if asked:
-            working.cancel()
-        try:
-            return await working
-        finally:
-            cancel = None
-
-    with handling_signals(signaled):
-        try:
-            outcome = asyncio.run(cancellable())
-        except asyncio.CancelledError:
-            raise SystemExit(0) from None
-        if asked:
-            raise SystemExit(0)
-        return outcome
-
-
-def end_in_time() -> None:
-    """Makes sure that the process has ended after STOP_SECONDS."""
-    last_resort = threading.Timer(STOP_SECONDS, os._exit, [0])
-    last_resort.daemon = True
-    last_resort.start()
-
-
-@contextlib.contextmanager
-def handling_signals(
-    handler: Callable[[int, Any], object], numbers: Iterable[signal.Signals] = STOP_SIGNALS
-) -> Iterator[None]:
-    """Has `handler` called when the process is asked to end, and afterwards again what was called before."""
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)

@@ -115,9 +115,8 @@ class Acceptor:
         self.tell()
 
     async def _serve(self, connection: socket.socket) -> None:
+        connection.settimeout(0)
         try:
-            connection.settimeout(0)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(self._protocol, connection)
         except OSError:
             connection.close()  # the client has gone

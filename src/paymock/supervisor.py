@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn, Protocol
 
-from paymock.serving import STOP_SECONDS, STOP_SIGNALS, handling_signals
 from paymock.sharing import Loads
 from paymock.starting import StartError
+from paymock.stopping import STOP_SECONDS, STOP_SIGNALS, handling_signals
 
 RESTART_SECONDS = 1.0
 """From the start of a worker to the earliest start of its successor."""
