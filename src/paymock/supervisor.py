@@ -216,7 +216,7 @@ class Supervisor:
     ) -> NoReturn:
         status = 1
         try:
-            os.close(signal.set_wakeup_fd(-1))
+            signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all: the supervisor sees to it
             signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until there is something to end
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

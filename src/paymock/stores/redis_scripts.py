@@ -82,6 +82,7 @@ if counters then
     end
 end
 if limit ~= '' and redis.call('LLEN', list) >= tonumber(limit) then return 0 end
+-- told first: who may not tell it does not store it either
 redis.call('PUBLISH', CHANNEL, sandbox)
 if after == '-' then
     redis.call('HSET', values, key, value)
