@@ -3,8 +3,8 @@
     python -m benchmarks.stores [--short] [--json FILE]
 
 One server process on one core, wrk with 32 connections on another, the engine of Redis where the system wants
-it. The stores take turns; the figures are medians of the rounds, and the run fails below the floors. It needs
-wrk and redis-server.
+it; and two workers on all cores, beside wrk. The stores take turns; the figures are medians of the rounds. It
+fails below the floors, and needs wrk and redis-server.
 """
 
 import argparse
@@ -17,11 +17,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.load import Load, created, creations, need, paymock, reads
+from benchmarks.load import CORES, Load, created, creations, need, paymock, reads
 
 from tests.support.engines import redis_server
 
 MEMORY = "memory"
+TWO = ", 2 workers"
 FLOORS = {"sqlite full": (0.35, 0.65), "sqlite normal": (0.35, 0.65), "redis": (0.55, 0.55)}
 """Ratios to memory: creations, reads."""
 
@@ -37,12 +38,16 @@ def stores() -> Iterator[dict[str, str]]:
             "sqlite full": f"sqlite://{folder}/full.db",
             "sqlite normal": f"sqlite://{folder}/normal.db?synchronous=normal",
             "redis": engine.url,
+            f"sqlite full{TWO}": f"sqlite://{folder}/shared.db",
+            f"redis{TWO}": f"{engine.url}/1",
         }
 
 
-def measured(url: str, seconds: float) -> tuple[Load, Load]:
+def measured(name: str, url: str, seconds: float) -> tuple[Load, Load]:
     """Creations and reads on the store at `url`."""
-    with paymock("--store", url) as server:
+    two = name.endswith(TWO)
+    workers, cores = ("2", CORES) if two else ("1", CORES[:1])
+    with paymock("--store", url, "--workers", workers, cores=cores) as server:
         payment_id = created(server.url)
         return creations(server, seconds), reads(server, seconds, payment_id)
 
@@ -67,18 +72,18 @@ def main() -> None:
             for name, url in urls.items():
                 if sys.stderr.isatty():
                     print(f"\rround {number + 1} of {rounds}: {name}    ", end="", file=sys.stderr)
-                runs.setdefault(name, []).append(measured(url, seconds))
+                runs.setdefault(name, []).append(measured(name, url, seconds))
     figures = {
         name: tuple(median(list(loads)) for loads in zip(*of, strict=True)) for name, of in runs.items()
     }
     print(
-        f"{'':<15} {'creations/s':>12} {'ratio':>6} {'p99 ms':>7}   {'reads/s':>8} {'ratio':>6} {'p99 ms':>7}"
+        f"{'':<22} {'creations/s':>12} {'ratio':>6} {'p99 ms':>7}   {'reads/s':>8} {'ratio':>6} {'p99 ms':>7}"
     )
     missed = []
     for name, (create, read) in figures.items():
         ratios = [load.rate / base.rate for load, base in zip((create, read), figures[MEMORY], strict=True)]
         print(
-            f"{name:<15} {create.rate:>12,.0f} {ratios[0]:>6.2f} {create.p99:>7.1f}   "
+            f"{name:<22} {create.rate:>12,.0f} {ratios[0]:>6.2f} {create.p99:>7.1f}   "
             f"{read.rate:>8,.0f} {ratios[1]:>6.2f} {read.p99:>7.1f}"
         )
         for what, ratio, floor in zip(("creations", "reads"), ratios, FLOORS.get(name, (0, 0)), strict=True):

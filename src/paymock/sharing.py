@@ -11,7 +11,10 @@ import socket
 from collections.abc import Callable, Iterable
 
 PATIENCE_SECONDS = 0.001
-"""How long a connection is left to those that have fewer, before one that has more takes it all the same."""
+"""How long a connection is left to a process that has one fewer, before another takes it all the same."""
+
+_MOST_PATIENCE = 4
+"""How many times as long, at most, it is left to one that has many fewer: that one may be stuck."""
 
 _RETRY_SECONDS = 1.0
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -37,9 +40,9 @@ class Loads:
         """Process `number` takes no more connections."""
         self._numbers[number] = _VACANT
 
-    def exceeds(self, number: int) -> bool:
-        """Whether process `number` has more connections than another."""
-        return self._numbers[number] > min(self._numbers)
+    def excess(self, number: int) -> int:
+        """How many connections more process `number` has than the one that has the fewest."""
+        return self._numbers[number] - min(self._numbers)
 
 
 class Acceptor:
@@ -89,8 +92,9 @@ class Acceptor:
 
     def _knocked(self, listening: socket.socket) -> None:
         self.tell()
-        if self._loads.exceeds(self._number):
-            self._pause(listening, PATIENCE_SECONDS)
+        excess = self._loads.excess(self._number)
+        if excess:
+            self._pause(listening, min(excess, _MOST_PATIENCE) * PATIENCE_SECONDS)
         else:
             self._accept(listening)
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """By which a process is asked to end."""
 
-STOP_SECONDS = 4.5
+STOP_SECONDS = 4.0
 """After so long it has ended, whatever clients are doing."""
 
 

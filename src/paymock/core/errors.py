@@ -164,7 +164,7 @@ _ROWS = (
         "capacity_exceeded",
         503,
         "A limit on stored resources is reached. Nothing was half-written.",
-        "Use another API key, whose sandbox is empty, or restart the server.",
+        "Reset a sandbox that is no longer needed, or start the server with more room: `--max-payments`.",
     ),
 )
 
