@@ -18,7 +18,7 @@ from paymock.core.errors import PaymockError
 from paymock.core.virtual_time import LEAD
 from paymock.stores.base import STATE, Addition
 from paymock.stores.batches import Append, Batches, joined
-from paymock.stores.sqlite_file import Connector, prepare
+from paymock.stores.sqlite_file import Connector, begin_change, prepare
 
 NOTICE_SECONDS = 0.1
 """How often a process looks whether others have changed something, while somebody waits for that."""
@@ -191,7 +191,7 @@ class SqliteStore:
     def _write(self, rows: _Rows, steps: Sequence[_Change | Append]) -> list[Any]:
         lasting = any(isinstance(step, _Change) and step.lasting for step in steps)
         rows.execute(f"PRAGMA synchronous = {self.synchronous if lasting else 'normal'}")
-        rows.execute("BEGIN IMMEDIATE")
+        begin_change(rows)
         kept, places = joined(steps)
         outcomes = [_outcome(rows, step) for step in kept]
         rows.execute("COMMIT")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -19,6 +20,9 @@ SCHEMA_VERSION = 1
 
 BUSY_SECONDS = 1.5
 """How long a change waits for other processes before it is refused."""
+
+_TURN_SECONDS = 0.0005
+"""How long a process leaves the file to others before it tries again: about as long as a commit takes."""
 
 _READ_THROUGH = 64 * 1024 * 1024
 """A larger file is not read through before it is used: that would take seconds."""
@@ -101,6 +105,24 @@ def connect(path: Path) -> sqlite3.Connection:
     )
 
 
+def begin_change(connection: sqlite3.Connection) -> None:
+    """Begins a transaction that changes something, as soon as other processes have ended theirs.
+
+    SQLite itself would wait ever longer between two tries, up to a tenth of a second, and let others pass.
+    Raises sqlite3.Error.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    connection.execute("PRAGMA busy_timeout = 0")
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(_TURN_SECONDS)
+
+
 def prepare(path: Path, limits: Mapping[str, int]) -> None:
     """Begins the file if there is none, and makes sure that it is one of ours, whole, and can be written to.
 
@@ -111,7 +133,7 @@ def prepare(path: Path, limits: Mapping[str, int]) -> None:
             _create(path)
         with closing(connect(path)) as connection:
             _check(path, connection)
-            connection.execute("BEGIN IMMEDIATE")
+            begin_change(connection)
             connection.execute("DELETE FROM total")  # written at each start, so that a full disk shows now
             for kind in limits:
                 connection.execute(
