@@ -126,7 +126,7 @@ def main() -> None:
     options = parser.parse_args()
     with stores() as each:
         for url, bytes_used in each:
-            uvloop.run(measured(open_store(url, max_payments=None), options.most, bytes_used))
+            uvloop.run(measured(open_store(url, max_payments=options.most + 1), options.most, bytes_used))
 
 
 if __name__ == "__main__":
