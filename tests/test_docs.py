@@ -24,6 +24,10 @@ PAGES = [
     "docs/control-api.md",
     "docs/testing.md",
     "docs/cli.md",
+    "docs/stores.md",
+    "docs/deploy.md",
+    "docs/scale.md",
+    "docs/reliability.md",
 ]
 TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
 

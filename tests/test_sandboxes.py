@@ -270,6 +270,54 @@ def test_no_time_comes_after_the_year_9999() -> None:
     run(check())
 
 
+class ForgettingStore(SharedStore):
+    """Loses everything, as an engine does that keeps nothing on disk and starts again."""
+
+    def lose_everything(self) -> None:
+        self._sandboxes.clear()
+        self.connections += 1
+
+
+def test_an_engine_that_lost_everything_leaves_all_processes_with_one_origin() -> None:
+    async def check() -> None:
+        store = ForgettingStore()
+        origin = await origin_of(store, NOON, 0, None)
+        one, other = House(store, origin), House(store, origin)
+        await one.create()
+        store.lose_everything()
+        created, replayed = await other.create()
+        assert not replayed
+        newcomer = House(store, await origin_of(store, NOON, 0, None))
+        for house in (one, newcomer):
+            assert await house.create() == (created, True)
+
+    run(check())
+
+
+def test_a_newcomer_on_an_engine_that_lost_everything_is_followed() -> None:
+    async def check() -> None:
+        store = ForgettingStore()
+        one = House(store, await origin_of(store, NOON, 0, None))
+        await one.create()
+        store.lose_everything()
+        newcomer = House(store, await origin_of(store, NOON, 0, None))
+        created, _ = await newcomer.create()
+        assert await one.create() == (created, True)
+
+    run(check())
+
+
+def test_a_late_reply_of_the_store_does_not_show_later_times() -> None:
+    class SlowStore(SharedStore):
+        async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
+            found = await super().get(sandbox, *keys)
+            house.clock.advance(0.2)
+            return found
+
+    house = House(SlowStore(), new_origin(NOON, 10_000, "tests"))
+    assert asyncio.run(house.control.clock("sandbox")).now == "2030-01-31T12:00:00.000Z"
+
+
 class TestOrigin:
     def origin(self, store: MemoryStore, now: int = NOON, speed: float = 1, seed: str | None = None) -> Any:
         return asyncio.run(origin_of(store, now, speed, seed))

@@ -105,6 +105,7 @@ class Control:
         other_asset = wanted.asset if wanted.asset != asked.asset else None
 
         def accept(token: str, now: Gathered) -> tuple[DepositRecord, SandboxRecord]:
+            _check_room(found.simulation)
             payment = found.record.token
             made = DepositRecord(token, fingerprint, payment, found.elapsed, wanted.amount, other_asset)
             return made, now.record
@@ -121,10 +122,7 @@ class Control:
             deposits = now.simulation.deposits
             if any(deposit.token == made.token for deposit in deposits):
                 return now.simulation
-            if len(deposits) >= payments.MAX_DEPOSITS:
-                raise PaymockError(
-                    "capacity_exceeded", "The payment has a hundred simulated deposits already."
-                )
+            _check_room(now.simulation)
             observed = msgspec.structs.replace(made, at=now.after(lag).elapsed)
             return msgspec.structs.replace(now.simulation, deposits=(*deposits, observed))
 
@@ -236,6 +234,12 @@ class Control:
 
 def _clock(gathered: Gathered) -> wire.Clock:
     return wire.Clock(now=to_rfc3339(gathered.now), speed=gathered.clock.speed)
+
+
+def _check_room(simulation: SimulationRecord) -> None:
+    """Raises PaymockError `capacity_exceeded` when no more deposits can be made."""
+    if len(simulation.deposits) >= payments.MAX_DEPOSITS:
+        raise PaymockError("capacity_exceeded", "The payment has a hundred simulated deposits already.")
 
 
 def _check_time(virtual: int) -> None:

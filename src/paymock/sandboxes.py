@@ -96,13 +96,16 @@ class Sandboxes:
         self._origin = origin
         self._seen: dict[str, bytes | None] = {}
         self._watching: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._verified = store.connections
         self.stopping = False
         self._listening: asyncio.Task[None] | None = None
 
     async def gather(self, sandbox: str, *keys: str) -> Gathered:
         """The sandbox now, and what is stored under `keys`, in one step. The clock is read once."""
+        await self._verify_origin()
+        real = self._clock()  # before the store is asked: what comes late must not show later times
         state, *values = await self.store.get(sandbox, STATE, *keys)
-        return self._gathered(sandbox, state, values)
+        return self._gathered(sandbox, state, values, real)
 
     async def until(self, real: int) -> None:
         """Returns when the real moment `real`, in milliseconds since the epoch, has come."""
@@ -132,7 +135,8 @@ class Sandboxes:
         of any number of concurrent duplicates one is stored. Raises what `accept` raises, unless the key has
         been used; PaymockError `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
         """
-        now = self._gathered(request.sandbox, self._seen.get(request.sandbox), [])
+        await self._verify_origin()
+        now = self._gathered(request.sandbox, self._seen.get(request.sandbox), [], self._clock())
         while True:
             token = self.token(now, request.idempotency_key)
             refusal = None
@@ -209,7 +213,7 @@ class Sandboxes:
     async def _add(
         self, now: Gathered, token: str, record: R, after: SandboxRecord, limit: int | None
     ) -> Gathered:
-        then = None if after is now.record else records.encode(after)
+        then, real = None if after is now.record else records.encode(after), self._clock()
         found = await self.store.add(
             now.sandbox,
             token,
@@ -221,17 +225,28 @@ class Sandboxes:
         )
         if found == (now.state, None):
             self._remember(now.sandbox, then or now.state)
-            self.wake(now.sandbox)
+            if then is not None:
+                self.wake(now.sandbox)
             return now._replace(values=[None])
-        return self._gathered(now.sandbox, found.state, [found.existing])
+        return self._gathered(now.sandbox, found.state, [found.existing], real)
 
-    def _gathered(
-        self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int | None = None
-    ) -> Gathered:
+    def _gathered(self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int) -> Gathered:
         self._remember(sandbox, state)
         record = records.decode_as(SandboxRecord, state)
-        real = self._clock() if real is None else real
         return Gathered(sandbox, state, record, record.clock or self._origin.clock, real, values)
+
+    async def _verify_origin(self) -> None:
+        """Takes the origin from a store that has been connected to anew: an engine that lost everything has
+        another one now, or none; then it gets ours back, so that all processes go by one.
+        """
+        while self._verified != self.store.connections:
+            [stored] = await self.store.get(_ORIGIN, STATE)
+            ours = records.encode(self._origin)
+            if stored is not None:
+                self._origin = records.decode_as(OriginRecord, stored)
+            elif not await self.store.replace(_ORIGIN, STATE, None, ours, given=None):
+                continue  # another process was faster
+            self._verified = self.store.connections
 
     def _remember(self, sandbox: str, state: bytes | None) -> None:
         if len(self._seen) >= _REMEMBERED:

@@ -45,7 +45,7 @@ def begin(path: Path) -> None:
 def refusal(path: Path) -> str:
     """Why the file is refused, which names it."""
     with pytest.raises(StoreError) as caught:
-        prepare(path, {})
+        prepare(path)
     text = str(caught.value)
     assert str(path) in text
     assert "\n" not in text
@@ -211,12 +211,12 @@ class TestFile:
         assert list(tmp_path.iterdir()) == []
 
     def test_nothing_but_the_file_is_left_when_it_is_begun(self, path: Path) -> None:
-        prepare(path, {})
+        prepare(path)
         assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
     def test_processes_that_begin_it_together_share_it(self, path: Path) -> None:
         context = multiprocessing.get_context("fork")
-        processes = [context.Process(target=prepare, args=(path, {})) for _ in range(8)]
+        processes = [context.Process(target=prepare, args=(path,)) for _ in range(8)]
         for process in processes:
             process.start()
         for process in processes:
@@ -245,7 +245,7 @@ def test_what_must_not_be_written_to_is_refused(public_folder: Path, *, there: b
         if os.getuid() == 0:
             os.setuid(65534)  # nobody: the superuser may write everywhere
         try:
-            prepare(path, {})
+            prepare(path)
         except StoreError as error:
             answer.send(str(error))
         else:
@@ -310,3 +310,109 @@ def test_a_full_disk_is_told_and_nothing_is_half_written(path: Path) -> None:
         await store._change(step)
 
     run(store, check())
+
+
+def test_two_servers_with_different_room_each_keep_to_their_own(path: Path) -> None:
+    small, large = SqliteStore(path, limits={"a": 2}), SqliteStore(path)
+
+    async def check() -> None:
+        await large.begin()
+        for number in range(3):
+            assert await add(large, "sandbox", f"key {number}", b"") is None
+        with pytest.raises(PaymockError) as caught:
+            await add(small, "sandbox", "key 3", b"")
+        assert caught.value.kind.code == "capacity_exceeded"
+        assert await add(large, "sandbox", "key 3", b"") is None
+        await large.close()
+
+    run(small, check())
+
+
+@pytest.mark.parametrize("fate", ["gone", "replaced", "of another program"])
+def test_a_file_that_is_no_longer_the_one_that_was_begun_is_not_written_to(path: Path, fate: str) -> None:
+    store = SqliteStore(path)
+
+    async def refused() -> None:
+        for attempt in (add(store, "sandbox", "another", b""), store.get("sandbox", "key"), store.ping()):
+            with pytest.raises(PaymockError) as caught:
+                await attempt
+            assert caught.value.kind.code == "store_unavailable"
+
+    async def check() -> None:
+        await add(store, "sandbox", "key", b"value")
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink()
+        if fate == "of another program":
+            with closing(sqlite3.connect(path)) as connection:
+                connection.execute("CREATE TABLE theirs (x)")
+        if fate == "replaced":
+            prepare(path)
+            before = store.connections
+            with pytest.raises(PaymockError):
+                await add(store, "sandbox", "another", b"")
+            assert await add(store, "sandbox", "another", b"") is None
+            assert await store.get("sandbox", "key") == [None]
+            assert store.connections > before
+        else:
+            await refused()
+
+    run(store, check())
+
+
+def test_a_damaged_row_harms_its_own_step_alone(path: Path) -> None:
+    store, other = SqliteStore(path), SqliteStore(path)
+
+    async def check() -> None:
+        await store.append("sandbox", "log", b"entry", keep=9)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE log SET entries = x'ff'")
+        damaged, added = await asyncio.gather(
+            store.tail("sandbox", "log", 9), add(store, "sandbox", "key", b""), return_exceptions=True
+        )
+        assert isinstance(damaged, Exception)
+        assert added is None
+        assert await add(other, "sandbox", "another key", b"") is None
+        await other.close()
+
+    run(store, check())
+
+
+def test_a_reset_of_a_large_sandbox_keeps_nobody_waiting_and_its_rows_go(path: Path) -> None:
+    store = SqliteStore(path)
+
+    async def check() -> None:
+        await asyncio.gather(*(add(store, "large", f"key {number}", b"x" * 100) for number in range(3000)))
+        assert await store.reset("large", b"fresh", given=None)
+        assert await store.get("large", "key 0", STATE) == [None, b"fresh"]
+        with closing(sqlite3.connect(path)) as other:
+            count = "SELECT count(*) FROM entry"
+            left = other.execute(count).fetchone()[0]
+            assert 2000 < left < 3000
+            while left > 1:
+                await store.append("other", "log", b"", keep=9)
+                before, left = left, other.execute(count).fetchone()[0]
+                assert left < before
+            await store.append("other", "log", b"", keep=9)
+            assert other.execute("SELECT name FROM sandbox ORDER BY name").fetchall() == [
+                ("large",),
+                ("other",),
+            ]
+
+    run(store, check())
+
+
+def test_a_copy_without_a_write_ahead_log_gets_one(path: Path) -> None:
+    begin(path)
+    copy = path.with_name("copy.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"VACUUM INTO '{copy}'")
+    prepare(copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_url_shows_nothing_but_its_scheme() -> None:
+    for url in ("redis:/user:secret@host/0", "user:secret@host", "secret", "se-cret://host"):
+        with pytest.raises(StoreError) as caught:
+            open_store(url)
+        assert "secret" not in str(caught.value).replace("se-cret", "secret")

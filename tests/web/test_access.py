@@ -125,8 +125,16 @@ def test_a_server_bound_elsewhere_answers_to_any_host_unless_told_which() -> Non
         assert reply.status == 200
     named = Settings(host="0.0.0.0", port=0, api_keys=KEYS, allowed_hosts=("sandbox.example",))
     with running_server(named) as server:
-        [reply] = raw.exchange(server.port, raw.request("GET", "/livez", host="any.example"))
+        [reply] = raw.exchange(server.port, raw.request("GET", "/openapi.yaml", host="any.example"))
         assert reply.status == 421
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+def test_a_server_bound_elsewhere_answers_probes_of_its_address(path: str) -> None:
+    named = Settings(host="0.0.0.0", port=0, api_keys=KEYS, allowed_hosts=("sandbox.example",))
+    with running_server(named) as server:
+        [reply] = raw.exchange(server.port, raw.request("GET", path, host="10.0.0.11:8402"))
+        assert reply.status == 200
 
 
 @pytest.mark.parametrize(

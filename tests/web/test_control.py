@@ -318,6 +318,8 @@ class TestDeposits:
             assert deposit(api, payment, 1).status_code == 200
         before = api.payment(payment["id"])
         assert error_of(deposit(api, payment, 1)) == (503, "capacity_exceeded")
+        assert error_of(deposit(api, payment, 1, key="order-1001-payment")) == (503, "capacity_exceeded")
+        assert api.create(key="order-1001-payment").status_code == 201
         assert api.payment(payment["id"]) == before
 
     def test_of_concurrent_ones_with_one_key_one_is_made(

@@ -36,6 +36,12 @@ class Store(Protocol):
     lag: int
     """How many milliseconds a change may take until every process that shares the store sees it."""
 
+    @property
+    def connections(self) -> int:
+        """How often it has connected to where the values are: what was read over an earlier connection may
+        be gone.
+        """
+
     async def begin(self) -> str | None:
         """Makes sure that the store can be used, and answers with what its operator should know about it, if
         there is anything. Raises StoreError.

@@ -23,6 +23,7 @@ class MemoryStore:
     """
 
     lag = 0
+    connections = 0
 
     def __init__(self, limits: Mapping[str, int] | None = None) -> None:
         self._limits = limits or {}

@@ -1,5 +1,6 @@
 """From a store's URL to the store. Nothing of the URL but its scheme is repeated: it may hold a password."""
 
+import re
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
@@ -11,6 +12,7 @@ MEMORY_CAPACITY = 1_000_000
 """How many payments the in-memory store has room for unless it is told otherwise."""
 
 SYNCHRONOUS = ("full", "normal")
+_SCHEME = re.compile("[a-z+]{1,20}")
 REDIS = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 
 
@@ -44,6 +46,7 @@ def open_store(url: str, *, max_payments: int | None = None, retention: int | No
         except ImportError:
             raise StoreError("a Redis store needs the extra: pip install 'paymock[redis]'") from None
         return RedisStore(url, retention)
+    named = f"unknown store {scheme!r}" if _SCHEME.fullmatch(scheme) and "://" in url else "unknown store"
     raise StoreError(
-        f"unknown store {scheme!r}: known are memory://, sqlite:///path/file.db, redis://, rediss://, redis+cluster://"
+        f"{named}: known are memory://, sqlite:///path/file.db, redis://, rediss://, redis+cluster://"
     )

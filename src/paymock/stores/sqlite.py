@@ -23,6 +23,12 @@ from paymock.stores.sqlite_file import Connector, begin_change, prepare
 NOTICE_SECONDS = 0.1
 """How often a process looks whether others have changed something, while somebody waits for that."""
 
+_OF = "(SELECT id FROM sandbox WHERE name = ?)"
+"""The number of a sandbox in the file."""
+
+SWEPT = 200
+"""How many rows of those that resets have forgotten go with a commit."""
+
 _LAST = 2**63 - 1
 """More than every position."""
 
@@ -52,12 +58,17 @@ class SqliteStore:
         self._path = path
         self.synchronous = synchronous
         self._limits = limits or {}
+        self._sweeps = True
         self._reader, self._writer = Connector(path), Connector(path)
         self._reads: Batches[_Step] = Batches(partial(self._reader.run, _read))
         self._changes: Batches[_Change | Append] = Batches(partial(self._writer.run, self._write))
 
+    @property
+    def connections(self) -> int:
+        return self._reader.connections + self._writer.connections
+
     async def begin(self) -> str | None:
-        await asyncio.to_thread(prepare, self._path, self._limits)
+        await asyncio.to_thread(prepare, self._path)
         return None
 
     async def add(
@@ -77,7 +88,7 @@ class SqliteStore:
                 self._take_room(rows, sandbox, kind, limit)
                 rows.execute(
                     "INSERT INTO entry (sandbox, key, kind, value) VALUES (?, ?, ?, ?)",
-                    (sandbox, key, kind, value),
+                    (_number(rows, sandbox), key, kind, value),
                 )
                 if then is not None:
                     _put(rows, sandbox, STATE, then)
@@ -104,7 +115,7 @@ class SqliteStore:
     ) -> list[tuple[int, bytes]]:
         def step(rows: _Rows) -> list[tuple[int, bytes]]:
             return rows.execute(
-                "SELECT position, value FROM entry WHERE sandbox = ? AND kind = ? AND position < ? "
+                f"SELECT position, value FROM entry WHERE sandbox = {_OF} AND kind = ? AND position < ? "  # noqa: S608
                 "ORDER BY position DESC LIMIT ?",
                 (sandbox, kind, _LAST if before is None else before, limit),
             ).fetchall()
@@ -116,7 +127,7 @@ class SqliteStore:
             [(number,)] = rows.execute(
                 "INSERT INTO counter VALUES (?, ?, 1) "
                 "ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
-                (sandbox, key),
+                (_number(rows, sandbox), key),
             ).fetchall()
             return int(number)
 
@@ -129,7 +140,8 @@ class SqliteStore:
         def step(rows: _Rows) -> list[bytes]:
             newest: list[bytes] = []
             for (entries,) in rows.execute(
-                "SELECT entries FROM log WHERE sandbox = ? AND log = ? ORDER BY number DESC", (sandbox, log)
+                f"SELECT entries FROM log WHERE sandbox = {_OF} AND log = ? ORDER BY number DESC",  # noqa: S608
+                (sandbox, log),
             ):
                 newest += reversed(_entries.decode(entries))
                 if len(newest) >= limit:
@@ -140,7 +152,7 @@ class SqliteStore:
 
     async def clear_log(self, sandbox: str, log: str) -> None:
         def step(rows: _Rows) -> None:
-            rows.execute("DELETE FROM log WHERE sandbox = ? AND log = ?", (sandbox, log))
+            rows.execute(f"DELETE FROM log WHERE sandbox = {_OF} AND log = ?", (sandbox, log))  # noqa: S608
 
         await self._change(step, lasting=False)
 
@@ -148,15 +160,14 @@ class SqliteStore:
         def step(rows: _Rows) -> bool:
             if _values(rows, sandbox, (STATE,)) != [given]:
                 return False
-            for kind in self._limits:
-                rows.execute(
-                    "UPDATE total SET number = number - "
-                    "(SELECT count(*) FROM entry WHERE sandbox = ? AND kind = ?) WHERE kind = ?",
-                    (sandbox, kind, kind),
-                )
-            for table in ("entry", "counter", "log"):
-                rows.execute(f"DELETE FROM {table} WHERE sandbox = ?", (sandbox,))  # noqa: S608 - our own names
+            rows.execute(
+                "UPDATE total SET number = number - "
+                "(SELECT count(*) FROM entry WHERE sandbox = ? AND kind = total.kind)",
+                (_number(rows, sandbox),),
+            )
+            rows.execute("UPDATE sandbox SET name = NULL WHERE name = ?", (sandbox,))
             _put(rows, sandbox, STATE, then)
+            self._sweeps = True
             return True
 
         return await self._change(step)
@@ -194,24 +205,27 @@ class SqliteStore:
         begin_change(rows)
         kept, places = joined(steps)
         outcomes = [_outcome(rows, step) for step in kept]
+        if self._sweeps:
+            self._sweeps = _sweep(rows)
         rows.execute("COMMIT")
         return [outcomes[place] for place in places]
 
     def _take_room(self, rows: _Rows, sandbox: str, kind: str, limit: int | None) -> None:
-        """Raises PaymockError `capacity_exceeded` before anything is changed."""
+        """Counts one more of this kind. Raises PaymockError `capacity_exceeded` when it has no room."""
         if limit is not None:
             [(number,)] = rows.execute(
-                "SELECT count(*) FROM entry WHERE sandbox = ? AND kind = ?", (sandbox, kind)
+                f"SELECT count(*) FROM entry WHERE sandbox = {_OF} AND kind = ?",  # noqa: S608
+                (sandbox, kind),
             ).fetchall()
             if number >= limit:
                 raise PaymockError("capacity_exceeded")
-        if kind in self._limits:
-            taken = rows.execute(
-                "UPDATE total SET number = number + 1 WHERE kind = ? AND number < ?",
-                (kind, self._limits[kind]),
-            )
-            if not taken.rowcount:
-                raise PaymockError("capacity_exceeded")
+        [(total,)] = rows.execute(
+            "INSERT INTO total VALUES (?, 1) ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
+            (kind,),
+        ).fetchall()
+        if total > self._limits.get(kind, total):
+            rows.execute("UPDATE total SET number = number - 1 WHERE kind = ?", (kind,))
+            raise PaymockError("capacity_exceeded")
 
 
 _entries = msgspec.msgpack.Decoder(list[bytes])
@@ -220,26 +234,52 @@ _entries = msgspec.msgpack.Decoder(list[bytes])
 def _values(rows: _Rows, sandbox: str, keys: Sequence[str]) -> list[bytes | None]:
     found = dict(
         rows.execute(
-            f"SELECT key, value FROM entry WHERE sandbox = ? AND key IN ({', '.join('?' * len(keys))})",  # noqa: S608
+            f"SELECT key, value FROM entry WHERE sandbox = {_OF} AND key IN ({', '.join('?' * len(keys))})",  # noqa: S608
             (sandbox, *keys),
         ).fetchall()
     )
     return [found.get(key) for key in keys]
 
 
+def _number(rows: _Rows, sandbox: str) -> int:
+    """The number of a sandbox in the file, which it gets now if it has none."""
+    found = rows.execute("SELECT id FROM sandbox WHERE name = ?", (sandbox,)).fetchall()
+    if not found:
+        found = rows.execute("INSERT INTO sandbox (name) VALUES (?) RETURNING id", (sandbox,)).fetchall()
+    return int(found[0][0])
+
+
 def _put(rows: _Rows, sandbox: str, key: str, value: bytes) -> None:
     rows.execute(
         "INSERT INTO entry (sandbox, key, value) VALUES (?, ?, ?) "
         "ON CONFLICT (sandbox, key) DO UPDATE SET value = excluded.value",
-        (sandbox, key, value),
+        (_number(rows, sandbox), key, value),
     )
+
+
+def _sweep(rows: _Rows) -> bool:
+    """Deletes some of what resets have forgotten, and says whether there may be more: to delete all of a
+    large sandbox at once would keep everybody waiting.
+    """
+    forgotten = rows.execute("SELECT id FROM sandbox WHERE name IS NULL LIMIT 1").fetchall()
+    if not forgotten:
+        return False
+    for table, row in (("entry", "key"), ("counter", "key"), ("log", "number")):
+        if rows.execute(
+            f"DELETE FROM {table} WHERE sandbox = ?1 AND {row} IN "  # noqa: S608 - our own names
+            f"(SELECT {row} FROM {table} WHERE sandbox = ?1 LIMIT {SWEPT})",
+            forgotten[0],
+        ).rowcount:
+            return True
+    rows.execute("DELETE FROM sandbox WHERE id = ?", forgotten[0])
+    return True
 
 
 def _append(rows: _Rows, step: Append) -> Any:
     """Stores what was appended as one row, numbered by its last entry, and forgets the rows of which all
     entries are older than those that are kept.
     """
-    of = (step.sandbox, step.log)
+    of = (_number(rows, step.sandbox), step.log)
     [(last,)] = rows.execute(
         "SELECT coalesce(max(number), 0) FROM log WHERE sandbox = ? AND log = ?", of
     ).fetchall()
@@ -250,17 +290,17 @@ def _append(rows: _Rows, step: Append) -> Any:
 
 def _outcome(rows: _Rows, step: _Change | Append) -> Any:
     """What the step answers, or why it is refused; the others of its batch go on."""
-    if isinstance(step, Append):
-        return _append(rows, step)
     try:
-        return step.run(rows)
-    except PaymockError as refusal:
+        return _append(rows, step) if isinstance(step, Append) else step.run(rows)
+    except sqlite3.Error:
+        raise
+    except Exception as refusal:  # noqa: BLE001 - raised to whoever asked for this step
         return refusal
 
 
 def _read(rows: _Rows, steps: Sequence[_Step]) -> list[Any]:
     rows.execute("BEGIN")
-    outcomes = [step(rows) for step in steps]
+    outcomes = [_outcome(rows, _Change(step, lasting=False)) for step in steps]
     rows.execute("COMMIT")
     return outcomes
 

@@ -37,11 +37,13 @@ class HostGuard:
         own = [f"[{settings.host}]" if ":" in settings.host else settings.host] if settings.host else []
         named = [*_LOOPBACK_HOSTS, *own, *settings.allowed_hosts]
         self._allowed = {host.lower() for host in named}
+        self._probes = () if settings.on_loopback else ("/livez", "/readyz")
         self._any = not settings.on_loopback and not settings.allowed_hosts
 
     def check(self, request: Request) -> None:
         """Raises PaymockError `bad_request` without exactly one valid Host header, `misdirected_request`
-        when it names a host that the server does not answer to.
+        when it names a host that the server does not answer to. Beyond loopback, probes may name any: they
+        ask an address.
         """
         try:
             match = _HOST.fullmatch(request.header(b"host") or "")
@@ -49,7 +51,8 @@ class HostGuard:
             raise PaymockError("bad_request", "The Host header was sent twice.") from None
         if match is None:
             raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
-        if not self._any and match[1].lower() not in self._allowed:
+        known = self._any or match[1].lower() in self._allowed
+        if not known and request.path not in self._probes:
             raise PaymockError("misdirected_request")
 
 
