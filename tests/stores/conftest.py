@@ -1,10 +1,26 @@
 """Engines for the tests of stores."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 import pytest
 
 from tests.support.engines import RedisCluster, RedisEngine, redis_cluster, redis_server
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`asyncio.run` uses Python's own event loop, and then the one that the server has where it can."""
+    if request.param == "asyncio":
+        return
+    uvloop = pytest.importorskip("uvloop")
+
+    def run(main: Coroutine[Any, Any, Any]) -> Any:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(main)
+
+    monkeypatch.setattr(asyncio, "run", run)
 
 
 @pytest.fixture(scope="session")

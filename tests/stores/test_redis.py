@@ -12,6 +12,7 @@ from tests.support.engines import RedisCluster, RedisEngine
 DAY = 86_400
 
 
+@pytest.mark.usefixtures("each_loop")
 class TestRedisStore(StoreContract):
     @pytest.fixture
     def store(self, engine: RedisEngine) -> RedisStore:
@@ -25,12 +26,14 @@ class TestRedisStore(StoreContract):
         run(store, check())
 
 
+@pytest.mark.usefixtures("each_loop")
 class TestRedisStoreWithRetention(StoreContract):
     @pytest.fixture
     def store(self, engine: RedisEngine) -> RedisStore:
         return RedisStore(engine.url, DAY)
 
 
+@pytest.mark.usefixtures("each_loop")
 class TestRedisCluster(StoreContract):
     @pytest.fixture
     def store(self, cluster: RedisCluster) -> RedisStore:
@@ -99,6 +102,10 @@ class TestRetention:
             added, _, key = entry.partition(":")
             engine.ask("LSET", listed, at, f"{int(added) - seconds}:{key}")
 
+    def ends(self, engine: RedisEngine) -> set[str]:
+        """The keys that go by themselves."""
+        return {key for key in engine.ask("KEYS", "*") if engine.ask("TTL", key) >= 0}
+
     def test_what_is_too_old_goes_when_something_comes(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url, DAY)
 
@@ -152,6 +159,81 @@ class TestRetention:
             assert await store.replace("origin", STATE, b"1", b"2", given=b"1")
             assert await store.reset("origin", b"3", given=b"2")
             assert [engine.ask("TTL", key) for key in engine.ask("KEYS", "*")] == [-1]
+
+        run(store, check())
+
+    def test_without_one_what_had_an_end_loses_it(self, engine: RedisEngine) -> None:
+        earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
+
+        async def with_an_end() -> None:
+            engine.ask("FLUSHALL")
+            await earlier.count("sandbox", "tries")
+            await earlier.append("sandbox", "log", b"entry", keep=9)
+            await add(earlier, "sandbox", "key", b"value")
+            assert self.ends(engine) == {*engine.ask("KEYS", "*")}
+
+        async def check() -> None:
+            for change in (
+                lambda: add(store, "sandbox", "key 2", b"value"),
+                lambda: add(store, "sandbox", "key 2", b"value", "b"),
+                lambda: store.replace("sandbox", "key", b"value", b"new", given=None),
+            ):
+                await with_an_end()
+                await change()
+                assert self.ends(engine) == set()
+            await with_an_end()
+            assert await earlier.reset("sandbox", b"1", given=None)
+            assert self.ends(engine) == {"paymock:{sandbox}:values"}
+            assert await store.add("sandbox", "key", b"value", kind="a", given=b"1") == (b"1", None)
+            assert self.ends(engine) == set()
+            await earlier.close()
+
+        run(store, check())
+
+    def test_without_one_logs_and_counters_lose_their_end_too(self, engine: RedisEngine) -> None:
+        earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
+
+        async def check() -> None:
+            for sandbox in ("one", "two"):
+                await earlier.append(sandbox, "log", b"entry", keep=9)
+                await earlier.count(sandbox, "tries")
+            await store.append("one", "log", b"entry", keep=9)
+            assert await store.count("one", "tries") == 2
+            await add(store, "two", "key", b"value")
+            assert self.ends(engine) == {"paymock:{two}:log:log", "paymock:{two}:counters"}
+            await earlier.close()
+
+        run(store, check())
+
+    def test_a_shorter_one_does_not_shorten_what_a_longer_one_keeps(self, engine: RedisEngine) -> None:
+        store, shorter = RedisStore(engine.url, 7 * DAY), RedisStore(engine.url, DAY)
+
+        async def check() -> None:
+            for changing in (store, shorter):
+                await changing.count("sandbox", "tries")
+                await changing.append("sandbox", "log", b"entry", keep=9)
+                await add(changing, "sandbox", f"key {changing is store}", b"value")
+            await add(shorter, "sandbox", "key", b"value", "b")
+            assert await shorter.replace("sandbox", STATE, None, b"1", given=None)
+            assert len(engine.ask("KEYS", "*")) == 6
+            assert min(int(engine.ask("TTL", key)) for key in engine.ask("KEYS", "*")) >= 7 * DAY - 10
+            assert await shorter.reset("sandbox", b"2", given=b"1")
+            [key] = engine.ask("KEYS", "*")
+            assert int(engine.ask("TTL", key)) >= 7 * DAY - 10
+            await shorter.close()
+
+        run(store, check())
+
+    def test_without_one_a_creation_asks_for_ends_once(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            await add(store, "sandbox", "key", b"value")
+            engine.ask("CONFIG RESETSTAT")
+            await add(store, "sandbox", "key 2", b"value")
+            calls = engine.ask("INFO", "commandstats")
+            assert calls["cmdstat_ttl"]["calls"] == 1
+            assert not {"cmdstat_persist", "cmdstat_expire", "cmdstat_smembers"} & {*calls}
 
         run(store, check())
 

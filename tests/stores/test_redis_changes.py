@@ -8,11 +8,12 @@ import pytest
 from paymock.stores import redis_node
 from paymock.stores.base import STATE, Store
 from paymock.stores.redis import RedisStore
-from tests.stores.contract import add, run
+from tests.stores.contract import run
 from tests.support.engines import RedisCluster, RedisEngine
 from tests.support.redis_store import OUTAGE_SECONDS, eventually, sandboxes_of, works
 
 
+@pytest.mark.usefixtures("each_loop")
 class TestChanges:
     """What one process changes, others hear of."""
 
@@ -43,7 +44,6 @@ class TestChanges:
 
         async def check() -> None:
             changes: list[Callable[[str], Awaitable[object]]] = [
-                lambda sandbox: add(store, sandbox, "key", b"value"),
                 lambda sandbox: store.replace(sandbox, STATE, None, b"1", given=None),
                 lambda sandbox: store.reset(sandbox, b"2", given=b"1"),
                 lambda sandbox: store.add(sandbox, "key", b"value", kind="a", given=b"2", then=b"3"),
@@ -56,8 +56,11 @@ class TestChanges:
                             assert await heard.get() == sandbox
                 await store.add("one", "key", b"value again", kind="a", given=b"3")
                 assert not await store.replace("one", STATE, None, b"1", given=None)
+                assert await store.add("one", "other", b"value", kind="a", given=b"3") == (b"3", None)
                 await store.count("one", "tries")
                 await store.ping()
+                await store.replace("one", STATE, b"3", b"4", given=b"3")
+                assert await heard.get() == "one"
                 assert heard.empty()
 
         run(store, check())
@@ -72,6 +75,7 @@ class TestChanges:
                 own_engine.restart()
                 assert await heard.get() is None
                 await eventually(lambda: works(store, "sandbox"))
+                await store.replace("sandbox", STATE, None, b"1", given=None)
                 assert await heard.get() == "sandbox"
 
         run(store, check())
@@ -84,7 +88,7 @@ class TestChanges:
 
         async def check() -> None:
             async with self.hearing(other) as heard, asyncio.timeout(3 * OUTAGE_SECONDS):
-                assert await works(store, "sandbox")
+                assert await store.replace("sandbox", STATE, None, b"1", given=None)
                 assert await heard.get() == "sandbox"
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(heard.get(), 0.5)  # it answers, so silence means nothing
@@ -104,7 +108,7 @@ class TestChanges:
                 own_cluster.nodes[0].kill()
                 assert await heard.get() is None
                 assert await heard.get() is None
-                await add(store, sandbox, "key", b"value")
+                await store.replace(sandbox, STATE, None, b"1", given=None)
                 assert await heard.get() == sandbox
 
         run(store, check())

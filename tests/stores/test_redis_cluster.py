@@ -1,6 +1,8 @@
 import asyncio
 import socket
 
+import pytest
+
 from paymock.stores.base import STATE
 from paymock.stores.redis import RedisStore
 from tests.stores.contract import add, run
@@ -97,6 +99,26 @@ class TestMovingSlots:
 
         run(store, check())
 
+    def test_a_node_without_a_name_is_where_the_others_are(self, cluster: RedisCluster) -> None:
+        store, move = RedisStore(cluster.url), Move(cluster, "one that has no name")
+        for node in cluster.nodes:
+            node.ask("CONFIG SET", "cluster-preferred-endpoint-type", "hostname")  # it has none: `?`
+
+        async def check() -> None:
+            await add(store, "one that has no name", "key", b"value")
+            move.begin()
+            move.carry(move.keys())
+            assert await store.get("one that has no name", "key") == [b"value"]
+            move.finish()
+            assert await store.get("one that has no name", "key") == [b"value"]
+
+        try:
+            assert {host for *_, [host, *_] in move.source.ask("CLUSTER SLOTS")} == {"?"}
+            run(store, check())
+        finally:
+            for node in cluster.nodes:
+                node.ask("CONFIG SET", "cluster-preferred-endpoint-type", "ip")
+
     def test_a_new_node_that_is_stuck_is_missed_in_time(self, own_cluster: RedisCluster) -> None:
         store, move = RedisStore(own_cluster.url), Move(own_cluster, "sandbox")
 
@@ -114,6 +136,7 @@ class TestMovingSlots:
         run(store, check())
 
 
+@pytest.mark.usefixtures("each_loop")
 class TestNodesThatEnd:
     def test_the_sandboxes_of_the_others_go_on(self, own_cluster: RedisCluster) -> None:
         gone, *others = own_cluster.nodes

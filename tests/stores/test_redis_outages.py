@@ -1,5 +1,8 @@
 import asyncio
 import socket
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import cast
 
 import pytest
 
@@ -7,7 +10,8 @@ from paymock.core.errors import PaymockError
 from paymock.stores import redis_node
 from paymock.stores.redis import RedisStore
 from tests.stores.contract import add, run
-from tests.support.engines import RedisCluster, RedisEngine
+from tests.support.engines import RedisCluster, RedisEngine, redis_server
+from tests.support.proxy import PASSING, Mode, Way, proxied
 from tests.support.redis_store import eventually, refused, slot_of, works
 
 
@@ -17,6 +21,7 @@ def always_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_node, "IDLE_SECONDS", 0)
 
 
+@pytest.mark.usefixtures("each_loop")
 class TestOutages:
     def test_an_engine_that_ends_is_missed_in_time_and_found_again(self, own_engine: RedisEngine) -> None:
         store = RedisStore(own_engine.url)
@@ -28,7 +33,9 @@ class TestOutages:
             await refused(add(store, "sandbox", "other", b"value"))
             await refused(store.ping())
             own_engine.restart()
+            assert store.connections == 1
             await eventually(lambda: works(store, "sandbox"))
+            assert store.connections == 2
             assert await store.get("sandbox", "key") == [b"value"]
             await store.ping()
 
@@ -43,6 +50,53 @@ class TestOutages:
             own_engine.kill()
             own_engine.restart()
             assert await store.get("sandbox", "key") == [b"value"]
+
+        run(store, check())
+
+    @pytest.mark.parametrize("idle", [False, True])
+    def test_a_connection_that_is_reset_is_missed_in_time_and_replaced(
+        self, engine: RedisEngine, monkeypatch: pytest.MonkeyPatch, *, idle: bool
+    ) -> None:
+        if idle:
+            monkeypatch.setattr(redis_node, "IDLE_SECONDS", 0)
+        with proxied(engine.port) as proxy:
+            store = RedisStore(f"redis://127.0.0.1:{proxy.port}")
+
+            async def check() -> None:
+                changes = cast(AsyncGenerator[str | None, None], store.changes())
+                async with aclosing(changes):
+                    assert await anext(changes) is None
+                    await add(store, "sandbox", "key", b"value")
+                    assert store.connections == 1
+                    proxy.set(Way(Mode.RESET))
+                    assert await anext(changes) is None
+                await refused(store.get("sandbox", "key"))
+                await refused(add(store, "sandbox", "other", b"value"))
+                proxy.set(PASSING)
+                assert await store.get("sandbox", "key", "other") == [b"value", None]
+                assert store.connections == 2
+
+            run(store, check())
+
+    def test_an_engine_that_takes_no_changes_any_more_is_looked_for_anew(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            await add(store, "sandbox", "key", b"value")
+            with redis_server() as master:
+                engine.ask("REPLICAOF", "127.0.0.1", master.port)
+                try:
+                    for times in (1, 2):
+                        refusal = await refused(
+                            store.add("one", "key", b"1", kind="a", given=None, then=b"s")
+                        )
+                        assert "Nothing was stored" in refusal.message
+                        assert "read only replica" in refusal.message
+                        assert store.connections == times
+                finally:
+                    engine.ask("REPLICAOF", "NO", "ONE")
+            assert await works(store, "one")
+            assert store.connections == 3
 
         run(store, check())
 

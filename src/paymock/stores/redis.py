@@ -34,6 +34,7 @@ class RedisStore:
         self._retention = retention
         self._cluster = url.partition("://")[0].endswith("+cluster")
         self._access = Access(url)
+        self.connections = 0
         self._nodes = self._unconnected()
 
     async def begin(self) -> str | None:
@@ -101,12 +102,8 @@ class RedisStore:
         return [(newest - at, value) for at, value in enumerate(values) if value is not None]
 
     async def count(self, sandbox: str, key: str) -> int:
-        counters = _counters(sandbox)
-        steps = [pack("HINCRBY", counters, f"count:{key}", 1)]
-        if self._retention is not None:
-            steps.append(pack("EXPIRE", counters, self._retention))
-        number, *_ = await asyncio.gather(*(self._nodes.do(sandbox, step) for step in steps))
-        return int(number)
+        step = scripts.COUNT.call((_counters(sandbox),), key, self._retention or "")
+        return int(await self._nodes.do(sandbox, step))
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
         await self._nodes.do(sandbox, Append(sandbox, log, keep, (entry,)))
@@ -150,8 +147,12 @@ class RedisStore:
         return bool(await self._nodes.do(sandbox, command))
 
     def _unconnected(self) -> Nodes:
-        node = partial(Node, self._access, [script.load for script in scripts.SCRIPTS], self._appending)
+        preamble = [script.load for script in scripts.SCRIPTS]
+        node = partial(Node, self._access, preamble, self._appending, self._connected)
         return (Cluster if self._cluster else Single)(self._access.seeds, node)
+
+    def _connected(self) -> None:
+        self.connections += 1
 
     def _appending(self, step: Append) -> bytes:
         keys = (_log(step.sandbox, step.log), _names(step.sandbox))

@@ -22,6 +22,7 @@ from redis.exceptions import (
     MovedError,
     NoScriptError,
     OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
     TryAgainError,
@@ -44,6 +45,7 @@ SILENCE_SECONDS = 2.0
 _TRY_SECONDS = 0.3
 _CLOSE_SECONDS = 0.5
 _DEFAULT_PORT = 6379
+_LOST = (RedisError, OSError, RuntimeError)  # the last is what uvloop's closed transport raises
 _RETRY = "Retry with the same Idempotency-Key after `Retry-After` seconds."
 
 
@@ -55,6 +57,10 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def told(self, host: str, port: int) -> "Address":
+        """The address that the engine here speaks of; without a host, or with `?`, it is this host."""
+        return Address(self.host if host in ("", "?") else host, port)
 
 
 Step = bytes | Append
@@ -117,16 +123,22 @@ class Access:
 
 class Node:
     """The engine at `address`. `preamble` is what a connection says when it opens; `packed` makes a command
-    of what is appended.
+    of what is appended; `connected` is called whenever one has opened.
     """
 
     def __init__(
-        self, access: Access, preamble: Sequence[bytes], packed: Callable[[Append], bytes], address: Address
+        self,
+        access: Access,
+        preamble: Sequence[bytes],
+        packed: Callable[[Append], bytes],
+        connected: Callable[[], None],
+        address: Address,
     ) -> None:
         self.address = address
         self._access = access
         self._preamble = preamble
         self._packed = packed
+        self._connected = connected
         self._connection: AbstractConnection | None = None
         self._used = 0.0
         self._closed = False
@@ -142,7 +154,7 @@ class Node:
         """Ends the connection for good; steps that wait for their outcome fail."""
         self._closed = True
         if self._connection is not None:
-            with suppress(RedisError, OSError):
+            with suppress(*_LOST):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await self._connection.disconnect()
 
@@ -164,10 +176,10 @@ class Node:
                         outcomes.append(await connection.read_response(disable_decoding=True))
                     except ResponseError as error:
                         outcomes.append(self._refused(error))
-                        if isinstance(error, NoScriptError):
+                        if isinstance(error, NoScriptError) or _is_read_only(error):
                             failure = error
                 self._used = asyncio.get_running_loop().time()
-        except (RedisError, OSError) as error:
+        except _LOST as error:
             failure = error
             lost = unknown(error) if sent else unavailable("The store cannot be reached.", error)
             outcomes += [lost] * (len(kept) - len(outcomes))
@@ -187,7 +199,7 @@ class Node:
                     await _exchange(connection, [_PING])
             except ResponseError:
                 pass  # it answers
-            except (RedisError, OSError):
+            except _LOST:
                 await self._disconnect()
                 connection = None
         if connection is None:
@@ -196,6 +208,7 @@ class Node:
             connection = self._connection = self._access.connection(self.address)
             await connection.connect()
             await _exchange(connection, self._preamble)
+            self._connected()
         return connection
 
     async def _disconnect(self) -> None:
@@ -205,7 +218,7 @@ class Node:
 
     def _refused(self, error: ResponseError) -> Exception:
         if isinstance(error, AskError):
-            address = Address(error.host or self.address.host, error.port)
+            address = self.address.told(error.host, error.port)
             return NotHere(address, asking=not isinstance(error, MovedError))
         if isinstance(error, TryAgainError | NoScriptError):
             return NotHere()
@@ -239,10 +252,17 @@ async def listen(access: Access, address: Address, channel: str) -> AsyncGenerat
                 await connection.send_packed_command(_PING, check_health=False)
             elif reply[0] == b"message":
                 yield reply[2].decode()
-    except (RedisError, OSError):
+    except _LOST:
         return
     finally:
         await connection.disconnect(nowait=True)
+
+
+def _is_read_only(error: ResponseError) -> bool:
+    """Whether the engine has been made a replica: its name may lead to its successor by now. Redis 6.2 tells
+    of it differently inside scripts.
+    """
+    return isinstance(error, ReadOnlyError) or "READONLY You can't write" in str(error)
 
 
 def unavailable(reason: str, cause: BaseException | None = None) -> PaymockError:

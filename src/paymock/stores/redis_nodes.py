@@ -144,8 +144,7 @@ class Cluster:
         slots: list[Node | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
         masters = {}
         for first, last, (host, port, *_), *_ in ranges:
-            # an empty name means the one that the node was reached by
-            address = Address(host.decode() if host else asked.address.host, port)
+            address = asked.address.told((host or b"").decode(), port)
             slots[first : last + 1] = [self._node(address)] * (last + 1 - first)
             masters[address] = True
         self._slots, self._masters = slots, [*masters]

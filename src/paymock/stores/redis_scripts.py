@@ -31,10 +31,28 @@ local function push(names, list, ...)
     return length
 end
 
--- all keys of a sandbox live equally long; a key that has gone to another node meanwhile does not count
-local function extend(seconds, names, ...)
-    for _, key in ipairs(redis.pcall('SMEMBERS', names)) do redis.pcall('EXPIRE', key, seconds) end
-    for _, key in ipairs({names, ...}) do redis.pcall('EXPIRE', key, seconds) end
+-- for good without a retention, and otherwise no shorter than another process has said; false when the key
+-- has gone to another node meanwhile
+local function keep(key, retention)
+    local reply = redis.pcall(retention == '' and 'PERSIST' or 'TTL', key)
+    if type(reply) ~= 'number' then return false end
+    if retention ~= '' and reply < tonumber(retention) then redis.pcall('EXPIRE', key, retention) end
+    return true
+end
+
+-- all keys of a sandbox live equally long; they are not all declared, as one that is missing would count as
+-- gone while the sandbox goes to another node
+local function keep_all(values, retention)
+    if retention ~= '' then retention = math.max(retention, redis.call('TTL', values)) end
+    local sandbox = string.sub(values, 1, -1 - string.len('values'))
+    local keys = redis.pcall('SMEMBERS', sandbox .. 'names')
+    keys[#keys + 1] = sandbox .. 'names'
+    keys[#keys + 1] = sandbox .. 'counters'
+    for _, key in ipairs(keys) do
+        -- the values, whose end tells that there is something to do, wait until all keys can be reached
+        if not keep(key, retention) and retention == '' then return end
+    end
+    keep(values, retention)
 end
 """
 
@@ -82,28 +100,32 @@ if counters then
     end
 end
 if limit ~= '' and redis.call('LLEN', list) >= tonumber(limit) then return 0 end
--- told first: who may not tell it does not store it either
-redis.call('PUBLISH', CHANNEL, sandbox)
 if after == '-' then
     redis.call('HSET', values, key, value)
 else
+    -- told first: who may not tell it does not store it either
+    redis.call('PUBLISH', CHANNEL, sandbox)
     redis.call('HSET', values, key, value, STATE, string.sub(after, 2))
 end
-push(names, list, now .. ':' .. key)
-if counters then extend(retention, names, values, counters) end
+local length = push(names, list, now .. ':' .. key)
+if counters or redis.call('TTL', values) >= 0 then
+    keep_all(values, retention)
+elseif length == 1 then
+    keep(names, '')  -- a log may have made them, and then have been all that there was
+end
 return 1
 """)
 """1: added; 0: the limit is reached; otherwise what was there, the sandbox's own record first."""
 
 REPLACE = Script("""
-local values, names, counters = unpack(KEYS)
+local values = KEYS[1]
 local key, old, new, given, sandbox, retention = unpack(ARGV)
 local found = redis.call('HMGET', values, STATE, key)
 if marked(found[1]) ~= given or marked(found[2]) ~= old then return 0 end
 redis.call('PUBLISH', CHANNEL, sandbox)
 redis.call('HSET', values, key, new)
 -- what nothing was ever added to does not end: it may hold what all sandboxes go by
-if counters and redis.call('TTL', values) >= 0 then extend(retention, names, values, counters) end
+if redis.call('TTL', values) >= 0 then keep_all(values, retention) end
 return 1
 """)
 """Whether it did."""
@@ -112,11 +134,11 @@ RESET = Script("""
 local values, names, counters = unpack(KEYS)
 local new, given, sandbox, retention = unpack(ARGV)
 if marked(redis.call('HGET', values, STATE)) ~= given then return 0 end
-local expires = redis.call('TTL', values) >= 0
+local left = redis.call('TTL', values)
 redis.call('PUBLISH', CHANNEL, sandbox)
 redis.call('UNLINK', values, names, counters, unpack(redis.call('SMEMBERS', names)))
 redis.call('HSET', values, STATE, new)
-if retention ~= '' and expires then redis.call('EXPIRE', values, retention) end
+if retention ~= '' and left >= 0 then redis.call('EXPIRE', values, math.max(retention, left)) end
 return 1
 """)
 """Whether it did."""
@@ -141,12 +163,20 @@ return found
 
 APPEND = Script("""
 local log, names = unpack(KEYS)
-local keep, retention = unpack(ARGV)
-if push(names, log, unpack(ARGV, 3)) > tonumber(keep) then redis.call('LTRIM', log, -keep, -1) end
-if retention ~= '' then
-    redis.call('EXPIRE', log, retention)
-    redis.call('EXPIRE', names, retention)
+local most, retention = unpack(ARGV)
+if push(names, log, unpack(ARGV, 3)) > tonumber(most) then redis.call('LTRIM', log, -most, -1) end
+if retention ~= '' or redis.call('TTL', log) >= 0 then
+    keep(log, retention)
+    keep(names, retention)
 end
 """)
 
-SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND)
+COUNT = Script("""
+local counters = KEYS[1]
+local key, retention = unpack(ARGV)
+local number = redis.call('HINCRBY', counters, 'count:' .. key, 1)
+if retention ~= '' or redis.call('TTL', counters) >= 0 then keep(counters, retention) end
+return number
+""")
+
+SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND, COUNT)

@@ -8,7 +8,7 @@ journal, the tries of a fault) does not wait for the disk. See docs/stores.md.
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -232,13 +232,15 @@ _entries = msgspec.msgpack.Decoder(list[bytes])
 
 
 def _values(rows: _Rows, sandbox: str, keys: Sequence[str]) -> list[bytes | None]:
-    found = dict(
-        rows.execute(
-            f"SELECT key, value FROM entry WHERE sandbox = {_OF} AND key IN ({', '.join('?' * len(keys))})",  # noqa: S608
-            (sandbox, *keys),
-        ).fetchall()
-    )
-    return [found.get(key) for key in keys]
+    found = rows.execute(_look_up(len(keys)), (*keys, sandbox)).fetchall()
+    return list(found[0]) if found else [None] * len(keys)
+
+
+@cache
+def _look_up(keys: int) -> str:
+    """What reads the values of so many keys as one row."""
+    one = "(SELECT value FROM entry WHERE entry.sandbox = sandbox.id AND key = ?)"
+    return f"SELECT {', '.join([one] * keys)} FROM sandbox WHERE name = ?"  # noqa: S608 - our own names
 
 
 def _number(rows: _Rows, sandbox: str) -> int:
