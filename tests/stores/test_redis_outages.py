@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import cast
 
 import pytest
+from redis.exceptions import ResponseError
 
 from paymock.core.errors import PaymockError
 from paymock.stores import redis_node
@@ -99,6 +100,12 @@ class TestOutages:
             assert store.connections == 3
 
         run(store, check())
+
+    def test_redis_6_refuses_changes_inside_scripts_in_other_words(self) -> None:
+        said = "-READONLY You can't write against a read only replica."
+        inside = f"Error running script (call to f_0): @user_script:30: @user_script: 30: {said}"
+        assert redis_node._is_read_only(ResponseError(inside))
+        assert not redis_node._is_read_only(ResponseError("WRONGTYPE Operation against a key"))
 
     def test_an_engine_that_is_stuck_is_missed_in_time(self, own_engine: RedisEngine) -> None:
         store = RedisStore(own_engine.url)

@@ -1,0 +1,1 @@
+"""Faults under load, and what they cost. `python -m benchmarks.faults` writes docs/reliability.md."""

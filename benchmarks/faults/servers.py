@@ -1,0 +1,89 @@
+"""Servers that are killed and started again: each is a `paymock serve` with all its processes."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from tests.support.process import Served, serving
+from tests.support.waiting import wait_until
+
+
+class Server:
+    """A `paymock serve` on a free port, another one after each start."""
+
+    def __init__(self, folder: Path, store: str, workers: int) -> None:
+        self._folder = folder
+        self._arguments = ("--store", store, "--workers", str(workers), "--no-access-log")
+        self._starts = 0
+        self._stack = ExitStack()
+        self._served: Served
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """Where it is, or was last."""
+        return self._served.url
+
+    @property
+    def pids(self) -> list[int]:
+        """The process that was started, and its workers, while it runs."""
+        process = self._served.process
+        return [] if process.poll() is not None else [process.pid, *_children(process.pid)]
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        self._starts += 1
+        folder = self._folder / f"start-{self._starts}"  # of which a ready file tells
+        folder.mkdir(parents=True)
+        self._served = self._stack.enter_context(serving(folder, *self._arguments))
+
+    def kill(self) -> None:
+        """Kills all its processes at once, and returns when they have ended."""
+        pids = self.pids
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._stack.close()
+        wait_until(lambda: not any(map(_runs, pids)))
+
+    def kill_worker(self, number: int) -> None:
+        """Kills one of several workers. Another one takes its place."""
+        workers = self.pids[1:]
+        if workers:
+            with suppress(ProcessLookupError):
+                os.kill(workers[number % len(workers)], signal.SIGKILL)
+
+
+@contextmanager
+def servers(folder: Path, stores: list[str], workers: int) -> Iterator[list[Server]]:
+    """A server for each of the stores, which may be one and the same."""
+    running: list[Server] = []
+    try:
+        for number, store in enumerate(stores):
+            running.append(Server(folder / f"server-{number}", store, workers))
+        yield running
+    finally:
+        for server in running:
+            server.kill()
+
+
+def seconds_until(holds: Callable[[], object], within: float) -> float:
+    """How long it takes until the condition holds. Fails when it takes longer than `within`."""
+    began = time.monotonic()
+    wait_until(holds, within)
+    return time.monotonic() - began
+
+
+def _children(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _runs(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
