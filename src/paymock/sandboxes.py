@@ -241,7 +241,9 @@ class Sandboxes:
         """
         while self._verified != self.store.connections:
             self._verified = self.store.connections
-            with suppress(PaymockError):  # where the origin is, nobody answers: there will be a new connection
+            with suppress(
+                PaymockError
+            ):  # where the origin is, nobody answers: there will be a new connection
                 [stored] = await self.store.get(_ORIGIN, STATE)
                 ours = records.encode(self._origin)
                 if stored is not None:

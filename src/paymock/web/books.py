@@ -2,7 +2,7 @@
 
 from paymock.core.tables import markdown, scenario_rows, timing_rows
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web import api, control, pages
+from paymock.web import api, control_operations, pages
 from paymock.web.openapi import Book
 
 TAGS = {
@@ -89,5 +89,5 @@ CONTROL_BOOK = Book(
     "Time, deposits, faults and waiting for tests.",
     CONTROL_INTRODUCTION,
     CONTROL_TAGS,
-    control.OPERATIONS,
+    control_operations.OPERATIONS,
 )
