@@ -9,6 +9,7 @@ check has found something, or when they have found nothing where something is lo
 
 import argparse
 import secrets
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10_000))
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # which ends what was started
     command = f"python -m benchmarks.faults --rounds {options.rounds} --seconds {options.seconds:g}"
     results = run(options.rounds, options.seconds, options.seed, f"{command} --seed {options.seed}")
     page = report(results)
