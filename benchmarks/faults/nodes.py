@@ -50,6 +50,7 @@ def bereaved(rounds: int, seconds: float, folder: Path) -> Bereaved:
         homes = _homes(cluster)
         histories = {sandbox: History() for sandbox in homes}
         for number in range(rounds):
+            until(lambda: all(map(_knows_of_no_failure, cluster.nodes)))
             dead = cluster.nodes[number % len(cluster.nodes)]
             _round(f"node-{number}", dead, homes, histories, server.url, seconds, outcome)
         for sandbox, history in histories.items():
@@ -115,6 +116,11 @@ def _round(
         outcome.slowest_refusal = max(outcome.slowest_refusal, *(event.seconds for event in during))
         outcome.recoveries.append(max(0.0, _successes(seen, restarted)[0].ended - back))
         outcome.violations += retry([url], sandbox, histories[sandbox], unacknowledged(seen))
+
+
+def _knows_of_no_failure(node: RedisEngine) -> bool:
+    """A node that is back counts as failed for a while, and a cluster without a majority serves nobody."""
+    return not any("fail" in other["flags"] for other in node.ask("CLUSTER NODES").values())
 
 
 def _disturbed(seen: Sequence[Event]) -> Iterator[str]:

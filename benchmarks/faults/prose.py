@@ -60,8 +60,9 @@ NODES = """
 ## A node of a cluster killed
 
 A server with 2 workers on three nodes, two sandboxes on each node, a client in each sandbox. One node after
-another is killed and started again. The sandboxes of the others must see no refusal, and nothing that takes
-longer than a second; those of the dead node must get 503 within 2 seconds; `/readyz` must stay 200.
+another is killed and started again, when all count as well. The sandboxes of the others must see no
+refusal, and nothing that takes longer than a second; those of the dead node must get 503 within 2 seconds;
+`/readyz` must stay 200.
 
 {table}
 
