@@ -167,7 +167,8 @@ def test_create_can_be_repeated_when_its_reply_was_lost(terminal: Terminal, api:
     [payment] = api.get("/_mock/payments").json()["data"]
     lost = re.search(r"closed the connection .*\n.* (--idempotency-key) (\S+)$", said.rstrip())
     assert lost is not None
-    assert json.loads(terminal.run("create", "--json", *lost.groups()).stdout) == payment
+    repeated = json.loads(terminal.run("create", "--json", *lost.groups()).stdout)
+    assert repeated == {name: payment[name] for name in repeated}
 
 
 def test_the_curl_command_really_creates_the_payment(terminal: Terminal, api: Api) -> None:
@@ -995,7 +996,8 @@ def test_every_command_has_its_section() -> None:
 
 def comparable(text: str) -> str:
     """What a reader compares: ids, addresses and times differ."""
-    text = re.sub(r"(pay_|0x|req_|paymock-)[0-9a-fA-F_]{6,}", r"\1...", text)
+    text = re.sub(r"pay_[a-z2-7]{40}", "pay_...", text)
+    text = re.sub(r"(0x|req_|paymock-)[0-9a-fA-F_]{6,}", r"\1...", text)
     return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z|[\d.]+ ms|127.0.0.1:\d+", "...", text)
 
 

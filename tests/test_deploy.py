@@ -14,6 +14,7 @@ from tests.support import markdown
 from tests.support.client import ORDER
 from tests.support.engines import RedisCluster, free_port, redis_cluster
 from tests.support.process import Served, serving
+from tests.support.stream import following
 from tests.support.waiting import wait_until
 
 
@@ -134,3 +135,13 @@ def test_the_documentation_names_the_options_that_there_are() -> None:
     known = run("serve", "--help").stdout + run("ready", "--help").stdout
     for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
         assert flag in known, flag
+
+
+def test_nginx_passes_each_event_of_a_checkout_on_as_it_comes(house: House) -> None:
+    with house.sandbox() as client:
+        client.put("/_mock/clock", json={"speed": 0})
+        payment_id = create(client, "order-1001-payment").json()["id"]
+        with following(f"{house.url}/checkout/{payment_id}/events") as stream:
+            assert stream.next()["view"] == "pay"
+            client.post("/_mock/clock/advance", json={"seconds": 5})
+            assert stream.next()["view"] == "detected"

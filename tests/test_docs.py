@@ -24,6 +24,7 @@ PAGES = [
     "docs/control-api.md",
     "docs/testing.md",
     "docs/cli.md",
+    "docs/pages.md",
     "docs/stores.md",
     "docs/deploy.md",
     "docs/scale.md",
@@ -100,22 +101,22 @@ def test_a_session_gives_what_is_shown(demo: RunningServer, page: str) -> None:
         assert comparable(output) == comparable(shown), f"{page}, line {block.line}"
 
 
-def shown_commands(page: str) -> list[tuple[Block, Block]]:
+def shown_commands(*pages: str) -> list[tuple[Block, Block]]:
     """Each block of commands that talks to a server, with the block that shows its output."""
-    found = markdown.blocks(markdown.read(page))
     return [
         (block, output)
-        for block, output in pairwise(found)
+        for page in pages
+        for block, output in pairwise(markdown.blocks(markdown.read(page)))
         if block.language == "sh" and "curl" in block.text and output.language != "sh"
     ]
 
 
 @pytest.mark.parametrize(
-    ("commands", "output"), shown_commands("docs/decisions.md"), ids=lambda block: f"line {block.line}"
+    ("commands", "output"),
+    shown_commands("docs/decisions.md", "docs/pages.md"),
+    ids=lambda block: f"line {block.line}",
 )
-def test_the_commands_of_the_decisions_give_what_is_shown(
-    demo: RunningServer, commands: Block, output: Block
-) -> None:
+def test_a_command_gives_what_is_shown(demo: RunningServer, commands: Block, output: Block) -> None:
     assert comparable(shell(demo, commands.text)) == comparable(output.text)
 
 

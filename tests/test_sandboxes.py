@@ -1,68 +1,17 @@
 """What holds when other requests, or other processes, come between two steps of a use case."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from paymock.catalog_file import load_catalog
-from paymock.control import Control
 from paymock.core.errors import PaymockError
-from paymock.core.records import OriginRecord
-from paymock.core.strict_json import fingerprint
-from paymock.core.wire import Payment
-from paymock.sandboxes import KeyedRequest, Sandboxes, SeedDiffers, new_origin, origin_of
-from paymock.service import Service
-from paymock.stores.base import Addition
+from paymock.sandboxes import SeedDiffers, new_origin, origin_of
+from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
-from tests.support.client import order
-from tests.support.clock import ManualClock
-
-NOON = ManualClock()()
-
-
-class SharedStore(MemoryStore):
-    """Lets every other task run before each step, as a store across a network does, and counts the steps."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.steps: list[str] = []
-
-    async def _step(self, name: str) -> None:
-        self.steps.append(name)
-        await asyncio.sleep(0)
-
-    async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        await self._step("get")
-        return await super().get(sandbox, *keys)
-
-    async def add(self, *args: Any, **options: Any) -> Addition:
-        await self._step("add")
-        return await super().add(*args, **options)
-
-    async def replace(self, *args: Any, **options: Any) -> bool:
-        await self._step("replace")
-        return await super().replace(*args, **options)
-
-    async def reset(self, *args: Any, **options: Any) -> bool:
-        await self._step("reset")
-        return await super().reset(*args, **options)
-
-
-class House:
-    """The use cases on a store; two houses on one store are two processes."""
-
-    def __init__(self, store: MemoryStore, origin: OriginRecord | None = None) -> None:
-        self.clock = ManualClock()
-        self.sandboxes = Sandboxes(store, self.clock, origin or new_origin(NOON, 0, "tests"))
-        self.service = Service(load_catalog(None), 100, self.sandboxes)
-        self.control = Control(load_catalog(None), self.sandboxes)
-
-    async def create(self, key: str = "order-1001-payment", **changes: Any) -> tuple[Payment, bool]:
-        body = order(**changes)
-        request = KeyedRequest("sandbox", key, fingerprint("POST", "/v1/payments", body), body)
-        return await self.service.create_payment(request, None)
+from tests.support.clock import NOON
+from tests.support.house import SANDBOX, House, SharedStore, TellingStore
 
 
 def run(check: Coroutine[Any, Any, None]) -> None:
@@ -73,11 +22,11 @@ def test_concurrent_advances_add_up() -> None:
     async def check() -> None:
         house = House(SharedStore())
         payment, _ = await house.create()
-        await asyncio.gather(*(house.control.advance("sandbox", {"seconds": 1}) for _ in range(20)))
-        assert (await house.control.clock("sandbox")).now == "2030-01-31T12:00:20.000Z"
-        moves = (house.control.advance_payment("sandbox", payment.id, {"seconds": 1}) for _ in range(10))
+        await asyncio.gather(*(house.control.advance(SANDBOX, {"seconds": 1}) for _ in range(20)))
+        assert (await house.control.clock(SANDBOX)).now == "2030-01-31T12:00:20.000Z"
+        moves = (house.control.advance_payment(SANDBOX, payment.id, {"seconds": 1}) for _ in range(10))
         await asyncio.gather(*moves)
-        detail = await house.control.payment("sandbox", payment.id)
+        detail = await house.control.payment(SANDBOX, payment.id)
         assert detail.now == "2030-01-31T12:00:30.000Z"
 
     run(check())
@@ -89,7 +38,7 @@ def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -> None
         house = House(store)
         await house.create("order-1001-payment")
         assert store.steps == ["add"]
-        await house.control.advance("sandbox", {"seconds": 1})
+        await house.control.advance(SANDBOX, {"seconds": 1})
         store.steps.clear()
         await house.create("order-1002-payment")
         await house.create("order-1002-payment")
@@ -103,12 +52,12 @@ def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox() -> No
         store = SharedStore()
         one, other = House(store), House(store)
         await one.create("order-1001-payment")
-        await other.control.advance("sandbox", {"seconds": 60})
-        await other.control.overrides.add("sandbox", {"scenario": "no_payment_expired"})
+        await other.control.advance(SANDBOX, {"seconds": 60})
+        await other.control.overrides.add(SANDBOX, {"scenario": "no_payment_expired"})
         payment, _ = await one.create("order-1002-payment")
         assert payment.created_at == "2030-01-31T12:01:00.000Z"
-        assert (await one.control.payment("sandbox", payment.id)).scenario == "no_payment_expired"
-        assert (await one.control.overrides.pending("sandbox")).data == []
+        assert (await one.control.payment(SANDBOX, payment.id)).scenario == "no_payment_expired"
+        assert (await one.control.overrides.pending(SANDBOX)).data == []
 
     run(check())
 
@@ -118,7 +67,7 @@ def test_a_refusal_that_depends_on_time_goes_by_the_time_of_the_sandbox() -> Non
         store = SharedStore()
         one, other = House(store), House(store)
         await one.create("order-1001-payment")
-        await other.control.advance("sandbox", {"seconds": 60})
+        await other.control.advance(SANDBOX, {"seconds": 60})
         with pytest.raises(PaymockError) as caught:
             await one.create("order-1002-payment", expires_at="2030-01-31T12:00:30Z")
         assert caught.value.kind.code == "validation_failed"
@@ -132,9 +81,9 @@ def test_of_a_creation_and_a_reset_that_meet_one_comes_first() -> None:
     async def check() -> None:
         for _ in range(20):
             house = House(SharedStore())
-            first, *_ = await asyncio.gather(house.create(), house.control.reset("sandbox"))
+            first, *_ = await asyncio.gather(house.create(), house.control.reset(SANDBOX))
             again, replayed = await house.create()
-            stored = await house.sandboxes.store.page("sandbox", "payment", limit=9)
+            stored = await house.sandboxes.store.page(SANDBOX, "payment", limit=9)
             assert len(stored) == 1
             assert replayed == (again == first[0])
 
@@ -146,7 +95,7 @@ def test_resets_that_meet_never_bring_an_old_id_back() -> None:
         house = House(SharedStore())
         seen = set()
         for _ in range(5):
-            await asyncio.gather(house.control.reset("sandbox"), house.control.reset("sandbox"))
+            await asyncio.gather(house.control.reset(SANDBOX), house.control.reset(SANDBOX))
             seen.add((await house.create())[0].id)
         assert len(seen) == 5
 
@@ -157,10 +106,10 @@ def test_a_wait_misses_no_change_between_its_look_and_its_sleep() -> None:
     async def check() -> None:
         house = House(SharedStore())
         payment, _ = await house.create()
-        waiting = asyncio.create_task(house.control.wait("sandbox", payment.id, "payment_detected", 30))
+        waiting = asyncio.create_task(house.control.wait(SANDBOX, payment.id, "payment_detected", 30))
         for _ in range(5):
             await asyncio.sleep(0)
-            await house.control.advance("sandbox", {"seconds": 1})
+            await house.control.advance(SANDBOX, {"seconds": 1})
         async with asyncio.timeout(5):
             assert (await waiting).reached
 
@@ -171,7 +120,7 @@ def test_a_stop_ends_waits_at_once() -> None:
     async def check() -> None:
         house = House(SharedStore())
         payment, _ = await house.create()
-        waiting = asyncio.create_task(house.control.wait("sandbox", payment.id, "completed", 30))
+        waiting = asyncio.create_task(house.control.wait(SANDBOX, payment.id, "completed", 30))
         await asyncio.sleep(0.01)
         house.sandboxes.stop()
         async with asyncio.timeout(5):
@@ -181,31 +130,15 @@ def test_a_stop_ends_waits_at_once() -> None:
     run(check())
 
 
-class TellingStore(SharedStore):
-    """Tells of changes of other processes, after it has failed once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: asyncio.Queue[str | None] = asyncio.Queue()
-        self.failures = 1
-
-    async def changes(self) -> AsyncIterator[str | None]:
-        if self.failures:
-            self.failures -= 1
-            raise PaymockError("store_unavailable")
-        while True:
-            yield await self.told.get()
-
-
 def test_a_wait_is_told_of_what_other_processes_do_even_after_the_store_has_failed() -> None:
     async def check() -> None:
         store = TellingStore()
         one, other = House(store), House(store)
         payment, _ = await one.create()
-        waiting = asyncio.create_task(one.control.wait("sandbox", payment.id, "payment_detected", 30))
+        waiting = asyncio.create_task(one.control.wait(SANDBOX, payment.id, "payment_detected", 30))
         await asyncio.sleep(0.01)
-        await other.control.advance("sandbox", {"seconds": 5})
-        store.told.put_nowait("sandbox")
+        await other.control.advance(SANDBOX, {"seconds": 5})
+        store.told.put_nowait(Change(SANDBOX))
         async with asyncio.timeout(5):
             assert (await waiting).reached
 
@@ -220,16 +153,16 @@ def test_a_slower_clock_begins_when_every_process_knows_of_it() -> None:
         store.lag = 20
         origin = new_origin(NOON, 10_000, "tests")
         one, other = House(store, origin), House(store, origin)
-        setting = asyncio.create_task(one.control.set_clock("sandbox", {"speed": 0}))
+        setting = asyncio.create_task(one.control.set_clock(SANDBOX, {"speed": 0}))
         for house in (one, other):
             house.clock.advance(0.010)  # while the change is on its way
-        seen = (await other.control.clock("sandbox")).now
+        seen = (await other.control.clock(SANDBOX)).now
         for house in (one, other):
             await asyncio.sleep(0)
             house.clock.advance(0.020)
         async with asyncio.timeout(5):
             frozen = await setting
-        assert seen <= frozen.now == (await other.control.clock("sandbox")).now
+        assert seen <= frozen.now == (await other.control.clock(SANDBOX)).now
 
     run(check())
 
@@ -240,7 +173,7 @@ def test_a_deposit_is_observed_when_every_process_knows_of_it() -> None:
         store.lag = 20
         house = House(store, new_origin(NOON, 1, "tests"))
         payment, _ = await house.create()
-        making = asyncio.create_task(house.control.deposit("sandbox", payment.id, {"amount": "1"}, None, b""))
+        making = asyncio.create_task(house.control.deposit(SANDBOX, payment.id, {"amount": "1"}, None, b""))
         while not making.done():
             await asyncio.sleep(0.001)
             house.clock.advance(0.001)
@@ -255,17 +188,17 @@ def test_no_time_comes_after_the_year_9999() -> None:
         house = House(SharedStore(), new_origin(NOON, 10_000, "tests"))
         early, _ = await house.create("order-1001-payment")
         house.clock.advance(10**9)
-        assert (await house.control.clock("sandbox")).now == "9999-12-31T23:59:59.999Z"
+        assert (await house.control.clock(SANDBOX)).now == "9999-12-31T23:59:59.999Z"
         late, _ = await house.create("order-1002-payment", expires_at=None)
         for move in (
-            house.control.advance("sandbox", {"seconds": 1}),
-            house.control.advance_payment("sandbox", early.id, {"seconds": 1}),
+            house.control.advance(SANDBOX, {"seconds": 1}),
+            house.control.advance_payment(SANDBOX, early.id, {"seconds": 1}),
         ):
             with pytest.raises(PaymockError) as caught:
                 await move
             assert caught.value.details == {"seconds": "leads beyond 9999-12-31T23:59:59.999Z"}
-        assert (await house.service.payment("sandbox", early.id)).status == "completed"
-        assert (await house.control.payment("sandbox", late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
+        assert (await house.service.payment(SANDBOX, early.id)).status == "completed"
+        assert (await house.control.payment(SANDBOX, late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
 
     run(check())
 
@@ -315,7 +248,7 @@ def test_a_late_reply_of_the_store_does_not_show_later_times() -> None:
             return found
 
     house = House(SlowStore(), new_origin(NOON, 10_000, "tests"))
-    assert asyncio.run(house.control.clock("sandbox")).now == "2030-01-31T12:00:00.000Z"
+    assert asyncio.run(house.control.clock(SANDBOX)).now == "2030-01-31T12:00:00.000Z"
 
 
 class TestOrigin:

@@ -10,6 +10,7 @@ import pytest
 from paymock.catalog_file import load_catalog
 from paymock.control import Control
 from paymock.core.errors import PaymockError
+from paymock.core.identity import sandbox_of
 from paymock.core.records import OriginRecord
 from paymock.core.scenarios import SCENARIOS
 from paymock.core.strict_json import fingerprint
@@ -24,6 +25,7 @@ from tests.core.test_timeline import COURSES
 from tests.support.client import order
 from tests.support.clock import ManualClock
 
+SANDBOX = sandbox_of("mk_test_demo")
 SECRET = "a secret in the message of an exception"
 
 
@@ -67,7 +69,7 @@ def origin(speed: float = 1) -> OriginRecord:
 
 
 def request(path: str, body: Any) -> KeyedRequest:
-    return KeyedRequest("sandbox", "order-1001-payment", fingerprint("POST", path, body), body)
+    return KeyedRequest(SANDBOX, "order-1001-payment", fingerprint("POST", path, body), body)
 
 
 def test_of_creations_that_interleave_in_the_store_one_is_stored_and_all_see_it() -> None:
@@ -80,7 +82,7 @@ def test_of_creations_that_interleave_in_the_store_one_is_stored_and_all_see_it(
         outcomes = await asyncio.gather(*creations)
         assert [replayed for _, replayed in outcomes].count(False) == 1
         assert all(payment == outcomes[0][0] for payment, _ in outcomes)
-        assert len(await store.page("sandbox", "payment", limit=99)) == 1
+        assert len(await store.page(SANDBOX, "payment", limit=99)) == 1
 
     asyncio.run(check())
 
@@ -123,7 +125,7 @@ def test_a_thousand_parallel_runs_of_all_scenarios_give_the_same_transcript() ->
                     transcript.append((scenario, payment.status, attempt.status, attempt.funding))
             return transcript
 
-        transcripts = await asyncio.gather(*(run(f"sandbox {number}") for number in range(1000)))
+        transcripts = await asyncio.gather(*(run(sandbox_of(f"mk_test_{number}")) for number in range(1000)))
         assert all(transcript == transcripts[0] for transcript in transcripts)
         assert len({id(transcript) for transcript in transcripts}) == 1000
 
@@ -146,7 +148,7 @@ def ask(error: Exception, log: RequestLog, method: str, path: str) -> httpx.Resp
     return asyncio.run(exchange())
 
 
-PAYMENT = f"/v1/payments/pay_{'0' * 32}"
+PAYMENT = f"/v1/payments/pay_{'a' * 40}"
 NEED_THE_STORE = [
     ("POST", "/v1/payments"),
     ("GET", PAYMENT),

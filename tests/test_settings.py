@@ -32,6 +32,28 @@ from paymock.settings import Settings, SettingsError
         {"workers": 2},
         {"retention": 86_400},
         {"max_payments": 5, "store": "redis://localhost"},
+        *(
+            {"frame_ancestors": (origin,)}
+            for origin in (
+                "",
+                "shop.example",
+                "https://",
+                "https://shop.example/",
+                "https://shop.example/path",
+                "https://user@shop.example",
+                "https://shop.example:https",
+                "https://shop.example:123456",
+                "https://shop.*",
+                "https://shop.example https://other.example",
+                "https://shop.example; script-src *",
+                "https://shop.example\r\nX-Header: 1",
+                "javascript:alert(1)",
+                "data:",
+                "none",
+                "'none'",
+                "'unsafe-inline'",
+            )
+        ),
     ],
 )
 def test_what_cannot_be_served_is_refused(values: dict[str, Any]) -> None:
@@ -49,6 +71,9 @@ def test_what_cannot_be_served_is_refused(values: dict[str, Any]) -> None:
         {"workers": 4, "store": "sqlite:///var/lib/paymock.db"},
         {"retention": 86_400, "store": "redis://localhost"},
         {"max_payments": 5},
+        {"frame_ancestors": ("https://shop.example", "http://localhost:3000", "https://*.shop.example:*")},
+        {"frame_ancestors": ("*",)},
+        {"frame_ancestors": ("'self'",)},
     ],
 )
 def test_what_can_be_served_is_taken(values: dict[str, Any]) -> None:

@@ -158,14 +158,17 @@ class TestPayments:
 
     def test_they_are_listed_newest_first(self, paymock: Sandbox) -> None:
         created = [paymock.create(order_id=f"order-{number}") for number in range(201)]
-        assert paymock.payments() == created[::-1]
+        listed = [payment["id"] for payment in paymock.payments()]
+        assert listed == [payment["id"] for payment in created[::-1]]
 
     def test_they_are_found_by_what_they_are(self, paymock: Sandbox) -> None:
         paid, expiring = paymock.create(order_id="a"), paymock.create("no_payment_expired", order_id="b")
         paid = paymock.advance_payment(paid["id"], "completed")
-        assert paymock.payments(status="completed") == [paid]
-        assert paymock.payments(scenario="no_payment_expired") == [expiring]
-        assert paymock.payments(order_id="a") == [paid]
+        [found] = paymock.payments(status="completed")
+        assert found == {**paid, "scenario": "happy_path", "age_seconds": 45}
+        [found_too] = paymock.payments(scenario="no_payment_expired")
+        assert found_too == {**expiring, "scenario": "no_payment_expired", "age_seconds": 0}
+        assert paymock.payments(order_id="a") == [found]
         assert paymock.payments(order_id="a", status="failed") == []
 
     def test_two_deposits_fund_one(self, paymock: Sandbox) -> None:
@@ -213,7 +216,7 @@ class TestOverridesAndRequests:
         with pytest.raises(Unreachable, match=f"{paymock.url} closed the connection without a reply"):
             paymock.create(order_id="a", idempotency_key="order-a-payment")
         payment = paymock.create(order_id="a", idempotency_key="order-a-payment")
-        assert paymock.payments() == [payment]
+        assert [found["id"] for found in paymock.payments()] == [payment["id"]]
         retry, first = paymock.requests()
         assert (first["status"], retry["status"], retry["idempotency"]) == (0, 201, "replayed")
 

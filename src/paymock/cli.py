@@ -158,6 +158,13 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     help="Also answer to this name in the Host header. Repeatable.",
 )
 @option(
+    "--frame-ancestors",
+    multiple=True,
+    type=CommaSeparated(),
+    metavar="ORIGIN",
+    help="Let pages of this origin embed the checkout. Repeatable. [default: none]",
+)
+@option(
     "--fee-bps",
     type=click.IntRange(0, MAX_FEE_BPS),
     default=DEFAULT_FEE_BPS,

@@ -17,13 +17,14 @@ from paymock.core import payments, records
 from paymock.core.catalog import Catalog
 from paymock.core.control_wire import END, NEXT
 from paymock.core.errors import PaymockError
-from paymock.core.identity import PAYMENT, token_in
 from paymock.core.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
-from paymock.core.timeline import State, event_between, state_at
+from paymock.core.scenarios import WINDOW
+from paymock.core.timeline import State, deposit_between, event_between, state_at
 from paymock.core.times import LATEST, to_rfc3339
 from paymock.core.validation import checker_for, decoded, validation_failed
 from paymock.core.wire import Payment
-from paymock.found import Filter, Found
+from paymock.feed import Feed
+from paymock.found import Filter, Found, find
 from paymock.journal import Journal
 from paymock.overrides import Overrides
 from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
@@ -40,6 +41,7 @@ class Control:
         self._sandboxes = sandboxes
         self.overrides = Overrides(sandboxes)
         self.journal = Journal(sandboxes)
+        self.feed = Feed(sandboxes, self.journal)
 
     async def clock(self, sandbox: str) -> wire.Clock:
         """The sandbox's virtual clock."""
@@ -135,7 +137,7 @@ class Control:
         self, sandbox: str, wanted: Filter, limit: int, cursor: int | None
     ) -> wire.PaymentPage:
         """A page of payments, newest first."""
-        shown: list[Payment] = []
+        shown: list[wire.ListedPayment] = []
         scanned = limit + 1 if wanted == Filter() else _SCANNED
         while True:
             page = await self._sandboxes.store.page(sandbox, PaymentRecord.KIND, limit=scanned, before=cursor)
@@ -149,7 +151,8 @@ class Control:
                 simulation = records.decode_as(SimulationRecord, simulated)
                 payment = payments.render(record, gathered.now, simulation)
                 if wanted.takes(record, payment):
-                    shown.append(payment)
+                    age = payments.elapsed(record, gathered.now, simulation)
+                    shown.append(_listed(payment, record.scenario, age))
             if len(page) < scanned:
                 return wire.PaymentPage(data=shown, next_cursor=None)
             await asyncio.sleep(0)  # other requests go on while many payments are looked through
@@ -157,22 +160,18 @@ class Control:
     async def payment(self, sandbox: str, payment_id: str) -> wire.PaymentDetail:
         """A payment with its past and its future. Raises PaymockError `payment_not_found`."""
         found = await self._found(sandbox, payment_id)
-        created_at, course = found.record.created_at, found.course
-        entries = zip((course[0], *course), course, strict=False)
+        course, age = found.course, found.elapsed
+        past = [state for state in found.lasting if state.at <= age]
         return wire.PaymentDetail(
             payment=found.payment,
             scenario=found.record.scenario,
-            now=to_rfc3339(created_at + found.elapsed),
+            now=to_rfc3339(found.record.created_at + age),
             timeline=[
-                wire.TimelineEntry(
-                    at=to_rfc3339(created_at + state.at),
-                    offset_seconds=state.at / 1000,
-                    event="Created" if state is course[0] else event_between(before, state).replace("`", ""),
-                    status=state.status,
-                    reached=state.at <= found.elapsed,
-                )
-                for before, state in entries
+                _timeline_entry(before, state, found)
+                for before, state in zip((None, *course), course, strict=False)
             ],
+            window_seconds=WINDOW / 1000,
+            before=payments.view(found.record, past[-2]) if len(past) > 1 else None,
         )
 
     async def wait(
@@ -189,7 +188,7 @@ class Control:
             while True:
                 changed.clear()
                 found = await self._found(sandbox, payment_id)
-                current = state_at(found.course, found.elapsed)
+                current = found.state
                 first = first or current
                 ahead = [state for state in found.ahead if status in (None, state.status)]
                 reached = current != first if status is None else found.has_been(status)
@@ -200,20 +199,15 @@ class Control:
                 delay = found.real_delay(ahead[0]) if ahead else None
                 sleep = remaining if delay is None else min(delay / 1000 + 0.001, remaining)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), sleep)
+                    async with asyncio.timeout(sleep):
+                        await changed.wait()
 
     async def reset(self, sandbox: str) -> None:
         """Forgets payments, keys, endpoints, overrides, journal and clock of this sandbox."""
         await self._sandboxes.reset(sandbox)
 
     async def _found(self, sandbox: str, payment_id: str) -> Found:
-        token = token_in(payment_id, PAYMENT) or ""
-        gathered = await self._sandboxes.gather(sandbox, token, note_key(token))
-        stored, simulated = gathered.values
-        record = records.decode(stored) if stored else None
-        if not isinstance(record, PaymentRecord):
-            raise PaymockError("payment_not_found")
-        return Found(record, records.decode_as(SimulationRecord, simulated), simulated, gathered)
+        return await find(self._sandboxes, sandbox, payment_id)
 
     async def _simulate(
         self, sandbox: str, payment_id: str, changed: Callable[[Found], SimulationRecord]
@@ -230,6 +224,23 @@ class Control:
             ):
                 self._sandboxes.wake(sandbox)
                 return found._replace(simulation=after)
+
+
+def _listed(payment: Payment, scenario: str, age: int) -> wire.ListedPayment:
+    return wire.ListedPayment(**msgspec.structs.asdict(payment), scenario=scenario, age_seconds=age / 1000)
+
+
+def _timeline_entry(before: State | None, state: State, found: Found) -> wire.TimelineEntry:
+    number = None if before is None else deposit_between(before, state)
+    return wire.TimelineEntry(
+        at=to_rfc3339(found.record.created_at + state.at),
+        offset_seconds=state.at / 1000,
+        event="Created" if before is None else event_between(before, state).replace("`", ""),
+        status=state.status,
+        reached=state.at <= found.elapsed,
+        deposit=None if number is None else number + 1,
+        confirmations=None if number is None else state.deposits[number].confirmations,
+    )
 
 
 def _clock(gathered: Gathered) -> wire.Clock:
@@ -257,7 +268,7 @@ def _step_to(found: Found, target: str) -> int:
     for.
     """
     ahead = [state for state in found.ahead if target in (NEXT, END, state.status)]
-    if state_at(found.course, found.elapsed).status == target:
+    if found.state.status == target:
         ahead = []  # later confirmations have this status too, but it has come already
     if not ahead and target != END:
         raise PaymockError("status_unreachable")

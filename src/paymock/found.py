@@ -1,12 +1,18 @@
-"""A payment as a use case of the control API finds it."""
+"""A payment as use cases find it: with its past and its future."""
 
 from typing import NamedTuple
 
-from paymock.core import payments
+from paymock.core import payments, records
+from paymock.core.errors import PaymockError
+from paymock.core.identity import PAYMENT, token_in
 from paymock.core.records import PaymentRecord, SimulationRecord
 from paymock.core.timeline import State, state_at
 from paymock.core.wire import Payment
-from paymock.sandboxes import Gathered
+from paymock.sandboxes import Gathered, Sandboxes
+from paymock.stores.base import note_key
+
+_MARGIN = 0.001
+"""Seconds that a sleep may end too early."""
 
 
 class Found(NamedTuple):
@@ -30,6 +36,11 @@ class Found(NamedTuple):
     def course(self) -> tuple[State, ...]:
         """Every state of the payment, past and to come."""
         return payments.course(self.record, self.simulation)
+
+    @property
+    def state(self) -> State:
+        """The state that holds now."""
+        return state_at(self.course, self.elapsed)
 
     @property
     def lasting(self) -> list[State]:
@@ -56,9 +67,16 @@ class Found(NamedTuple):
         return self.gathered.clock.real_delay(comes, self.gathered.real)
 
     @property
+    def seconds_to_change(self) -> float | None:
+        """How many real seconds from now the payment changes by itself; None when it does not."""
+        ahead = self.ahead
+        delay = self.real_delay(ahead[0]) if ahead else None
+        return None if delay is None else delay / 1000 + _MARGIN
+
+    @property
     def payment(self) -> Payment:
         """The payment as it stands."""
-        return payments.view(self.record, state_at(self.course, self.elapsed))
+        return payments.view(self.record, self.state)
 
 
 class Filter(NamedTuple):
@@ -75,3 +93,14 @@ class Filter(NamedTuple):
             and self.scenario in (None, record.scenario)
             and self.order_id in (None, payment.order_id)
         )
+
+
+async def find(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> Found:
+    """The payment, and its sandbox at this moment. Raises PaymockError `payment_not_found`."""
+    token = token_in(payment_id, PAYMENT) or ""
+    gathered = await sandboxes.gather(sandbox, token, note_key(token))
+    stored, simulated = gathered.values
+    record = records.decode(stored) if stored else None
+    if not isinstance(record, PaymentRecord):
+        raise PaymockError("payment_not_found")
+    return Found(record, records.decode_as(SimulationRecord, simulated), simulated, gathered)

@@ -16,6 +16,17 @@ from paymock.core.records import DepositRecord, EndpointRecord, OriginRecord, Pa
 from paymock.core.virtual_time import ClockSetting
 from paymock.stores.base import STATE, Store
 
+
+class Watch(asyncio.Event):
+    """Set at each change of a sandbox; when watching `closely`, also when something is merely added: a
+    resource, a request in the journal.
+    """
+
+    def __init__(self, *, closely: bool) -> None:
+        super().__init__()
+        self.closely = closely
+
+
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
 _ORIGIN = "origin"
@@ -95,9 +106,9 @@ class Sandboxes:
         self._clock = clock
         self._origin = origin
         self._seen: dict[str, bytes | None] = {}
-        self._watching: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._watching: defaultdict[str, set[Watch]] = defaultdict(set)
         self._verified: int | None = store.connections
-        self.stopping = False
+        self.stopped = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     async def gather(self, sandbox: str, *keys: str) -> Gathered:
@@ -164,30 +175,42 @@ class Sandboxes:
             if await self.store.reset(sandbox, after, given=before.state):
                 return self.wake(sandbox)
 
+    def sandbox_of(self, token: str) -> str:
+        """The sandbox of whatever has this token."""
+        return identity.sandbox_in(self._origin.secret, token)
+
     def token(self, now: Gathered, idempotency_key: str) -> str:
         """The token of whatever `idempotency_key` creates in the sandbox."""
         return identity.token_of(self._origin.secret, now.sandbox, idempotency_key, now.record.generation)
 
-    def wake(self, sandbox: str | None) -> None:
-        """Tells everybody who watches this sandbox, or any if it is None, that something has changed."""
+    def wake(self, sandbox: str | None, *, minor: bool = False) -> None:
+        """Tells everybody who watches this sandbox, or any if it is None, that something has changed; only
+        those who watch closely when the change is `minor`.
+        """
         for watched in [*self._watching] if sandbox is None else [sandbox]:
-            for changed in self._watching.get(watched, ()):
-                changed.set()
+            for watch in self._watching.get(watched, ()):
+                if watch.closely or not minor:
+                    watch.set()
 
     @property
     def watchers(self) -> int:
         """How many wait for a change."""
-        return sum(len(events) for events in self._watching.values())
+        return sum(map(len, self._watching.values()))
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the server stops."""
+        return self.stopped.is_set()
 
     def stop(self) -> None:
         """Tells everybody who waits that the server stops."""
-        self.stopping = True
+        self.stopped.set()
         self.wake(None)
 
     @contextmanager
-    def watch(self, sandbox: str) -> Iterator[asyncio.Event]:
-        """An event that is set at each change of the sandbox, whichever process makes it."""
-        changed = asyncio.Event()
+    def watch(self, sandbox: str, *, closely: bool = False) -> Iterator[Watch]:
+        """Set at each change of the sandbox, whichever process makes it."""
+        changed = Watch(closely=closely)
         self._watching[sandbox].add(changed)
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen())
@@ -204,8 +227,8 @@ class Sandboxes:
     async def _listen(self) -> None:
         while True:
             with suppress(PaymockError):
-                async for sandbox in self.store.changes():
-                    self.wake(sandbox)
+                async for change in self.store.changes():
+                    self.wake(change.sandbox, minor=change.minor)
                 return  # nobody else changes anything
             self.wake(None)
             await asyncio.sleep(_LISTEN_AGAIN)
@@ -225,8 +248,7 @@ class Sandboxes:
         )
         if found == (now.state, None):
             self._remember(now.sandbox, then or now.state)
-            if then is not None:
-                self.wake(now.sandbox)
+            self.wake(now.sandbox, minor=then is None)
             return now._replace(values=[None])
         return self._gathered(now.sandbox, found.state, [found.existing], real)
 

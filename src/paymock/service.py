@@ -2,15 +2,15 @@
 
 from msgspec.structs import replace
 
-from paymock.core import endpoints, identity, payments, records
+from paymock.core import endpoints, payments, records
 from paymock.core.catalog import Catalog
 from paymock.core.errors import PaymockError
-from paymock.core.records import EndpointRecord, PaymentRecord, SandboxRecord, SimulationRecord
+from paymock.core.records import EndpointRecord, PaymentRecord, SandboxRecord
 from paymock.core.scenarios import DEFAULT_SCENARIO
 from paymock.core.wire import AssetList, AttemptList, ChainList, Endpoint, EndpointList, Payment
+from paymock.found import find
 from paymock.overrides import FaultDue, without_first
 from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
-from paymock.stores.base import note_key
 
 
 class Service:
@@ -61,15 +61,8 @@ class Service:
     async def payment(self, sandbox: str, payment_id: str) -> Payment:
         """The payment as it stands now. Raises PaymockError `payment_not_found`.
         Specification: "GET /v1/payments/{payment_id}"."""
-        token = identity.token_in(payment_id, identity.PAYMENT)
-        if not token:
-            raise PaymockError("payment_not_found")
-        gathered = await self._sandboxes.gather(sandbox, token, note_key(token))
-        stored, simulated = gathered.values
-        record = records.decode(stored) if stored else None
-        if not isinstance(record, PaymentRecord):
-            raise PaymockError("payment_not_found")
-        return payments.render(record, gathered.now, records.decode_as(SimulationRecord, simulated))
+        found = await find(self._sandboxes, sandbox, payment_id)
+        return payments.render(found.record, found.gathered.now, found.simulation)
 
     async def attempts(self, sandbox: str, payment_id: str) -> AttemptList:
         """The attempts of a payment as they stand now. Raises PaymockError `payment_not_found`.

@@ -12,8 +12,23 @@ DEFAULT_PORT = 8402
 MEMORY_STORE = "memory://"
 MAX_WORKERS = 64
 OPEN_KEY_EXAMPLE = "mk_test_demo"
-_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+")
-_KEY = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_FORMS = (
+    (
+        "api_keys",
+        re.compile(r"[A-Za-z0-9._~+/-]+=*"),
+        "an API key must consist of A-Z a-z 0-9 - . _ ~ + / (and = at its end)",
+    ),
+    (
+        "allowed_hosts",
+        re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+"),
+        "an allowed host must be a name or an address, without scheme and port",
+    ),
+    (
+        "frame_ancestors",
+        re.compile(r"'self'|\*|https?://(\*\.)?[A-Za-z0-9._~-]+(:([0-9]{1,5}|\*))?"),
+        "a frame ancestor must be an origin such as https://shop.example, or * or 'self'",
+    ),
+)
 
 
 _RANGES = (
@@ -39,7 +54,8 @@ class SettingsError(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of one server. `host` None means both loopback addresses; `port` 0 means any free port;
-    `retention` is in seconds.
+    `retention` is in seconds; `frame_ancestors` are the sites that may embed the checkout, as in a
+    Content-Security-Policy.
 
     Raises SettingsError when the settings contradict each other.
     """
@@ -61,6 +77,7 @@ class Settings:
     workers: int = 1
     max_payments: int | None = None
     retention: int | None = None
+    frame_ancestors: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least, most in _RANGES:
@@ -69,10 +86,9 @@ class Settings:
                 raise SettingsError(f"{name} must be a number from {least} to {most}, not {value!r}")
         if self.host == "" or (self.ready_file and not self.ready_file.name):
             raise SettingsError("a host or a ready file was given, but it is empty")
-        if not all(_KEY.fullmatch(key) for key in self.api_keys):
-            raise SettingsError("an API key must consist of A-Z a-z 0-9 - . _ ~ + / (and = at its end)")
-        if not all(_HOST.fullmatch(host) for host in self.allowed_hosts):
-            raise SettingsError("an allowed host must be a name or an address, without scheme and port")
+        for name, form, rule in _FORMS:
+            if not all(form.fullmatch(value) for value in getattr(self, name)):
+                raise SettingsError(rule)
         if not (self.on_loopback or self.api_keys or self.open):
             raise SettingsError(
                 f"binding {self.host} without --api-key would let anybody in: "

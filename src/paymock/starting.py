@@ -55,7 +55,8 @@ def announce(settings: Settings, url: str, log: RequestLog) -> None:
         if settings.open_mode
         else f"{len(settings.api_keys)} configured"
     )
-    lines = {"API": f"{url}/v1", "API keys": keys, "Swagger": f"{url}/swagger/"}
+    lines = {"Dashboard": f"{url}/"} if settings.control else {}
+    lines |= {"API": f"{url}/v1", "API keys": keys, "Swagger": f"{url}/swagger/"}
     if store != MEMORY_STORE:
         lines["Store"] = store
     if settings.workers > 1:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paymock.core.amounts import MAX_FEE_BPS, MAX_RAW, fee_for, raw_problem
+from paymock.core.amounts import MAX_FEE_BPS, MAX_RAW, fee_for, in_tokens, raw_problem
 
 
 @pytest.mark.parametrize("text", ["1", "10", "1000000000000000000", str(MAX_RAW)])
@@ -64,3 +64,29 @@ def test_the_fee_is_never_below_its_share_and_less_than_one_unit_above(settlemen
     assert fee >= 1
     assert fee * 10_000 >= settlement * bps
     assert fee == 1 or (fee - 1) * 10_000 < settlement * bps
+
+
+@pytest.mark.parametrize(
+    ("raw", "decimals", "shown"),
+    [
+        (0, 18, "0"),
+        (1, 0, "1"),
+        (1, 6, "0.000001"),
+        (10**6, 6, "1"),
+        (1_010_000_000_000_000_000, 18, "1.01"),
+        (10**20, 18, "100"),
+        (123_456_700_000, 6, "123456.7"),
+        (MAX_RAW, 0, str(MAX_RAW)),
+    ],
+)
+def test_raw_units_are_told_in_whole_tokens(raw: int, decimals: int, shown: str) -> None:
+    assert in_tokens(raw, decimals) == shown
+
+
+@given(st.integers(0, MAX_RAW), st.integers(0, 36))
+def test_whole_tokens_are_exact_and_as_short_as_can_be(raw: int, decimals: int) -> None:
+    whole, point, fraction = in_tokens(raw, decimals).partition(".")
+    assert int(whole + fraction.ljust(decimals, "0")) == raw
+    assert whole == str(int(whole))
+    assert bool(point) == bool(fraction)
+    assert not fraction.endswith("0")

@@ -1,17 +1,60 @@
 import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from paymock.core import identity
 from paymock.core.addresses import address_problem
+from paymock.core.fields import identifier
 
-TOKEN = "00112233445566778899aabbccddeeff"
+TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
+SECRET, ANOTHER = b"s" * 32, b"t" * 32
+SANDBOX = identity.sandbox_of("mk_test_demo")
+TOKENS = re.compile("[a-z2-7]{40}")
+
+secrets = st.binary(min_size=1, max_size=64)
+sandboxes = st.builds(identity.sandbox_of, st.text())
+keys = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=128)
+generations = st.integers(0, 1000)
 
 
-def test_a_token_depends_on_secret_sandbox_and_idempotency_key() -> None:
-    base = (b"s" * 32, "sandbox", "key-1234")
-    others = [(b"t" * 32, *base[1:]), (base[0], "other", base[2]), (*base[:2], "key-1235")]
+def test_a_token_depends_on_secret_sandbox_idempotency_key_and_resets() -> None:
+    base = (SECRET, SANDBOX, "key-1234")
+    others = [
+        (ANOTHER, *base[1:]),
+        (SECRET, identity.sandbox_of("mk_test_other"), base[2]),
+        (*base[:2], "key-1235"),
+        (*base, 1),
+    ]
     assert identity.token_of(*base) == identity.token_of(*base)
-    assert re.fullmatch("[0-9a-f]{32}", identity.token_of(*base))
-    assert len({identity.token_of(*parts) for parts in [base, *others]}) == 4
+    assert len({identity.token_of(*parts) for parts in [base, *others]}) == 5
+
+
+@given(secrets, sandboxes, keys, generations)
+def test_a_token_leads_back_to_its_sandbox(secret: bytes, sandbox: str, key: str, generation: int) -> None:
+    token = identity.token_of(secret, sandbox, key, generation)
+    assert TOKENS.fullmatch(token)
+    assert identity.sandbox_in(secret, token) == sandbox
+
+
+@given(secrets, secrets, sandboxes, keys)
+def test_another_secret_leads_nowhere(secret: bytes, another: bytes, sandbox: str, key: str) -> None:
+    found = identity.sandbox_in(another, identity.token_of(secret, sandbox, key))
+    assert (found == sandbox) == (secret == another)
+    assert re.fullmatch("[0-9a-f]{18}", found)
+
+
+@given(st.from_regex(TOKENS, fullmatch=True))
+def test_a_token_that_somebody_made_up_leads_to_a_sandbox_that_no_key_opens(token: str) -> None:
+    assert identity.sandbox_in(SECRET, token) not in (SANDBOX, "origin")
+
+
+def test_tokens_of_one_sandbox_have_nothing_in_common() -> None:
+    """So nobody can tell from two ids whether they belong together."""
+    tokens = [identity.token_of(SECRET, SANDBOX, f"key-{number:04d}") for number in range(200)]
+    for letters in zip(*tokens, strict=True):
+        assert len(set(letters)) > 20
 
 
 def test_everything_that_follows_from_a_token_differs() -> None:
@@ -34,10 +77,24 @@ def test_addresses_are_valid() -> None:
     assert address_problem(identity.sender_address(TOKEN)) is None
 
 
-def test_a_token_is_found_only_behind_its_prefix() -> None:
+def test_a_token_is_found_behind_its_prefix() -> None:
     assert identity.token_in("pay_" + TOKEN, identity.PAYMENT) == TOKEN
-    assert identity.token_in("we_" + TOKEN, identity.PAYMENT) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["we_" + TOKEN, TOKEN, "pay_", "pay_" + TOKEN[1:], f"pay_{TOKEN}a", f"pay_{TOKEN}\n", "pay_" + TOKEN.upper(),
+     "pay_" + "0" * 40, "pay_" + "1" * 40, "pay_" + "8" * 40, "pay_" + "=" * 40, "pay_" + "0" * 32, ""],
+)  # fmt: skip
+def test_what_is_no_id_has_no_token(text: str) -> None:
+    assert identity.token_in(text, identity.PAYMENT) is None
+
+
+@pytest.mark.parametrize("prefix", identity.ID_PATTERNS)
+def test_the_example_of_an_id_looks_like_one(prefix: str) -> None:
+    [example] = identifier(prefix, "something").examples or []
+    assert re.fullmatch(identity.ID_PATTERNS[prefix], example)
 
 
 def test_the_name_of_a_sandbox_does_not_show_its_key() -> None:
-    assert "demo" not in identity.sandbox_of("mk_test_demo")
+    assert re.fullmatch("[0-9a-f]{18}", identity.sandbox_of("mk_test_demo"))

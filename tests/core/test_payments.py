@@ -17,7 +17,7 @@ from tests.support.client import order
 from tests.support.clock import NOON
 
 CATALOG = load_catalog(None)
-TOKEN = "00112233445566778899aabbccddeeff"
+TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
 
 
 def accept(body: Any = None, scenario: str = "happy_path", fee_bps: int = 100) -> PaymentRecord:

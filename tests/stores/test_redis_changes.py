@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from paymock.stores import redis_node
-from paymock.stores.base import STATE, Store
+from paymock.stores.base import STATE, Change, Store
 from paymock.stores.redis import RedisStore
 from tests.stores.contract import run
 from tests.support.engines import RedisCluster, RedisEngine
@@ -18,17 +18,17 @@ class TestChanges:
     """What one process changes, others hear of."""
 
     @asynccontextmanager
-    async def hearing(self, store: Store) -> AsyncIterator[asyncio.Queue[str | None]]:
-        heard: asyncio.Queue[str | None] = asyncio.Queue()
+    async def hearing(self, store: Store) -> AsyncIterator[asyncio.Queue[Change]]:
+        heard: asyncio.Queue[Change] = asyncio.Queue()
 
         async def listen() -> None:
-            async for sandbox in store.changes():
-                heard.put_nowait(sandbox)
+            async for change in store.changes():
+                heard.put_nowait(change)
 
         listening = asyncio.create_task(listen())
         try:
             async with asyncio.timeout(OUTAGE_SECONDS):
-                assert await heard.get() is None, "it should hear from now on"
+                assert await heard.get() == Change(None), "it should hear from now on"
             yield heard
         finally:
             listening.cancel()
@@ -53,14 +53,18 @@ class TestChanges:
                     for change in changes:
                         async with asyncio.timeout(0.5):
                             await change(sandbox)
-                            assert await heard.get() == sandbox
+                            assert await heard.get() == Change(sandbox)
                 await store.add("one", "key", b"value again", kind="a", given=b"3")
                 assert not await store.replace("one", STATE, None, b"1", given=None)
                 assert await store.add("one", "other", b"value", kind="a", given=b"3") == (b"3", None)
+                await store.append("one", "log", b"entry", keep=9)
+                await store.clear_log("one", "log")
                 await store.count("one", "tries")
                 await store.ping()
                 await store.replace("one", STATE, b"3", b"4", given=b"3")
-                assert await heard.get() == "one"
+                minor = [await heard.get() for _ in range(3)]
+                assert minor == [Change("one", minor=True)] * 3, "an addition, an entry, an empty log"
+                assert await heard.get() == Change("one")
                 assert heard.empty()
 
         run(store, check())
@@ -71,12 +75,12 @@ class TestChanges:
         async def check() -> None:
             async with self.hearing(other) as heard, asyncio.timeout(2 * OUTAGE_SECONDS):
                 own_engine.kill()
-                assert await heard.get() is None
+                assert await heard.get() == Change(None)
                 own_engine.restart()
-                assert await heard.get() is None
+                assert await heard.get() == Change(None)
                 await eventually(lambda: works(store, "sandbox"))
                 await store.replace("sandbox", STATE, None, b"1", given=None)
-                assert await heard.get() == "sandbox"
+                assert await heard.get() == Change("sandbox")
 
         run(store, check())
 
@@ -89,13 +93,13 @@ class TestChanges:
         async def check() -> None:
             async with self.hearing(other) as heard, asyncio.timeout(3 * OUTAGE_SECONDS):
                 assert await store.replace("sandbox", STATE, None, b"1", given=None)
-                assert await heard.get() == "sandbox"
+                assert await heard.get() == Change("sandbox")
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(heard.get(), 0.5)  # it answers, so silence means nothing
                 own_engine.pause()
-                assert await heard.get() is None
+                assert await heard.get() == Change(None)
                 own_engine.resume()
-                assert await heard.get() is None
+                assert await heard.get() == Change(None)
 
         run(store, check())
 
@@ -106,10 +110,10 @@ class TestChanges:
         async def check() -> None:
             async with self.hearing(other) as heard, asyncio.timeout(2 * OUTAGE_SECONDS):
                 own_cluster.nodes[0].kill()
-                assert await heard.get() is None
-                assert await heard.get() is None
+                assert await heard.get() == Change(None)
+                assert await heard.get() == Change(None)
                 await store.replace(sandbox, STATE, None, b"1", given=None)
-                assert await heard.get() == sandbox
+                assert await heard.get() == Change(sandbox)
 
         run(store, check())
 
@@ -123,9 +127,9 @@ class TestChanges:
             async with self.hearing(store):
                 assert await connections(1)
             await eventually(lambda: connections(0))
-            changes = cast(AsyncGenerator[str | None, None], store.changes())
+            changes = cast(AsyncGenerator[Change, None], store.changes())
             async with aclosing(changes):
-                assert await anext(changes) is None
+                assert await anext(changes) == Change(None)
                 assert await connections(1)
             await eventually(lambda: connections(0))
 

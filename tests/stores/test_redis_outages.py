@@ -9,6 +9,7 @@ from redis.exceptions import ResponseError
 
 from paymock.core.errors import PaymockError
 from paymock.stores import redis_node
+from paymock.stores.base import Change
 from paymock.stores.redis import RedisStore
 from tests.stores.contract import add, run
 from tests.support.engines import RedisCluster, RedisEngine, redis_server
@@ -64,13 +65,14 @@ class TestOutages:
             store = RedisStore(f"redis://127.0.0.1:{proxy.port}")
 
             async def check() -> None:
-                changes = cast(AsyncGenerator[str | None, None], store.changes())
+                changes = cast(AsyncGenerator[Change, None], store.changes())
                 async with aclosing(changes):
-                    assert await anext(changes) is None
+                    assert await anext(changes) == Change(None)
                     await add(store, "sandbox", "key", b"value")
+                    assert await anext(changes) == Change("sandbox", minor=True)
                     assert store.connections == 1
                     proxy.set(Way(Mode.RESET))
-                    assert await anext(changes) is None
+                    assert await anext(changes) == Change(None)
                 await refused(store.get("sandbox", "key"))
                 await refused(add(store, "sandbox", "other", b"value"))
                 proxy.set(PASSING)

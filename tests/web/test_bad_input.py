@@ -207,7 +207,7 @@ def texts_in(value: Any) -> Iterator[str]:
         ("/v1/webhooks", 200),
         ("/livez", 200),
         ("/v1/chains/solana/assets", 404),
-        ("/v1/payments/pay_00000000000000000000000000000000", 404),
+        (f"/v1/payments/pay_{'a' * 40}", 404),
         ("/v1/chains/", 404),
         ("/nowhere", 404),
         ("/v1/payments", 405),

@@ -676,7 +676,7 @@ class TestFaults:
         assert [reply.status_code for reply in replies] == [503, 500, 200]
 
     def test_a_refusal_is_dropped_too(self, api: Api) -> None:
-        for path in (f"/v1/payments/pay_{'0' * 32}", "/v1/chains/narnia/assets"):
+        for path in (f"/v1/payments/pay_{'a' * 40}", "/v1/chains/narnia/assets"):
             with pytest.raises(httpx.RemoteProtocolError):
                 api.get(path, headers={"X-Mock-Fault": "drop"})
         headers = {"Idempotency-Key": "order-1001-payment", "X-Mock-Fault": "drop"}

@@ -62,7 +62,7 @@ def test_a_payment_is_created_awaiting_payment_with_its_instructions(api: Api) -
     assert "idempotent-replayed" not in response.headers
     attempt = payment["attempts"][0]
     address = attempt["instructions"]["invoice_address"]
-    assert re.fullmatch("pay_[0-9a-f]{32}", payment["id"])
+    assert re.fullmatch("pay_[a-z2-7]{40}", payment["id"])
     assert re.fullmatch("att_[0-9a-f]{32}", attempt["id"])
     assert address_problem(address) is None
     assert payment == {
@@ -195,7 +195,7 @@ def test_a_webhook_endpoint_is_created_with_its_secret_and_listed_without(api: A
     response = api.post("/v1/webhooks", json=body, headers={"Idempotency-Key": fresh_key()})
     endpoint = response.json()
     assert response.status_code == 201
-    assert re.fullmatch("we_[0-9a-f]{32}", endpoint["id"])
+    assert re.fullmatch("we_[a-z2-7]{40}", endpoint["id"])
     assert re.fullmatch("whsec_[0-9a-f]{64}", endpoint.pop("secret"))
     assert endpoint == {
         "id": endpoint["id"],

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
@@ -11,27 +10,17 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, expect
 
+from tests.support import browser as browsers
 from tests.support.client import fresh_key
 from tests.support.server import RunningServer
 
 API_KEY = "mk_test_demo"
-LAUNCH_ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 FOLDER = files("paymock.web").joinpath("static", "swagger")
 OWN = {"index.html", "paymock.js", "paymock.css"}
 VENDORED = {"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"}
 ICON = "/swagger/favicon-32x32.png"  # a browser without a window can do without it
-REPORT_VIOLATIONS = """addEventListener("securitypolicyviolation", event =>
-    console.error(`violates ${event.effectiveDirective}`))"""
 INJECTIONS = {
     "script-src-elem": "document.body.appendChild(document.createElement('script')).text = 'x = 1'",
     "script-src-attr": "document.body.setAttribute('onclick', 'x = 1')",
@@ -42,24 +31,8 @@ INJECTIONS = {
 }
 
 
-class Visit:
-    """The page in a browser profile of its own, with all that it has requested."""
-
-    def __init__(self, page: Page, origin: str) -> None:
-        self.page = page
-        self.origin = origin
-        self.requested: list[str] = []
-        self._complaints: list[str] = []
-        page.set_default_timeout(10_000)
-        page.add_init_script(REPORT_VIOLATIONS)
-        page.on("request", lambda request: self.requested.append(request.url))
-        page.on("console", self._heard)
-        page.on("pageerror", lambda error: self._complaints.append(str(error)))
-
-    def complaints(self) -> list[str]:
-        """Warnings, errors and violations of the policy, up to now."""
-        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
-        return self._complaints
+class Visit(browsers.Visit):
+    """The page in a browser profile of its own."""
 
     @property
     def authorize(self) -> Locator:
@@ -97,18 +70,6 @@ class Visit:
         block.get_by_role("button", name="Execute").click()
         return block
 
-    def tab_to(self, target: Locator) -> None:
-        """Presses Tab until `target` has the focus, a reasonable number of times."""
-        for _ in range(12):
-            if target.evaluate("node => node === document.activeElement"):
-                return
-            self.page.keyboard.press("Tab")
-        pytest.fail(f"the Tab key does not lead to {target}")
-
-    def _heard(self, message: ConsoleMessage) -> None:
-        if message.type in {"warning", "error"}:
-            self._complaints.append(message.text)
-
 
 def reply_shown(operation: Locator, status: str) -> Any:
     """The JSON that the page shows as the reply of the server, which has that status."""
@@ -139,14 +100,7 @@ def contrast(text: Locator) -> float:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Ends with the module: while it runs, this thread has an event loop that other tests must not meet."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.fail("these tests need the browser `chromium` on the PATH, and there is none: install it")
-    with (
-        sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=chromium, args=LAUNCH_ARGUMENTS) as browser,
-    ):
+    with browsers.chromium() as browser:
         yield browser
 
 

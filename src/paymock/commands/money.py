@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from paymock.catalog_file import load_catalog
+from paymock.core.amounts import in_tokens
 from paymock.core.catalog import CatalogError
 from paymock.core.wire import Asset
 
@@ -28,9 +29,7 @@ def tokens(raw: str, chain: str, asset: str) -> str | None:
     known = _assets(chain).get(asset)
     if known is None:
         return None
-    whole, rest = divmod(int(raw), 10**known.decimals)
-    fraction = f"{rest:0{known.decimals}d}".rstrip("0") if rest else ""
-    return f"{whole}{'.' if fraction else ''}{fraction} {known.symbol}"
+    return f"{in_tokens(int(raw), known.decimals)} {known.symbol}"
 
 
 def usual_asset(chain: str) -> str:

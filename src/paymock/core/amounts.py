@@ -26,6 +26,13 @@ def raw_problem(text: str) -> str | None:
     return None
 
 
+def in_tokens(raw: int, decimals: int) -> str:
+    """`raw` raw units of an asset with so many `decimals`, in whole tokens: `1.01`."""
+    whole, rest = divmod(raw, 10**decimals)
+    fraction = f"{rest:0{decimals}d}".rstrip("0") if rest else ""
+    return f"{whole}.{fraction}" if fraction else f"{whole}"
+
+
 def fee_for(settlement: int, fee_bps: int) -> int:
     """The service fee, in raw units, on top of `settlement` raw units: `fee_bps` hundredths of a percent
     of it, rounded up, and at least 1. Specification: "What the service does", 4; the rule is in

@@ -8,7 +8,7 @@ from paymock.core.faults import fault_problem
 from paymock.core.fields import Amount, AssetId, Timestamp
 from paymock.core.scenarios import SCENARIOS, PaymentStatus
 from paymock.core.virtual_time import MAX_ADVANCE, MAX_SPEED
-from paymock.core.wire import Payment, Reply, Request
+from paymock.core.wire import Payment, Problem, Reply, Request
 
 NEXT, END = "next", "end"
 TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
@@ -113,10 +113,17 @@ class PendingList(Reply):
     data: Annotated[list[Pending], Meta(description="In the order in which they are taken.")]
 
 
+class ListedPayment(Payment):
+    """A payment, and what only the control API tells of it."""
+
+    scenario: Annotated[ScenarioName, Meta(description="The course that it takes.")]
+    age_seconds: Annotated[float, Meta(description="Seconds of virtual time since its creation.", ge=0)]
+
+
 class PaymentPage(Reply):
     """A page of the payments of this sandbox."""
 
-    data: Annotated[list[Payment], Meta(description="Newest first.")]
+    data: Annotated[list[ListedPayment], Meta(description="Newest first.")]
     next_cursor: Annotated[str | None, Meta(description="The `cursor` of the next page; `null` on the last.")]
 
 
@@ -128,6 +135,12 @@ class TimelineEntry(Reply):
     event: Annotated[str, Meta(description="What happens, in words.")]
     status: Annotated[PaymentStatus, Meta(description="The payment's status from then on.")]
     reached: Annotated[bool, Meta(description="Whether it has happened.")]
+    deposit: Annotated[
+        int | None, Meta(description="The number of the deposit that it happens to, from 1; `null`: to none.")
+    ]
+    confirmations: Annotated[
+        int | None, Meta(description="How many confirmations that deposit has from then on.")
+    ]
 
 
 class PaymentDetail(Reply):
@@ -137,6 +150,12 @@ class PaymentDetail(Reply):
     scenario: ScenarioName
     now: Annotated[Timestamp, Meta(description="The time on the payment's clock.")]
     timeline: Annotated[list[TimelineEntry], Meta(description="In order.")]
+    window_seconds: Annotated[
+        float, Meta(description="How long after creation the payment window closes.", ge=0)
+    ]
+    before: Annotated[
+        Payment | None, Meta(description="As it was before its last change; `null`: nothing has changed yet.")
+    ]
 
 
 class WaitResult(Reply):
@@ -157,6 +176,9 @@ class JournalEntry(Reply):
     path: str
     status: Annotated[int, Meta(description="The status of the reply; 0 when the connection was dropped.")]
     error: Annotated[str | None, Meta(description="The error code of a refusal.")]
+    message: Annotated[str | None, Meta(description="The message of a refusal.")]
+    details: Annotated[list[Problem], Meta(description="The first problems of a refused body.")]
+    payment_id: Annotated[str | None, Meta(description="The payment that it created, or asked for.")]
     idempotency: Annotated[
         Literal["new", "replayed", "conflict"] | None, Meta(description="What became of the Idempotency-Key.")
     ]
@@ -168,3 +190,13 @@ class Journal(Reply):
     """The last requests of this sandbox below `/v1`."""
 
     data: Annotated[list[JournalEntry], Meta(description="Newest first.")]
+
+
+Changed = Literal["payments", "requests"]
+
+
+class Notice(Reply):
+    """What is told to those who follow a sandbox: at the beginning, and whenever something has changed."""
+
+    clock: Clock
+    changed: Annotated[list[Changed], Meta(description="What is no longer as it was shown.")]

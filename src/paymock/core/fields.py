@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from paymock.core.addresses import ADDRESS_PATTERN, address_problem
 from paymock.core.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
-from paymock.core.identity import ID_PATTERN
+from paymock.core.identity import ENDPOINT, ID_PATTERNS, PAYMENT
 from paymock.core.metadata import MAX_ENTRIES, MAX_KEY_CHARACTERS, metadata_problem
 from paymock.core.scenarios import PaymentStatus
 from paymock.core.times import TIME_PATTERN, time_problem
@@ -176,10 +176,14 @@ Note = Annotated[
 ]
 
 
+_DRAWN_EXAMPLE = "rrxs3knrz2yhanobulyh2wz6tjsg3v5c4q7oxk2e"
+_DERIVED_EXAMPLE = "8c6f2ab1d94e7035c1a2f07d5b3e9a64"
+
+
 def identifier(prefix: str, of: str) -> Meta:
     """What an identifier with `prefix` looks like."""
     return Meta(
         description=f"Identifier of {of}.",
-        examples=[prefix + "8c6f2ab1d94e7035c1a2f07d5b3e9a64"],
-        extra_json_schema={"pattern": ID_PATTERN.format(prefix=prefix)},
+        examples=[prefix + (_DRAWN_EXAMPLE if prefix in (PAYMENT, ENDPOINT) else _DERIVED_EXAMPLE)],
+        extra_json_schema={"pattern": ID_PATTERNS[prefix]},
     )

@@ -4,29 +4,50 @@ A resource's *token* is a keyed hash of (secret of the store, sandbox, idempoten
 idempotency key always leads to the same resource, and one add-if-absent is both the insert and the
 idempotency check. Nobody without the secret can guess a token. Everything else about a payment that looks
 random follows from its token.
+
+A token also hides the name of its sandbox, so that whoever has only the id of a payment, as a customer at the
+checkout has, can be shown that payment, and no index of all payments is needed.
 """
 
 import hashlib
 import re
+from base64 import b32decode, b32encode
 
 from paymock.core.addresses import checksummed, keccak256
 
 PAYMENT, ATTEMPT, DEPOSIT, ENDPOINT = "pay_", "att_", "dep_", "we_"
-ID_PATTERN = "^{prefix}[0-9a-f]{{32}}$"
-_TOKEN = re.compile("[0-9a-f]{32}")
+_TOKEN_PATTERN, _DERIVED_PATTERN = "[a-z2-7]{40}", "[0-9a-f]{32}"
+ID_PATTERNS = {
+    PAYMENT: f"^{PAYMENT}{_TOKEN_PATTERN}$",
+    ATTEMPT: f"^{ATTEMPT}{_DERIVED_PATTERN}$",
+    DEPOSIT: f"^{DEPOSIT}{_DERIVED_PATTERN}$",
+    ENDPOINT: f"^{ENDPOINT}{_TOKEN_PATTERN}$",
+}
+_TOKEN = re.compile(_TOKEN_PATTERN)
+_DRAWN, _NAME = 16, 9
+"""How many bytes of a token cannot be guessed, and how many hide the name of its sandbox."""
 
 
 def sandbox_of(api_key: str) -> str:
     """The name of the sandbox that `api_key` opens: a hash, so that no store or log holds the key itself."""
-    return hashlib.blake2b(api_key.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(api_key.encode(), digest_size=_NAME).hexdigest()
 
 
 def token_of(secret: bytes, sandbox: str, idempotency_key: str, generation: int = 0) -> str:
-    """The token (128 bits, 32 hex digits) of whatever `idempotency_key` creates in `sandbox`, which has been
-    reset `generation` times. `secret` is at most 64 bytes.
+    """The token (40 letters and digits, of which 128 bits cannot be guessed) of whatever `idempotency_key`
+    creates in `sandbox`, which has been reset `generation` times. `secret` is at most 64 bytes.
     """
     scope = f"{sandbox}.{generation}" if generation else sandbox
-    return hashlib.blake2b(f"{scope} {idempotency_key}".encode(), key=secret, digest_size=16).hexdigest()
+    drawn = hashlib.blake2b(f"{scope} {idempotency_key}".encode(), key=secret, digest_size=_DRAWN).digest()
+    return b32encode(drawn + _masked(secret, drawn, bytes.fromhex(sandbox))).decode().lower()
+
+
+def sandbox_in(secret: bytes, token: str) -> str:
+    """The name of the sandbox that `token` was made in; of a token that was made with another secret, that
+    of a sandbox without resources.
+    """
+    made = b32decode(token.upper())
+    return _masked(secret, made[:_DRAWN], made[_DRAWN:]).hex()
 
 
 def secret_of(seed: str) -> bytes:
@@ -68,6 +89,12 @@ def invoice_address(token: str) -> str:
 def sender_address(token: str) -> str:
     """The address that the simulated customer pays from."""
     return _address(f"sender {PAYMENT}{token}")
+
+
+def _masked(secret: bytes, drawn: bytes, name: bytes) -> bytes:
+    """The name of a sandbox, hidden; or of what was hidden, the name."""
+    mask = hashlib.blake2b(drawn, key=secret, digest_size=_NAME).digest()
+    return (int.from_bytes(name) ^ int.from_bytes(mask)).to_bytes(_NAME)
 
 
 def _derived(purpose: str, token: str) -> str:

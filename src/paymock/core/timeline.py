@@ -127,15 +127,25 @@ def state_at(states: Sequence[State], elapsed: int) -> State:
     return states[max(0, bisect_right(states, elapsed, key=lambda state: state.at) - 1)]
 
 
+def deposit_between(before: State, after: State) -> int | None:
+    """The number, from 0, of the deposit that something happened to between two neighboring states, if it
+    happened to one.
+    """
+    return next(
+        (
+            number
+            for number, deposit in enumerate(after.deposits)
+            if number >= len(before.deposits) or before.deposits[number] != deposit
+        ),
+        None,
+    )
+
+
 def event_between(before: State, after: State) -> str:
     """What happened between two neighboring states, in words."""
-    if after.deposits == before.deposits:
+    changed = deposit_between(before, after)
+    if changed is None:
         return f"`{after.status}`"
-    changed = next(
-        number
-        for number, deposit in enumerate(after.deposits)
-        if number >= len(before.deposits) or before.deposits[number] != deposit
-    )
     deposit = after.deposits[changed]
     what = "Confirmations" if changed < len(before.deposits) else "Deposit observed, confirmations"
     moved = f": `{after.status}`" if after.status is not before.status else ""

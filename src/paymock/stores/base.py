@@ -25,6 +25,15 @@ class Addition(NamedTuple):
     existing: bytes | None
 
 
+class Change(NamedTuple):
+    """What another process has changed: a sandbox, or None when it may be any; `minor` when something was
+    merely added, to a list or a log.
+    """
+
+    sandbox: str | None
+    minor: bool = False
+
+
 class Store(Protocol):
     """Bytes under (sandbox, key), lists of them by kind, logs and counters.
 
@@ -102,8 +111,8 @@ class Store(Protocol):
     async def ping(self) -> None:
         """Returns when the store answers."""
 
-    def changes(self) -> AsyncIterator[str | None]:
-        """The sandboxes that other processes change from now on; None when it may be any."""
+    def changes(self) -> AsyncIterator[Change]:
+        """What other processes change from now on."""
 
     async def close(self) -> None:
         """Ends the connections of this event loop; the next call opens new ones."""

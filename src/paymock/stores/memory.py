@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from itertools import islice
 
 from paymock.core.errors import PaymockError
-from paymock.stores.base import STATE, Addition
+from paymock.stores.base import STATE, Addition, Change
 
 
 class _Sandbox:
@@ -109,10 +109,10 @@ class MemoryStore:
     async def ping(self) -> None:
         return None
 
-    async def changes(self) -> AsyncIterator[str | None]:
-        others: tuple[str, ...] = ()  # no other process sees this store
-        for sandbox in others:
-            yield sandbox
+    async def changes(self) -> AsyncIterator[Change]:
+        others: tuple[Change, ...] = ()  # no other process sees this store
+        for change in others:
+            yield change
 
     async def close(self) -> None:
         return None

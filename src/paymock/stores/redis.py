@@ -12,7 +12,7 @@ from functools import partial
 from paymock.core.errors import PaymockError
 from paymock.core.virtual_time import LEAD
 from paymock.stores import redis_scripts as scripts
-from paymock.stores.base import Addition, StoreError
+from paymock.stores.base import Addition, Change, StoreError
 from paymock.stores.batches import Append
 from paymock.stores.redis_checks import inspected
 from paymock.stores.redis_node import Access, Node, listen, reason_of
@@ -115,7 +115,7 @@ class RedisStore:
         return entries[::-1]
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        await self._nodes.do(sandbox, pack("UNLINK", _log(sandbox, log)))
+        await self._nodes.do(sandbox, scripts.CLEAR.call((_log(sandbox, log),), sandbox))
 
     async def reset(self, sandbox: str, then: bytes, *, given: bytes | None) -> bool:
         keys = (_values(sandbox), _names(sandbox), _counters(sandbox))
@@ -126,16 +126,16 @@ class RedisStore:
     async def ping(self) -> None:
         await self._nodes.ping()
 
-    async def changes(self) -> AsyncIterator[str | None]:
+    async def changes(self) -> AsyncIterator[Change]:
         while True:
             for address in self._nodes.reachable():
                 heard = False
                 async with aclosing(listen(self._access, address, scripts.CHANNEL)) as told:
-                    async for sandbox in told:
+                    async for message in told:
                         heard = True
-                        yield sandbox
+                        yield scripts.told(message)
                 if heard:
-                    yield None
+                    yield Change(None)
                     break
             await asyncio.sleep(RECONNECT_SECONDS)
 
@@ -156,7 +156,8 @@ class RedisStore:
 
     def _appending(self, step: Append) -> bytes:
         keys = (_log(step.sandbox, step.log), _names(step.sandbox))
-        return scripts.APPEND.call(keys, step.keep, self._retention or "", *step.entries[-step.keep :])
+        kept = step.entries[-step.keep :]
+        return scripts.APPEND.call(keys, step.keep, step.sandbox, self._retention or "", *kept)
 
     def _counters_if_retained(self, sandbox: str) -> tuple[str, ...]:
         return () if self._retention is None else (_counters(sandbox),)

@@ -9,13 +9,15 @@ import hashlib
 
 from hiredis import pack_command
 
-from paymock.stores.base import STATE, note_key
+from paymock.stores.base import STATE, Change, note_key
 
 CHANNEL = "paymock:changes"
-"""Where the name of each sandbox is told that changes."""
+"""Where the name of each sandbox is told that changes, after MINOR when something was merely added."""
+
+MINOR = "+"
 
 _CONSTANTS = f"""
-local STATE, NOTE, CHANNEL = '{STATE}', '{note_key("")}', '{CHANNEL}'
+local STATE, NOTE, CHANNEL, MINOR = '{STATE}', '{note_key("")}', '{CHANNEL}', '{MINOR}'
 """
 
 _FUNCTIONS = """
@@ -68,6 +70,13 @@ def marked(value: bytes | None) -> bytes:
     return b"-" if value is None else b"+" + value
 
 
+def told(message: str | None) -> Change:
+    """The change that a message of CHANNEL tells of."""
+    if message is None:
+        return Change(None)
+    return Change(message.removeprefix(MINOR), minor=message.startswith(MINOR))
+
+
 class Script:
     """A script that every connection makes known to its engine when it opens."""
 
@@ -100,11 +109,11 @@ if counters then
     end
 end
 if limit ~= '' and redis.call('LLEN', list) >= tonumber(limit) then return 0 end
+-- told first: who may not tell it does not store it either
+redis.call('PUBLISH', CHANNEL, after == '-' and MINOR .. sandbox or sandbox)
 if after == '-' then
     redis.call('HSET', values, key, value)
 else
-    -- told first: who may not tell it does not store it either
-    redis.call('PUBLISH', CHANNEL, sandbox)
     redis.call('HSET', values, key, value, STATE, string.sub(after, 2))
 end
 local length = push(names, list, now .. ':' .. key)
@@ -163,12 +172,18 @@ return found
 
 APPEND = Script("""
 local log, names = unpack(KEYS)
-local most, retention = unpack(ARGV)
-if push(names, log, unpack(ARGV, 3)) > tonumber(most) then redis.call('LTRIM', log, -most, -1) end
+local most, sandbox, retention = unpack(ARGV)
+redis.call('PUBLISH', CHANNEL, MINOR .. sandbox)
+if push(names, log, unpack(ARGV, 4)) > tonumber(most) then redis.call('LTRIM', log, -most, -1) end
 if retention ~= '' or redis.call('TTL', log) >= 0 then
     keep(log, retention)
     keep(names, retention)
 end
+""")
+
+CLEAR = Script("""
+redis.call('PUBLISH', CHANNEL, MINOR .. ARGV[1])
+redis.call('UNLINK', KEYS[1])
 """)
 
 COUNT = Script("""
@@ -179,4 +194,4 @@ if retention ~= '' or redis.call('TTL', counters) >= 0 then keep(counters, reten
 return number
 """)
 
-SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND, COUNT)
+SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND, CLEAR, COUNT)

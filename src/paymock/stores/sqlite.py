@@ -16,7 +16,7 @@ import msgspec
 
 from paymock.core.errors import PaymockError
 from paymock.core.virtual_time import LEAD
-from paymock.stores.base import STATE, Addition
+from paymock.stores.base import STATE, Addition, Change
 from paymock.stores.batches import Append, Batches, joined
 from paymock.stores.sqlite_file import Connector, begin_change, prepare
 
@@ -175,7 +175,7 @@ class SqliteStore:
     async def ping(self) -> None:
         await self._read(lambda rows: rows.execute("SELECT 1 FROM entry LIMIT 1").fetchall())
 
-    async def changes(self) -> AsyncIterator[str | None]:
+    async def changes(self) -> AsyncIterator[Change]:
         version = None
         while True:
             before = version
@@ -184,7 +184,7 @@ class SqliteStore:
             except PaymockError:
                 version = None
             if version != before:
-                yield None
+                yield Change(None)
             await asyncio.sleep(NOTICE_SECONDS)
 
     async def close(self) -> None:

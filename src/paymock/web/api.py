@@ -11,7 +11,7 @@ from paymock.sandboxes import KeyedRequest
 from paymock.service import Service
 from paymock.web import guard
 from paymock.web.http import Request, Response
-from paymock.web.operations import Operation
+from paymock.web.operations import CHECKOUT, Operation
 
 _encode = msgspec.json.Encoder().encode
 
@@ -28,7 +28,9 @@ async def create_payment(service: Service, request: Request) -> Response:
     scenario = guard.scenario(request) or request.scenario
     suffered = request.suffered
     payment, replayed = await service.create_payment(await _keyed(request), scenario, suffered=suffered)
-    return _created(payment, ("Location", f"/v1/payments/{payment.id}"), replayed=replayed)
+    location = ("Location", f"/v1/payments/{payment.id}")
+    link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
+    return _created(payment, location, link, replayed=replayed)
 
 
 async def read_payment(service: Service, request: Request) -> Response:
@@ -119,7 +121,7 @@ A refused request leaves its key free.""",
         status=201,
         takes_scenario=True,
         errors=("invalid_scenario", *_BODY_ERRORS),
-        reply_headers=("Location", "Idempotent-Replayed"),
+        reply_headers=("Location", "Link", "Idempotent-Replayed"),
     ),
     Operation(
         method="GET",

@@ -2,10 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple
 
+from paymock.checkouts import Checkouts
 from paymock.clock import Clock
 from paymock.control import Control
 from paymock.core.catalog import Catalog
@@ -15,13 +17,14 @@ from paymock.sandboxes import Sandboxes
 from paymock.service import Service
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web import books, guard, journal, pages
+from paymock.web import assets, books, checkout, dashboard, guard, journal, pages
+from paymock.web import control as control_handlers
 from paymock.web.examples import Premises
 from paymock.web.faults import suffering
 from paymock.web.http import ClientGone, ConnectionDropped, Request, Response, raw_headers
 from paymock.web.log import RequestLog
 from paymock.web.openapi import OpenApiPage
-from paymock.web.operations import PUBLIC
+from paymock.web.operations import CHECKOUT, PUBLIC
 from paymock.web.request_id import request_ids
 from paymock.web.routes import Match, Routes
 
@@ -30,9 +33,12 @@ _NOT_CACHED = raw_headers([("Cache-Control", "no-store")])
 _CORS = raw_headers(
     [
         ("Access-Control-Allow-Origin", "*"),
-        ("Access-Control-Expose-Headers", "Idempotent-Replayed, Retry-After, X-Request-Id, Location"),
+        ("Access-Control-Expose-Headers", "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link"),
     ]
 )
+_ANY_ORIGIN = (PUBLIC, CHECKOUT)
+"""Pages of any web origin may ask for what is below these paths."""
+
 _SHORTEST_KEY = 9
 """A shorter word may stand in a message by chance, and is no key that guards anything."""
 
@@ -64,9 +70,10 @@ def create_app(
     control = Control(catalog, sandboxes) if settings.control else None
     keyring = guard.Keyring(settings.api_keys)
     premises = Premises(catalog, settings.fee_bps, keyring)
+    checkouts = Checkouts(catalog, sandboxes)
     routes: Routes[Route] = Routes()
     for operation in books.PUBLIC_BOOK.operations:
-        handler: Answer = partial(operation.handler, service)
+        handler: Answer = partial(operation.handler, checkouts if operation.of_checkout else service)
         if control is not None and operation.keyed:
             handler = partial(suffering, control, carry_out=handler)
         routes.add(operation.method, operation.path, Route(handler, operation.keyed))
@@ -76,8 +83,19 @@ def create_app(
             routes.add(
                 operation.method, operation.path, Route(partial(operation.handler, control), keyed=True)
             )
+        routes.add("GET", "/_mock/events", Route(partial(control_handlers.events, control), keyed=True))
         routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(books.CONTROL_BOOK, premises)))
         routes.add("GET", pages.CONTROL_PAGE, Route(partial(pages.static, with_control=True)))
+        for path, template in dashboard.PAGES.items():
+            routes.add(
+                "GET", path, Route(dashboard.DashboardPage(template, premises, open_mode=settings.open_mode))
+            )
+    ancestors = " ".join(settings.frame_ancestors) or "'none'"
+    customers = partial(checkout.page, checkouts, frame_ancestors=ancestors)
+    routes.add("GET", checkout.PATH, Route(customers))
+    routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkouts)))
+    for path in assets.paths():
+        routes.add("GET", path, Route(assets.asset))
     routes.add("GET", "/swagger", Route(pages.swagger_redirect))
     for path in pages.STATIC_PATHS:
         routes.add("GET", path, Route(partial(pages.static, with_control=control is not None)))
@@ -138,11 +156,33 @@ class App:
         if response.error:
             response = _without_key(response, request)
         headers = self.headers(response, request.id)
-        if request.path.startswith(PUBLIC):
+        if request.path.startswith(_ANY_ORIGIN):
             headers += _CORS
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else response.body})
+        whole = response.stream is None or request.method == "HEAD"
+        body = b"" if request.method == "HEAD" else response.body
+        await send({"type": "http.response.body", "body": body, "more_body": not whole})
         await self._written(request, response, started)
+        if response.stream is not None:
+            await self._push(request, response.stream, send)
+
+    async def _push(self, request: Request, stream: AsyncGenerator[bytes, None], send: Any) -> None:
+        """Sends the parts of `stream` as they come, until the client leaves or the server stops."""
+
+        async def pushed() -> None:
+            with contextlib.suppress(PaymockError):  # the store is away: whoever asks again is told so
+                async for part in stream:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+        try:
+            async with aclosing(stream):
+                if request.method != "HEAD":
+                    await request.unless_gone(pushed())
+        except ClientGone:
+            return
+        except Exception:  # noqa: BLE001 - the last guard: the connection ends, and the client asks again
+            self._log.defect(request.id)
 
     async def _written(
         self, request: Request, response: Response, started: float, *, dropped: bool = False
@@ -155,7 +195,16 @@ class App:
             sandbox = request.sandbox or self._keyring.sandbox(request)
             path = self._log.masked(request.path)
             await self._control.journal.add(
-                sandbox, journal.entry(request, path, response, self._clock(), seconds, dropped=dropped)
+                sandbox,
+                journal.entry(
+                    request,
+                    path,
+                    response,
+                    self._clock(),
+                    seconds,
+                    dropped=dropped,
+                    masked=self._log.without_secrets,
+                ),
             )
 
     def refuse(self, error: PaymockError) -> tuple[Response, list[tuple[bytes, bytes]]]:
@@ -168,7 +217,7 @@ class App:
     def headers(response: Response, request_id: str) -> list[tuple[bytes, bytes]]:
         """The header lines of a reply that do not depend on the request."""
         headers = [(b"x-request-id", request_id.encode()), *_COMMON, *raw_headers(response.headers)]
-        if response.status != 204:
+        if response.status != 204 and response.stream is None:
             headers.append((b"content-length", b"%d" % len(response.body)))
         if response.content_type:
             headers.append((b"content-type", response.content_type.encode()))
@@ -229,6 +278,8 @@ def _allow(match: Match[Route]) -> str:
 def _options(match: Match[Route], request: Request) -> Response:
     allowed = _allow(match)
     preflight = (
-        (("Access-Control-Allow-Methods", allowed), *_PREFLIGHT) if request.path.startswith(PUBLIC) else ()
+        (("Access-Control-Allow-Methods", allowed), *_PREFLIGHT)
+        if request.path.startswith(_ANY_ORIGIN)
+        else ()
     )
     return Response(204, content_type=None, headers=(("Allow", allowed), *preflight))

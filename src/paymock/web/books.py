@@ -2,13 +2,14 @@
 
 from paymock.core.tables import markdown, scenario_rows, timing_rows
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web import api, control_operations, pages
+from paymock.web import api, checkout, control_operations, pages
 from paymock.web.openapi import Book
 
 TAGS = {
     "Payments": "Create a payment, show its invoice, poll until it is settled.",
     "Chains and assets": "What a payment can be made in.",
     "Webhooks": "Endpoints are recorded and listed; nothing is ever delivered.",
+    "Checkout": "What the customer sees: a page, and its data.",
     "Health": "For supervisors and load balancers.",
 }
 
@@ -82,7 +83,7 @@ PUBLIC_BOOK = Book(
     "A mock of a crypto payment-collection service.",
     INTRODUCTION,
     TAGS,
-    (*api.OPERATIONS, *pages.OPERATIONS),
+    (*api.OPERATIONS, *checkout.OPERATIONS, *pages.OPERATIONS),
 )
 CONTROL_BOOK = Book(
     "paymock control API",

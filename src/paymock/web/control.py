@@ -13,6 +13,7 @@ from paymock.core.errors import PaymockError
 from paymock.core.scenarios import SCENARIOS, PaymentStatus
 from paymock.found import Filter
 from paymock.web import guard
+from paymock.web.events import event_stream
 from paymock.web.http import Request, Response
 
 MAX_PAGE = 200
@@ -75,6 +76,11 @@ async def wait(control: Control, request: Request) -> Response:
     return _ok(await request.unless_gone(waiting))
 
 
+async def events(control: Control, request: Request) -> Response:
+    query = _query(request, "payment_id")
+    return await event_stream(control.feed.follow(request.sandbox, query.get("payment_id")))
+
+
 async def set_next(control: Control, request: Request) -> Response:
     return _ok(await control.overrides.add(request.sandbox, await _body(request)))
 
@@ -89,8 +95,9 @@ async def clear_next(control: Control, request: Request) -> Response:
 
 
 async def list_requests(control: Control, request: Request) -> Response:
-    query = _query(request, "limit")
-    return _ok(await control.journal.newest(request.sandbox, _integer(query, "limit", journal.LENGTH, 100)))
+    query = _query(request, "limit", "payment_id")
+    limit = _integer(query, "limit", journal.LENGTH, 100)
+    return _ok(await control.journal.newest(request.sandbox, limit, query.get("payment_id")))
 
 
 async def forget_requests(control: Control, request: Request) -> Response:

@@ -203,6 +203,7 @@ OPERATIONS = (
         reply=wire.Journal,
         errors=("invalid_query",),
         query=(
+            Query("payment_id", "Only those about this payment.", {"type": "string"}),
             Query(
                 "limit",
                 f"How many, 1 to {journal.LENGTH}.",

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paymock.core import endpoints, identity, payments, strict_json
+from paymock.core import checkout, endpoints, identity, payments, strict_json
 from paymock.core.catalog import Catalog
 from paymock.core.errors import ERRORS, PaymockError
 from paymock.core.records import PaymentRecord
 from paymock.core.scenarios import SCENARIOS
-from paymock.core.timeline import play
+from paymock.core.timeline import CREATED, play
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web import guard
 from paymock.web.http import Request
@@ -147,6 +147,7 @@ def all_examples(premises: Premises) -> Mapping[str, Example]:
         "webhook_endpoints": _example(
             "One endpoint", {"data": [endpoints.render(endpoint, with_secret=False)]}
         ),
+        "checkout": _example("The customer is asked to pay", _checkout(created, catalog)),
         "healthy": Example("All is well", {"status": "ok"}),
     }
     for name, (scenario, at) in moments().items():
@@ -160,6 +161,12 @@ def all_examples(premises: Premises) -> Mapping[str, Example]:
 
 def _token(idempotency_key: str) -> str:
     return identity.token_of(identity.secret_of(SEED), identity.sandbox_of(OPEN_KEY_EXAMPLE), idempotency_key)
+
+
+def _checkout(created: PaymentRecord, catalog: Catalog) -> checkout.Checkout:
+    asked = created.request.receive
+    asset = (catalog.assets(asked.chain) or {})[asked.asset]
+    return checkout.checkout(created, CREATED, 0, 1.0, catalog.chains[asked.chain], asset)
 
 
 def _example(summary: str, reply: Any) -> Example:
@@ -221,6 +228,7 @@ _REPLIES = {
     "listAttempts": ("attempts",),
     "createWebhookEndpoint": ("webhook_endpoint_created",),
     "listWebhookEndpoints": ("webhook_endpoints",),
+    "getCheckout": ("checkout",),
     "livez": ("healthy",),
     "readyz": ("healthy",),
 }

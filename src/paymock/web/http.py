@@ -1,7 +1,7 @@
 """A request as the handlers see it, and a reply as they make it: the least that ASGI needs."""
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -27,13 +27,16 @@ class ClientGone(Exception):
 
 
 class Response(NamedTuple):
-    """What goes back. `error` is the error code, for the log."""
+    """What goes back. `error` is the error code, for the log. The parts of a `stream` follow the `body`, as
+    they come, while the client stays.
+    """
 
     status: int
     body: bytes = b""
     content_type: str | None = JSON
     headers: tuple[tuple[str, str], ...] = ()
     error: str | None = None
+    stream: AsyncGenerator[bytes, None] | None = None
 
 
 class Request:
@@ -107,6 +110,7 @@ class Request:
         finally:
             answering.cancel()
             gone.cancel()
+            await asyncio.gather(answering, gone, return_exceptions=True)  # what is given up ends first
 
     async def _gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

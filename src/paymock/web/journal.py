@@ -1,32 +1,63 @@
 """What the journal keeps of a request: nothing that is secret."""
 
+from collections.abc import Callable
 from typing import Literal
 
+import msgspec
+
 from paymock.core.control_wire import JournalEntry
+from paymock.core.identity import PAYMENT, token_in
 from paymock.core.times import to_rfc3339
+from paymock.core.wire import Error, ErrorEnvelope, Problem
 from paymock.web.http import Request, Response
+
+MAX_DETAILS = 5
+"""So many problems of a refused body are kept."""
 
 _CONFLICT = "idempotency_key_reused_with_different_payload"
 
 
 def entry(
-    request: Request, path: str, response: Response, now: int, seconds: float, *, dropped: bool
+    request: Request,
+    path: str,
+    response: Response,
+    now: int,
+    seconds: float,
+    *,
+    dropped: bool,
+    masked: Callable[[str], str],
 ) -> JournalEntry:
     """The journal's line about a request that was answered at `now`, in milliseconds since the epoch, in so
-    many seconds, or whose reply was dropped. `path` is the request's, without what is secret.
+    many seconds, or whose reply was dropped. `path` is the request's, without what is secret; `masked`
+    takes that out of what is said.
     """
     outcome: Literal["new", "replayed", "conflict"] | None = None
     if response.error == _CONFLICT:
         outcome = "conflict"
     elif response.status == 201:
         outcome = "replayed" if ("Idempotent-Replayed", "true") in response.headers else "new"
+    refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error if response.error else None
     return JournalEntry(
         at=to_rfc3339(now),
         method=request.method,
         path=path,
         status=0 if dropped else response.status,
         error=response.error,
+        message=masked(refusal.message) if refusal else None,
+        details=_first(refusal, masked),
+        payment_id=_payment_id(request, response),
         idempotency=outcome,
         request_id=request.id,
         duration_ms=round(seconds * 1000, 3),
     )
+
+
+def _first(refusal: Error | None, masked: Callable[[str], str]) -> list[Problem]:
+    details = (refusal and refusal.details) or []
+    return [Problem(field=masked(one.field), message=masked(one.message)) for one in details[:MAX_DETAILS]]
+
+
+def _payment_id(request: Request, response: Response) -> str | None:
+    created = dict(response.headers).get("Location", "").rpartition("/")[2]
+    named = created or request.params.get("payment_id", "")
+    return named if token_in(named, PAYMENT) else None

@@ -17,7 +17,7 @@ import msgspec
 from paymock.web.http import Response
 
 _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
-"""What looks like an address, a hash, an API key or a webhook secret. Ids have 32 hex digits."""
+"""What looks like an address, a hash, an API key or a webhook secret. Ids have no such run of hex digits."""
 
 _PLAIN_IN_PATHS = "/:@!$&'()*+,;=~{}"
 _PATH_LENGTH = 120
@@ -102,10 +102,14 @@ class RequestLog:
     def masked(self, path: str) -> str:
         """A request's path without what is secret, or looks like it."""
         path = quote(unquote(path, errors="replace"), safe=_PLAIN_IN_PATHS)  # what is encoded cannot hide
-        for secret in self._secrets:
-            path = path.replace(secret, "***")
-        path = _SECRET.sub("***", path)
+        path = self.without_secrets(path)
         return path if len(path) <= _PATH_LENGTH else path[:_PATH_LENGTH] + "..."
+
+    def without_secrets(self, text: str) -> str:
+        """A text without what is secret, or looks like it."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return _SECRET.sub("***", text)
 
     def _painted(self, text: str, color: str) -> str:
         return f"{color}{text}{_PLAIN}" if self._color else text

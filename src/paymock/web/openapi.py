@@ -18,7 +18,7 @@ from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, DepositStatus, P
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web import examples
 from paymock.web.http import Request, Response
-from paymock.web.operations import Operation
+from paymock.web.operations import CHECKOUT, Operation
 from paymock.web.readable_yaml import to_yaml
 
 Json = dict[str, Any]
@@ -49,6 +49,12 @@ _HEADERS: Json = {
         "required": True,
         "schema": {"type": "string"},
         "example": f"/v1/payments/{examples.payment_id()}",
+    },
+    "Link": {
+        "description": "The page on which the customer pays.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": f'<{CHECKOUT}{examples.payment_id()}>; rel="payment"',
     },
     "Idempotent-Replayed": {
         "description": "`true` when the reply repeats that of an earlier request with the same key.",

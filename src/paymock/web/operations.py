@@ -9,6 +9,9 @@ from paymock.web.http import Request, Response
 PUBLIC, CONTROL = "/v1/", "/_mock/"
 """Paths below these need an API key."""
 
+CHECKOUT = "/checkout/"
+"""Paths below this need the id of a payment."""
+
 Handler = Callable[[Any, Request], Awaitable[Response]]
 """Answers a request; the first argument is the use cases that it calls."""
 
@@ -45,6 +48,11 @@ class Operation:
     """Path parameters by name: what they mean."""
 
     query: tuple[Query, ...] = ()
+
+    @property
+    def of_checkout(self) -> bool:
+        """Whether a customer asks, who has nothing but the id of a payment."""
+        return self.path.startswith(CHECKOUT)
 
     @property
     def keyed(self) -> bool:

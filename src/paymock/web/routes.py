@@ -1,6 +1,6 @@
 """Exact paths. A route is a path template such as `/v1/chains/{chain}/assets`; nothing else matches, not
 even with a slash more. Segments are compared as they were sent and decoded only where they fill a
-parameter.
+parameter, which may have a fixed end, as in `{id}.json`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,9 @@ class Match(NamedTuple, Generic[T]):
 class _Node(Generic[T]):
     def __init__(self) -> None:
         self.named: dict[str, _Node[T]] = {}
-        self.parameter: tuple[str, _Node[T]] | None = None
+        self.parameters: dict[str, tuple[str, _Node[T]]] = {}
+        """By their fixed ends, the longest first: the name, and where it leads."""
+
         self.targets: dict[str, T] = {}
 
 
@@ -35,9 +37,10 @@ class Routes(Generic[T]):
         node = self._root
         for segment in template.split("/"):
             if segment.startswith("{"):
-                if node.parameter is None:
-                    node.parameter = (segment[1:-1], _Node())
-                _, node = node.parameter
+                name, _, end = segment[1:].partition("}")
+                node.parameters.setdefault(end, (name, _Node()))
+                node.parameters = dict(sorted(node.parameters.items(), key=lambda item: -len(item[0])))
+                _, node = node.parameters[end]
             else:
                 node = node.named.setdefault(segment, _Node())
         node.targets[method] = target
@@ -48,9 +51,13 @@ class Routes(Generic[T]):
         for segment in path.split("/"):
             if segment in node.named:
                 node = node.named[segment]
-            elif segment and node.parameter:
-                name, node = node.parameter
-                params[name] = unquote_to_bytes(segment).decode("utf-8", errors="replace")
+                continue
+            for end, (name, following) in node.parameters.items():
+                if segment.endswith(end) and segment != end:
+                    value = segment[: len(segment) - len(end)]
+                    params[name] = unquote_to_bytes(value).decode("utf-8", errors="replace")
+                    node = following
+                    break
             else:
                 return None
         return Match(node.targets, params) if node.targets else None

@@ -1,0 +1,95 @@
+"""The use cases of the checkout: what a customer who has only the id of a payment can see of it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import NamedTuple
+
+from paymock.core import checkout
+from paymock.core.catalog import Catalog
+from paymock.core.checkout import Checkout
+from paymock.core.errors import PaymockError
+from paymock.core.identity import PAYMENT, token_in
+from paymock.found import Found, find
+from paymock.sandboxes import Sandboxes
+
+RESYNC_SECONDS = 20.0
+"""How often the time is told while nothing changes."""
+
+
+class Shown(NamedTuple):
+    """What the customer sees, how many real seconds it stays so, None: until somebody does something; and
+    what differs whenever more than the time does.
+    """
+
+    checkout: Checkout
+    seconds: float | None
+    mark: object
+
+
+class Checkouts:
+    """What the checkout can show, without HTTP. All that it needs is the id of a payment, which nobody can
+    guess.
+    """
+
+    def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
+        self._catalog = catalog
+        self._sandboxes = sandboxes
+
+    async def show(self, payment_id: str) -> Shown:
+        """What the customer sees now. Raises PaymockError `payment_not_found`."""
+        found = await self._found(payment_id)
+        asked = found.record.request.receive
+        chain = self._catalog.chains.get(asked.chain)
+        asset = (self._catalog.assets(asked.chain) or {}).get(asked.asset)
+        if chain is None or asset is None:
+            raise PaymockError("payment_not_found", "The catalog no longer has the asset of this payment.")
+        shown = checkout.checkout(
+            found.record, found.state, found.elapsed, found.gathered.clock.speed, chain, asset
+        )
+        return Shown(shown, found.seconds_to_change, (found.gathered.clock, found.stored, found.state))
+
+    async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
+        """What the customer sees, now and after every change; at least every RESYNC_SECONDS, since a clock
+        that is only counted goes wrong. Ends when the payment is forgotten, or the server stops. Raises
+        PaymockError `payment_not_found` at its beginning.
+        """
+        told: Shown | None = None
+        real, resync = asyncio.get_running_loop().time, 0.0
+        with self._sandboxes.watch(self._sandbox(payment_id)) as changed:
+            while not self._sandboxes.stopping:
+                changed.clear()  # before the look: what comes while the store answers is looked for again
+                try:
+                    shown = await self.show(payment_id)
+                except PaymockError:
+                    if told is None:
+                        raise
+                    return
+                if told is None or shown.mark != told.mark or real() >= resync:
+                    resync = real() + RESYNC_SECONDS
+                    yield shown.checkout
+                told = shown
+                until = resync if shown.seconds is None else min(real() + shown.seconds, resync)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(until):  # wait_for can miss that the customer leaves
+                        await changed.wait()
+
+    async def _found(self, payment_id: str) -> Found:
+        sandbox = self._sandbox(payment_id)
+        try:
+            return await find(self._sandboxes, sandbox, payment_id)
+        except PaymockError as error:
+            raise _unknown() if error.status == 404 else error from None
+
+    def _sandbox(self, payment_id: str) -> str:
+        token = token_in(payment_id, PAYMENT)
+        if token is None:
+            raise _unknown()
+        return self._sandboxes.sandbox_of(token)
+
+
+def _unknown() -> PaymockError:
+    """The refusal, for somebody who has no API key to think of."""
+    return PaymockError(
+        "payment_not_found", "No payment has this id. It may be mistyped, or its sandbox has been reset."
+    )

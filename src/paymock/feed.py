@@ -1,0 +1,178 @@
+"""What those are told who follow a sandbox: that something is no longer as it was shown.
+
+All who follow a sandbox share one look at it. How often it is taken depends on what it costs and on how many
+are told, so that pages that are open take next to nothing from those who create payments.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import NamedTuple
+
+from paymock.core import control_wire as wire
+from paymock.core import records
+from paymock.core.errors import PaymockError
+from paymock.core.records import PaymentRecord, SimulationRecord
+from paymock.core.times import to_rfc3339
+from paymock.found import Found, find
+from paymock.journal import Journal
+from paymock.sandboxes import Gathered, Sandboxes
+from paymock.stores.base import note_key
+
+NEWEST = 200
+"""How many of the newest payments are looked at for the next change."""
+
+GAP_SECONDS = 0.25
+"""The least time between two looks: what happens meanwhile is told in one notice."""
+
+GAP_SECONDS_EACH = 0.01
+"""What everyone who follows adds to it."""
+
+REST = 20
+"""How many times as long as a look has taken, at least, the next one waits."""
+
+RESYNC_SECONDS = 20.0
+"""How often the time is told while nothing changes."""
+
+INFINITE = float("inf")
+
+
+class _Look(NamedTuple):
+    """A sandbox at one moment: what differs whenever its payments do, and its journal; and until when it
+    stays so, by the clock of the event loop; INFINITE: until somebody does something.
+    """
+
+    gathered: Gathered
+    payments: tuple[object, ...]
+    requests: bytes | None
+    until: float
+
+    def changed_since(self, before: "_Look") -> list[wire.Changed]:
+        """What is no longer as it was."""
+        changed: list[wire.Changed] = []
+        if self.payments != before.payments:
+            changed.append("payments")
+        if self.requests != before.requests:
+            changed.append("requests")
+        return changed
+
+    def with_payment(self, found: Found | None) -> "_Look":
+        """The same, with one payment more."""
+        if found is None:
+            return self
+        return self._replace(
+            payments=(*self.payments, *_mark(found)), until=min(self.until, _until(found, _now()))
+        )
+
+
+class Feed:
+    """Follows sandboxes."""
+
+    def __init__(self, sandboxes: Sandboxes, journal: Journal) -> None:
+        self._sandboxes = sandboxes
+        self._journal = journal
+        self._following: Counter[str] = Counter()
+        self._last: dict[str, _Look] = {}
+        self._coming: dict[str, asyncio.Task[_Look]] = {}
+        self._not_before: dict[str, float] = {}
+
+    async def follow(self, sandbox: str, payment_id: str | None = None) -> AsyncGenerator[wire.Notice, None]:
+        """A notice now, and after every change of the sandbox: what was asked of it, and what its newest
+        payments and the one with `payment_id` do by themselves. At least every RESYNC_SECONDS, since a clock
+        that is only counted goes wrong. Ends when the server stops.
+        """
+        self._following[sandbox] += 1
+        try:
+            with self._sandboxes.watch(sandbox, closely=True) as changed:
+                last = self._last.get(sandbox) or await self._look(sandbox)
+                told = last.with_payment(await self._named(sandbox, payment_id))
+                yield _notice(await self._sandboxes.gather(sandbox), ["payments", "requests"])
+                resync = _now() + RESYNC_SECONDS
+                while not self._sandboxes.stopping:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout_at(min(told.until, resync)):
+                            await changed.wait()
+                    changed.clear()
+                    look = await self._look(sandbox)
+                    look = look.with_payment(await self._named(sandbox, payment_id))
+                    differs = look.changed_since(told)
+                    told = look
+                    if differs or _now() >= resync:
+                        yield _notice(look.gathered, differs)
+                        resync = _now() + RESYNC_SECONDS
+        finally:
+            self._following[sandbox] -= 1
+            if not self._following[sandbox]:
+                self._forget(sandbox)
+
+    async def _look(self, sandbox: str) -> _Look:
+        """A look at the sandbox that begins after this is called, shared with all who call it until then."""
+        look = self._coming.get(sandbox)
+        if look is None:
+            look = self._coming[sandbox] = asyncio.create_task(self._look_when_due(sandbox))
+        return await asyncio.shield(look)
+
+    async def _look_when_due(self, sandbox: str) -> _Look:
+        with suppress(TimeoutError):  # a stop does not wait for it
+            async with asyncio.timeout_at(self._not_before.get(sandbox, 0)):
+                await self._sandboxes.stopped.wait()
+        self._coming.pop(sandbox, None)
+        started = _now()
+        look = await self._take(sandbox)
+        ended = _now()
+        following = self._following[sandbox]
+        if following:
+            gap = max(GAP_SECONDS, following * GAP_SECONDS_EACH, REST * (ended - started))
+            self._not_before[sandbox] = ended + gap
+            self._last[sandbox] = look
+        return look
+
+    def _forget(self, sandbox: str) -> None:
+        del self._following[sandbox]
+        self._not_before.pop(sandbox, None)
+        self._last.pop(sandbox, None)
+        look = self._coming.pop(sandbox, None)
+        if look is not None:
+            look.cancel()
+
+    async def _take(self, sandbox: str) -> _Look:
+        page = await self._sandboxes.store.page(sandbox, PaymentRecord.KIND, limit=NEWEST)
+        newest = [records.decode_as(PaymentRecord, value) for _, value in page]
+        gathered = await self._sandboxes.gather(sandbox, *(note_key(record.token) for record in newest))
+        found = [
+            Found(record, records.decode_as(SimulationRecord, note), note, gathered)
+            for record, note in zip(newest, gathered.values, strict=True)
+        ]
+        now = _now()
+        return _Look(
+            gathered,
+            (gathered.state, *(mark for one in found for mark in _mark(one))),
+            await self._journal.mark(sandbox),
+            min((_until(one, now) for one in found), default=INFINITE),
+        )
+
+    async def _named(self, sandbox: str, payment_id: str | None) -> Found | None:
+        if payment_id is None:
+            return None
+        with suppress(PaymockError):
+            return await find(self._sandboxes, sandbox, payment_id)
+        return None
+
+
+def _mark(found: Found) -> tuple[object, ...]:
+    return found.record.token, found.stored, found.state.at
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _until(found: Found, now: float) -> float:
+    seconds = found.seconds_to_change
+    return INFINITE if seconds is None else now + seconds
+
+
+def _notice(gathered: Gathered, changed: list[wire.Changed]) -> wire.Notice:
+    clock = wire.Clock(now=to_rfc3339(gathered.now), speed=gathered.clock.speed)
+    return wire.Notice(clock=clock, changed=changed)

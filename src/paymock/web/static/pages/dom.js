@@ -1,0 +1,58 @@
+// Elements from data. Whatever comes from a server becomes text, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+const made = (element, attributes, children) => {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child != null && child !== false));
+  return element;
+};
+
+export const h = (tag, attributes = {}, ...children) => made(document.createElement(tag), attributes, children);
+export const s = (tag, attributes = {}, ...children) => made(document.createElementNS(SVG, tag), attributes, children);
+export const by = (id) => document.getElementById(id);
+export const icon = (name) => s("svg", { class: "icon", "aria-hidden": "true" }, s("use", { href: `/assets/icons.svg#${name}` }));
+
+export const table = (names, rows) => h("table", {},
+  h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows));
+
+/** Puts other children into an element, and the focus back where it was, or close by. */
+export function show(parent, ...children) {
+  const focused = parent.contains(document.activeElement) && document.activeElement.dataset.focus;
+  parent.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  if (focused) (parent.querySelector(`[data-focus="${CSS.escape(focused)}"]`) ?? by("main")).focus();
+}
+
+/** A button that copies a text and says so. */
+export function copyButton(label, text, focus) {
+  const button = h("button", { type: "button", "data-focus": focus }, label);
+  button.addEventListener("click", () => copy(text(), button));
+  return button;
+}
+
+export async function copy(text, button) {
+  const label = (button.dataset.label ??= button.textContent);
+  button.textContent = (await written(text)) ? "Copied" : "Copying failed";
+  announce(button.textContent);
+  setTimeout(() => { button.textContent = label; }, 2000);
+}
+
+/** Says something to those who do not see it change. */
+export const announce = (text) => { by("announcement").textContent = text; };
+
+async function written(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch { // not there on a page that came without TLS from another machine
+    const field = document.body.appendChild(h("textarea", { class: "unseen" }));
+    field.value = text;
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  }
+}

@@ -1,0 +1,131 @@
+// One payment: its timeline, its funding, its JSON, its requests, and what can be done to it.
+
+import { request } from "./api.js";
+import { announce, by, copyButton, h, show, table } from "./dom.js";
+import { badge, tokens, words } from "./format.js";
+import { journal } from "./requests.js";
+import { attempt, now, start } from "./shell.js";
+import { fundingBar, timeline } from "./timeline.js";
+
+const id = location.pathname.split("/").at(-1);
+const path = `/_mock/payments/${id}`;
+let detail, drawn, since = 0, said = "";
+
+start({ load: (changed) => attempt(() => load(changed)), tick, paymentId: id });
+new ResizeObserver(() => detail && draw()).observe(by("picture"));
+
+async function load(changed) {
+  if (changed.has("payments")) {
+    detail = await request("GET", path);
+    since = now() - Date.parse(detail.now) + Date.parse(detail.payment.created_at);
+    by("payment").hidden = false;
+    render();
+  }
+  if (changed.has("requests") || !by("requests").firstChild) {
+    const { data } = await request("GET", `/_mock/requests?payment_id=${encodeURIComponent(id)}`);
+    const { order_id, receive, settlement, pay_with, refund_to, metadata } = detail.payment;
+    const body = { order_id, receive, settlement, pay_with, ...(refund_to && { refund_to }), metadata };
+    show(by("requests"), journal(data, body, [`X-Mock-Scenario: ${detail.scenario}`]));
+  }
+}
+
+const age = () => {
+  const seconds = (now() - since) / 1000;
+  const next = detail.timeline.find((entry) => !entry.reached);
+  return next ? Math.min(seconds, next.offset_seconds) : seconds; // the server says when it has come
+};
+
+function tick() {
+  drawn?.move(age());
+}
+
+function render() {
+  const { payment, scenario } = detail;
+  document.title = `${payment.order_id}: ${words(payment.status)} · paymock`;
+  show(by("head"),
+    h("h1", {}, payment.order_id),
+    h("p", { class: "badges" }, badge(payment.status), h("span", {}, scenario), h("code", {}, payment.id), copyButton("Copy id", () => payment.id, "id"),
+      h("a", { href: `/checkout/${payment.id}`, "data-focus": "checkout" }, "Open its checkout")));
+  if (said && said !== payment.status) announce(`Now ${words(payment.status)}`);
+  said = payment.status;
+  controls();
+  draw();
+  show(by("table"), table(["After", "What happens", "Status", "When"], detail.timeline.map((entry) => h("tr", { class: entry.reached ? "" : "ahead" },
+    [`${entry.offset_seconds} s`, words(entry.event), words(entry.status), entry.reached ? "past" : "to come"].map((text) => h("td", {}, text))))));
+  funding();
+  json();
+}
+
+function draw() {
+  drawn = timeline(detail, age(), Math.max(600, by("picture").clientWidth));
+  show(by("picture"), drawn.picture);
+}
+
+function sums() {
+  const [{ instructions, funding = {} }] = detail.payment.attempts;
+  const due = BigInt(instructions.amounts.due);
+  const pending = BigInt(funding.amount_received_pending ?? 0), finalized = BigInt(funding.amount_received_finalized ?? 0);
+  const missing = due > pending + finalized ? due - pending - finalized : 0n;
+  return { due, pending, finalized, missing, excess: BigInt(funding.overpaid_amount ?? 0) };
+}
+
+/** What can be done, by the id of its button: the path and body of the request, and why it is impossible now. */
+function actions() {
+  const { due, missing } = sums();
+  const { instructions, deposits = [] } = detail.payment.attempts[0];
+  const asset = [...by("asset").options].map((option) => option.value.split(" "))
+    .find(([chain, other]) => chain === instructions.chain && other !== instructions.asset)?.[1];
+  const over = detail.timeline.every((entry) => entry.reached) && "nothing lies ahead";
+  const full = deposits.length >= 100 && "a payment takes a hundred deposits";
+  return {
+    next: ["advance", { to: "next" }, over],
+    end: ["advance", { to: "end" }, over],
+    later: ["advance", { seconds: 5 }],
+    exact: ["deposits", { amount: `${missing}` }, full || (missing === 0n && "nothing is missing")],
+    half: ["deposits", { amount: `${due / 2n}` }, full || (due < 2n && "one raw unit cannot be halved")],
+    over: ["deposits", { amount: `${missing + (due / 10n || 1n)}` }, full],
+    other: ["deposits", { amount: `${due}`, asset }, full || (!asset && "the catalog has no other asset on this chain")],
+  };
+}
+
+for (const name of ["next", "end", "later", "exact", "half", "over", "other"]) {
+  by(name).addEventListener("click", () => attempt(async () => {
+    const [call, body, whyNot] = actions()[name];
+    if (whyNot) return announce(whyNot);
+    await request("POST", `${path}/${call}`, body);
+    await load(new Set(["payments"]));
+  }));
+}
+
+function controls() {
+  const impossible = Object.entries(actions()).map(([name, [, , whyNot]]) => {
+    by(name).ariaDisabled = String(Boolean(whyNot)); // it keeps the focus, so that the keyboard does not get lost
+    return whyNot && h("li", {}, `${by(name).textContent}: ${whyNot}.`);
+  });
+  show(by("reasons"), impossible);
+}
+
+function funding() {
+  const { instructions } = detail.payment.attempts[0];
+  const { due, pending, finalized, missing, excess } = sums();
+  const rows = [["Due", due], ["Pending", pending], ["Finalized", finalized], ["Missing", missing], ["Excess", excess]];
+  show(by("funding"), fundingBar(due, pending, finalized),
+    h("dl", {}, rows.map(([name, raw]) => [h("dt", {}, name), h("dd", {}, tokens(`${raw}`, instructions) ?? "", " ", h("span", { class: "raw" }, `${raw} raw units`))])));
+}
+
+function json() {
+  const { payment, before } = detail;
+  const drawn = lines(payment, before ?? payment);
+  by("json-note").textContent = before ? "Marked: the lines that the last step changed." : "Nothing has changed since it was created.";
+  show(by("json"), drawn.map(([line, differs]) => h("span", { class: differs ? "new" : "" }, line)));
+}
+
+/** The lines of a value as JSON, each with whether it differs from what was there before. */
+function lines(value, before, margin = "", name = "", comma = "") {
+  const text = JSON.stringify(value), isNew = before === undefined;
+  const members = typeof value === "object" ? Object.entries(value ?? {}) : [];
+  if (!members.length) return [[margin + name + text + comma, text !== JSON.stringify(before)]];
+  const inner = members.flatMap(([key, member], number) =>
+    lines(member, before?.[key], `${margin}  `, Array.isArray(value) ? "" : `${JSON.stringify(key)}: `, members[number + 1] ? "," : ""));
+  return [[margin + name + text[0], isNew], ...inner, [margin + text.at(-1) + comma, isNew]];
+}

@@ -1,0 +1,62 @@
+// The list of payments: newest first, filtered, live.
+
+import { request } from "./api.js";
+import { by, copy, h, show, table } from "./dom.js";
+import { amount, badge, duration, short } from "./format.js";
+import { attempt, now, start } from "./shell.js";
+
+const asked = new URLSearchParams(location.search);
+const filters = ["status", "scenario", "order_id"].filter((name) => asked.get(name));
+let before = "";
+
+for (const name of filters) by(name).value = asked.get(name);
+by("filter").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const wanted = [...new FormData(event.target)].filter(([, value]) => value);
+  location.assign(`/?${new URLSearchParams(wanted)}`);
+});
+
+by("origin").textContent = location.origin;
+by("copy").addEventListener("click", () => copy(by("command").textContent, by("copy")));
+
+start({ load: (changed) => changed.has("payments") && attempt(load), tick });
+
+async function load() {
+  const page = await request("GET", `/_mock/payments?${query({ limit: 25, cursor: asked.get("cursor") })}`);
+  const data = JSON.stringify(page.data.map(({ age_seconds, ...rest }) => rest));
+  if (data === before) return ages(page.data);
+  before = data;
+  show(by("list"), page.data.length > 0 && list(page.data));
+  const narrowed = filters.length > 0 || asked.has("cursor");
+  by("none").hidden = page.data.length > 0 || !narrowed;
+  by("empty").hidden = page.data.length > 0 || narrowed;
+  show(by("paging"), asked.get("cursor") && h("a", { href: `/?${query({})}`, "data-focus": "newest" }, "Newest"), page.next_cursor && h("a", { href: `/?${query({ cursor: page.next_cursor })}`, "data-focus": "older" }, "Older"));
+  ages(page.data);
+}
+
+const list = (payments) => h("div", { class: "list" }, table(["Payment", "Scenario", "Status", "Due", "Age"], payments.map((payment) => {
+  const { instructions } = payment.attempts[0];
+  return h("tr", { "data-id": payment.id },
+    h("td", {}, h("a", { href: `/payments/${payment.id}`, "data-focus": payment.id }, payment.order_id), h("small", { class: "mono", title: payment.id }, short(payment.id))),
+    h("td", { "data-label": "Scenario" }, payment.scenario),
+    h("td", {}, badge(payment.status)),
+    h("td", { "data-label": "Due" }, amount(instructions.amounts.due, instructions)),
+    h("td", { "data-label": "Age", class: "age" }));
+})));
+
+function ages(payments) {
+  for (const payment of payments) {
+    const cell = document.querySelector(`[data-id="${payment.id}"] .age`);
+    if (cell) cell.since = now() - payment.age_seconds * 1000;
+  }
+  tick();
+}
+
+function tick() {
+  for (const cell of document.querySelectorAll(".age")) cell.textContent = duration((now() - cell.since) / 1000);
+}
+
+function query(more) {
+  const parts = [...filters.map((name) => [name, asked.get(name)]), ...Object.entries(more).filter(([, value]) => value)];
+  return new URLSearchParams(parts);
+}

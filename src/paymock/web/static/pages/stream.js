@@ -1,0 +1,51 @@
+// Follows server-sent events with fetch, since EventSource cannot send a key. A hidden page lets go of its
+// connection: browsers allow six to a server, and there may be more tabs than that.
+
+const HIDDEN_MS = 5000;
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const shown = () => new Promise((resolve) => {
+  if (!document.hidden) return resolve();
+  document.addEventListener("visibilitychange", resolve, { once: true });
+});
+
+/** Calls `message` with each event, and `state` with "live", "away", or a refusal (its status); 401 ends it. */
+export async function follow(url, headers, message, state) {
+  for (let failures = 0; ; failures++) {
+    await shown();
+    const ending = new AbortController();
+    let timer, status = "away";
+    const hide = () => {
+      clearTimeout(timer);
+      if (document.hidden) timer = setTimeout(() => ending.abort(), HIDDEN_MS);
+    };
+    document.addEventListener("visibilitychange", hide);
+    try {
+      const reply = await fetch(url, { headers, cache: "no-store", signal: ending.signal });
+      if (reply.ok) {
+        state("live");
+        await read(reply.body, (event) => { failures = -1; message(event); });
+      } else {
+        status = reply.status;
+      }
+    } catch { /* the server is away; the page says so below */ }
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", hide);
+    if (status === 401) return state(status);
+    if (!document.hidden) {
+      state(status);
+      await pause(Math.min(500 * 2 ** failures, 4000));
+    }
+  }
+}
+
+async function read(body, message) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) if (event.startsWith("data: ")) message(JSON.parse(event.slice(6)));
+  }
+}

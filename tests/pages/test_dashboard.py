@@ -1,0 +1,277 @@
+"""The list of payments at `/`, the key, the clock and the dialogs that all pages of the dashboard share."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from playwright.sync_api import expect
+
+from paymock.settings import OPEN_KEY_EXAMPLE, Settings
+from tests.pages.conftest import NewTab
+from tests.pages.steps import TIMES, Sandbox, Tab
+from tests.support.server import running_server
+
+
+def test_payment_from_the_dialog_is_watched_to_its_end_by_the_controls_of_the_page(
+    new_tab: NewTab, tab: Tab, api: Sandbox
+) -> None:
+    everything = new_tab(api.api_key).open()
+    everything.keep()
+    tab.open().create("happy_path", "order-77", "12.5")
+    expect(tab.headline).to_have_text("order-77")
+    expect(tab.status).to_have_text("awaiting payment")
+    expect(everything.rows()).to_contain_text(["order-77"])
+    tab.keep()
+    tab.page.get_by_label("Advance by seconds").fill("5")
+    tab.button("Advance").click()
+    expect(tab.status).to_have_text("payment detected")
+    expect(everything.rows()).to_contain_text(["payment detected"])
+    tab.page.get_by_label("Advance by seconds").fill("40")
+    tab.page.keyboard.press("Enter")
+    expect(tab.status).to_have_text("completed")
+    expect(everything.rows()).to_contain_text(["completed"])
+    assert tab.kept()
+    assert everything.kept()
+    (payment,) = api.pages()
+    assert payment["receive"]["amount"] == "12500000000000000000"
+    assert payment["scenario"] == "happy_path"
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "reason"),
+    [
+        ("Amount", "0", "must be a positive number"),
+        ("Amount", "1.0000000000000000001", "no more decimals than the asset has"),
+        ("Amount", "1e3", "must be a positive number"),
+        ("Payout address", "0x123", "receive.address must be"),
+    ],
+)
+def test_dialog_says_what_is_wrong_and_stays_open(
+    tab: Tab, api: Sandbox, field: str, text: str, reason: str
+) -> None:
+    tab.open().button("New payment…").click()
+    dialog = tab.page.get_by_role("dialog", name="New payment")
+    dialog.get_by_label(field).fill(text)
+    dialog.get_by_role("button", name="Create").click()
+    expect(dialog.get_by_role("alert")).to_contain_text(reason)
+    assert api.pages() == []
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_be_hidden()
+    assert tab.focused() == "New payment…"
+    tab.forgive(*["422"] * (field == "Payout address"))
+
+
+class TestKey:
+    def test_is_asked_for_and_kept_in_this_tab_alone(self, new_tab: NewTab, api: Sandbox) -> None:
+        api.created(order_id="order-1")
+        first, second = new_tab(), new_tab()
+        for tab in (first, second):
+            tab.page.goto(tab.origin)
+            expect(tab.page.get_by_label("API key")).to_be_focused()
+        first.page.get_by_label("API key").fill(api.api_key)
+        first.button("Open").click()
+        expect(first.orders()).to_have_text(["order-1"])
+        second.page.reload()
+        expect(second.page.get_by_label("API key")).to_be_focused()
+        assert first.page.evaluate("[document.cookie, localStorage.length]") == ["", 0]
+
+    @pytest.mark.parametrize("key", ["wrong", "mk_test_" + "x" * 99, "ключ", "a b"])
+    def test_that_is_wrong_is_said_to_be_and_asked_for_again(
+        self, new_tab: NewTab, api: Sandbox, key: str
+    ) -> None:
+        api.created(order_id="order-1")
+        tab = new_tab()
+        tab.page.goto(tab.origin)
+        tab.page.get_by_label("API key").fill(key)
+        tab.page.keyboard.press("Enter")
+        expect(tab.problem).to_have_text("The server does not accept this API key.")
+        expect(tab.page.get_by_label("API key")).to_be_focused()
+        expect(tab.live).to_be_empty()
+        tab.page.get_by_label("API key").fill(api.api_key)
+        tab.page.keyboard.press("Enter")
+        expect(tab.orders()).to_have_text(["order-1"])
+        expect(tab.problem).to_be_hidden()
+        tab.forgive("401")
+
+    def test_that_is_wrong_is_tried_once_and_leaves_the_focus_alone(self, new_tab: NewTab) -> None:
+        tab = new_tab("wrong")
+        tab.stop_time()
+        tab.page.goto(tab.origin)
+        expect(tab.problem).to_be_visible()
+        tab.button("Open").focus()
+        tab.pass_time(60)
+        expect(tab.button("Open")).to_be_focused()
+        assert [url for url in tab.requested if "/_mock/" in url] == [f"{tab.origin}/_mock/events"]
+        tab.forgive("401")
+
+    def test_of_open_mode_needs_no_typing(self, new_tab: NewTab) -> None:
+        tab = new_tab()
+        tab.page.goto(tab.origin)
+        expect(tab.page.get_by_text("any key of the form mk_test_NAME")).to_be_visible()
+        tab.button(f"Use {OPEN_KEY_EXAMPLE}").click()
+        expect(tab.live).to_have_text("Live")
+        assert tab.page.evaluate("sessionStorage.getItem('paymock.key')") == OPEN_KEY_EXAMPLE
+
+    def test_is_not_suggested_where_only_certain_ones_are_accepted(self, new_tab: NewTab) -> None:
+        with running_server(Settings(port=0, api_keys=("sk_shop",))) as server:
+            tab = new_tab(origin=server.url)
+            tab.page.goto(tab.origin)
+            expect(tab.button("Open")).to_be_visible()
+            expect(tab.button(f"Use {OPEN_KEY_EXAMPLE}")).to_have_count(0)
+            tab.page.get_by_label("API key").fill("sk_shop")
+            tab.page.keyboard.press("Enter")
+            expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
+            tab.leave()
+
+    def test_can_be_changed(self, new_tab: NewTab) -> None:
+        tab = new_tab()
+        tab.page.goto(tab.origin)
+        tab.button(f"Use {OPEN_KEY_EXAMPLE}").click()
+        tab.button("Change key").click()
+        expect(tab.page.get_by_label("API key")).to_be_focused()
+        assert tab.page.evaluate("sessionStorage.length") == 0
+        expect(tab.page.get_by_role("main")).to_be_hidden()
+
+
+class TestList:
+    @pytest.mark.parametrize(
+        ("fields", "found"),
+        [
+            ({"Status": "expired"}, ["order-3"]),
+            ({"Status": "payment_detected"}, ["order-2", "order-1"]),
+            ({"Scenario": "manual_review"}, ["order-2"]),
+            ({"Order id": "order-1"}, ["order-1"]),
+            ({"Status": "payment_detected", "Scenario": "happy_path"}, ["order-1"]),
+            ({"Status": "payment_detected", "Order id": "order-3"}, []),
+        ],
+    )
+    def test_is_filtered(self, tab: Tab, api: Sandbox, fields: dict[str, str], found: list[str]) -> None:
+        api.move(api.created("no_payment_expired", order_id="order-3"), to="end")
+        for number, scenario in enumerate(("happy_path", "manual_review"), 1):
+            api.move(api.created(scenario, order_id=f"order-{number}"), to="payment_detected")
+        tab.open()
+        expect(tab.orders()).to_have_text(["order-2", "order-1", "order-3"])
+        search = tab.page.get_by_role("search")
+        for label, value in fields.items():
+            field = search.get_by_label(label)
+            if label == "Order id":
+                field.fill(value)
+            else:
+                field.select_option(value)
+        search.get_by_role("button", name="Filter").click()
+        expect(tab.orders()).to_have_text(found)
+        expect(tab.page.get_by_text("No payment is like that.")).to_be_visible(visible=not found)
+        for label, value in fields.items():
+            expect(search.get_by_label(label)).to_have_value(value)
+        search.get_by_role("link", name="Show all").click()
+        expect(tab.orders()).to_have_count(3)
+
+    def test_has_pages_of_25_and_keeps_the_filter_on_the_way(self, tab: Tab, api: Sandbox) -> None:
+        for number in range(27):
+            api.created("late_payment", order_id=f"order-{number}")
+        api.created("happy_path", order_id="another")
+        tab.open("/?scenario=late_payment")
+        expect(tab.orders()).to_have_text([f"order-{number}" for number in range(26, 1, -1)])
+        tab.page.get_by_role("link", name="Older").click()
+        expect(tab.orders()).to_have_text(["order-1", "order-0"])
+        expect(tab.page.get_by_role("link", name="Older")).to_have_count(0)
+        api.advance(30)
+        expect(tab.rows()).to_contain_text(["expired", "expired"])
+        tab.page.get_by_role("link", name="Newest").click()
+        expect(tab.orders()).to_have_count(25)
+
+    def test_tells_of_each_payment_what_it_is_and_how_much_is_due(self, tab: Tab, api: Sandbox) -> None:
+        payment = api.created("happy_path", order_id="order-1")
+        tab.open()
+        cells = tab.rows().locator("td")
+        expect(cells.nth(0)).to_contain_text("order-1")
+        expect(cells.nth(0).locator("small")).to_have_attribute("title", payment["id"])
+        expect(cells.nth(1)).to_have_text("happy_path")
+        expect(cells.nth(2)).to_have_text("awaiting payment")
+        expect(cells.nth(3)).to_contain_text("1.01 USDT")
+        expect(cells.nth(3)).to_contain_text("1010000000000000000 raw")
+
+    def test_ages_count_on_the_clock_of_the_sandbox(self, tab: Tab, api: Sandbox) -> None:
+        tab.stop_time()
+        api.created("no_payment_expired")
+        api.advance(3)
+        age = tab.open().page.locator(".age")
+        expect(age).to_have_text("3 s")
+        tab.pass_time(10)
+        expect(age).to_have_text("3 s")
+        tab.run(10)
+        tab.pass_time(2)
+        expect(age).to_have_text("23 s")
+        api.advance(100)
+        expect(age).to_have_text(re.compile("1 min|2 min"))
+
+    def test_that_is_empty_offers_a_command_that_creates_a_payment(self, tab: Tab, api: Sandbox) -> None:
+        tab.open()
+        expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
+        tab.button("Copy the command").click()
+        tab.say("Copied")
+        command = tab.copied()
+        assert api.api_key not in command
+        shell = shutil.which("sh")
+        assert shell is not None
+        ran = subprocess.run(
+            [shell, "-c", command],
+            env={"PATH": "/usr/bin:/bin", "PAYMOCK_API_KEY": api.api_key},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert '"status":"awaiting_payment"' in ran.stdout
+        expect(tab.orders()).to_have_text(["order-1001"])
+        expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_hidden()
+
+    def test_names_what_is_wrong_with_a_filter_in_the_address(self, tab: Tab) -> None:
+        tab.open("/?status=paid")
+        expect(tab.problem).to_contain_text("status must be one of awaiting_payment")
+        tab.forgive("400")
+
+
+class TestClock:
+    def test_runs_at_the_pressed_speed(self, tab: Tab, api: Sandbox) -> None:
+        tab.open()
+        group = tab.page.get_by_role("group", name="Speed")
+        for speed in (1, 10, 60, 0):
+            tab.run(speed)
+            expect(group.get_by_role("button", pressed=True)).to_have_text(
+                [f"{TIMES}{speed}" if speed else "Freeze"]
+            )
+            assert api.get("/_mock/clock").json()["speed"] == speed
+
+    def test_shows_the_time_of_the_sandbox(self, tab: Tab, api: Sandbox) -> None:
+        tab.stop_time()
+        now = tab.open().page.locator("#now")
+        expect(now).to_have_text("2030-01-31 12:00:00 UTC")
+        tab.page.get_by_label("Advance by seconds").fill("0.5")
+        tab.button("Advance").click()
+        tab.run(60)
+        tab.pass_time(2)
+        expect(now).to_have_text("2030-01-31 12:02:00 UTC")
+        api.speed(0)
+        expect(tab.pace).to_have_text("frozen")
+        expect(now).to_have_text("2030-01-31 12:00:00 UTC")  # the server's own clock has stood still
+
+    @pytest.mark.parametrize("keep", ["Keep everything", "Escape"])
+    def test_is_reset_with_all_else_only_when_that_is_confirmed(
+        self, tab: Tab, api: Sandbox, keep: str
+    ) -> None:
+        api.created(order_id="order-1")
+        tab.open().button("Reset…").click()
+        dialog = tab.page.get_by_role("dialog", name="Reset this sandbox?")
+        if keep == "Escape":
+            tab.page.keyboard.press("Escape")
+        else:
+            dialog.get_by_role("button", name=keep).click()
+        expect(dialog).to_be_hidden()
+        expect(tab.orders()).to_have_text(["order-1"])
+        assert len(api.pages()) == 1
+        tab.button("Reset…").click()
+        dialog.get_by_role("button", name="Reset").click()
+        expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
+        expect(tab.pace).to_have_text(f"running {TIMES}1")
+        assert api.pages() == []

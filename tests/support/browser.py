@@ -1,0 +1,77 @@
+"""A real browser, and pages in it whose requests and complaints are kept."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, sync_playwright
+
+LAUNCH_ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+REPORT_VIOLATIONS = """addEventListener("securitypolicyviolation", event =>
+    console.error(`violates ${event.effectiveDirective}`))"""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser for the length of the block. Meanwhile this thread has an event loop that tests which do not
+    use the browser must not meet, so a fixture that has one ends with its module.
+    """
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.fail("these tests need the browser `chromium` on the PATH, and there is none: install it")
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=executable, args=LAUNCH_ARGUMENTS) as browser,
+    ):
+        yield browser
+
+
+class Visit:
+    """A page, with all that it has requested and complained about."""
+
+    def __init__(self, page: Page, origin: str) -> None:
+        self.page = page
+        self.origin = origin
+        self.requested: list[str] = []
+        self.dialogs: list[str] = []
+        self._complaints: list[str] = []
+        page.set_default_timeout(10_000)
+        page.add_init_script(REPORT_VIOLATIONS)
+        page.on("request", lambda request: self.requested.append(request.url))
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self._complaints.append(str(error)))
+        page.on("dialog", self._asked)
+
+    def complaints(self) -> list[str]:
+        """Warnings, errors and violations of the policy, up to now."""
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+        return self._complaints
+
+    def foreign(self) -> list[str]:
+        """What it has requested from anywhere but its server."""
+        return [url for url in self.requested if not url.startswith((f"{self.origin}/", "blob:", "data:"))]
+
+    def tab_to(self, target: Locator, most: int = 12, key: str = "Tab") -> None:
+        """Presses Tab until `target` has the focus, a reasonable number of times."""
+        for _ in range(most):
+            if target.evaluate("node => node === document.activeElement"):
+                return
+            self.page.keyboard.press(key)
+        pytest.fail(f"the Tab key does not lead to {target}")
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in {"warning", "error"}:
+            self._complaints.append(message.text)
+
+    def _asked(self, dialog: Dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()

@@ -1,0 +1,345 @@
+"""What a customer sees who has nothing but the id of a payment, and what nobody sees who has not even that."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from paymock import checkouts
+from paymock.catalog_file import load_catalog
+from paymock.checkouts import Checkouts
+from paymock.core.checkout import Checkout
+from paymock.core.errors import PaymockError
+from paymock.core.identity import sandbox_of, secret_of, token_of
+from paymock.core.scenarios import SCENARIOS
+from paymock.sandboxes import new_origin
+from paymock.settings import Settings
+from paymock.stores.base import Change
+from paymock.stores.memory import MemoryStore
+from tests.core.test_checkout import SHOWN
+from tests.support.client import ORDER, Api, error_of
+from tests.support.clock import NOON
+from tests.support.contract import Contract
+from tests.support.house import SANDBOX, House, SharedStore, TellingStore
+from tests.support.server import RunningServer, running_server
+
+SOON = 10.0
+"""Seconds in which a busy machine gets there."""
+
+Events = AsyncGenerator[Checkout, None]
+
+
+def run(check: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(check)
+
+
+@asynccontextmanager
+async def following(house: House, payment_id: str) -> AsyncIterator[Events]:
+    """The events after the one at the beginning."""
+    async with aclosing(house.checkouts.follow(payment_id)) as events, asyncio.timeout(SOON):
+        assert (await anext(events)).view == "pay"
+        yield events
+
+
+async def nothing_comes(events: Events) -> None:
+    """Asserts that no event comes for a while, and gives the events up."""
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(events), 0.2)
+
+
+class TestEvents:
+    @pytest.mark.parametrize("scenario", SCENARIOS)
+    def test_one_comes_at_each_scripted_change(self, scenario: str) -> None:
+        async def check() -> None:
+            house = House(MemoryStore(), new_origin(NOON, 1000, "tests"))
+            payment, _ = await house.create(scenario=scenario)
+            timeline = (await house.control.payment(SANDBOX, payment.id)).timeline
+            async with following(house, payment.id) as events:
+                seen = [SHOWN[scenario][0]]
+                for before, entry in zip(timeline, timeline[1:], strict=False):
+                    house.clock.advance((entry.offset_seconds - before.offset_seconds) / 1000)
+                    event = await anext(events)
+                    assert (event.now, event.status) == (entry.at, entry.status)
+                    if (event.view, event.headline) != seen[-1][1:3]:
+                        seen.append((round(entry.offset_seconds), event.view, event.headline, event.final))
+                assert seen == SHOWN[scenario]
+                await nothing_comes(events)
+
+        run(check())
+
+    def test_one_comes_at_each_change_that_somebody_makes(self) -> None:
+        async def check() -> None:
+            house = House(SharedStore())
+            payment, _ = await house.create(scenario="no_payment_expired")
+            control = house.control
+            async with following(house, payment.id) as events:
+                await control.deposit(SANDBOX, payment.id, {"amount": "505000000000000000"}, None, b"")
+                assert (await anext(events)).missing.tokens == "0.505"
+                await control.advance(SANDBOX, {"seconds": 9})
+                assert (await anext(events)).headline == "A part has arrived"
+                await control.advance_payment(SANDBOX, payment.id, {"seconds": 1.5})
+                assert (await anext(events)).seconds_left == 19.5
+                await control.set_clock(SANDBOX, {"speed": 60})
+                assert (await anext(events)).speed == 60
+                await nothing_comes(events)
+
+        run(check())
+
+    def test_none_comes_when_nothing_changes_for_this_customer(self) -> None:
+        async def check() -> None:
+            house = House(SharedStore())
+            payment, _ = await house.create()
+            async with following(house, payment.id) as events:
+                other, _ = await house.create("order-1002-payment")
+                await house.control.advance_payment(SANDBOX, other.id, {"to": "end"})
+                await house.control.overrides.add(SANDBOX, {"scenario": "late_payment"})
+                await house.control.advance(sandbox_of("mk_test_other"), {"seconds": 60})
+                house.sandboxes.wake(None)
+                await nothing_comes(events)
+
+        run(check())
+
+    def test_what_another_process_does_is_told_too(self) -> None:
+        async def check() -> None:
+            store = TellingStore()
+            one, other = House(store), House(store)
+            payment, _ = await other.create()
+            async with following(one, payment.id) as events:
+                await other.control.advance(SANDBOX, {"seconds": 5})
+                store.told.put_nowait(Change(SANDBOX))
+                assert (await anext(events)).view == "detected"
+
+        run(check())
+
+    def test_no_change_is_missed_while_the_store_answers(self) -> None:
+        async def check() -> None:
+            house = House(SharedStore())
+            payment, _ = await house.create()
+            async with aclosing(house.checkouts.follow(payment.id)) as events, asyncio.timeout(SOON):
+                coming = asyncio.create_task(anext(events))
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                    await house.control.advance(SANDBOX, {"seconds": 1})
+                event = await coming
+                while event.now != "2030-01-31T12:00:05.000Z":
+                    event = await anext(events)
+
+        run(check())
+
+    def test_the_time_is_told_now_and_then_though_nothing_changes(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(checkouts, "RESYNC_SECONDS", 0.05)
+
+        async def check() -> None:
+            house = House(MemoryStore(), new_origin(NOON, 1, "tests"))
+            payment, _ = await house.create()
+            async with following(house, payment.id) as events:
+                for second in range(1, 4):
+                    house.clock.advance(1)
+                    assert (await anext(events)).seconds_left == 30 - second
+
+        run(check())
+
+    def test_they_end_when_the_payment_is_forgotten(self) -> None:
+        async def check() -> None:
+            house = House(SharedStore())
+            payment, _ = await house.create()
+            async with following(house, payment.id) as events:
+                await house.control.reset(SANDBOX)
+                assert [event async for event in events] == []
+            assert house.sandboxes.watchers == 0
+
+        run(check())
+
+    def test_they_end_when_the_server_stops(self) -> None:
+        async def check() -> None:
+            house = House(SharedStore())
+            payment, _ = await house.create()
+            async with following(house, payment.id) as events:
+                house.sandboxes.stop()
+                assert [event async for event in events] == []
+            assert house.sandboxes.watchers == 0
+
+        run(check())
+
+    def test_they_end_when_the_store_is_gone(self) -> None:
+        class FailingStore(MemoryStore):
+            failing = False
+
+            async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
+                if self.failing:
+                    raise PaymockError("store_unavailable")
+                return await super().get(sandbox, *keys)
+
+        async def check() -> None:
+            store = FailingStore()
+            house = House(store)
+            payment, _ = await house.create()
+            async with following(house, payment.id) as events:
+                store.failing = True
+                house.sandboxes.wake(None)
+                assert [event async for event in events] == []
+                assert house.sandboxes.watchers == 0
+            with pytest.raises(PaymockError) as caught:
+                await anext(house.checkouts.follow(payment.id))
+            assert caught.value.kind.code == "store_unavailable"
+            assert house.sandboxes.watchers == 0
+
+        run(check())
+
+    @pytest.mark.parametrize("turns", range(6))
+    def test_a_customer_who_leaves_just_when_something_changes_is_not_followed_any_more(
+        self, turns: int
+    ) -> None:
+        async def check() -> None:
+            house = House(SharedStore())
+            payment, _ = await house.create()
+            async with following(house, payment.id) as events:
+                leaving = asyncio.create_task(anext(events))
+                await asyncio.sleep(0.01)
+                house.sandboxes.wake(SANDBOX)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                leaving.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await leaving
+                assert house.sandboxes.watchers == 0
+
+        run(check())
+
+
+FOREIGN = "pay_" + token_of(secret_of("another server"), SANDBOX, "order-1001-payment")
+NO_IDS: dict[str, Callable[[str], str]] = {
+    "of another server": lambda _: FOREIGN,
+    "made up": lambda _: "pay_" + "a" * 40,
+    "one letter changed": lambda own: own[:-1] + ("a" if own[-1] != "a" else "b"),
+    "the first letter changed": lambda own: "pay_" + ("a" if own[4] != "a" else "b") + own[5:],
+    "in capitals": lambda own: own.upper(),
+    "one letter more": lambda own: own + "a",
+    "without its prefix": lambda own: own.removeprefix("pay_"),
+    "of a webhook endpoint": lambda own: own.replace("pay_", "we_"),
+    "32 hex digits": lambda _: "pay_" + "0" * 32,
+    "no id at all": lambda _: "x",
+}
+
+
+@pytest.mark.parametrize("name", NO_IDS)
+@pytest.mark.parametrize("path", [".json", "/events"])
+def test_only_the_very_id_leads_to_a_payment(api: Api, server: RunningServer, name: str, path: str) -> None:
+    own = api.created()["id"]
+    reply = httpx.get(f"{server.url}/checkout/{NO_IDS[name](own)}{path}")
+    assert error_of(reply) == (404, "payment_not_found")
+    assert "API key" not in reply.json()["error"]["message"]
+    assert server.app.waiting == 0
+
+
+def test_an_endpoint_of_the_same_token_is_no_payment(api: Api, server: RunningServer) -> None:
+    endpoint = api.create({"url": "https://x.example"}, path="/v1/webhooks").json()["id"]
+    reply = httpx.get(f"{server.url}/checkout/{endpoint.replace('we_', 'pay_')}.json")
+    assert error_of(reply) == (404, "payment_not_found")
+
+
+def test_a_payment_of_an_asset_that_the_catalog_has_lost_cannot_be_shown(tmp_path: Path) -> None:
+    async def check() -> None:
+        house = House(MemoryStore())
+        payment, _ = await house.create()
+        (tmp_path / "chains.toml").write_text(
+            '[[chains]]\nid = "bsc"\nname = "Mine"\nchain_id = 56\ntestnet = true\n'
+            '[[chains.assets]]\nsymbol = "ONE"\nname = "One"\ndecimals = 18\n'
+            '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
+            'contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"\n'
+        )
+        later = Checkouts(load_catalog(tmp_path / "chains.toml"), house.sandboxes)
+        with pytest.raises(PaymockError) as caught:
+            await later.show(payment.id)
+        assert caught.value.kind.code == "payment_not_found"
+
+    run(check())
+
+
+class TestJson:
+    def test_whoever_has_the_id_reads_it_without_a_key(self, api: Api, server: RunningServer) -> None:
+        payment = api.created()
+        shown = httpx.get(f"{server.url}/checkout/{payment['id']}.json")
+        assert shown.status_code == 200
+        assert shown.headers["content-type"] == "application/json"
+        assert shown.headers["cache-control"] == "no-store"
+        asked = payment["attempts"][0]["instructions"]
+        data = shown.json()
+        assert (data["payment_id"], data["order_id"], data["status"]) == (
+            payment["id"],
+            payment["order_id"],
+            payment["status"],
+        )
+        assert data["invoice_address"] == asked["invoice_address"]
+        amounts = {name: data[name]["raw"] for name in ("due", "settlement", "fee")}
+        assert amounts == asked["amounts"]
+
+    def test_it_moves_with_the_clock_of_its_sandbox(self, api: Api, server: RunningServer) -> None:
+        payment_id = api.created()["id"]
+        api.post("/_mock/clock/advance", json={"seconds": 13})
+        assert api.get(f"/checkout/{payment_id}.json").json()["view"] == "received"
+
+    def test_a_reset_ends_it(self, api: Api) -> None:
+        payment_id = api.created()["id"]
+        api.post("/_mock/reset")
+        assert error_of(api.get(f"/checkout/{payment_id}.json")) == (404, "payment_not_found")
+        again = api.created()["id"]
+        assert api.get(f"/checkout/{again}.json").status_code == 200
+
+    @pytest.mark.parametrize("scenario", SCENARIOS)
+    def test_it_tells_nothing_of_the_merchants(self, api: Api, scenario: str) -> None:
+        payment = api.created(scenario, metadata={"secret_note": "for nobody"})
+        path = f"/checkout/{payment['id']}.json"
+        while True:
+            text = api.get(path).text
+            private = (
+                "secret_note",
+                "for nobody",
+                ORDER["receive"]["address"],
+                ORDER["refund_to"]["address"],
+            )
+            for hidden in (*private, api.api_key, sandbox_of(api.api_key), "whsec_"):
+                assert hidden not in text
+            move = api.post(f"/_mock/payments/{payment['id']}/advance", json={"to": "next"})
+            if move.status_code == 409:
+                return
+
+    def test_its_head_has_no_body(self, api: Api) -> None:
+        path = f"/checkout/{api.created()['id']}.json"
+        head, get = api.head(path), api.get(path)
+        assert (head.content, head.headers["content-length"]) == (b"", get.headers["content-length"])
+
+
+def test_customers_need_neither_a_configured_key_nor_the_control_api() -> None:
+    with running_server(Settings(port=0, api_keys=("own-key-of-a-merchant",), control=False)) as server:
+        contract = Contract.of(server.url)
+        with Api(server.url, contract, "own-key-of-a-merchant") as api:
+            payment_id = api.created()["id"]
+            shown = httpx.get(f"{server.url}/checkout/{payment_id}.json")
+            assert shown.status_code == 200
+            assert "own-key-of-a-merchant" not in json.dumps(shown.json())
+
+
+@pytest.mark.parametrize(
+    ("settings", "ancestors"),
+    [
+        ({}, "'none'"),
+        ({"frame_ancestors": ("https://shop.example", "'self'")}, "https://shop.example 'self'"),
+    ],
+)
+def test_only_the_origins_that_were_named_may_embed_the_page(
+    settings: dict[str, Any], ancestors: str
+) -> None:
+    with running_server(Settings(port=0, **settings)) as server:
+        with Api(server.url, Contract.of(server.url)) as api:
+            known = api.created()["id"]
+        for payment_id in (known, "pay_unknown"):
+            policy = httpx.get(f"{server.url}/checkout/{payment_id}").headers["content-security-policy"]
+            assert policy.endswith(f"; frame-ancestors {ancestors}")

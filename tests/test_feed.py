@@ -1,0 +1,354 @@
+"""What those are told who follow a sandbox."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from paymock import feed
+from paymock.core.control_wire import JournalEntry, Notice
+from paymock.core.errors import PaymockError
+from paymock.core.identity import sandbox_of
+from paymock.sandboxes import new_origin
+from paymock.stores.base import Change
+from paymock.stores.memory import MemoryStore
+from tests.support.clock import NOON
+from tests.support.house import SANDBOX, House, SharedStore, TellingStore
+
+SOON = 10.0
+"""Seconds in which a busy machine gets there."""
+
+_numbers = count(1)
+
+Notices = AsyncGenerator[Notice, None]
+Step = Callable[[House], Awaitable[object]]
+
+
+@pytest.fixture(autouse=True)
+def short_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "GAP_SECONDS", 0.02)
+
+
+def run(check: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(check)
+
+
+@asynccontextmanager
+async def following(house: House, payment_id: str | None = None) -> AsyncIterator[Notices]:
+    """The notices after the one at the beginning."""
+    async with aclosing(house.control.feed.follow(SANDBOX, payment_id)) as notices, asyncio.timeout(SOON):
+        assert (await anext(notices)).changed == ["payments", "requests"]
+        yield notices
+
+
+async def nothing_comes(notices: Notices) -> None:
+    """Asserts that no notice comes for longer than the gap, and gives the notices up."""
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(notices), 10 * feed.GAP_SECONDS)
+
+
+def entry() -> JournalEntry:
+    values: dict[str, Any] = {
+        "at": "2030-01-31T12:00:00.000Z", "method": "GET", "path": "/v1/chains", "status": 200, "error": None,
+        "message": None, "details": [], "payment_id": None, "idempotency": None, "request_id": f"req_{next(_numbers)}",
+        "duration_ms": 0.1,
+    }  # fmt: skip
+    return JournalEntry(**values)
+
+
+async def create(house: House) -> None:
+    await house.create("order-1002-payment")
+
+
+async def deposit(house: House) -> None:
+    payment, _ = await house.create()
+    await house.control.deposit(SANDBOX, payment.id, {"amount": "1"}, None, b"")
+
+
+async def move(house: House) -> None:
+    payment, _ = await house.create()
+    await house.control.advance_payment(SANDBOX, payment.id, {"to": "next"})
+
+
+STEPS: dict[str, tuple[Step, str]] = {
+    "a payment is created": (create, "payments"),
+    "a deposit is made": (deposit, "payments"),
+    "a payment is moved ahead": (move, "payments"),
+    "the sandbox is moved ahead": (lambda house: house.control.advance(SANDBOX, {"seconds": 1}), "payments"),
+    "the speed is changed": (lambda house: house.control.set_clock(SANDBOX, {"speed": 9}), "payments"),
+    "something is pending": (
+        lambda house: house.control.overrides.add(SANDBOX, {"scenario": "late_payment"}),
+        "payments",
+    ),
+    "the sandbox is reset": (lambda house: house.control.reset(SANDBOX), "payments"),
+    "a request is noted": (lambda house: house.control.journal.add(SANDBOX, entry()), "requests"),
+    "the journal is emptied": (lambda house: house.control.journal.clear(SANDBOX), "requests"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_whatever_happens_is_told_with_what_to_read_again(step: str) -> None:
+    async def check() -> None:
+        house = House(MemoryStore())
+        await house.create()
+        noted = step == "the journal is emptied"
+        if noted:
+            await house.control.journal.add(SANDBOX, entry())
+        async with following(house) as notices:
+            do, changed = STEPS[step]
+            await do(house)
+            assert (await anext(notices)).changed == [changed]
+            await nothing_comes(notices)
+
+    run(check())
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_another_process_does_is_told_too(step: str) -> None:
+    async def check() -> None:
+        store = TellingStore()
+        one, other = House(store), House(store)
+        await other.create()
+        await other.control.journal.add(SANDBOX, entry())
+        async with following(one) as notices:
+            do, changed = STEPS[step]
+            await do(other)
+            store.told.put_nowait(
+                Change(SANDBOX, minor=step in ("a payment is created", "a request is noted"))
+            )
+            while changed not in (await anext(notices)).changed:
+                pass  # of several steps, the first may be told alone
+
+    run(check())
+
+
+def test_what_happens_in_another_sandbox_is_not_told() -> None:
+    async def check() -> None:
+        house, other = House(MemoryStore()), sandbox_of("mk_test_other")
+        async with following(house) as notices:
+            await house.control.advance(other, {"seconds": 1})
+            await house.control.journal.add(other, entry())
+            await nothing_comes(notices)
+
+    run(check())
+
+
+def test_a_change_somewhere_in_the_store_is_no_change_here() -> None:
+    async def check() -> None:
+        store = TellingStore()
+        house = House(store)
+        async with following(house) as notices:
+            store.told.put_nowait(Change(None))
+            await nothing_comes(notices)
+
+    run(check())
+
+
+@pytest.mark.parametrize(("named", "told"), [(False, False), (True, True)])
+def test_a_payment_beyond_the_newest_is_followed_when_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, *, named: bool, told: bool
+) -> None:
+    """The scripted deposit of the older one comes after 5 ms; nothing of the newest for 30."""
+    monkeypatch.setattr(feed, "NEWEST", 1)
+
+    async def check() -> None:
+        house = House(MemoryStore(), new_origin(NOON, 1000, "tests"))
+        old, _ = await house.create("order-1001-payment")
+        await house.create("order-1002-payment", "no_payment_expired")
+        async with following(house, old.id if named else None) as notices:
+            house.clock.advance(0.005)
+            if told:
+                assert (await anext(notices)).changed == ["payments"]
+            else:
+                await nothing_comes(notices)
+
+    run(check())
+
+
+@pytest.mark.parametrize("payment_id", ["", "pay_unknown", f"pay_{'a' * 40}", f"we_{'a' * 40}"])
+def test_the_id_of_no_payment_changes_nothing(payment_id: str) -> None:
+    async def check() -> None:
+        house = House(MemoryStore())
+        async with following(house, payment_id) as notices:
+            await create(house)
+            assert (await anext(notices)).changed == ["payments"]
+
+    run(check())
+
+
+def test_each_scripted_change_is_told_when_it_comes() -> None:
+    async def check() -> None:
+        house = House(MemoryStore(), new_origin(NOON, 1000, "tests"))
+        await house.create()
+        async with following(house) as notices:
+            for real in (0.005, 0.002, 0.002, 0.002, 0.002, 0.012, 0.005, 0.015):
+                house.clock.advance(real)
+                notice = await anext(notices)
+                assert notice.changed == ["payments"]
+            assert notice.clock.now == "2030-01-31T12:00:45.000Z"
+            await nothing_comes(notices)
+
+    run(check())
+
+
+def test_many_creations_are_told_in_few_notices() -> None:
+    async def check() -> None:
+        house = House(SharedStore())
+        async with following(house) as notices:
+            loop = asyncio.get_running_loop()
+            began, told = loop.time(), 0
+            creating = asyncio.gather(*(house.create(f"order-{number:04d}-payment") for number in range(100)))
+            creating.add_done_callback(lambda _: loop.call_later(5 * feed.GAP_SECONDS, house.sandboxes.stop))
+            async for notice in notices:
+                assert notice.changed == ["payments"]
+                told += 1
+            assert 1 <= told <= (loop.time() - began) / feed.GAP_SECONDS + 1
+
+    run(check())
+
+
+def test_no_change_is_missed_while_the_store_answers() -> None:
+    async def check() -> None:
+        house = House(SharedStore())
+        async with aclosing(house.control.feed.follow(SANDBOX)) as notices, asyncio.timeout(SOON):
+            first = asyncio.create_task(anext(notices))
+            for _ in range(5):
+                await asyncio.sleep(0)
+                await house.control.advance(SANDBOX, {"seconds": 1})
+            notice = await first
+            while notice.clock.now != "2030-01-31T12:00:05.000Z":
+                notice = await anext(notices)
+
+    run(check())
+
+
+def test_the_time_is_told_now_and_then_though_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "RESYNC_SECONDS", 0.05)
+
+    async def check() -> None:
+        house = House(MemoryStore(), new_origin(NOON, 1, "tests"))
+        async with following(house) as notices:
+            for second in range(1, 4):
+                house.clock.advance(1)
+                notice = await anext(notices)
+                assert notice.changed == []
+                assert notice.clock.now == f"2030-01-31T12:00:0{second}.000Z"
+                assert notice.clock.speed == 1
+
+    run(check())
+
+
+@pytest.mark.parametrize("step", ["a payment is created", "a request is noted", "the journal is emptied"])
+def test_what_is_merely_added_wakes_those_who_follow_and_nobody_who_waits(step: str) -> None:
+    """Of the waits of a sandbox, however many, none reads its payment again."""
+
+    async def check() -> None:
+        house = House(MemoryStore())
+        await house.create()
+        do, _ = STEPS[step]
+        with house.sandboxes.watch(SANDBOX) as wait, house.sandboxes.watch(SANDBOX, closely=True) as follow:
+            await do(house)
+            assert (wait.is_set(), follow.is_set()) == (False, True)
+            await house.control.advance(SANDBOX, {"seconds": 1})
+            assert wait.is_set()
+
+    run(check())
+
+
+def test_what_another_process_merely_adds_wakes_nobody_who_waits() -> None:
+    async def check() -> None:
+        store = TellingStore()
+        store.failures = 0
+        house = House(store)
+        with house.sandboxes.watch(SANDBOX) as wait, house.sandboxes.watch(SANDBOX, closely=True) as follow:
+            async with asyncio.timeout(SOON):
+                store.told.put_nowait(Change(SANDBOX, minor=True))
+                await follow.wait()
+                assert not wait.is_set()
+                store.told.put_nowait(Change(SANDBOX))
+                await wait.wait()
+
+    run(check())
+
+
+def test_who_comes_later_is_told_at_once_what_holds_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "GAP_SECONDS", 60)
+
+    async def check() -> None:
+        house = House(MemoryStore())
+        async with following(house):
+            await house.control.advance(SANDBOX, {"seconds": 1})
+            async with aclosing(house.control.feed.follow(SANDBOX)) as notices:
+                assert (await anext(notices)).clock.now == "2030-01-31T12:00:01.000Z"
+
+    run(check())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_who_leaves_just_when_something_changes_is_not_followed_any_more(turns: int) -> None:
+    async def check() -> None:
+        house = House(SharedStore())
+        async with following(house) as notices:
+            leaving = asyncio.create_task(anext(notices))
+            await asyncio.sleep(2 * feed.GAP_SECONDS)
+            house.sandboxes.wake(SANDBOX)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+            assert house.sandboxes.watchers == 0
+
+    run(check())
+
+
+def test_a_stop_does_not_wait_for_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "GAP_SECONDS", 60)
+
+    async def check() -> None:
+        house = House(MemoryStore())
+        async with following(house) as notices:
+            coming = asyncio.create_task(anext(notices, None))
+            await create(house)
+            await asyncio.sleep(0.01)
+            house.sandboxes.stop()
+            await coming
+            assert [notice async for notice in notices] == []
+
+    run(check())
+
+
+def test_it_ends_when_the_server_stops() -> None:
+    async def check() -> None:
+        house = House(MemoryStore())
+        async with following(house) as notices:
+            house.sandboxes.stop()
+            assert [notice async for notice in notices] == []
+        assert house.sandboxes.watchers == 0
+
+    run(check())
+
+
+def test_it_ends_when_the_store_is_gone_and_nobody_is_left_behind() -> None:
+    class FailingStore(MemoryStore):
+        failing = False
+
+        async def page(self, *args: Any, **options: Any) -> list[tuple[int, bytes]]:
+            if self.failing:
+                raise PaymockError("store_unavailable")
+            return await super().page(*args, **options)
+
+    async def check() -> None:
+        store = FailingStore()
+        house = House(store)
+        async with following(house) as notices:
+            store.failing = True
+            house.sandboxes.wake(None)
+            with pytest.raises(PaymockError):
+                await anext(notices)
+            assert house.sandboxes.watchers == 0
+
+    run(check())
