@@ -76,12 +76,36 @@ def test_the_banner_says_what_a_newcomer_needs(tmp_path: Path) -> None:
         _, output = served.stop(signal.SIGTERM)
     for part in (
         "MOCK: no real funds",
+        f"  Dashboard {served.url}/\n",
         f"{served.url}/v1",
         f"{served.url}/swagger/",
         "mk_test_demo",
         "open mode",
     ):
         assert part in output
+
+
+def test_the_banner_names_no_dashboard_where_there_is_none(tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-control") as served:
+        assert httpx.get(f"{served.url}/").status_code == 404
+        _, output = served.stop(signal.SIGTERM)
+    assert "Dashboard" not in output
+
+
+def test_origins_that_may_embed_the_checkout_come_from_flags_or_the_environment(tmp_path: Path) -> None:
+    flags = ("--frame-ancestors", "https://one.example", "--frame-ancestors", "https://two.example:8443")
+    variable = {"PAYMOCK_FRAME_ANCESTORS": "https://one.example,https://two.example:8443"}
+    for name, arguments, variables in (("flags", flags, {}), ("variable", (), variable)):
+        (tmp_path / name).mkdir()
+        with serving(tmp_path / name, *arguments, **variables) as served:
+            policy = httpx.get(f"{served.url}/checkout/pay_unknown").headers["content-security-policy"]
+        assert policy.endswith("; frame-ancestors https://one.example https://two.example:8443")
+
+
+def test_an_origin_that_is_none_is_refused_at_the_start() -> None:
+    outcome = run("serve", "--port", "0", "--frame-ancestors", "shop.example")
+    assert outcome.returncode == 1
+    assert "a frame ancestor must be an origin such as https://shop.example" in outcome.stderr
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,19 @@ def test_an_advance_wakes_who_waits_at_another_worker(tmp_path: Path) -> None:
             assert worker_behind(reply.result()) != worker_behind(advanced)
 
 
+def test_what_one_worker_does_is_told_by_another(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, one_connection_each(served) as (following, doing):
+        doing.put("/_mock/clock", json={"speed": 0})
+        payment_id = create(doing).json()["id"]
+        with following.stream("GET", f"/checkout/{payment_id}/events") as reply:
+            events = (json.loads(line[6:]) for line in reply.iter_lines() if line.startswith("data: "))
+            assert next(events)["view"] == "pay"
+            for seconds, view in ((5, "detected"), (8, "received"), (32, "complete")):
+                advanced = doing.post("/_mock/clock/advance", json={"seconds": seconds})
+                assert next(events)["view"] == view
+                assert worker_behind(reply) != worker_behind(advanced)
+
+
 def test_lines_of_the_log_are_whole(tmp_path: Path) -> None:
     requests = 1500
 

@@ -162,6 +162,8 @@ class Control:
         found = await self._found(sandbox, payment_id)
         course, age = found.course, found.elapsed
         past = [state for state in found.lasting if state.at <= age]
+        if past[0] != course[0]:  # a deposit was made in the very moment of its creation
+            past.insert(0, course[0])
         return wire.PaymentDetail(
             payment=found.payment,
             scenario=found.record.scenario,

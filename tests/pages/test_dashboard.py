@@ -38,28 +38,24 @@ def test_payment_from_the_dialog_is_watched_to_its_end_by_the_controls_of_the_pa
     assert payment["scenario"] == "happy_path"
 
 
-@pytest.mark.parametrize(
-    ("field", "text", "reason"),
-    [
-        ("Amount", "0", "must be a positive number"),
-        ("Amount", "1.0000000000000000001", "no more decimals than the asset has"),
-        ("Amount", "1e3", "must be a positive number"),
-        ("Payout address", "0x123", "receive.address must be"),
-    ],
-)
-def test_dialog_says_what_is_wrong_and_stays_open(
-    tab: Tab, api: Sandbox, field: str, text: str, reason: str
-) -> None:
+def test_dialog_says_what_is_wrong_and_stays_open(tab: Tab, api: Sandbox) -> None:
     tab.open().button("New payment…").click()
     dialog = tab.page.get_by_role("dialog", name="New payment")
-    dialog.get_by_label(field).fill(text)
-    dialog.get_by_role("button", name="Create").click()
-    expect(dialog.get_by_role("alert")).to_contain_text(reason)
+    for field, text, usual, reason in (
+        ("Amount", "0", "1", "must be a positive number"),
+        ("Amount", "1.0000000000000000001", "1", "no more decimals than the asset has"),
+        ("Amount", "1e3", "1", "must be a positive number"),
+        ("Payout address", "0x123", "", "receive.address must be"),
+    ):
+        dialog.get_by_label(field).fill(text)
+        dialog.get_by_role("button", name="Create").click()
+        expect(dialog.get_by_role("alert")).to_contain_text(reason)
+        dialog.get_by_label(field).fill(usual)
     assert api.pages() == []
     dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_be_hidden()
-    assert tab.focused() == "New payment…"
-    tab.forgive(*["422"] * (field == "Payout address"))
+    expect(tab.button("New payment…")).to_be_focused()
+    tab.forgive("422")
 
 
 class TestKey:
@@ -76,7 +72,7 @@ class TestKey:
         expect(second.page.get_by_label("API key")).to_be_focused()
         assert first.page.evaluate("[document.cookie, localStorage.length]") == ["", 0]
 
-    @pytest.mark.parametrize("key", ["wrong", "mk_test_" + "x" * 99, "ключ", "a b"])
+    @pytest.mark.parametrize("key", ["wrong", "ключ"])
     def test_that_is_wrong_is_said_to_be_and_asked_for_again(
         self, new_tab: NewTab, api: Sandbox, key: str
     ) -> None:
@@ -131,41 +127,35 @@ class TestKey:
         tab.button("Change key").click()
         expect(tab.page.get_by_label("API key")).to_be_focused()
         assert tab.page.evaluate("sessionStorage.length") == 0
-        expect(tab.page.get_by_role("main")).to_be_hidden()
+        expect(tab.page.get_by_role("heading", name="Payments")).to_be_hidden()
 
 
 class TestList:
-    @pytest.mark.parametrize(
-        ("fields", "found"),
-        [
-            ({"Status": "expired"}, ["order-3"]),
-            ({"Status": "payment_detected"}, ["order-2", "order-1"]),
-            ({"Scenario": "manual_review"}, ["order-2"]),
-            ({"Order id": "order-1"}, ["order-1"]),
-            ({"Status": "payment_detected", "Scenario": "happy_path"}, ["order-1"]),
-            ({"Status": "payment_detected", "Order id": "order-3"}, []),
-        ],
-    )
-    def test_is_filtered(self, tab: Tab, api: Sandbox, fields: dict[str, str], found: list[str]) -> None:
+    def test_is_filtered(self, tab: Tab, api: Sandbox) -> None:
         api.move(api.created("no_payment_expired", order_id="order-3"), to="end")
         for number, scenario in enumerate(("happy_path", "manual_review"), 1):
             api.move(api.created(scenario, order_id=f"order-{number}"), to="payment_detected")
-        tab.open()
-        expect(tab.orders()).to_have_text(["order-2", "order-1", "order-3"])
-        search = tab.page.get_by_role("search")
-        for label, value in fields.items():
-            field = search.get_by_label(label)
-            if label == "Order id":
-                field.fill(value)
-            else:
-                field.select_option(value)
-        search.get_by_role("button", name="Filter").click()
-        expect(tab.orders()).to_have_text(found)
-        expect(tab.page.get_by_text("No payment is like that.")).to_be_visible(visible=not found)
-        for label, value in fields.items():
-            expect(search.get_by_label(label)).to_have_value(value)
+        search = tab.open().page.get_by_role("search")
+        order_id = search.get_by_label("Order id")
+        for status, scenario, order, found in (
+            ("expired", "", "", ["order-3"]),
+            ("payment_detected", "", "", ["order-2", "order-1"]),
+            ("", "manual_review", "", ["order-2"]),
+            ("", "", "order-1", ["order-1"]),
+            ("payment_detected", "happy_path", "", ["order-1"]),
+            ("payment_detected", "", "order-3", []),
+        ):
+            search.get_by_label("Status").select_option(status)
+            search.get_by_label("Scenario").select_option(scenario)
+            order_id.fill(order)
+            search.get_by_role("button", name="Filter").click()
+            expect(tab.orders()).to_have_text(found)
+            expect(tab.page.get_by_text("No payment is like that.")).to_be_visible(visible=not found)
+            expect(search.get_by_label("Status")).to_have_value(status)
+            expect(search.get_by_label("Scenario")).to_have_value(scenario)
+            expect(order_id).to_have_value(order)
         search.get_by_role("link", name="Show all").click()
-        expect(tab.orders()).to_have_count(3)
+        expect(tab.orders()).to_have_text(["order-2", "order-1", "order-3"])
 
     def test_has_pages_of_25_and_keeps_the_filter_on_the_way(self, tab: Tab, api: Sandbox) -> None:
         for number in range(27):
@@ -200,11 +190,25 @@ class TestList:
         expect(age).to_have_text("3 s")
         tab.pass_time(10)
         expect(age).to_have_text("3 s")
-        tab.run(10)
+        with tab.told():
+            tab.run(10)
         tab.pass_time(2)
         expect(age).to_have_text("23 s")
         api.advance(100)
         expect(age).to_have_text(re.compile("1 min|2 min"))
+
+    def test_ages_do_not_jump_when_the_speed_changes(self, tab: Tab, api: Sandbox) -> None:
+        tab.stop_time()
+        api.created("no_payment_expired")
+        age = tab.open().page.locator(".age")
+        expect(age).to_have_text("0 s")
+        tab.pass_time(10)
+        tab.page.route("**/_mock/payments?*", lambda _: None)  # what the server says comes late
+        with tab.page.expect_request("**/_mock/payments?*"):
+            tab.run(60)
+        expect(age).to_have_text("0 s")
+        tab.pass_time(1)
+        expect(age).to_have_text("1 min 0 s")
 
     def test_that_is_empty_offers_a_command_that_creates_a_payment(self, tab: Tab, api: Sandbox) -> None:
         tab.open()
@@ -245,14 +249,18 @@ class TestClock:
 
     def test_shows_the_time_of_the_sandbox(self, tab: Tab, api: Sandbox) -> None:
         tab.stop_time()
-        now = tab.open().page.locator("#now")
+        with tab.told():
+            now = tab.open().page.locator("#now")
         expect(now).to_have_text("2030-01-31 12:00:00 UTC")
         tab.page.get_by_label("Advance by seconds").fill("0.5")
-        tab.button("Advance").click()
-        tab.run(60)
+        with tab.told():
+            tab.button("Advance").click()
+        with tab.told():
+            tab.run(60)
         tab.pass_time(2)
         expect(now).to_have_text("2030-01-31 12:02:00 UTC")
-        api.speed(0)
+        with tab.told():
+            api.speed(0)
         expect(tab.pace).to_have_text("frozen")
         expect(now).to_have_text("2030-01-31 12:00:00 UTC")  # the server's own clock has stood still
 

@@ -79,6 +79,7 @@ class TestChanges:
                 own_engine.restart()
                 assert await heard.get() == Change(None)
                 await eventually(lambda: works(store, "sandbox"))
+                assert await heard.get() == Change("sandbox", minor=True)
                 await store.replace("sandbox", STATE, None, b"1", given=None)
                 assert await heard.get() == Change("sandbox")
 

@@ -62,7 +62,7 @@ def _deposit(body: Json) -> Json:
 
 def _override(body: Json) -> Json:
     """A scenario or a fault, and a fault that there is."""
-    return {**body, "scenario": "happy_path"} | ({"fault": "drop"} if body.get("fault") else {})
+    return {**body, "scenario": "happy_path"} | ({} if body.get("fault") is None else {"fault": "drop"})
 
 
 _MENDED = {

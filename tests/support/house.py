@@ -50,6 +50,23 @@ class SharedStore(MemoryStore):
         return await super().reset(*args, **options)
 
 
+class LateStore(MemoryStore):
+    """Gives the next answer late, when it is told to: `held` is set when it has looked, `let_go` lets go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holding = False
+        self.held, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
+        found = await super().get(sandbox, *keys)
+        if self.holding:
+            self.holding = False
+            self.held.set()
+            await self.let_go.wait()
+        return found
+
+
 class House:
     """The use cases on a store; two houses on one store are two processes."""
 

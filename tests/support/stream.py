@@ -2,9 +2,10 @@
 
 import json
 import queue
+import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 
@@ -50,6 +51,14 @@ class Stream:
 
 @contextmanager
 def following(url: str, headers: Mapping[str, str] | None = None) -> Iterator[Stream]:
-    """The events of `url`, until the block ends; the client then closes its connection."""
+    """The events of `url`, until the block ends; the client then leaves."""
     with httpx.Client(timeout=30) as client, client.stream("GET", url, headers=headers) as response:
-        yield Stream(response)
+        connection: socket.socket = response.extensions["network_stream"].get_extra_info("socket")
+        stream = Stream(response)
+        try:
+            yield stream
+        finally:
+            # Closing does not end what another thread reads from.
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            stream.wait_for_end()

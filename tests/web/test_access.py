@@ -63,6 +63,24 @@ def test_anything_else_is_refused(
     assert KEYS[0] not in response.text
 
 
+@pytest.mark.parametrize(
+    "token", ["unauthenticated", "authenticated", "key-of-the-first-merchant-not", "Authorization:"]
+)
+def test_a_token_that_is_a_word_of_the_refusal_does_not_spoil_it(
+    keyed_server: RunningServer, token: str
+) -> None:
+    response = chains(keyed_server, f"Bearer {token}")
+    assert error_of(response) == UNAUTHENTICATED
+    assert token not in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("token", ["text/html", "stylesheet", 'viewport"'])
+def test_a_token_that_is_a_word_of_a_page_does_not_spoil_it(keyed_server: RunningServer, token: str) -> None:
+    url = f"{keyed_server.url}/checkout/pay_unknown"
+    page = httpx.get(url, headers={"Authorization": f"Bearer {token}"})
+    assert (page.status_code, page.content) == (404, httpx.get(url).content)
+
+
 @pytest.mark.parametrize("name", ["a", "demo", "A-z_0-9", "x" * 64])
 def test_open_mode_accepts_any_test_key(shared_server: RunningServer, name: str) -> None:
     assert chains(shared_server, f"Bearer mk_test_{name}").status_code == 200
@@ -198,6 +216,27 @@ def test_a_page_of_any_origin_may_call_the_api(api: Api) -> None:
             "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link"
         )
         assert "access-control-allow-credentials" not in response.headers
+
+
+@pytest.mark.parametrize("path", ["/checkout/{}.json", "/checkout/{}/events", "/checkout/pay_unknown.json"])
+def test_a_page_of_any_origin_may_show_a_checkout(api: Api, path: str) -> None:
+    path = path.format(api.created()["id"])
+    origin = {"Origin": "https://shop.example"}
+    preflight = httpx.options(
+        api.base_url.join(path), headers={**origin, "Access-Control-Request-Method": "GET"}
+    )
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == "*"
+    assert preflight.headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
+    response = httpx.head(api.base_url.join(path), headers=origin)
+    assert response.headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-credentials" not in response.headers
+
+
+def test_other_origins_may_not_read_what_the_control_api_says(api: Api) -> None:
+    for path in ("/_mock/payments", "/_mock/events"):
+        assert "access-control-allow-origin" not in api.head(path).headers
+        assert "access-control-allow-methods" not in api.options(path).headers
 
 
 @pytest.mark.parametrize("path", ["/livez", "/openapi.yaml", "/swagger/"])

@@ -219,6 +219,45 @@ class TestOnePayment:
         ]
         assert shown["timeline"][-1]["at"] == "2030-01-31T12:00:45.000Z"
 
+    def test_its_timeline_says_to_which_deposit_something_happens(self, api: Api) -> None:
+        payment = api.created("underpaid_expired")
+        advance(api, 10)
+        deposit(api, payment, DUE - HALF)
+        told = [
+            (entry["offset_seconds"], entry["deposit"], entry["confirmations"])
+            for entry in detail(api, payment)["timeline"]
+        ]
+        assert told == [
+            (0, None, None),
+            *[(5, 1, 0), (7, 1, 4), (9, 1, 8), (10, 2, 0), (11, 1, 12), (12, 2, 4), (13, 1, 16)],
+            *[(14, 2, 8), (16, 2, 12), (18, 2, 16)],
+            *[(30, None, None), (35, None, None), (50, None, None)],
+        ]
+
+    def test_its_window_is_told(self, api: Api) -> None:
+        payment = api.created("no_payment_expired")
+        window = detail(api, payment)["window_seconds"]
+        advance(api, window - 0.001)
+        assert api.payment(payment["id"])["status"] == "awaiting_payment"
+        advance(api, 0.001)
+        assert api.payment(payment["id"])["status"] == "expired"
+
+    @pytest.mark.parametrize("scenario", SCENARIOS)
+    def test_it_is_shown_as_it_was_before_its_last_change(self, api: Api, scenario: str) -> None:
+        payment = api.created(scenario)
+        assert detail(api, payment)["before"] is None
+        seen = payment
+        while (response := move(api, payment, to="next")).status_code == 200:
+            assert detail(api, payment)["before"] == seen
+            seen = response.json()
+            advance(api, 0.5)
+            assert detail(api, payment)["payment"] == seen
+
+    def test_before_a_deposit_of_this_moment_it_had_none(self, api: Api) -> None:
+        payment = api.created("no_payment_expired")
+        deposit(api, payment, DUE)
+        assert detail(api, payment)["before"]["status"] == "awaiting_payment"
+
     @pytest.mark.parametrize("path", ["", "/advance", "/deposits", "/wait"])
     def test_anothers_payment_is_not_found(
         self, server: RunningServer, api: Api, contract: Contract, path: str
@@ -350,6 +389,18 @@ class TestLists:
             seen += [payment["id"] for payment in page["data"]]
             cursor = page["next_cursor"]
         assert (seen, cursor) == (ids[::-1], None)
+
+    def test_each_has_its_scenario_and_its_age(self, api: Api) -> None:
+        old = api.created("late_payment")
+        advance(api, 7.5)
+        young = api.created()
+        move(api, young, seconds=1.25)
+        found = api.get("/_mock/payments").json()["data"]
+        assert [(one["id"], one["scenario"], one["age_seconds"]) for one in found] == [
+            (young["id"], "happy_path", 1.25),
+            (old["id"], "late_payment", 7.5),
+        ]
+        assert {name: found[1][name] for name in old} == api.payment(old["id"])
 
     def test_payments_are_filtered(self, api: Api) -> None:
         first, second = api.created(order_id="a"), api.created("no_payment_expired", order_id="b")
@@ -733,6 +784,88 @@ class TestJournal:
         assert entries[-1]["request_id"] == created.headers["x-request-id"]
         assert api.api_key not in api.get("/_mock/requests").text
 
+    def test_a_refusal_has_its_message_and_its_first_problems(self, api: Api) -> None:
+        refused = api.create(order(order_id="", receive__chain="x" * 40, typo=1, a=1, b=2, c=3))
+        api.get("/v1/payments/pay_unknown")
+        api.get("/v1/chains")
+        well, unknown, invalid = api.get("/_mock/requests").json()["data"]
+        error = refused.json()["error"]
+        assert len(error["details"]) > 5
+        assert (invalid["message"], invalid["details"]) == (error["message"], error["details"][:5])
+        assert unknown["message"].startswith("This API key has no payment with that id.")
+        assert unknown["details"] == []
+        assert (well["message"], well["details"]) == (None, [])
+
+    def test_a_refusal_that_was_lost_is_told(self, api: Api) -> None:
+        headers = {"Idempotency-Key": "order-1001-payment", "X-Mock-Fault": "drop"}
+        with pytest.raises(httpx.RemoteProtocolError):
+            api.post("/v1/payments", json=order(order_id=""), headers=headers)
+        [entry] = api.get("/_mock/requests").json()["data"]
+        assert entry["status"] == 0
+        assert [problem["field"] for problem in entry["details"]] == ["order_id"]
+
+    @pytest.mark.parametrize("lost", [False, True])
+    def test_no_problem_repeats_what_is_secret(self, contract: Contract, *, lost: bool) -> None:
+        """Unknown fields are named, and a name can be anything."""
+        key = "own-key-of-a-merchant"
+        address = order()["receive"]["address"]
+        secrets = (key, "mk_test_demo", "whsec_" + "0" * 64, address, address[2:], "f" * 64)
+        with (
+            running_server(Settings(port=0, api_keys=(key,))) as server,
+            Api(server.url, contract, key) as api,
+        ):
+            for secret in secrets:
+                body = order(**{secret: 1, "receive__" + secret: 1, "order_id": secret * 20})
+                headers = {"Idempotency-Key": "order-1001-payment"} | (
+                    {"X-Mock-Fault": "drop"} if lost else {}
+                )
+                with contextlib.suppress(httpx.RemoteProtocolError):
+                    api.post("/v1/payments", json=body, headers=headers)
+                api.get(f"/v1/chains/{secret}/assets")
+            journal = api.get("/_mock/requests")
+            entries = journal.json()["data"]
+            assert len(entries) == 2 * len(secrets)
+            assert any("***" in problem["field"] for entry in entries for problem in entry["details"])
+            assert not [secret for secret in secrets if secret in journal.text]
+
+    def test_it_says_which_payment_a_request_is_about(self, api: Api) -> None:
+        first, second = api.create(key="order-1001-payment"), api.create()
+        one, other = first.json()["id"], second.json()["id"]
+        api.create(key="order-1001-payment")
+        api.payment(one)
+        api.get(f"/v1/payments/{other}/attempts")
+        api.get(f"/v1/payments/pay_{'a' * 40}")
+        api.get("/v1/payments/pay_unknown")
+        api.create({"url": "https://x.example"}, path="/v1/webhooks")
+        api.create(order(order_id=""))
+
+        def about(query: str = "") -> list[tuple[str, str | None]]:
+            entries = api.get(f"/_mock/requests{query}").json()["data"]
+            return [(entry["method"], entry["payment_id"]) for entry in entries]
+
+        assert about() == [
+            ("POST", None),
+            ("POST", None),
+            ("GET", None),
+            ("GET", f"pay_{'a' * 40}"),
+            ("GET", other),
+            ("GET", one),
+            ("POST", one),
+            ("POST", other),
+            ("POST", one),
+        ]
+        assert about(f"?payment_id={one}") == [("GET", one), ("POST", one), ("POST", one)]
+        assert about(f"?payment_id={one}&limit=2") == [("GET", one), ("POST", one)]
+        assert about(f"?payment_id={other}") == [("GET", other), ("POST", other)]
+        assert about("?payment_id=pay_unknown") == []
+
+    def test_what_is_about_one_payment_is_found_among_many(self, api: Api) -> None:
+        payment = api.created()
+        for _ in range(150):
+            api.get("/v1/chains")
+        found = api.get(f"/_mock/requests?payment_id={payment['id']}&limit=1").json()["data"]
+        assert [entry["status"] for entry in found] == [201]
+
     def test_it_keeps_the_last_thousand(self, api: Api) -> None:
         for _ in range(1005):
             api.get("/v1/payments/pay_x")
@@ -776,8 +909,16 @@ def test_without_control_none_of_it_is_there(contract: Contract) -> None:
                     client.request(method, path.replace("{payment_id}", "pay_x"), headers=headers).status_code
                     == 404
                 )
-        assert client.get("/_mock/openapi.yaml").status_code == 404
-        assert client.get("/swagger/control/").status_code == 404
+        payment_id = httpx.post(
+            f"{server.url}/v1/payments",
+            json=order(),
+            headers={"Authorization": "Bearer mk_test_demo", "Idempotency-Key": "order-1001-payment"},
+        ).json()["id"]
+        pages = ("/", f"/payments/{payment_id}", "/requests", "/swagger/control/")
+        for path in ("/_mock/openapi.yaml", "/_mock/events", *pages):
+            assert error_of(client.get(path, headers=headers)) == (404, "not_found")
+        for path in (f"/checkout/{payment_id}.json", f"/checkout/{payment_id}"):
+            assert client.get(path).status_code == 200
         assert b"/_mock" not in client.get("/swagger/").content
         assert client.get("/v1/chains", headers=headers).status_code == 200
 

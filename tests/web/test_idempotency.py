@@ -23,7 +23,8 @@ def test_a_replay_is_the_original_reply_byte_for_byte(api: Api, server: RunningS
     server.clock.advance(second)
     replay = api.create(key="order-1001-payment")
     assert (replay.status_code, replay.content) == (201, first.content)
-    assert replay.headers["location"] == first.headers["location"]
+    for name in ("location", "link"):
+        assert replay.headers[name] == first.headers[name]
     assert replay.headers["idempotent-replayed"] == "true"
     assert "idempotent-replayed" not in first.headers
 

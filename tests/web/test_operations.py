@@ -59,6 +59,7 @@ def test_a_payment_is_created_awaiting_payment_with_its_instructions(api: Api) -
     payment = response.json()
     assert response.status_code == 201
     assert response.headers["location"] == f"/v1/payments/{payment['id']}"
+    assert response.headers["link"] == f'</checkout/{payment["id"]}>; rel="payment"'
     assert "idempotent-replayed" not in response.headers
     attempt = payment["attempts"][0]
     address = attempt["instructions"]["invoice_address"]

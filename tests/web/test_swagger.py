@@ -21,14 +21,6 @@ FOLDER = files("paymock.web").joinpath("static", "swagger")
 OWN = {"index.html", "paymock.js", "paymock.css"}
 VENDORED = {"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"}
 ICON = "/swagger/favicon-32x32.png"  # a browser without a window can do without it
-INJECTIONS = {
-    "script-src-elem": "document.body.appendChild(document.createElement('script')).text = 'x = 1'",
-    "script-src-attr": "document.body.setAttribute('onclick', 'x = 1')",
-    "style-src-elem": "document.body.appendChild(document.createElement('style')).textContent = 'a {}'",
-    "style-src-attr": "document.body.setAttribute('style', 'color: red')",
-    "connect-src": "fetch('https://evil.example/').catch(() => null)",
-    "img-src": "void (new Image().src = 'https://evil.example/x.png')",
-}
 
 
 class Visit(browsers.Visit):
@@ -164,10 +156,10 @@ def test_policy_admits_files_of_this_server_and_nothing_else(shared_server: Runn
 
 def test_policy_stops_what_an_injection_would_try(visit: Visit) -> None:
     visit.open()
-    for attempt in INJECTIONS.values():
+    for attempt in browsers.INJECTIONS.values():
         visit.page.evaluate(attempt)
     violations = {text for text in visit.complaints() if text.startswith("violates ")}
-    assert violations == {f"violates {directive}" for directive in INJECTIONS}
+    assert violations == {f"violates {directive}" for directive in browsers.INJECTIONS}
 
 
 def test_schemas_unfold_without_a_complaint(visit: Visit) -> None:

@@ -7,12 +7,15 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from paymock.checkouts import Checkouts
 from paymock.clock import Clock
 from paymock.control import Control
 from paymock.core.catalog import Catalog
 from paymock.core.errors import PaymockError
 from paymock.core.records import OriginRecord
+from paymock.core.wire import ErrorEnvelope
 from paymock.sandboxes import Sandboxes
 from paymock.service import Service
 from paymock.settings import Settings
@@ -21,7 +24,7 @@ from paymock.web import assets, books, checkout, dashboard, guard, journal, page
 from paymock.web import control as control_handlers
 from paymock.web.examples import Premises
 from paymock.web.faults import suffering
-from paymock.web.http import ClientGone, ConnectionDropped, Request, Response, raw_headers
+from paymock.web.http import JSON, ClientGone, ConnectionDropped, Request, Response, raw_headers
 from paymock.web.log import RequestLog
 from paymock.web.openapi import OpenApiPage
 from paymock.web.operations import CHECKOUT, PUBLIC
@@ -265,9 +268,15 @@ async def _drop(scope: Any, receive: Any) -> None:
 def _without_key(response: Response, request: Request) -> Response:
     """A refusal names unknown fields; the API key must not come back, even where it was sent as a name."""
     presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
-    if len(presented) < _SHORTEST_KEY or presented not in response.body:
+    named = len(presented) >= _SHORTEST_KEY and presented in response.body
+    if not named or response.content_type != JSON:
         return response
-    return response._replace(body=response.body.replace(presented, b"***"))
+    key, error = presented.decode("latin-1"), msgspec.json.decode(response.body, type=ErrorEnvelope).error
+    error.message = error.message.replace(key, "***")
+    for problem in error.details or ():
+        problem.field = problem.field.replace(key, "***")
+        problem.message = problem.message.replace(key, "***")
+    return response._replace(body=msgspec.json.encode(ErrorEnvelope(error=error)))
 
 
 def _allow(match: Match[Route]) -> str:

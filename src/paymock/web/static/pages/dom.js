@@ -37,6 +37,7 @@ export async function copy(text, button) {
   const label = (button.dataset.label ??= button.textContent);
   button.textContent = (await written(text)) ? "Copied" : "Copying failed";
   announce(button.textContent);
+  button.focus();
   setTimeout(() => { button.textContent = label; }, 2000);
 }
 

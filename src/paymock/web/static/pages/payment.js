@@ -72,9 +72,8 @@ function sums() {
 /** What can be done, by the id of its button: the path and body of the request, and why it is impossible now. */
 function actions() {
   const { due, missing } = sums();
-  const { instructions, deposits = [] } = detail.payment.attempts[0];
-  const asset = [...by("asset").options].map((option) => option.value.split(" "))
-    .find(([chain, other]) => chain === instructions.chain && other !== instructions.asset)?.[1];
+  const { instructions: { chain, asset: own }, deposits = [] } = detail.payment.attempts[0];
+  const asset = document.querySelector(`#asset [value^="${chain} "]:not([value="${chain} ${own}"])`)?.value.split(" ")[1];
   const over = detail.timeline.every((entry) => entry.reached) && "nothing lies ahead";
   const full = deposits.length >= 100 && "a payment takes a hundred deposits";
   return {
@@ -115,9 +114,8 @@ function funding() {
 
 function json() {
   const { payment, before } = detail;
-  const drawn = lines(payment, before ?? payment);
   by("json-note").textContent = before ? "Marked: the lines that the last step changed." : "Nothing has changed since it was created.";
-  show(by("json"), drawn.map(([line, differs]) => h("span", { class: differs ? "new" : "" }, line)));
+  show(by("json"), lines(payment, before ?? payment).map(([line, differs]) => h("span", { class: differs ? "new" : "" }, line)));
 }
 
 /** The lines of a value as JSON, each with whether it differs from what was there before. */

@@ -22,8 +22,8 @@ export function journal(entries, body, headers) {
   return h("div", { class: "list" }, table(["Time", "Request", "Reply", "Took", "Command"], entries.map((entry) => h("tr", {},
     h("td", { "data-label": "Time", class: "whole" }, time(entry.at)),
     h("td", {}, h("span", { class: "mono" }, `${entry.method} ${entry.path}`), h("small", {}, entry.request_id)),
-    h("td", {}, h("strong", { class: refused(entry) ? "bad" : "good" }, entry.status ? `${entry.status}` : "connection dropped", entry.error && ` ${entry.error}`, entry.idempotency && ` (${entry.idempotency})`),
-      entry.message && h("span", {}, h("br"), entry.message),
+    h("td", {}, h("strong", { class: refused(entry) ? "bad" : "good" }, entry.status || "connection dropped", entry.error && ` ${entry.error}`, entry.idempotency && ` (${entry.idempotency})`),
+      entry.message && h("div", {}, entry.message),
       entry.details.map(({ field, message }) => h("small", {}, `${field}: ${message}`))),
     h("td", { "data-label": "Took", class: "whole" }, `${entry.duration_ms} ms`),
     h("td", { class: "whole" }, copyButton("Copy as curl", () => curl(entry, entry.payment_id && body, headers), entry.request_id))))));

@@ -33,7 +33,6 @@ export async function attempt(action) {
  * does; `tick` runs a few times a second, for what only counts. `paymentId` is followed even when it is old.
  */
 export function start({ load, tick = () => {}, paymentId }) {
-  for (const link of document.querySelectorAll("nav a")) if (link.pathname === location.pathname) link.ariaCurrent = "page";
   by("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
     keep(by("key").value.trim());
@@ -71,7 +70,7 @@ function connection(state) {
   }
   if (state === "live") problem(null);
   by("live").classList.toggle("on", state === "live");
-  by("live").textContent = { live: "Live", 401: "" }[state] ?? "Not connected; trying again";
+  by("live").textContent = { live: "Live", 401: "" }[state] ?? "Not connected";
 }
 
 function askForKey() {

@@ -9,7 +9,7 @@ const shown = () => new Promise((resolve) => {
   document.addEventListener("visibilitychange", resolve, { once: true });
 });
 
-/** Calls `message` with each event, and `state` with "live", "away", or a refusal (its status); 401 ends it. */
+/** Calls `message` with each event, and `state` with "live", "away", or a refusal (its status); 401 and 404 end it. */
 export async function follow(url, headers, message, state) {
   for (let failures = 0; ; failures++) {
     await shown();
@@ -31,7 +31,7 @@ export async function follow(url, headers, message, state) {
     } catch { /* the server is away; the page says so below */ }
     clearTimeout(timer);
     document.removeEventListener("visibilitychange", hide);
-    if (status === 401) return state(status);
+    if (status === 401 || status === 404) return state(status);
     if (!document.hidden) {
       state(status);
       await pause(Math.min(500 * 2 ** failures, 4000));
