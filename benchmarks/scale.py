@@ -42,7 +42,7 @@ async def measured(store: Store, most: int, bytes_used: Callable[[], int]) -> No
     now = 1_900_000_000_000
     service = Service(load_catalog(None), 100, Sandboxes(store, lambda: now, new_origin(now, 1, "scale")))
     request = KeyedRequest(SANDBOX, "benchmark-key", b"0123456789abcdef", msgspec.json.decode(ORDER))
-    payment, _ = await service.create_payment(request, None)
+    payment = await service.create_payment(request, None)
     [stored] = await store.get(SANDBOX, payment.id.removeprefix(identity.PAYMENT))
     record = records.decode(stored or b"")
     assert isinstance(record, PaymentRecord)

@@ -16,6 +16,7 @@ from paymock.core import control_wire as wire
 from paymock.core import payments, records
 from paymock.core.catalog import Catalog
 from paymock.core.control_wire import END, NEXT
+from paymock.core.courses import Course
 from paymock.core.errors import PaymockError
 from paymock.core.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
 from paymock.core.scenarios import WINDOW
@@ -116,7 +117,7 @@ class Control:
             made, replayed = accept(secrets.token_hex(16), found.gathered)[0], False
         else:
             request = KeyedRequest(sandbox, key, fingerprint, body)
-            made, replayed = await self._sandboxes.create(request, DepositRecord, accept)
+            made, _, replayed = await self._sandboxes.create(request, DepositRecord, accept)
 
         lag = self._sandboxes.store.lag
 
@@ -225,7 +226,7 @@ class Control:
                 given=found.gathered.state,
             ):
                 self._sandboxes.wake(sandbox)
-                return found._replace(simulation=after)
+                return found._replace(life=Course(found.record, after))
 
 
 def _listed(payment: Payment, scenario: str, age: int) -> wire.ListedPayment:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from paymock.core import control_wire as wire
 from paymock.core import records
 from paymock.core.errors import PaymockError
-from paymock.core.records import PaymentRecord, SimulationRecord
+from paymock.core.records import PaymentRecord
 from paymock.core.times import to_rfc3339
 from paymock.found import Found, find
 from paymock.journal import Journal
@@ -141,8 +141,9 @@ class Feed:
         newest = [records.decode_as(PaymentRecord, value) for _, value in page]
         gathered = await self._sandboxes.gather(sandbox, *(note_key(record.token) for record in newest))
         found = [
-            Found(record, records.decode_as(SimulationRecord, note), note, gathered)
-            for record, note in zip(newest, gathered.values, strict=True)
+            Found(life, note, gathered)
+            for (_, value), note in zip(page, gathered.values, strict=True)
+            if (life := self._sandboxes.courses.of(value, note))
         ]
         now = _now()
         return _Look(

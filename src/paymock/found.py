@@ -2,11 +2,12 @@
 
 from typing import NamedTuple
 
-from paymock.core import payments, records
+from paymock.core import payments
+from paymock.core.courses import Course
 from paymock.core.errors import PaymockError
 from paymock.core.identity import PAYMENT, token_in
 from paymock.core.records import PaymentRecord, SimulationRecord
-from paymock.core.timeline import State, state_at
+from paymock.core.timeline import State
 from paymock.core.wire import Payment
 from paymock.sandboxes import Gathered, Sandboxes
 from paymock.stores.base import note_key
@@ -16,10 +17,11 @@ _MARGIN = 0.001
 
 
 class Found(NamedTuple):
-    """A payment, what tests have done to it, and its sandbox at this moment."""
+    """A payment with its whole life, what is stored of what tests have done to it, and its sandbox at this
+    moment.
+    """
 
-    record: PaymentRecord
-    simulation: SimulationRecord
+    life: Course
     stored: bytes | None
     gathered: Gathered
 
@@ -28,19 +30,34 @@ class Found(NamedTuple):
         return self._replace(gathered=self.gathered._replace(real=self.gathered.real + milliseconds))
 
     @property
+    def record(self) -> PaymentRecord:
+        """The payment as it was created."""
+        return self.life.record
+
+    @property
+    def simulation(self) -> SimulationRecord:
+        """What tests have done to it."""
+        return self.life.simulation
+
+    @property
     def elapsed(self) -> int:
         """The payment's age in milliseconds."""
-        return payments.elapsed(self.record, self.gathered.now, self.simulation)
+        return self.life.age(self.gathered.now)
 
     @property
     def course(self) -> tuple[State, ...]:
         """Every state of the payment, past and to come."""
-        return payments.course(self.record, self.simulation)
+        return self.life.states
 
     @property
     def state(self) -> State:
         """The state that holds now."""
-        return state_at(self.course, self.elapsed)
+        return self.life.state_at(self.elapsed)
+
+    @property
+    def json(self) -> bytes:
+        """The payment as it stands, as JSON."""
+        return self.life.json_at(self.elapsed)
 
     @property
     def lasting(self) -> list[State]:
@@ -100,7 +117,7 @@ async def find(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> Found:
     token = token_in(payment_id, PAYMENT) or ""
     gathered = await sandboxes.gather(sandbox, token, note_key(token))
     stored, simulated = gathered.values
-    record = records.decode(stored) if stored else None
-    if not isinstance(record, PaymentRecord):
+    life = sandboxes.courses.of(stored, simulated) if stored else None
+    if life is None:
         raise PaymockError("payment_not_found")
-    return Found(record, records.decode_as(SimulationRecord, simulated), simulated, gathered)
+    return Found(life, simulated, gathered)

@@ -7,10 +7,11 @@ import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from paymock.clock import Clock
 from paymock.core import identity, records
+from paymock.core.courses import Courses
 from paymock.core.errors import PaymockError
 from paymock.core.records import DepositRecord, EndpointRecord, OriginRecord, PaymentRecord, SandboxRecord
 from paymock.core.virtual_time import ClockSetting
@@ -61,6 +62,14 @@ class Gathered(NamedTuple):
         return self.clock.at(self.real)
 
 
+class Created(NamedTuple, Generic[R]):
+    """A created resource, what is stored of it, and whether it was there before."""
+
+    record: R
+    stored: bytes
+    replayed: bool
+
+
 class KeyedRequest(NamedTuple):
     """A state-changing request: whose it is, its idempotency key, what tells it from others, and its body."""
 
@@ -103,6 +112,7 @@ class Sandboxes:
 
     def __init__(self, store: Store, clock: Clock, origin: OriginRecord) -> None:
         self.store = store
+        self.courses = Courses()
         self._clock = clock
         self._origin = origin
         self._seen: dict[str, bytes | None] = {}
@@ -138,8 +148,8 @@ class Sandboxes:
         kind: type[R],
         accept: Callable[[str, Gathered], tuple[R, SandboxRecord]],
         limit: int | None = None,
-    ) -> tuple[R, bool]:
-        """The record behind an idempotency key, and whether it was there before.
+    ) -> Created[R]:
+        """The record behind an idempotency key.
 
         `accept` makes it of its token and the sandbox, and says what becomes of the sandbox's own record. The
         key's token is the record's own key, so adding it is both the insert and the idempotency check, and
@@ -153,18 +163,19 @@ class Sandboxes:
             refusal = None
             try:
                 record, after = accept(token, now)
+                value = records.encode(record)
             except Exception as reason:  # noqa: BLE001 - raised below, unless the key has been used
                 refusal = reason
                 found = await self.gather(request.sandbox, token)
             else:
-                found = await self._add(now, token, record, after, limit)
+                found = await self._add(now, token, value, record.KIND, after, limit)
             [existing] = found.values
             if existing is not None:
-                return _replayed(existing, request, kind), True
+                return Created(_replayed(existing, request, kind), existing, replayed=True)
             if found.state == now.state:
                 if refusal is not None:
                     raise refusal
-                return record, False
+                return Created(record, value, replayed=False)
             now = found
 
     async def reset(self, sandbox: str) -> None:
@@ -234,17 +245,11 @@ class Sandboxes:
             await asyncio.sleep(_LISTEN_AGAIN)
 
     async def _add(
-        self, now: Gathered, token: str, record: R, after: SandboxRecord, limit: int | None
+        self, now: Gathered, token: str, value: bytes, kind: str, after: SandboxRecord, limit: int | None
     ) -> Gathered:
         then, real = None if after is now.record else records.encode(after), self._clock()
         found = await self.store.add(
-            now.sandbox,
-            token,
-            records.encode(record),
-            kind=record.KIND,
-            given=now.state,
-            then=then,
-            limit=limit,
+            now.sandbox, token, value, kind=kind, given=now.state, then=then, limit=limit
         )
         if found == (now.state, None):
             self._remember(now.sandbox, then or now.state)

@@ -1,16 +1,26 @@
 """The use cases of `/v1`: gather, compute, apply."""
 
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
-from paymock.core import endpoints, payments, records
+from paymock.core import endpoints, identity, payments, records
 from paymock.core.catalog import Catalog
 from paymock.core.errors import PaymockError
 from paymock.core.records import EndpointRecord, PaymentRecord, SandboxRecord
 from paymock.core.scenarios import DEFAULT_SCENARIO
-from paymock.core.wire import AssetList, AttemptList, ChainList, Endpoint, EndpointList, Payment
+from paymock.core.wire import AssetList, AttemptList, ChainList, Endpoint, EndpointList
 from paymock.found import find
 from paymock.overrides import FaultDue, without_first
 from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
+
+
+class CreatedPayment(NamedTuple):
+    """A payment as it was created: its id, its JSON, and whether it was there before."""
+
+    id: str
+    json: bytes
+    replayed: bool
 
 
 class Service:
@@ -36,7 +46,7 @@ class Service:
 
     async def create_payment(
         self, request: KeyedRequest, scenario: str | None, *, suffered: bool = False
-    ) -> tuple[Payment, bool]:
+    ) -> CreatedPayment:
         """The payment as it was created, and whether this request repeats an earlier one.
 
         Without a `scenario`, it takes the next of its sandbox, or DEFAULT_SCENARIO, and the next fault unless
@@ -55,19 +65,20 @@ class Service:
                 raise FaultDue(sandbox.faults[0])
             return record, replace(sandbox, scenarios=without_first(pending)) if pending else sandbox
 
-        record, replayed = await self._sandboxes.create(request, PaymentRecord, accept)
-        return payments.render(record, record.created_at), replayed
+        record, stored, replayed = await self._sandboxes.create(request, PaymentRecord, accept)
+        course = self._sandboxes.courses.beginning(record, stored)
+        return CreatedPayment(identity.PAYMENT + record.token, course.json_at(0), replayed)
 
-    async def payment(self, sandbox: str, payment_id: str) -> Payment:
-        """The payment as it stands now. Raises PaymockError `payment_not_found`.
+    async def payment(self, sandbox: str, payment_id: str) -> bytes:
+        """The payment as it stands now, as JSON. Raises PaymockError `payment_not_found`.
         Specification: "GET /v1/payments/{payment_id}"."""
         found = await find(self._sandboxes, sandbox, payment_id)
-        return payments.render(found.record, found.gathered.now, found.simulation)
+        return found.json
 
     async def attempts(self, sandbox: str, payment_id: str) -> AttemptList:
         """The attempts of a payment as they stand now. Raises PaymockError `payment_not_found`.
         Specification: "GET /v1/payments/{payment_id}/attempts"."""
-        return AttemptList(data=(await self.payment(sandbox, payment_id)).attempts)
+        return AttemptList(data=(await find(self._sandboxes, sandbox, payment_id)).payment.attempts)
 
     async def create_endpoint(self, request: KeyedRequest) -> tuple[Endpoint, bool]:
         """The endpoint as it was created, with its secret, and whether this request repeats an earlier one.
@@ -79,10 +90,8 @@ class Service:
         def accept(token: str, now: Gathered) -> tuple[EndpointRecord, SandboxRecord]:
             return endpoints.accept(request.body, token, request.fingerprint, now.now), now.record
 
-        record, replayed = await self._sandboxes.create(
-            request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS
-        )
-        return endpoints.render(record, with_secret=True), replayed
+        made = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
+        return endpoints.render(made.record, with_secret=True), made.replayed
 
     async def endpoints(self, sandbox: str) -> EndpointList:
         """The webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""

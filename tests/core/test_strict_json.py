@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paymock.core.errors import PaymockError
-from paymock.core.strict_json import decode, depth, fingerprint
+from paymock.core.strict_json import _DECODER, decode, depth, fingerprint
 
 REFUSED = {
     "nothing": b"",
@@ -103,3 +103,36 @@ def test_a_fingerprint_ignores_the_order_of_members_and_white_space() -> None:
 )
 def test_a_fingerprint_tells_requests_apart(method: str, path: str, body: bytes) -> None:
     assert fingerprint(method, path, decode(body)) != fingerprint("POST", "/x", decode(b'{"a":[1,2]}'))
+
+
+TEXTS = st.recursive(
+    st.sampled_from(
+        ["null", "1", "-0", "1.50", "1e2", "12345678901234567890123", '"a"', '"\\u00e9"', '"é"', '"/"']
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.lists(st.tuples(st.sampled_from(['"a"', '"b"', '"\\u0061"']), inner), max_size=3).map(
+            lambda members: "{" + ",".join(f"{name} :{value}" for name, value in members) + "}"
+        )
+    ),
+    max_leaves=9,
+)
+
+
+@given(TEXTS)
+def test_the_quick_way_reads_what_the_slow_way_reads(text: str) -> None:
+    assert outcome(text.encode()) == outcome_of_the_slow_way(text)
+
+
+def outcome(body: bytes) -> object:
+    try:
+        return decode(body)
+    except PaymockError as error:
+        return error.message
+
+
+def outcome_of_the_slow_way(text: str) -> object:
+    try:
+        return _DECODER.decode(text)
+    except PaymockError as error:
+        return error.message

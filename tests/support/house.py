@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from paymock.catalog_file import load_catalog
 from paymock.checkouts import Checkouts
 from paymock.control import Control
@@ -82,7 +84,8 @@ class House:
     ) -> tuple[Payment, bool]:
         body = order(**changes)
         request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
-        return await self.service.create_payment(request, scenario)
+        created = await self.service.create_payment(request, scenario)
+        return msgspec.json.decode(created.json, type=Payment), created.replayed
 
 
 class TellingStore(SharedStore):

@@ -20,9 +20,8 @@ def checksummed(address: str) -> str:
     """`address` (0x and 40 hex digits of any case) with the upper and lower case that EIP-55 prescribes."""
     digits = address[2:].lower()
     digest = keccak256(digits.encode("ascii")).hex()
-    return "0x" + "".join(
-        digit.upper() if nibble >= "8" else digit for digit, nibble in zip(digits, digest, strict=False)
-    )
+    upper = digits.upper()
+    return "0x" + "".join([upper[at] if digest[at] >= "8" else digits[at] for at in range(len(digits))])
 
 
 @lru_cache(maxsize=1024)  # a merchant has few payout addresses and sends them with every payment

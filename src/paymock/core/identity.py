@@ -12,6 +12,7 @@ checkout has, can be shown that payment, and no index of all payments is needed.
 import hashlib
 import re
 from base64 import b32decode, b32encode
+from functools import lru_cache
 
 from paymock.core.addresses import checksummed, keccak256
 
@@ -28,6 +29,7 @@ _DRAWN, _NAME = 16, 9
 """How many bytes of a token cannot be guessed, and how many hide the name of its sandbox."""
 
 
+@lru_cache(maxsize=1024)  # a server knows few keys, and each comes with every request
 def sandbox_of(api_key: str) -> str:
     """The name of the sandbox that `api_key` opens: a hash, so that no store or log holds the key itself."""
     return hashlib.blake2b(api_key.encode(), digest_size=_NAME).hexdigest()

@@ -2,8 +2,9 @@
 docs/decisions.md.
 """
 
-import json
 from typing import Any
+
+import msgspec
 
 from paymock.core.strict_json import depth
 
@@ -22,23 +23,20 @@ def metadata_problem(metadata: dict[str, Any]) -> str | None:
         return f"must have keys of 1 to {MAX_KEY_CHARACTERS} characters"
     if depth(metadata) > MAX_DEPTH:
         return f"must have at most {MAX_DEPTH} levels of nesting"
-    if len(json.dumps(metadata, ensure_ascii=False, separators=(",", ":")).encode()) > MAX_BYTES:
+    problem = _value_problem(metadata)
+    if problem is None and len(msgspec.json.encode(metadata)) > MAX_BYTES:
         return f"must take at most {MAX_BYTES} bytes as compact JSON"
-    return _value_problem(metadata)
+    return problem
 
 
 def _value_problem(value: Any) -> str | None:
-    match value:
-        case str():
-            return "must not contain the NUL character" if "\0" in value else None
-        case int():
-            return (
-                None
-                if abs(value) <= MAX_SAFE_INTEGER
-                else "must not contain integers beyond ±(2^53-1): use strings"
-            )
-        case dict():
-            return next(filter(None, map(_value_problem, [*value, *value.values()])), None)
-        case list():
-            return next(filter(None, map(_value_problem, value)), None)
+    if isinstance(value, str):
+        return "must not contain the NUL character" if "\0" in value else None
+    if isinstance(value, int):
+        safe = abs(value) <= MAX_SAFE_INTEGER
+        return None if safe else "must not contain integers beyond ±(2^53-1): use strings"
+    if isinstance(value, dict):
+        return next(filter(None, map(_value_problem, [*value, *value.values()])), None)
+    if isinstance(value, list):
+        return next(filter(None, map(_value_problem, value)), None)
     return None

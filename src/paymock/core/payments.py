@@ -17,7 +17,7 @@ from paymock.core.records import PaymentRecord, SimulationRecord
 from paymock.core.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
 from paymock.core.timeline import State, Transfer, play, state_at
 from paymock.core.times import LATEST, parse_rfc3339, to_rfc3339
-from paymock.core.validation import Problems, checker_for, validation_failed
+from paymock.core.validation import Problems, acceptor_for, checker_for, validation_failed
 from paymock.core.wire import (
     INSTRUCTION_TYPE,
     Amounts,
@@ -38,7 +38,7 @@ _SETTLING = (
     PaymentStatus.COMPLETED,
     PaymentStatus.FAILED,
 )
-_check = checker_for(CreatePayment)
+_accept, _check = acceptor_for(CreatePayment), checker_for(CreatePayment)
 
 
 UNTOUCHED = SimulationRecord()
@@ -63,13 +63,15 @@ def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> Pay
     problem of the body. Specification: "Create-payment request body".
     """
     problems: Problems = {}
-    _check(body, "", problems)
+    request = _accept(body)
+    if request is None:
+        _check(body, "", problems)
     _check_route(body, catalog, problems)
     _check_expiry(body, creation.now, problems)
     due, fee = _amounts(body, fee_bps, problems)
     if problems:
         raise validation_failed(problems)
-    request = msgspec.convert(body, CreatePayment)
+    request = request or msgspec.convert(body, CreatePayment)
     return PaymentRecord(
         token=creation.token,
         fingerprint=creation.fingerprint,

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 TIME_PATTERN = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-5][0-9])$"
@@ -20,8 +21,13 @@ def to_rfc3339(at: int) -> str:
     """`at` (milliseconds since the epoch) as RFC 3339 in UTC with milliseconds:
     `2026-01-31T12:00:00.000Z`; what comes after LATEST is written as LATEST.
     """
-    at = min(at, LATEST)
-    return (_EPOCH + at * _MILLISECOND).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at % 1000:03d}Z"
+    seconds, milliseconds = divmod(min(at, LATEST), 1000)
+    return f"{_to_the_second(seconds)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=1024)  # what happens is mostly of the last minute
+def _to_the_second(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def parse_rfc3339(text: str) -> int | None:

@@ -27,14 +27,14 @@ async def list_assets(service: Service, request: Request) -> Response:
 async def create_payment(service: Service, request: Request) -> Response:
     scenario = guard.scenario(request) or request.scenario
     suffered = request.suffered
-    payment, replayed = await service.create_payment(await _keyed(request), scenario, suffered=suffered)
+    payment = await service.create_payment(await _keyed(request), scenario, suffered=suffered)
     location = ("Location", f"/v1/payments/{payment.id}")
     link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
-    return _created(payment, location, link, replayed=replayed)
+    return _created(payment.json, location, link, replayed=payment.replayed)
 
 
 async def read_payment(service: Service, request: Request) -> Response:
-    return Response(200, _encode(await service.payment(request.sandbox, request.params["payment_id"])))
+    return Response(200, await service.payment(request.sandbox, request.params["payment_id"]))
 
 
 async def list_attempts(service: Service, request: Request) -> Response:
@@ -43,7 +43,7 @@ async def list_attempts(service: Service, request: Request) -> Response:
 
 async def create_endpoint(service: Service, request: Request) -> Response:
     endpoint, replayed = await service.create_endpoint(await _keyed(request))
-    return _created(endpoint, replayed=replayed)
+    return _created(_encode(endpoint), replayed=replayed)
 
 
 async def list_endpoints(service: Service, request: Request) -> Response:
@@ -58,9 +58,9 @@ async def _keyed(request: Request) -> KeyedRequest:
     return KeyedRequest(request.sandbox, key, fingerprint, body)
 
 
-def _created(resource: wire.Reply, *headers: tuple[str, str], replayed: bool) -> Response:
+def _created(body: bytes, *headers: tuple[str, str], replayed: bool) -> Response:
     marked = (*headers, ("Idempotent-Replayed", "true")) if replayed else headers
-    return Response(201, _encode(resource), headers=marked)
+    return Response(201, body, headers=marked)
 
 
 _CHAIN = "A chain identifier: an `id` of `GET /v1/chains`."

@@ -219,12 +219,14 @@ class App:
     @staticmethod
     def headers(response: Response, request_id: str) -> list[tuple[bytes, bytes]]:
         """The header lines of a reply that do not depend on the request."""
-        headers = [(b"x-request-id", request_id.encode()), *_COMMON, *raw_headers(response.headers)]
+        headers = [(b"x-request-id", request_id.encode()), *_COMMON]
+        if response.headers:
+            headers += raw_headers(response.headers)
         if response.status != 204 and response.stream is None:
             headers.append((b"content-length", b"%d" % len(response.body)))
         if response.content_type:
             headers.append((b"content-type", response.content_type.encode()))
-        if not any(name == b"cache-control" for name, _ in headers):
+        if not any(name == "Cache-Control" for name, _ in response.headers):
             headers += _NOT_CACHED
         return headers
 

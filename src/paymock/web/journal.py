@@ -58,6 +58,7 @@ def _first(refusal: Error | None, masked: Callable[[str], str]) -> list[Problem]
 
 
 def _payment_id(request: Request, response: Response) -> str | None:
-    created = dict(response.headers).get("Location", "").rpartition("/")[2]
-    named = created or request.params.get("payment_id", "")
-    return named if token_in(named, PAYMENT) else None
+    named = request.params.get("payment_id")
+    if named is None and response.status == 201:
+        named = dict(response.headers).get("Location", "").rpartition("/")[2]
+    return named if named and token_in(named, PAYMENT) else None

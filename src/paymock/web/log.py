@@ -9,6 +9,7 @@ import stat
 import sys
 import time
 import traceback
+from functools import lru_cache
 from typing import Any, TextIO
 from urllib.parse import quote, unquote
 
@@ -43,6 +44,8 @@ class RequestLog:
         self._secrets = sorted(secrets, key=len, reverse=True)
         self._stream = _stream_of(out)
         self._dropped = 0
+        self.masked = lru_cache(maxsize=1024)(self._masked)  # most paths are asked for again and again
+        """A request's path without what is secret, or looks like it."""
 
     def request(self, method: str, path: str, response: Response, request_id: str, seconds: float) -> None:
         """Records a reply."""
@@ -99,8 +102,7 @@ class RequestLog:
         except (OSError, ValueError):
             self._out = self._stream = None
 
-    def masked(self, path: str) -> str:
-        """A request's path without what is secret, or looks like it."""
+    def _masked(self, path: str) -> str:
         path = quote(unquote(path, errors="replace"), safe=_PLAIN_IN_PATHS)  # what is encoded cannot hide
         path = self.without_secrets(path)
         return path if len(path) <= _PATH_LENGTH else path[:_PATH_LENGTH] + "..."

@@ -1,0 +1,75 @@
+"""Payments over their whole lives. What has been worked out of a record once is kept for its next reads: it
+is a pure function of what is stored, so it cannot go stale.
+"""
+
+import msgspec
+
+from paymock.core import payments, records
+from paymock.core.records import PaymentRecord, SimulationRecord
+from paymock.core.timeline import State, state_at
+
+KEPT = 2_000
+"""How many courses are kept."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Course:
+    """A payment, what a test has done to it, and every state that it goes through, in order."""
+
+    __slots__ = ("_json", "record", "simulation", "states")
+
+    def __init__(self, record: PaymentRecord, simulation: SimulationRecord) -> None:
+        self.record = record
+        self.simulation = simulation
+        self.states = payments.course(record, simulation)
+        self._json: dict[int, bytes] = {}
+
+    def age(self, now: int) -> int:
+        """How old the payment is at `now`, milliseconds since the epoch, in milliseconds."""
+        return payments.elapsed(self.record, now, self.simulation)
+
+    def state_at(self, age: int) -> State:
+        """The state that holds when the payment is so many milliseconds old."""
+        return state_at(self.states, age)
+
+    def json_at(self, age: int) -> bytes:
+        """The payment as it stands then, as JSON. Specification: "Payment object"."""
+        state = state_at(self.states, age)
+        json = self._json.get(state.at)
+        if json is None:
+            json = self._json[state.at] = _encode(payments.view(self.record, state))
+        return json
+
+
+class Courses:
+    """The courses of payments, by what is stored of them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[bytes, bytes | None], Course] = {}
+
+    def of(self, stored: bytes, simulated: bytes | None) -> Course | None:
+        """The course of the payment that is stored so, with what a test has done to it; None for a resource
+        that is no payment.
+        """
+        course = self._kept.get((stored, simulated))
+        if course is None:
+            record = records.decode(stored)
+            if not isinstance(record, PaymentRecord):
+                return None
+            course = Course(record, records.decode_as(SimulationRecord, simulated))
+            self._keep(course, stored, simulated)
+        return course
+
+    def beginning(self, record: PaymentRecord, stored: bytes) -> Course:
+        """The course of a payment as it was created, which is stored so."""
+        course = self._kept.get((stored, None))
+        if course is None:
+            course = Course(record, payments.UNTOUCHED)
+            self._keep(course, stored, None)
+        return course
+
+    def _keep(self, course: Course, stored: bytes, simulated: bytes | None) -> None:
+        if len(self._kept) >= KEPT:
+            self._kept.clear()
+        self._kept[stored, simulated] = course
