@@ -14,15 +14,14 @@ from tests.support.client import Api
 from tests.support.contract import Json
 
 DUE = 1_010_000_000_000_000_000
-NARROW, WIDE = {"width": 360, "height": 740}, {"width": 1600, "height": 900}
+TIMES = "\N{MULTIPLICATION SIGN}"
+
 _NOTE = re.compile(r"Failed to load resource: the server responded with a status of (\d+)")
-HIDE = """hidden => {
+_UNCHANGED = "unchanged"
+_HIDE = """hidden => {
     Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
 }"""
-TIMES = "\N{MULTIPLICATION SIGN}"
-UNCHANGED = "unchanged"
-"""What `Tab.keep` writes into the document, and what a reload would lose."""
 
 
 class Sandbox(Api):
@@ -45,8 +44,8 @@ class Sandbox(Api):
     def reset(self) -> None:
         assert self.post("/_mock/reset").status_code == 204
 
-    def pages(self, **query: Any) -> list[Json]:
-        found: list[Json] = self.get("/_mock/payments", params=query).json()["data"]
+    def payments(self) -> list[Json]:
+        found: list[Json] = self.get("/_mock/payments").json()["data"]
         return found
 
     def checkout(self, payment: Json) -> Json:
@@ -89,7 +88,7 @@ class Tab(Visit):
 
     def hide(self, *, hidden: bool = True) -> None:
         """Tells the page that it can no longer be seen, as when another tab comes to the front."""
-        self.page.evaluate(HIDE, hidden)
+        self.page.evaluate(_HIDE, hidden)
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -126,10 +125,10 @@ class Tab(Visit):
 
     def keep(self) -> None:
         """Marks the document: `kept` says whether it is still the same one."""
-        self.page.evaluate(f"window.paymockTest = '{UNCHANGED}'")
+        self.page.evaluate(f"window.paymockTest = '{_UNCHANGED}'")
 
     def kept(self) -> bool:
-        return bool(self.page.evaluate("window.paymockTest") == UNCHANGED)
+        return bool(self.page.evaluate("window.paymockTest") == _UNCHANGED)
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)
@@ -146,7 +145,7 @@ class Tab(Visit):
         """The links of the list of payments, one each."""
         return self.page.locator("#list tbody a")
 
-    def say(self, text: str) -> None:
+    def announced(self, text: str) -> None:
         """Waits until those who cannot see the page are told so."""
         expect(self.page.locator("#announcement")).to_have_text(text)
 
@@ -158,12 +157,6 @@ class Tab(Visit):
         dialog.get_by_label("Order id").fill(order_id)
         dialog.get_by_label("Amount").fill(amount)
         dialog.get_by_role("button", name="Create").click()
-
-    def focused(self) -> str:
-        """What has the focus, by the name that one reads there."""
-        return str(
-            self.page.evaluate("document.activeElement.textContent || document.activeElement.name").strip()
-        )
 
     def copied(self) -> str:
         """What is on the clipboard."""

@@ -100,12 +100,12 @@ class TestCourse:
     def test_is_announced_to_those_who_do_not_see_it(self, customer: Tab, api: Sandbox) -> None:
         opened(customer, api.created("happy_path"))
         api.advance(5)
-        customer.say("Payment detected")
+        customer.announced("Payment detected")
         api.advance(2)
         expect(customer.page.get_by_text("4/16 confirmations")).to_be_visible()
-        customer.say("Payment detected")
+        customer.announced("Payment detected")
         api.advance(38)
-        customer.say("Paid")
+        customer.announced("Paid")
 
     def test_asks_for_the_rest_when_a_part_has_arrived(self, customer: Tab, api: Sandbox) -> None:
         payment = api.created("underpaid_expired")
@@ -149,7 +149,7 @@ class TestInstructions:
         payment = api.created()
         button = opened(customer, payment).page.locator("#copy")
         button.click()
-        customer.say("Copied")
+        customer.announced("Copied")
         assert customer.copied() == payment["attempts"][0]["instructions"]["invoice_address"]
         expect(button).to_be_focused()
 

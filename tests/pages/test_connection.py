@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
-import pytest
 from playwright.sync_api import Locator, expect
 
 from paymock.settings import Settings
@@ -26,11 +25,15 @@ SHOWN = {
 """The pages; where each shows what it was opened for, in which words, and in which when that has changed."""
 
 
-def all_pages(new_tab: NewTab, api: Sandbox, payment: Json, origin: str | None = None) -> list[Tab]:
-    """Each page in a tab of its own, showing the payment."""
+def all_pages(
+    new_tab: NewTab, api: Sandbox, payment: Json, origin: str | None = None, *, stopped: bool = False
+) -> list[Tab]:
+    """Each page in a tab of its own, showing the payment. Time is stopped there, or passes."""
     tabs = []
     for path, (place, words, _) in SHOWN.items():
         tabs.append(tab := new_tab(api.api_key, origin))
+        if stopped:
+            tab.stop_time()
         with tab.page.expect_response("**/events*"):
             tab.open(path.format(payment["id"]))
         expect(tab.page.locator(place)).to_contain_text(words)
@@ -64,16 +67,20 @@ def test_restart_of_the_server_is_told_and_recovered_from(
     with served(0) as server, Sandbox(server.url, contract) as api:
         api.speed(0)
         payment = api.created("happy_path")
-        tabs = all_pages(new_tab, api, payment, server.url)
+        tabs = all_pages(new_tab, api, payment, server.url, stopped=True)
         for tab in tabs:
             tab.keep()
         server.stop(signal.SIGKILL)
         for tab in tabs:
             expect(said(tab)).to_contain_text("Not connected")
+            with tab.page.expect_event("requestfailed"):
+                tab.pass_time(4)
+            expect(said(tab)).to_contain_text("Not connected")
     (tmp_path / "ready.json").unlink()
     with served(server.port), Sandbox(server.url, contract, api.api_key) as api:
         for tab in tabs:
-            expect(said(tab)).not_to_contain_text("Not connected", timeout=15_000)
+            tab.pass_time(4)
+            expect(said(tab)).not_to_contain_text("Not connected")
         api.advance(45)
         api.payment(payment["id"])
         for tab, (place, _, words) in zip(tabs, SHOWN.values(), strict=True):
@@ -121,7 +128,7 @@ def test_checkout_works_without_the_control_api_and_the_dashboard_is_not_there(
             customer.open(f"/checkout/{payment['id']}")
         expect(customer.headline).to_have_text("Waiting for your payment")
         customer.button("Copy the address").click()
-        customer.say("Copied")
+        customer.announced("Copied")
         for path in ("/", "/requests", f"/payments/{payment['id']}", "/_mock/events"):
             assert httpx.get(server.url + path).status_code == 404
         customer.leave()

@@ -33,7 +33,7 @@ def test_payment_from_the_dialog_is_watched_to_its_end_by_the_controls_of_the_pa
     expect(everything.rows()).to_contain_text(["completed"])
     assert tab.kept()
     assert everything.kept()
-    (payment,) = api.pages()
+    (payment,) = api.payments()
     assert payment["receive"]["amount"] == "12500000000000000000"
     assert payment["scenario"] == "happy_path"
 
@@ -51,11 +51,33 @@ def test_dialog_says_what_is_wrong_and_stays_open(tab: Tab, api: Sandbox) -> Non
         dialog.get_by_role("button", name="Create").click()
         expect(dialog.get_by_role("alert")).to_contain_text(reason)
         dialog.get_by_label(field).fill(usual)
-    assert api.pages() == []
+    assert api.payments() == []
     dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_be_hidden()
     expect(tab.button("New payment…")).to_be_focused()
     tab.forgive("422")
+
+
+def test_what_went_wrong_stays_said_until_something_else_is_done(tab: Tab, api: Sandbox) -> None:
+    tab.open().page.route("**/_mock/clock/advance", lambda route: route.abort())
+    tab.button("Advance").click()
+    expect(tab.problem).to_have_text("The server cannot be reached.")
+    api.created(order_id="order-1")
+    expect(tab.orders()).to_have_text(["order-1"])
+    expect(tab.problem).to_be_visible()
+    tab.run(10)
+    expect(tab.problem).to_be_hidden()
+    tab.forgive_lost_connections()
+
+
+def test_what_could_not_be_shown_is_said_until_it_can(tab: Tab, api: Sandbox) -> None:
+    tab.page.route("**/_mock/payments?*", lambda route: route.abort(), times=1)
+    tab.open()
+    expect(tab.problem).to_have_text("The server cannot be reached.")
+    api.created(order_id="order-1")
+    expect(tab.orders()).to_have_text(["order-1"])
+    expect(tab.problem).to_be_hidden()
+    tab.forgive_lost_connections()
 
 
 class TestKey:
@@ -214,7 +236,7 @@ class TestList:
         tab.open()
         expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
         tab.button("Copy the command").click()
-        tab.say("Copied")
+        tab.announced("Copied")
         command = tab.copied()
         assert api.api_key not in command
         shell = shutil.which("sh")
@@ -277,9 +299,9 @@ class TestClock:
             dialog.get_by_role("button", name=keep).click()
         expect(dialog).to_be_hidden()
         expect(tab.orders()).to_have_text(["order-1"])
-        assert len(api.pages()) == 1
+        assert len(api.payments()) == 1
         tab.button("Reset…").click()
         dialog.get_by_role("button", name="Reset").click()
         expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
         expect(tab.pace).to_have_text(f"running {TIMES}1")
-        assert api.pages() == []
+        assert api.payments() == []

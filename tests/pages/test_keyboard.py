@@ -62,7 +62,7 @@ def test_checkout_lets_the_address_be_copied(new_tab: NewTab, api: Sandbox) -> N
     with tab.page.expect_response("**/events"):
         tab.open(f"/checkout/{payment['id']}")
     press(tab, tab.button("Copy the address"), most=3)
-    tab.say("Copied")
+    tab.announced("Copied")
     assert tab.copied() == payment["attempts"][0]["instructions"]["invoice_address"]
 
 

@@ -284,7 +284,7 @@ class TestRequests:
     def test_can_be_copied_as_curl_without_the_key_and_sent_again(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("late_payment", order_id="it's $HOME", metadata={"note": "'; exit 1; '"})
         opened(tab, payment).button("Copy as curl").click()
-        tab.say("Copied")
+        tab.announced("Copied")
         command = tab.copied()
         assert api.api_key not in command
         assert '-H "Authorization: Bearer $PAYMOCK_API_KEY"' in command
@@ -297,7 +297,7 @@ class TestRequests:
             check=True,
         )
         same = ("order_id", "receive", "settlement", "pay_with", "refund_to", "metadata", "scenario")
-        again, first = ({name: one[name] for name in same} for one in api.pages())
+        again, first = ({name: one[name] for name in same} for one in api.payments())
         assert again == first
         assert again["scenario"] == "late_payment"
 
@@ -311,13 +311,13 @@ class TestControls:
         for event in ("confirmations 0/16", "Confirmations 4/16", "Confirmations 8/16"):
             steps.get_by_role("button", name="Next step").click()
             expect(tab.page.locator("#table tr:not(.ahead)").last).to_contain_text(event)
-        tab.say("Now payment detected")
+        tab.announced("Now payment detected")
         steps.get_by_role("button", name="+5 s").click()
         expect(picture(tab).locator(".now-label")).to_have_text("now: 14 s")
         expect(tab.status).to_have_text("payment finalized")
         steps.get_by_role("button", name="To the end").click()
         expect(tab.status).to_have_text("completed")
-        tab.say("Now completed")
+        tab.announced("Now completed")
         assert tab.kept()
         assert api.payment(other["id"])["status"] == "awaiting_payment"
 
@@ -381,7 +381,7 @@ class TestControls:
             expect(button).to_have_attribute("aria-disabled", str(name in impossible).lower())
             if name in impossible:
                 button.click(force=True)
-                tab.say(impossible[name])
+                tab.announced(impossible[name])
                 expect(button).to_be_focused()
         assert api.get(f"/_mock/payments/{payment['id']}").json() == before
         assert [url for url in tab.requested if url.endswith(("/advance", "/deposits"))] == []
@@ -414,7 +414,7 @@ def test_link_leads_there_in_another_tab_of_the_same_sandbox(new_tab: NewTab, ta
 def test_id_is_copied_and_the_checkout_is_a_link_away(tab: Tab, api: Sandbox) -> None:
     payment = api.created()
     opened(tab, payment).button("Copy id").click()
-    tab.say("Copied")
+    tab.announced("Copied")
     assert tab.copied() == payment["id"]
     tab.page.get_by_role("link", name="Open its checkout").click()
     expect(tab.headline).to_have_text("Waiting for your payment")

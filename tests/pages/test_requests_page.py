@@ -64,7 +64,7 @@ def test_journal_can_be_cleared(tab: Tab, api: Sandbox) -> None:
     tab.button("Clear the journal").click()
     expect(tab.page.get_by_text("No requests below /v1 to show.")).to_be_visible()
     assert api.get("/_mock/requests").json()["data"] == []
-    assert len(api.pages()) == 1
+    assert len(api.payments()) == 1
 
 
 def test_requests_are_copied_as_curl_without_the_key(tab: Tab, api: Sandbox) -> None:

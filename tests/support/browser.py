@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, expect, sync_playwright
 
 LAUNCH_ARGUMENTS = (
     "--no-sandbox",
@@ -16,6 +16,9 @@ LAUNCH_ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+PATIENCE_MS = 15_000
+"""How long something may take until it is taken for missing; on a busy machine, much takes long."""
+
 REPORT_VIOLATIONS = """addEventListener("securitypolicyviolation", event =>
     console.error(`violates ${event.effectiveDirective}`))"""
 
@@ -38,6 +41,7 @@ def chromium() -> Iterator[Browser]:
     executable = shutil.which("chromium")
     if executable is None:
         pytest.fail("these tests need the browser `chromium` on the PATH, and there is none: install it")
+    expect.set_options(timeout=PATIENCE_MS)
     with (
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=executable, args=LAUNCH_ARGUMENTS) as browser,
@@ -54,7 +58,7 @@ class Visit:
         self.requested: list[str] = []
         self.dialogs: list[str] = []
         self._complaints: list[str] = []
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.add_init_script(REPORT_VIOLATIONS)
         page.on("request", lambda request: self.requested.append(request.url))
         page.on("console", self._heard)

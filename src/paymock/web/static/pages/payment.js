@@ -11,7 +11,7 @@ const id = location.pathname.split("/").at(-1);
 const path = `/_mock/payments/${id}`;
 let detail, drawn, since = 0, said = "";
 
-start({ load: (changed) => attempt(() => load(changed)), tick, paymentId: id });
+start({ load, tick, paymentId: id });
 new ResizeObserver(() => detail && draw()).observe(by("picture"));
 
 async function load(changed) {
@@ -21,7 +21,7 @@ async function load(changed) {
     by("payment").hidden = false;
     render();
   }
-  if (changed.has("requests") || !by("requests").firstChild) {
+  if (detail && (changed.has("requests") || !by("requests").firstChild)) {
     const { data } = await request("GET", `/_mock/requests?payment_id=${encodeURIComponent(id)}`);
     const { order_id, receive, settlement, pay_with, refund_to, metadata } = detail.payment;
     const body = { order_id, receive, settlement, pay_with, ...(refund_to && { refund_to }), metadata };

@@ -3,7 +3,7 @@
 import { request } from "./api.js";
 import { by, copy, h, show, table } from "./dom.js";
 import { amount, badge, duration, short } from "./format.js";
-import { attempt, now, start } from "./shell.js";
+import { now, start } from "./shell.js";
 
 const asked = new URLSearchParams(location.search);
 const filters = ["status", "scenario", "order_id"].filter((name) => asked.get(name));
@@ -19,7 +19,7 @@ by("filter").addEventListener("submit", (event) => {
 by("origin").textContent = location.origin;
 by("copy").addEventListener("click", () => copy(by("command").textContent, by("copy")));
 
-start({ load: (changed) => changed.has("payments") && attempt(load), tick });
+start({ load: (changed) => changed.has("payments") && load(), tick });
 
 async function load() {
   const page = await request("GET", `/_mock/payments?${query({ limit: 25, cursor: asked.get("cursor") })}`);

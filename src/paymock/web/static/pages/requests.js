@@ -39,5 +39,5 @@ if (by("refused")) {
   };
   by("refused").addEventListener("change", () => attempt(load));
   by("clear").addEventListener("click", () => attempt(() => request("DELETE", "/_mock/requests")));
-  start({ load: (changed) => changed.has("requests") && attempt(load) });
+  start({ load: (changed) => changed.has("requests") && load() });
 }

@@ -56,10 +56,14 @@ export function start({ load, tick = () => {}, paymentId }) {
     if (clock.at) tick();
   }, calm ? 1000 : 200);
   const url = `/_mock/events${paymentId ? `?payment_id=${encodeURIComponent(paymentId)}` : ""}`;
-  let loading = Promise.resolve();
+  let loading = Promise.resolve(), failed;
+  const loaded = (error) => {
+    if (error || failed) problem(error);
+    failed = error;
+  };
   follow(url, bearer(), (notice) => {
     setClock(notice.clock);
-    if (notice.changed.length) loading = loading.then(() => load(new Set(notice.changed))).catch(problem);
+    if (notice.changed.length) loading = loading.then(() => load(new Set(notice.changed))).then(() => loaded(), loaded);
   }, connection);
 }
 
