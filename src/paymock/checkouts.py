@@ -13,6 +13,9 @@ from paymock.core.identity import PAYMENT, token_in
 from paymock.found import Found, find
 from paymock.sandboxes import Sandboxes
 
+GAP_SECONDS = 0.25
+"""The least time between two looks: what happens meanwhile is told at once."""
+
 RESYNC_SECONDS = 20.0
 """How often the time is told while nothing changes."""
 
@@ -47,13 +50,14 @@ class Checkouts:
         shown = checkout.checkout(
             found.record, found.state, found.elapsed, found.gathered.clock.speed, chain, asset
         )
-        return Shown(shown, found.seconds_to_change, (found.gathered.clock, found.stored, found.state))
+        return Shown(shown, found.seconds_to_change, _mark(found))
 
     async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
         """What the customer sees, now and after every change; at least every RESYNC_SECONDS, since a clock
         that is only counted goes wrong. Ends when the payment is forgotten, or the server stops. Raises
         PaymockError `payment_not_found` at its beginning.
         """
+        await self.show(payment_id)  # nobody is told of what is not there
         told: Shown | None = None
         real, resync = asyncio.get_running_loop().time, 0.0
         with self._sandboxes.watch(self._sandbox(payment_id)) as changed:
@@ -68,11 +72,14 @@ class Checkouts:
                 if told is None or shown.mark != told.mark or real() >= resync:
                     resync = real() + RESYNC_SECONDS
                     yield shown.checkout
-                told = shown
+                told, rested = shown, real() + GAP_SECONDS
                 until = resync if shown.seconds is None else min(real() + shown.seconds, resync)
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(until):  # wait_for can miss that the customer leaves
                         await changed.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(rested):
+                        await self._sandboxes.stopped.wait()
 
     async def _found(self, payment_id: str) -> Found:
         sandbox = self._sandbox(payment_id)
@@ -86,6 +93,11 @@ class Checkouts:
         if token is None:
             raise _unknown()
         return self._sandboxes.sandbox_of(token)
+
+
+def _mark(found: Found) -> object:
+    gathered = found.gathered
+    return gathered.clock, gathered.lead > 0, found.stored, found.state
 
 
 def _unknown() -> PaymockError:

@@ -30,7 +30,7 @@ GAP_SECONDS_EACH = 0.01
 """What everyone who follows adds to it."""
 
 REST = 20
-"""How many times as long as a look has taken, at least, the next one waits."""
+"""How many times as long as a look has taken the next one waits, at least; at most RESYNC_SECONDS."""
 
 RESYNC_SECONDS = 20.0
 """How often the time is told while nothing changes."""
@@ -123,7 +123,8 @@ class Feed:
         ended = _now()
         following = self._following[sandbox]
         if following:
-            gap = max(GAP_SECONDS, following * GAP_SECONDS_EACH, REST * (ended - started))
+            rest = min(REST * (ended - started), RESYNC_SECONDS)
+            gap = max(GAP_SECONDS, following * GAP_SECONDS_EACH, rest)
             self._not_before[sandbox] = ended + gap
             self._last[sandbox] = look
         return look
@@ -148,17 +149,23 @@ class Feed:
         now = _now()
         return _Look(
             gathered,
-            (gathered.state, *(mark for one in found for mark in _mark(one))),
+            (gathered.state, gathered.lead > 0, *(mark for one in found for mark in _mark(one))),
             await self._journal.mark(sandbox),
-            min((_until(one, now) for one in found), default=INFINITE),
+            min(
+                [_until(one, now) for one in found] + [now + gathered.lead / 1000] * (gathered.lead > 0),
+                default=INFINITE,
+            ),
         )
 
     async def _named(self, sandbox: str, payment_id: str | None) -> Found | None:
         if payment_id is None:
             return None
-        with suppress(PaymockError):
+        try:
             return await find(self._sandboxes, sandbox, payment_id)
-        return None
+        except PaymockError as error:
+            if error.status != 404:
+                raise
+            return None
 
 
 def _mark(found: Found) -> tuple[object, ...]:

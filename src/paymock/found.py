@@ -8,6 +8,7 @@ from paymock.core.errors import PaymockError
 from paymock.core.identity import PAYMENT, token_in
 from paymock.core.records import PaymentRecord, SimulationRecord
 from paymock.core.timeline import State
+from paymock.core.times import LATEST
 from paymock.core.wire import Payment
 from paymock.sandboxes import Gathered, Sandboxes
 from paymock.stores.base import note_key
@@ -79,15 +80,23 @@ class Found(NamedTuple):
         return payments.could_come(self.record, self.simulation, self.elapsed, status)
 
     def real_delay(self, state: State) -> float | None:
-        """How many real milliseconds from now `state` begins; None when the clock stands still."""
+        """How many real milliseconds from now `state` begins; None when the clock stands still before, or
+        ends.
+        """
+        if self.record.created_at + state.at > LATEST:
+            return None
         comes = self.record.created_at + state.at - self.simulation.ahead
         return self.gathered.clock.real_delay(comes, self.gathered.real)
 
     @property
     def seconds_to_change(self) -> float | None:
-        """How many real seconds from now the payment changes by itself; None when it does not."""
-        ahead = self.ahead
+        """How many real seconds from now the payment, or the speed of its clock, changes by itself; None when
+        neither does.
+        """
+        ahead, lead = self.ahead, self.gathered.lead
         delay = self.real_delay(ahead[0]) if ahead else None
+        if lead:
+            delay = lead if delay is None else min(delay, lead)
         return None if delay is None else delay / 1000 + _MARGIN
 
     @property

@@ -61,6 +61,11 @@ class Gathered(NamedTuple):
         """The virtual time, in milliseconds since the epoch."""
         return self.clock.at(self.real)
 
+    @property
+    def lead(self) -> int:
+        """How many real milliseconds are left until the last change of speed takes effect; mostly 0."""
+        return max(0, self.clock.since_real - self.real)
+
 
 class Created(NamedTuple, Generic[R]):
     """A created resource, what is stored of it, and whether it was there before."""
@@ -115,7 +120,7 @@ class Sandboxes:
         self.courses = Courses()
         self._clock = clock
         self._origin = origin
-        self._seen: dict[str, bytes | None] = {}
+        self._seen: dict[str, bytes] = {}
         self._watching: defaultdict[str, set[Watch]] = defaultdict(set)
         self._verified: int | None = store.connections
         self.stopped = asyncio.Event()
@@ -279,6 +284,9 @@ class Sandboxes:
                     self._verified = None  # another process was faster: its own is there now
 
     def _remember(self, sandbox: str, state: bytes | None) -> None:
+        if state is None:  # as of a sandbox that nobody has changed, or that there is none
+            self._seen.pop(sandbox, None)
+            return
         if len(self._seen) >= _REMEMBERED:
             self._seen.clear()
         self._seen[sandbox] = state

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,3 +101,11 @@ def test_time_ends_with_the_last_moment_that_can_be_written() -> None:
     clock = ClockSetting(NOON, NOON, 10_000).advanced(LATEST)
     assert clock.at(NOON) == LATEST
     assert clock.real_delay(LATEST + 1, NOON) is None
+
+
+@pytest.mark.parametrize("slower", [0, 1])
+def test_what_comes_before_a_slower_clock_begins_comes_with_it_at_the_latest(slower: float) -> None:
+    fast = ClockSetting(NOON, NOON, 60)
+    after = fast.running_at(slower, NOON + 1000, ahead=LEAD)
+    assert after.real_delay(NOON + 61_000, NOON + 1000) == LEAD
+    assert after.at(NOON + 1000 + LEAD) >= NOON + 61_000

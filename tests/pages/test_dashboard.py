@@ -38,6 +38,23 @@ def test_payment_from_the_dialog_is_watched_to_its_end_by_the_controls_of_the_pa
     assert payment["scenario"] == "happy_path"
 
 
+def test_create_pressed_twice_makes_one_payment(tab: Tab, api: Sandbox) -> None:
+    tab.open().button("New payment…").click()
+    dialog = tab.page.get_by_role("dialog", name="New payment")
+    dialog.get_by_role("button", name="Create").dblclick()
+    expect(tab.status).to_have_text("awaiting payment")
+    assert len(api.payments()) == 1
+
+
+def test_a_list_that_could_not_be_read_is_read_again(tab: Tab, api: Sandbox) -> None:
+    tab.page.route("**/_mock/payments?*", lambda route: route.abort(), times=1)
+    api.created("happy_path")
+    tab.open()
+    expect(tab.rows()).to_have_count(1)
+    expect(tab.page.get_by_text("cannot be reached")).to_be_hidden()
+    tab.forgive_lost_connections()
+
+
 def test_dialog_says_what_is_wrong_and_stays_open(tab: Tab, api: Sandbox) -> None:
     tab.open().button("New payment…").click()
     dialog = tab.page.get_by_role("dialog", name="New payment")

@@ -2,14 +2,19 @@
 is a pure function of what is stored, so it cannot go stale.
 """
 
+from typing import TypeVar
+
 import msgspec
 
 from paymock.core import payments, records
 from paymock.core.records import PaymentRecord, SimulationRecord
 from paymock.core.timeline import State, state_at
 
-KEPT = 2_000
-"""How many courses are kept."""
+KEPT, KEPT_SIMULATED = 2_000, 50
+"""How many courses are kept: of payments that no test has touched, and of others, which can be long."""
+
+KEPT_STATES = 2
+"""Of how many states of a course the JSON is kept: where it stands, and where it began."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -38,6 +43,8 @@ class Course:
         state = state_at(self.states, age)
         json = self._json.get(state.at)
         if json is None:
+            if len(self._json) == KEPT_STATES:
+                del self._json[next(iter(self._json))]
             json = self._json[state.at] = _encode(payments.view(self.record, state))
         return json
 
@@ -46,30 +53,39 @@ class Courses:
     """The courses of payments, by what is stored of them."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[bytes, bytes | None], Course] = {}
+        self._untouched: dict[bytes, Course] = {}
+        self._simulated: dict[tuple[bytes, bytes], Course] = {}
 
     def of(self, stored: bytes, simulated: bytes | None) -> Course | None:
         """The course of the payment that is stored so, with what a test has done to it; None for a resource
         that is no payment.
         """
-        course = self._kept.get((stored, simulated))
+        course = (
+            self._untouched.get(stored) if simulated is None else self._simulated.get((stored, simulated))
+        )
         if course is None:
             record = records.decode(stored)
             if not isinstance(record, PaymentRecord):
                 return None
+            if simulated is None:
+                return self.beginning(record, stored)
             course = Course(record, records.decode_as(SimulationRecord, simulated))
-            self._keep(course, stored, simulated)
+            _keep(self._simulated, (stored, simulated), course, KEPT_SIMULATED)
         return course
 
     def beginning(self, record: PaymentRecord, stored: bytes) -> Course:
-        """The course of a payment as it was created, which is stored so."""
-        course = self._kept.get((stored, None))
+        """The course of a payment that no test has touched, which is stored so."""
+        course = self._untouched.get(stored)
         if course is None:
             course = Course(record, payments.UNTOUCHED)
-            self._keep(course, stored, None)
+            _keep(self._untouched, stored, course, KEPT)
         return course
 
-    def _keep(self, course: Course, stored: bytes, simulated: bytes | None) -> None:
-        if len(self._kept) >= KEPT:
-            self._kept.clear()
-        self._kept[stored, simulated] = course
+
+K = TypeVar("K")
+
+
+def _keep(courses: dict[K, Course], key: K, course: Course, most: int) -> None:
+    if len(courses) >= most:
+        courses.clear()
+    courses[key] = course

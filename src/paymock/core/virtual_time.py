@@ -55,6 +55,8 @@ class ClockSetting(NamedTuple):
         """
         if virtual <= self.at(real):
             return 0
+        if real < self.since_real and virtual <= self.since_virtual:
+            return self.since_real - real  # it comes before the change of speed, at the latest with it
         if not self.speed or virtual > LATEST:
             return None
         return max(0, self.since_real + (virtual - self.since_virtual) / self.speed - real)

@@ -1,4 +1,4 @@
-// Keeps the checkout up to date: the server draws every view, this only asks for the new one when it is due.
+// Keeps the checkout up to date: the server draws every view.
 
 import { announce, by, copy } from "./dom.js";
 import { follow } from "./stream.js";

@@ -29,7 +29,7 @@ export function raw(text, decimals) {
   return found > 0n ? `${found}` : null;
 }
 
-/** Seconds for people: "12.3 s", "4 min 5 s", "2 h 3 min", "5 d 6 h". */
+/** Seconds for people: "12.3 s", "4 min 5 s". */
 export function duration(seconds) {
   if (seconds < 60) return `${seconds < 10 ? Math.floor(seconds * 10) / 10 : Math.floor(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;

@@ -69,7 +69,7 @@ function sums() {
   return { due, pending, finalized, missing, excess: BigInt(funding.overpaid_amount ?? 0) };
 }
 
-/** What can be done, by the id of its button: the path and body of the request, and why it is impossible now. */
+/** By the id of a button: the path and body of its request, and why it is impossible now. */
 function actions() {
   const { due, missing } = sums();
   const { instructions: { chain, asset: own }, deposits = [] } = detail.payment.attempts[0];
@@ -98,7 +98,7 @@ for (const name of ["next", "end", "later", "exact", "half", "over", "other"]) {
 
 function controls() {
   const impossible = Object.entries(actions()).map(([name, [, , whyNot]]) => {
-    by(name).ariaDisabled = String(Boolean(whyNot)); // it keeps the focus, so that the keyboard does not get lost
+    by(name).ariaDisabled = String(Boolean(whyNot)); // it keeps the focus
     return whyNot && h("li", {}, `${by(name).textContent}: ${whyNot}.`);
   });
   show(by("reasons"), impossible);

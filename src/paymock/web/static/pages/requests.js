@@ -5,7 +5,7 @@ import { by, copyButton, h, show, table } from "./dom.js";
 import { time } from "./format.js";
 import { attempt, start } from "./shell.js";
 
-/** The command that repeats a request, without its key. `body` and `headers` are what the journal does not keep. */
+/** The command that repeats a request; `body` and `headers` are not in the journal. */
 function curl(entry, body, headers = []) {
   const lines = [`curl -sS -X ${entry.method} '${location.origin}${entry.path.replaceAll("'", "%27")}'`, `-H "Authorization: Bearer $PAYMOCK_API_KEY"`];
   if (entry.method === "POST") {

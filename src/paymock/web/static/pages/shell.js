@@ -1,9 +1,9 @@
-// What all pages of the dashboard share: the key, the clock of the sandbox, the live connection, the dialogs.
+// What all pages of the dashboard share.
 
 import { bearer, keep, key, order, randomKey, request } from "./api.js";
 import { by } from "./dom.js";
 import { raw, time } from "./format.js";
-import { follow } from "./stream.js";
+import { follow, pause } from "./stream.js";
 
 const clock = { now: 0, speed: 0, at: 0 };
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -56,14 +56,28 @@ export function start({ load, tick = () => {}, paymentId }) {
     if (clock.at) tick();
   }, calm ? 1000 : 200);
   const url = `/_mock/events${paymentId ? `?payment_id=${encodeURIComponent(paymentId)}` : ""}`;
-  let loading = Promise.resolve(), failed;
-  const loaded = (error) => {
-    if (error || failed) problem(error);
-    failed = error;
+  const due = new Set();
+  let busy, failed;
+  const work = async () => {
+    for (busy = true; due.size;) {
+      const changed = new Set(due);
+      due.clear();
+      try {
+        await load(changed);
+        if (failed) problem(failed = null);
+      } catch (error) {
+        problem(failed = error);
+        if (error.status === 401 || error.status === 404) continue;
+        changed.forEach((name) => due.add(name));
+        await pause(2000);
+      }
+    }
+    busy = false;
   };
   follow(url, bearer(), (notice) => {
     setClock(notice.clock);
-    if (notice.changed.length) loading = loading.then(() => load(new Set(notice.changed))).then(() => loaded(), loaded);
+    notice.changed.forEach((name) => due.add(name));
+    if (!busy) work();
   }, connection);
 }
 
@@ -126,7 +140,9 @@ function newDialog() {
     by("new-problem").hidden = !text;
     by("new-problem").textContent = text;
   };
+  let retry;
   by("new").addEventListener("click", () => {
+    retry = randomKey(); // pressed twice, it is still one payment
     by("order").value = `order-${Math.floor(Math.random() * 9000) + 1000}`;
     refuse("");
     dialog.showModal();
@@ -140,9 +156,10 @@ function newDialog() {
     if (!received) return refuse("The amount must be a positive number, with no more decimals than the asset has.");
     try {
       const payment = await request("POST", "/v1/payments", order(form.get("order"), chain, asset, received, form.get("address")),
-        { "Idempotency-Key": randomKey(), "X-Mock-Scenario": form.get("scenario") });
+        { "Idempotency-Key": retry, "X-Mock-Scenario": form.get("scenario") });
       location.assign(`/payments/${payment.id}`);
     } catch (error) {
+      if (error.status) retry = randomKey();
       refuse(error.message);
     }
   });

@@ -1,15 +1,14 @@
-// Follows server-sent events with fetch, since EventSource cannot send a key. A hidden page lets go of its
-// connection: browsers allow six to a server, and there may be more tabs than that.
+// Server-sent events by fetch, which can send a key. A hidden page lets go: browsers allow six connections.
 
 const HIDDEN_MS = 5000;
 
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const shown = () => new Promise((resolve) => {
   if (!document.hidden) return resolve();
   document.addEventListener("visibilitychange", resolve, { once: true });
 });
 
-/** Calls `message` with each event, and `state` with "live", "away", or a refusal (its status); 401 and 404 end it. */
+/** Calls `message` with each event, and `state` with "live", "away" or a status; 401 and 404 end it. */
 export async function follow(url, headers, message, state) {
   for (let failures = 0; ; failures++) {
     await shown();
@@ -29,6 +28,7 @@ export async function follow(url, headers, message, state) {
         status = reply.status;
       }
     } catch { /* the server is away; the page says so below */ }
+    ending.abort();
     clearTimeout(timer);
     document.removeEventListener("visibilitychange", hide);
     if (status === 401 || status === 404) return state(status);
