@@ -240,7 +240,7 @@ def test_a_stop_ends_a_wait_with_a_reply(tmp_path: Path) -> None:
                 wait.result(0.3)
             started = time.monotonic()
             assert served.stop(signal.SIGTERM)[0] == 0
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < 2.5
             reply = wait.result(1)
     assert (reply.status_code, reply.json()["reached"]) == (200, False)
     assert reply.json()["payment"]["id"] == payment_id

@@ -29,8 +29,8 @@ GAP_SECONDS = 0.25
 GAP_SECONDS_EACH = 0.01
 """What everyone who follows adds to it."""
 
-REST = 20
-"""How many times as long as a look has taken the next one waits, at least; at most RESYNC_SECONDS."""
+REST, MOST_REST_SECONDS = 20, 2.0
+"""How many times as long as a look has taken the next one waits, at least; and at most for that."""
 
 RESYNC_SECONDS = 20.0
 """How often the time is told while nothing changes."""
@@ -123,7 +123,7 @@ class Feed:
         ended = _now()
         following = self._following[sandbox]
         if following:
-            rest = min(REST * (ended - started), RESYNC_SECONDS)
+            rest = min(REST * (ended - started), MOST_REST_SECONDS)
             gap = max(GAP_SECONDS, following * GAP_SECONDS_EACH, rest)
             self._not_before[sandbox] = ended + gap
             self._last[sandbox] = look

@@ -269,8 +269,9 @@ class TestGone:
         customer.stop_time()
         opened(customer, api.created())
         api.reset()
-        customer.pass_time(1)
         said = customer.page.get_by_role("status").first
+        expect(said).to_have_text("Not connected; trying again.")
+        customer.pass_time(1)
         expect(said).to_have_text("This payment is no longer there.")
         asked = len(customer.requested)
         customer.pass_time(60)

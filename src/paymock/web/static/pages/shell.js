@@ -67,7 +67,7 @@ export function start({ load, tick = () => {}, paymentId }) {
         if (failed) problem(failed = null);
       } catch (error) {
         problem(failed = error);
-        if (error.status === 401 || error.status === 404) continue;
+        if (error.status && error.status < 500) continue;
         changed.forEach((name) => due.add(name));
         await pause(2000);
       }
