@@ -61,7 +61,7 @@ function statuses(entries, end, x, bar) {
     const from = entry.offset_seconds, to = changes[number + 1]?.offset_seconds ?? end;
     const text = words(entry.status);
     return s("g", { class: view(entry.status) }, s("title", {}, `${text}, from ${from} s`), bar(1, from, to),
-      x(to) - x(from) > text.length * 6 + 6 && s("text", { x: x(from) + 5, y: TOP + LANE + 13 }, text));
+      x(to) - x(from) > text.length * 7 + 8 && s("text", { x: x(from) + 5, y: TOP + LANE + 13 }, text));
   });
 }
 
