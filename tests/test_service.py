@@ -32,6 +32,8 @@ SECRET = "a secret in the message of an exception"
 class YieldingStore(MemoryStore):
     """Lets every other task run before each step, as a store across a network does."""
 
+    at_once = False
+
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         await asyncio.sleep(0)
         return await super().get(sandbox, *keys)

@@ -218,8 +218,9 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     "--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log."
 )
 @option("--no-access-log/--access-log", help="Do not log requests.")
+@option("--no-fast-lane/--fast-lane", help="Answer everything through ASGI: slower, the same replies.")
 @option("--no-control/--control", help="Leave out the control API, /_mock, and faults.")
-def serve(*, no_access_log: bool, no_control: bool, **options: Any) -> None:
+def serve(*, no_access_log: bool, no_control: bool, no_fast_lane: bool, **options: Any) -> None:
     """Start the server."""
     for number in (signal.SIGINT, signal.SIGTERM):  # until the server takes them over, in a tenth of a second
         signal.signal(number, lambda *_: sys.exit(0))
@@ -227,7 +228,10 @@ def serve(*, no_access_log: bool, no_control: bool, **options: Any) -> None:
     from paymock.server import serve as serve_forever
 
     try:
-        serve_forever(Settings(access_log=not no_access_log, control=not no_control, **options), sys.stdout)
+        settings = Settings(
+            access_log=not no_access_log, control=not no_control, fast_lane=not no_fast_lane, **options
+        )
+        serve_forever(settings, sys.stdout)
     except (SettingsError, CatalogError, StartError) as error:
         raise click.ClickException(str(error)) from None
 

@@ -128,7 +128,8 @@ class Sandboxes:
 
     async def gather(self, sandbox: str, *keys: str) -> Gathered:
         """The sandbox now, and what is stored under `keys`, in one step. The clock is read once."""
-        await self._verify_origin()
+        if self._verified != self.store.connections:
+            await self._verify_origin()
         real = self._clock()  # before the store is asked: what comes late must not show later times
         state, *values = await self.store.get(sandbox, STATE, *keys)
         return self._gathered(sandbox, state, values, real)
@@ -161,10 +162,15 @@ class Sandboxes:
         of any number of concurrent duplicates one is stored. Raises what `accept` raises, unless the key has
         been used; PaymockError `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
         """
-        await self._verify_origin()
+        if self._verified != self.store.connections:
+            await self._verify_origin()
         now = self._gathered(request.sandbox, self._seen.get(request.sandbox), [], self._clock())
         while True:
             token = self.token(now, request.idempotency_key)
+            if self.store.at_once:
+                [existing] = await self.store.get(request.sandbox, token)
+                if existing is not None:
+                    return Created(_replayed(existing, request, kind), existing, replayed=True)
             refusal = None
             try:
                 record, after = accept(token, now)
@@ -173,14 +179,15 @@ class Sandboxes:
                 refusal = reason
                 found = await self.gather(request.sandbox, token)
             else:
-                found = await self._add(now, token, value, record.KIND, after, limit)
+                instead = await self._add(now, token, value, record.KIND, after, limit)
+                if instead is None:
+                    return Created(record, value, replayed=False)
+                found = instead
             [existing] = found.values
             if existing is not None:
                 return Created(_replayed(existing, request, kind), existing, replayed=True)
-            if found.state == now.state:
-                if refusal is not None:
-                    raise refusal
-                return Created(record, value, replayed=False)
+            if refusal is not None and found.state == now.state:
+                raise refusal
             now = found
 
     async def reset(self, sandbox: str) -> None:
@@ -251,7 +258,8 @@ class Sandboxes:
 
     async def _add(
         self, now: Gathered, token: str, value: bytes, kind: str, after: SandboxRecord, limit: int | None
-    ) -> Gathered:
+    ) -> Gathered | None:
+        """What was there instead, or None if the record has been added."""
         then, real = None if after is now.record else records.encode(after), self._clock()
         found = await self.store.add(
             now.sandbox, token, value, kind=kind, given=now.state, then=then, limit=limit
@@ -259,7 +267,7 @@ class Sandboxes:
         if found == (now.state, None):
             self._remember(now.sandbox, then or now.state)
             self.wake(now.sandbox, minor=then is None)
-            return now._replace(values=[None])
+            return None
         return self._gathered(now.sandbox, found.state, [found.existing], real)
 
     def _gathered(self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int) -> Gathered:

@@ -64,13 +64,14 @@ def serve(settings: Settings, out: TextIO | None) -> None:
     def work(post: Post) -> None:
         # A store of its own: no two processes may use the same connections.
         app = application(store=_opened(settings))
-        Worker(uvicorn_config(app), post, loads).run(sockets=sockets)
+        Worker(uvicorn_config(app, fast_lane=settings.fast_lane), post, loads).run(sockets=sockets)
 
     try:
         if settings.ready_file:
             remove_ready_file(settings.ready_file)
         if settings.workers == 1:
-            Server(uvicorn_config(application(store=store)), ready).run(sockets=sockets)
+            config = uvicorn_config(application(store=store), fast_lane=settings.fast_lane)
+            Server(config, ready).run(sockets=sockets)
         else:
             Supervisor(settings.workers, work, sockets, loads, ready, note).run()
     finally:
@@ -113,7 +114,7 @@ def in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECONDS) -
     app = create_app(settings, load_catalog(settings.catalog), store, origin, clock, log)
     sockets = bind(settings)
     answering = threading.Event()
-    server = Server(uvicorn_config(app, grace), answering.set)
+    server = Server(uvicorn_config(app, grace, fast_lane=settings.fast_lane), answering.set)
 
     def run() -> None:
         try:

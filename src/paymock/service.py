@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from paymock.core import endpoints, identity, payments, records
 from paymock.core.catalog import Catalog
+from paymock.core.courses import Course
 from paymock.core.errors import PaymockError
 from paymock.core.records import EndpointRecord, PaymentRecord, SandboxRecord
 from paymock.core.scenarios import DEFAULT_SCENARIO
@@ -66,8 +67,9 @@ class Service:
             return record, replace(sandbox, scenarios=without_first(pending)) if pending else sandbox
 
         record, stored, replayed = await self._sandboxes.create(request, PaymentRecord, accept)
-        course = self._sandboxes.courses.beginning(record, stored)
-        return CreatedPayment(identity.PAYMENT + record.token, course.json_at(0), replayed)
+        known = self._sandboxes.courses.of(stored, None) if replayed else None
+        json = (known or Course(record)).json_at(0)
+        return CreatedPayment(identity.PAYMENT + record.token, json, replayed)
 
     async def payment(self, sandbox: str, payment_id: str) -> bytes:
         """The payment as it stands now, as JSON. Raises PaymockError `payment_not_found`.

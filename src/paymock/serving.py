@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from paymock.stopping import STOP_SIGNALS, end_in_time, handling_signals
-from paymock.web.app import App
+from paymock.web.asgi import App
+from paymock.web.lane import LaneProtocol
 from paymock.web.protocol import GuardedProtocol
 
 GRACE_SECONDS = 3
@@ -24,11 +25,13 @@ KEEP_ALIVE_SECONDS = 75
 """How long an idle connection is kept: longer than a client that polls takes between two requests."""
 
 
-def uvicorn_config(app: App, grace: int = GRACE_SECONDS) -> uvicorn.Config:
-    """How uvicorn serves `app`: with the guarded protocol, and without saying anything itself."""
+def uvicorn_config(app: App, grace: int = GRACE_SECONDS, *, fast_lane: bool = True) -> uvicorn.Config:
+    """How uvicorn serves `app`: with the guarded protocol, the fast lane where the store answers at once, and
+    without saying anything itself.
+    """
     return uvicorn.Config(
         app,
-        http=GuardedProtocol,
+        http=LaneProtocol if fast_lane and app.answers_at_once else GuardedProtocol,
         ws="none",
         lifespan="off",
         proxy_headers=False,

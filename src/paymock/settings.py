@@ -78,6 +78,7 @@ class Settings:
     max_payments: int | None = None
     retention: int | None = None
     frame_ancestors: tuple[str, ...] = ()
+    fast_lane: bool = True
 
     def __post_init__(self) -> None:
         for name, least, most in _RANGES:

@@ -27,6 +27,8 @@ SANDBOX = sandbox_of("mk_test_demo")
 class SharedStore(MemoryStore):
     """Lets every other task run before each step, as a store across a network does, and counts the steps."""
 
+    at_once = False
+
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[str] = []
@@ -54,6 +56,8 @@ class SharedStore(MemoryStore):
 
 class LateStore(MemoryStore):
     """Gives the next answer late, when it is told to: `held` is set when it has looked, `let_go` lets go."""
+
+    at_once = False
 
     def __init__(self) -> None:
         super().__init__()

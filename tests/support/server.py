@@ -1,6 +1,7 @@
 """A real server on a real socket, in a thread of the test process, with a clock that the test moves."""
 
 import io
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,13 @@ from paymock.sandboxes import new_origin
 from paymock.server import Server, bind, url_of, uvicorn_config
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
-from paymock.web.app import App, create_app
+from paymock.web.app import create_app
+from paymock.web.asgi import App
 from paymock.web.log import RequestLog
 from tests.support.clock import ManualClock
+
+FAST_LANE = not os.environ.get("PAYMOCK_NO_FAST_LANE")
+"""So the same tests can be run without the fast lane."""
 
 
 @dataclass
@@ -39,7 +44,8 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     app = create_app(settings, load_catalog(settings.catalog), store, origin, clock, request_log)
     sockets = bind(settings)
     ready = threading.Event()
-    server = Server(uvicorn_config(app), ready.set)
+    config = uvicorn_config(app, fast_lane=settings.fast_lane and FAST_LANE)
+    server = Server(config, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     port: int = sockets[0].getsockname()[1]
     thread.start()

@@ -9,6 +9,9 @@ ADDRESS_PATTERN = "^0x[0-9a-fA-F]{40}$"
 """An EVM address, as a JSON Schema pattern. The checksum of a mixed-case address goes beyond any pattern."""
 
 _ADDRESS = re.compile("0x[0-9a-fA-F]{40}")
+_HEX = "0123456789abcdef"
+_RAISED = {(digit, by): digit.upper() if by >= "8" else digit for digit in _HEX for by in _HEX}
+"""EIP-55: each digit is upper case where that of the digest at its place is 8 or more."""
 
 
 def keccak256(data: bytes) -> bytes:
@@ -20,8 +23,7 @@ def checksummed(address: str) -> str:
     """`address` (0x and 40 hex digits of any case) with the upper and lower case that EIP-55 prescribes."""
     digits = address[2:].lower()
     digest = keccak256(digits.encode("ascii")).hex()
-    upper = digits.upper()
-    return "0x" + "".join([upper[at] if digest[at] >= "8" else digits[at] for at in range(len(digits))])
+    return "0x" + "".join([_RAISED[pair] for pair in zip(digits, digest, strict=False)])
 
 
 @lru_cache(maxsize=1024)  # a merchant has few payout addresses and sends them with every payment

@@ -43,6 +43,13 @@ class Catalog:
     def __init__(self, assets: Mapping[str, tuple[Asset, ...]], chains: Mapping[str, Chain]) -> None:
         self.chains = chains
         self._assets = {chain: {asset.id: asset for asset in row} for chain, row in assets.items()}
+        self._others = {
+            (chain, asset.id): min(
+                (other for other in row if other is not asset), key=lambda it: it.native
+            ).id
+            for chain, row in assets.items()
+            for asset in row
+        }
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> "Catalog":
@@ -63,8 +70,7 @@ class Catalog:
         """The id of a supported asset of `chain` that is not `asset`; a token rather than the chain's own
         coin. Specification: scenario `asset_mismatch`.
         """
-        others = [other for other in self._assets[chain].values() if other.id != asset]
-        return min(others, key=lambda other: other.native).id
+        return self._others[chain, asset]
 
 
 def _chain_of(row: _ChainRow) -> Chain:

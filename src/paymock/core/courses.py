@@ -2,6 +2,7 @@
 is a pure function of what is stored, so it cannot go stale.
 """
 
+from collections import OrderedDict
 from typing import TypeVar
 
 import msgspec
@@ -24,7 +25,7 @@ class Course:
 
     __slots__ = ("_json", "record", "simulation", "states")
 
-    def __init__(self, record: PaymentRecord, simulation: SimulationRecord) -> None:
+    def __init__(self, record: PaymentRecord, simulation: SimulationRecord = payments.UNTOUCHED) -> None:
         self.record = record
         self.simulation = simulation
         self.states = payments.course(record, simulation)
@@ -53,8 +54,8 @@ class Courses:
     """The courses of payments, by what is stored of them."""
 
     def __init__(self) -> None:
-        self._untouched: dict[bytes, Course] = {}
-        self._simulated: dict[tuple[bytes, bytes], Course] = {}
+        self._untouched: OrderedDict[bytes, Course] = OrderedDict()
+        self._simulated: OrderedDict[tuple[bytes, bytes], Course] = OrderedDict()
 
     def of(self, stored: bytes, simulated: bytes | None) -> Course | None:
         """The course of the payment that is stored so, with what a test has done to it; None for a resource
@@ -68,24 +69,18 @@ class Courses:
             if not isinstance(record, PaymentRecord):
                 return None
             if simulated is None:
-                return self.beginning(record, stored)
-            course = Course(record, records.decode_as(SimulationRecord, simulated))
-            _keep(self._simulated, (stored, simulated), course, KEPT_SIMULATED)
-        return course
-
-    def beginning(self, record: PaymentRecord, stored: bytes) -> Course:
-        """The course of a payment that no test has touched, which is stored so."""
-        course = self._untouched.get(stored)
-        if course is None:
-            course = Course(record, payments.UNTOUCHED)
-            _keep(self._untouched, stored, course, KEPT)
+                course = Course(record)
+                _keep(self._untouched, stored, course, KEPT)
+            else:
+                course = Course(record, records.decode_as(SimulationRecord, simulated))
+                _keep(self._simulated, (stored, simulated), course, KEPT_SIMULATED)
         return course
 
 
 K = TypeVar("K")
 
 
-def _keep(courses: dict[K, Course], key: K, course: Course, most: int) -> None:
+def _keep(courses: OrderedDict[K, Course], key: K, course: Course, most: int) -> None:
     if len(courses) >= most:
-        courses.clear()
+        courses.popitem(last=False)
     courses[key] = course

@@ -2,6 +2,7 @@
 docs/decisions.md.
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -13,6 +14,8 @@ MAX_KEY_CHARACTERS = 64
 MAX_DEPTH = 8
 MAX_BYTES = 16 * 1024
 MAX_SAFE_INTEGER = 2**53 - 1
+_SUSPECT = re.compile(rb"\\u0000|[0-9]{16}")
+"""What a NUL character, and an integer that is not safe, are written with."""
 
 
 def metadata_problem(metadata: dict[str, Any]) -> str | None:
@@ -21,10 +24,12 @@ def metadata_problem(metadata: dict[str, Any]) -> str | None:
         return f"must have at most {MAX_ENTRIES} entries, not {len(metadata)}"
     if not all(1 <= len(key) <= MAX_KEY_CHARACTERS for key in metadata):
         return f"must have keys of 1 to {MAX_KEY_CHARACTERS} characters"
-    if depth(metadata) > MAX_DEPTH:
+    written = msgspec.json.encode(metadata)
+    # The two walks are costly; what is written tells cheaply whether they can find anything.
+    if written.count(b"{") + written.count(b"[") > MAX_DEPTH and depth(metadata) > MAX_DEPTH:
         return f"must have at most {MAX_DEPTH} levels of nesting"
-    problem = _value_problem(metadata)
-    if problem is None and len(msgspec.json.encode(metadata)) > MAX_BYTES:
+    problem = _value_problem(metadata) if _SUSPECT.search(written) else None
+    if problem is None and len(written) > MAX_BYTES:
         return f"must take at most {MAX_BYTES} bytes as compact JSON"
     return problem
 

@@ -66,9 +66,10 @@ def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> Pay
     request = _accept(body)
     if request is None:
         _check(body, "", problems)
-    _check_route(body, catalog, problems)
-    _check_expiry(body, creation.now, problems)
-    due, fee = _amounts(body, fee_bps, problems)
+    said = _said_loosely(body) if request is None else _said(request)
+    _check_route(said, catalog, problems)
+    _check_expiry(said.expires_at, creation.now, problems)
+    due, fee = _amounts(said.receive.get("amount"), fee_bps, problems)
     if problems:
         raise validation_failed(problems)
     request = request or msgspec.convert(body, CreatePayment)
@@ -126,9 +127,36 @@ def _scripted_course(scenario: str, due: int, other_asset: str) -> tuple[State, 
     return play(SCENARIOS[scenario], due, other_asset)
 
 
-def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
-    receive, pay_with = _text_members(body, "receive"), _text_members(body, "pay_with", 0)
-    refund_to = _text_members(body, "refund_to")
+class _Said(NamedTuple):
+    """Members of a request that are held against each other; only those that are strings."""
+
+    receive: Mapping[str, str]
+    pay_with: Mapping[str, str]
+    refund_to: Mapping[str, str]
+    expires_at: str | None
+
+
+def _said(request: CreatePayment) -> _Said:
+    receive, [pay_with], refund_to = request.receive, request.pay_with, request.refund_to
+    return _Said(
+        {"chain": receive.chain, "asset": receive.asset, "amount": receive.amount},
+        {"chain": pay_with.chain, "asset": pay_with.asset},
+        {"chain": refund_to.chain} if refund_to else {},
+        request.expires_at,
+    )
+
+
+def _said_loosely(body: Any) -> _Said:
+    return _Said(
+        _text_members(body, "receive"),
+        _text_members(body, "pay_with", 0),
+        _text_members(body, "refund_to"),
+        _text_members(body).get("expires_at"),
+    )
+
+
+def _check_route(said: _Said, catalog: Catalog, problems: Problems) -> None:
+    receive, pay_with, refund_to = said.receive, said.pay_with, said.refund_to
     for path, place in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
         chain, asset = place.get("chain"), place.get("asset")
         assets = catalog.assets(chain) if chain is not None else None
@@ -146,15 +174,13 @@ def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
             )
 
 
-def _check_expiry(body: Any, now: int, problems: Problems) -> None:
-    expires_at = _text_members(body).get("expires_at")
+def _check_expiry(expires_at: str | None, now: int, problems: Problems) -> None:
     moment = parse_rfc3339(expires_at) if expires_at is not None else None
     if moment is not None and moment <= now:
         problems.setdefault("expires_at", f"must be in the future; the mock's clock says {to_rfc3339(now)}")
 
 
-def _amounts(body: Any, fee_bps: int, problems: Problems) -> tuple[int, int]:
-    amount = _text_members(body, "receive").get("amount")
+def _amounts(amount: str | None, fee_bps: int, problems: Problems) -> tuple[int, int]:
     if amount is None or "receive.amount" in problems:
         return 0, 0
     settlement = int(amount)
@@ -181,6 +207,7 @@ def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:
 def view(record: PaymentRecord, state: State) -> Payment:
     """The payment as it stands in `state`. Specification: "Payment object"."""
     request, created_at = record.request, record.created_at
+    created = to_rfc3339(created_at)
     return Payment(
         id=identity.PAYMENT + record.token,
         status=state.status,
@@ -191,8 +218,8 @@ def view(record: PaymentRecord, state: State) -> Payment:
         refund_to=request.refund_to,
         expires_at=request.expires_at or to_rfc3339(created_at + DEFAULT_LIFETIME),
         metadata=request.metadata or {},
-        created_at=to_rfc3339(created_at),
-        updated_at=to_rfc3339(created_at + state.at),
+        created_at=created,
+        updated_at=to_rfc3339(created_at + state.at) if state.at else created,
         attempts=[_attempt(record, state)],
     )
 

@@ -95,12 +95,21 @@ def _rule(of: inspect.Type) -> Rule | None:
 def _both(inner: Rule | None, find_problem: Callable[[Any], str | None] | None) -> Rule | None:
     if find_problem is None:
         return inner
-    return lambda value: (inner is None or inner(value)) and find_problem(value) is None
+    if inner is None:
+        return lambda value: find_problem(value) is None
+    return lambda value: inner(value) and find_problem(value) is None
 
 
 def _each_member(rules: dict[str, Rule]) -> Rule | None:
     each = tuple(rules.items())
-    return (lambda value: all(rule(getattr(value, name)) for name, rule in each)) if each else None
+
+    def holds(value: Any) -> bool:
+        for name, rule in each:  # noqa: SIM110 - every creation comes here, and `all` takes twice as long
+            if not rule(getattr(value, name)):
+                return False
+        return True
+
+    return holds if each else None
 
 
 def _each_item(rule: Rule | None) -> Rule | None:

@@ -45,6 +45,9 @@ class Store(Protocol):
     lag: int
     """How many milliseconds a change may take until every process that shares the store sees it."""
 
+    at_once: bool
+    """Whether every method returns without a pause: asking twice then costs next to nothing."""
+
     @property
     def connections(self) -> int:
         """How often it has connected to where the values are: what was read over an earlier connection may

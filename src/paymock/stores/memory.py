@@ -22,6 +22,7 @@ class MemoryStore:
     `limits` says how many values of a kind it has room for, in all sandboxes together.
     """
 
+    at_once = True
     lag = 0
     connections = 0
 

@@ -28,6 +28,7 @@ class RedisStore:
     and it forgets all of a sandbox that has not changed for so long. Raises StoreError.
     """
 
+    at_once = False
     lag = LEAD
 
     def __init__(self, url: str, retention: int | None = None) -> None:

@@ -50,6 +50,7 @@ class SqliteStore:
     kind it has room for, in all sandboxes together.
     """
 
+    at_once = False
     lag = LEAD
 
     def __init__(

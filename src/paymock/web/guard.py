@@ -8,6 +8,7 @@ import hmac
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 
 import msgspec
 
@@ -30,6 +31,13 @@ _JSON_TYPE = re.compile(r"application/json[ \t]*(;.*)?", re.IGNORECASE)
 _PARAMETER = re.compile(r';[ \t]*([^=;" \t]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
 
 
+@lru_cache(maxsize=256)  # clients name few hosts, with every request
+def _host_in(header: str) -> str | None:
+    """The host, without the port, in a Host header; None when it is not valid."""
+    match = _HOST.fullmatch(header)
+    return match[1].lower() if match else None
+
+
 class HostGuard:
     """Knows which hosts the server answers to."""
 
@@ -46,13 +54,12 @@ class HostGuard:
         ask an address.
         """
         try:
-            match = _HOST.fullmatch(request.header(b"host") or "")
+            host = _host_in(request.header(b"host") or "")
         except ValueError:
             raise PaymockError("bad_request", "The Host header was sent twice.") from None
-        if match is None:
+        if host is None:
             raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
-        known = self._any or match[1].lower() in self._allowed
-        if not known and request.path not in self._probes:
+        if not self._any and host not in self._allowed and request.path not in self._probes:
             raise PaymockError("misdirected_request")
 
 
@@ -101,11 +108,17 @@ def check_json_body(request: Request) -> None:
     """
     if (_once(request, b"content-encoding") or "identity").lower() != "identity":
         raise PaymockError("unsupported_content_encoding")
-    match = _JSON_TYPE.fullmatch(_once(request, b"content-type") or "")
+    if not _is_json(_once(request, b"content-type") or ""):
+        raise PaymockError("unsupported_media_type")
+
+
+@lru_cache(maxsize=256)  # clients know few media types, and send one with every body
+def _is_json(content_type: str) -> bool:
+    """Whether it stands for plain JSON in UTF-8."""
+    match = _JSON_TYPE.fullmatch(content_type)
     parameters = _PARAMETER.findall((match and match[1]) or "")
     charsets = [value.strip(' \t"').lower() for name, value in parameters if name.lower() == "charset"]
-    if match is None or any(charset not in ("utf-8", "utf8") for charset in charsets):
-        raise PaymockError("unsupported_media_type")
+    return match is not None and all(charset in ("utf-8", "utf8") for charset in charsets)
 
 
 def _once(request: Request, name: bytes) -> str | None:

@@ -1,7 +1,8 @@
 """A request as the handlers see it, and a reply as they make it: the least that ASGI needs."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -24,6 +25,10 @@ class ConnectionDropped(Exception):
 
 class ClientGone(Exception):
     """The client closed the connection before its request was complete."""
+
+
+class NotAtOnce(Exception):
+    """What was to be done at once has to wait for something."""
 
 
 class Response(NamedTuple):
@@ -50,7 +55,7 @@ class Request:
         "scope", "suffered",
     )  # fmt: skip
 
-    def __init__(self, scope: Scope, receive: Any, request_id: str) -> None:
+    def __init__(self, scope: Scope, receive: Any, request_id: str, body: bytes | None = None) -> None:
         self.scope = scope
         self.id = request_id
         self.method: str = scope["method"]
@@ -59,14 +64,11 @@ class Request:
         self.sandbox = ""
         self.scenario: str | None = None
         self.suffered = False
-        self.headers: dict[bytes, bytes] = {}
-        self._repeated: set[bytes] = set()
+        lines: Sequence[Header] = scope["headers"]
+        self.headers = dict(lines)
+        self._repeated = _repeated(lines) if len(lines) != len(self.headers) else ()
         self._receive = receive
-        self._body: bytes | None = None
-        for name, value in scope["headers"]:
-            if name in self.headers:
-                self._repeated.add(name)
-            self.headers[name] = value
+        self._body = body
 
     def header(self, name: bytes) -> str | None:
         """The value of a header without the white space around it, or None when it is absent.
@@ -130,6 +132,21 @@ class Request:
                 raise PaymockError("payload_too_large")
             if not message.get("more_body", False):
                 return bytes(body)
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` comes to when it waits for nothing. Raises NotAtOnce, and what it raises."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise NotAtOnce
+
+
+def _repeated(lines: Sequence[Header]) -> Collection[bytes]:
+    return [name for name, times in Counter(name for name, _ in lines).items() if times > 1]
 
 
 def raw_headers(headers: Iterable[tuple[str, str]]) -> list[Header]:

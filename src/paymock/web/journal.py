@@ -10,6 +10,7 @@ from paymock.core.identity import PAYMENT, token_in
 from paymock.core.times import to_rfc3339
 from paymock.core.wire import Error, ErrorEnvelope, Problem
 from paymock.web.http import Request, Response
+from paymock.web.log import RequestLog
 
 MAX_DETAILS = 5
 """So many problems of a refused body are kept."""
@@ -18,18 +19,10 @@ _CONFLICT = "idempotency_key_reused_with_different_payload"
 
 
 def entry(
-    request: Request,
-    path: str,
-    response: Response,
-    now: int,
-    seconds: float,
-    *,
-    dropped: bool,
-    masked: Callable[[str], str],
+    request: Request, response: Response, now: int, seconds: float, log: RequestLog, *, dropped: bool
 ) -> JournalEntry:
     """The journal's line about a request that was answered at `now`, in milliseconds since the epoch, in so
-    many seconds, or whose reply was dropped. `path` is the request's, without what is secret; `masked`
-    takes that out of what is said.
+    many seconds, or whose reply was dropped. Of path and message it keeps what `log` would.
     """
     outcome: Literal["new", "replayed", "conflict"] | None = None
     if response.error == _CONFLICT:
@@ -40,11 +33,11 @@ def entry(
     return JournalEntry(
         at=to_rfc3339(now),
         method=request.method,
-        path=path,
+        path=log.masked(request.path),
         status=0 if dropped else response.status,
         error=response.error,
-        message=masked(refusal.message) if refusal else None,
-        details=_first(refusal, masked),
+        message=log.without_secrets(refusal.message) if refusal else None,
+        details=_first(refusal, log.without_secrets) if refusal else [],
         payment_id=_payment_id(request, response),
         idempotency=outcome,
         request_id=request.id,
@@ -52,9 +45,9 @@ def entry(
     )
 
 
-def _first(refusal: Error | None, masked: Callable[[str], str]) -> list[Problem]:
-    details = (refusal and refusal.details) or []
-    return [Problem(field=masked(one.field), message=masked(one.message)) for one in details[:MAX_DETAILS]]
+def _first(refusal: Error, masked: Callable[[str], str]) -> list[Problem]:
+    details = (refusal.details or [])[:MAX_DETAILS]
+    return [Problem(field=masked(one.field), message=masked(one.message)) for one in details]
 
 
 def _payment_id(request: Request, response: Response) -> str | None:

@@ -130,12 +130,13 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """A part of the request target."""
-        self._count(len(url), 0)
+        self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A whole header line, or a line of the trailer, which comes too late to be a header."""
-        self._count(len(name) + len(value) + len(": \r\n"), 1)
+        self._lines += 1
+        self._count(len(name) + len(value) + len(": \r\n"))
         if self._in_head:
             super().on_header(name, value)
 
@@ -143,15 +144,19 @@ class GuardedProtocol(HttpToolsProtocol):
         """The head is whole: its version is known, and the application is called."""
         self._method = self.parser.get_method()
         version = self.parser.get_http_version()
-        self._count(len(self._method) + len("  HTTP/1.1\r\n\r\n"), 0)
+        self._count(len(self._method) + len("  HTTP/1.1\r\n\r\n"))
         if version not in _VERSIONS or self._method == b"CONNECT" or not self._framing_is_plain(version):
             raise ValueError("not a request that an origin server answers")
         if not self.parser.should_upgrade():
             self._in_head = False
             self._received = 0
             self._tail = b""
-            self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
-            super().on_headers_complete()
+            self.call_application()
+
+    def call_application(self) -> None:
+        """Lets the application answer the request whose head is whole, after those before it."""
+        self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """The body is whole."""
@@ -171,9 +176,8 @@ class GuardedProtocol(HttpToolsProtocol):
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
         return not codings or (codings == [b"chunked"] and version == "1.1")
 
-    def _count(self, size: int, lines: int) -> None:
+    def _count(self, size: int) -> None:
         self._head += size
-        self._lines += lines
         if self._head > MAX_HEAD or self._lines > MAX_LINES:
             raise ValueError("too large a head")
 

@@ -1,0 +1,281 @@
+"""The ASGI application: what each request passes on its way, readable as a list, and what is said of it."""
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, NamedTuple
+
+import msgspec
+
+from paymock.clock import Clock
+from paymock.control import Control
+from paymock.core.errors import PaymockError
+from paymock.core.wire import ErrorEnvelope
+from paymock.overrides import FaultDue
+from paymock.sandboxes import Sandboxes
+from paymock.web import guard, journal
+from paymock.web.http import (
+    JSON,
+    ClientGone,
+    ConnectionDropped,
+    Header,
+    NotAtOnce,
+    Request,
+    Response,
+    Scope,
+    at_once,
+    raw_headers,
+)
+from paymock.web.log import RequestLog
+from paymock.web.operations import CHECKOUT, PUBLIC
+from paymock.web.request_id import request_ids
+from paymock.web.routes import Match, Routes
+
+_COMMON = raw_headers([("X-Content-Type-Options", "nosniff")])
+_NOT_CACHED = (b"cache-control", b"no-store")
+_CORS = raw_headers(
+    [
+        ("Access-Control-Allow-Origin", "*"),
+        ("Access-Control-Expose-Headers", "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link"),
+    ]
+)
+_ANY_ORIGIN = (PUBLIC, CHECKOUT)
+"""Pages of any web origin may ask for what is below these paths."""
+
+FAULT = b"x-mock-fault"
+
+_SHORTEST_KEY = 9
+"""A shorter word may stand in a message by chance, and is no key that guards anything."""
+
+_PREFLIGHT = (
+    (
+        "Access-Control-Allow-Headers",
+        "Authorization, Content-Type, Idempotency-Key, X-Mock-Scenario, X-Mock-Fault",
+    ),
+    ("Access-Control-Max-Age", "600"),
+)
+
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Route(NamedTuple):
+    """Where a path leads: the handler, whether it needs an API key, and the handler that knows no faults,
+    where there is one.
+    """
+
+    handler: Answer
+    keyed: bool = False
+    plain: Answer | None = None
+
+
+class App:
+    """An ASGI application: host, route, key, handler, in this order; every refusal in one envelope, one
+    log line each.
+    """
+
+    def __init__(
+        self,
+        routes: Routes[Route],
+        sandboxes: Sandboxes,
+        control: Control | None,
+        hosts: guard.HostGuard,
+        keyring: guard.Keyring,
+        clock: Clock,
+        log: RequestLog,
+    ) -> None:
+        self._routes = routes
+        self._sandboxes = sandboxes
+        self._control = control
+        self._hosts = hosts
+        self._keyring = keyring
+        self._log = log
+        self._clock = clock
+        self._ids = request_ids()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for something to change."""
+        return self._sandboxes.watchers
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether its store makes no request wait."""
+        return self._sandboxes.store.at_once
+
+    def stop(self) -> None:
+        """Lets requests that wait for something end now, since the server stops."""
+        self._sandboxes.stop()
+
+    async def close(self) -> None:
+        """Ends the connections to the store."""
+        await self._sandboxes.store.close()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answers one request (ASGI)."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"no {scope['type']} here")
+        started = time.perf_counter()
+        request = Request(scope, receive, next(self._ids))
+        try:
+            response, headers = await self._completed(request)
+        except ClientGone:
+            return
+        except ConnectionDropped as dropped:
+            await self._written(request, dropped.args[0], started, dropped=True)
+            await _drop(scope, receive)
+            return
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        whole = response.stream is None or request.method == "HEAD"
+        body = b"" if request.method == "HEAD" else response.body
+        await send({"type": "http.response.body", "body": body, "more_body": not whole})
+        await self._written(request, response, started)
+        if response.stream is not None:
+            await self._push(request, response.stream, send)
+
+    def answer_at_once(self, scope: Scope, body: bytes) -> tuple[Response, list[Header]] | None:
+        """The reply to a request that has come whole, and its headers; None where it must go through ASGI:
+        it asks for a fault, or has to wait for something. It can be repeated there.
+        """
+        started = time.perf_counter()
+        request = Request(scope, None, next(self._ids), body)
+        if FAULT in request.headers:
+            return None
+        try:
+            response, headers = at_once(self._completed(request, plainly=True))
+            at_once(self._written(request, response, started))
+        except (NotAtOnce, FaultDue):
+            return None
+        return response, headers
+
+    async def _completed(self, request: Request, *, plainly: bool = False) -> tuple[Response, list[Header]]:
+        response = await self._answer(request, plainly=plainly)
+        if response.error:
+            response = _without_key(response, request)
+        headers = self.headers(response, request.id)
+        if request.path.startswith(_ANY_ORIGIN):
+            headers += _CORS
+        return response, headers
+
+    async def _push(self, request: Request, stream: AsyncGenerator[bytes, None], send: Any) -> None:
+        """Sends the parts of `stream` as they come, until the client leaves or the server stops."""
+
+        async def pushed() -> None:
+            with contextlib.suppress(PaymockError):  # the store is away: whoever asks again is told so
+                async for part in stream:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+        try:
+            async with aclosing(stream):
+                if request.method != "HEAD":
+                    await request.unless_gone(pushed())
+        except ClientGone:
+            return
+        except Exception:  # noqa: BLE001 - the last guard: the connection ends, and the client asks again
+            self._log.defect(request.id)
+
+    async def _written(
+        self, request: Request, response: Response, started: float, *, dropped: bool = False
+    ) -> None:
+        seconds = time.perf_counter() - started
+        self._log.request(request.method, request.path, response, request.id, seconds)
+        if self._control is None or not request.path.startswith(PUBLIC):
+            return
+        try:
+            sandbox = request.sandbox or self._keyring.sandbox(request)
+            entry = journal.entry(request, response, self._clock(), seconds, self._log, dropped=dropped)
+            await self._control.journal.add(sandbox, entry)
+        except PaymockError:
+            return  # without a key, or without the store, nothing is noted
+
+    def refuse(self, error: PaymockError) -> tuple[Response, list[tuple[bytes, bytes]]]:
+        """The reply to something that is not even a request, and its headers; logged like any other."""
+        response, request_id = guard.refusal(error), next(self._ids)
+        self._log.request("-", "-", response, request_id, 0.0)
+        return response, self.headers(response, request_id)
+
+    @staticmethod
+    def headers(response: Response, request_id: str) -> list[tuple[bytes, bytes]]:
+        """The header lines of a reply that do not depend on the request."""
+        headers = [(b"x-request-id", request_id.encode()), *_COMMON]
+        if response.status != 204 and response.stream is None:
+            headers.append((b"content-length", b"%d" % len(response.body)))
+        if response.content_type:
+            headers.append((b"content-type", response.content_type.encode()))
+        if response.headers:
+            headers += raw_headers(response.headers)
+            if any(name == b"cache-control" for name, _ in headers):
+                return headers
+        headers.append(_NOT_CACHED)
+        return headers
+
+    async def _answer(self, request: Request, *, plainly: bool) -> Response:
+        try:
+            self._hosts.check(request)
+            match = self._routes.find(request.path)
+            if match is None:
+                raise PaymockError("not_found")
+            if request.method == "OPTIONS":
+                return _options(match, request)
+            route = match.targets.get("GET" if request.method == "HEAD" else request.method)
+            if route is None:
+                allowed = _allow(match)
+                raise PaymockError(
+                    "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
+                )
+            request.params = match.params
+            if route.keyed:
+                request.sandbox = self._keyring.sandbox(request)
+            if not plainly:
+                return await route.handler(request)
+            if route.plain is None:
+                raise NotAtOnce
+            return await route.plain(request)
+        except PaymockError as error:
+            return guard.refusal(error)
+        except (ClientGone, ConnectionDropped, FaultDue, NotAtOnce):
+            raise
+        except Exception:  # noqa: BLE001 - the last guard: whatever goes wrong, a client gets the envelope
+            self._log.defect(request.id)
+            return guard.refusal(PaymockError("internal_error"))
+
+
+async def _drop(scope: Any, receive: Any) -> None:
+    """Closes the connection without a reply."""
+    close = scope.get("paymock.close")
+    if close is None:
+        raise ConnectionResetError("the reply was dropped, as the fault asks")
+    close()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _without_key(response: Response, request: Request) -> Response:
+    """A refusal names unknown fields; the API key must not come back, even where it was sent as a name."""
+    presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
+    named = len(presented) >= _SHORTEST_KEY and presented in response.body
+    if not named or response.content_type != JSON:
+        return response
+    key, error = presented.decode("latin-1"), msgspec.json.decode(response.body, type=ErrorEnvelope).error
+    error.message = error.message.replace(key, "***")
+    for problem in error.details or ():
+        problem.field = problem.field.replace(key, "***")
+        problem.message = problem.message.replace(key, "***")
+    return response._replace(body=msgspec.json.encode(ErrorEnvelope(error=error)))
+
+
+def _allow(match: Match[Route]) -> str:
+    methods = list(match.targets)
+    return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
+
+
+def _options(match: Match[Route], request: Request) -> Response:
+    allowed = _allow(match)
+    preflight = (
+        (("Access-Control-Allow-Methods", allowed), *_PREFLIGHT)
+        if request.path.startswith(_ANY_ORIGIN)
+        else ()
+    )
+    return Response(204, content_type=None, headers=(("Allow", allowed), *preflight))

@@ -1,0 +1,92 @@
+"""A lane for requests that can be answered at once: straight from the parser's callbacks, without the task
+and the messages of ASGI. Whatever does not fit into it goes to ASGI, unchanged.
+"""
+
+import re
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from paymock.web.http import MAX_BODY
+from paymock.web.operations import PUBLIC
+from paymock.web.protocol import GuardedProtocol
+
+_BELOW = PUBLIC.encode()
+_REST = re.compile(b"[?#]")
+_METHODS = (b"GET", b"POST")
+
+
+class LaneProtocol(GuardedProtocol):
+    """The guarded protocol with the lane: for requests below `/v1` that come whole and wait for nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._held: bytearray | None = None  # the body of a request that may fit into the lane
+
+    def data_received(self, data: bytes) -> None:
+        """What has not come whole does not fit."""
+        super().data_received(data)
+        if self._held is not None:
+            self._leave()
+
+    def call_application(self) -> None:
+        """Waits for the body of a request that may fit."""
+        if self._may_fit():
+            self._held = bytearray()
+        else:
+            super().call_application()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        if self._held is None:
+            super().on_body(body)
+        else:
+            self._held += body
+
+    def on_message_complete(self) -> None:
+        """The request is whole: it is answered now, or leaves the lane."""
+        if self._held is not None and not self._answered(self._held):
+            self._leave()
+        if self._held is None:
+            super().on_message_complete()
+        else:
+            self._held = None
+            self._in_head = True
+
+    def _may_fit(self) -> bool:
+        before: RequestResponseCycle | None = self.cycle
+        idle = before is None or before.response_complete
+        return (
+            idle
+            and self.url.startswith(_BELOW)
+            and not _REST.search(self.url)
+            and self._method in _METHODS
+            and self.parser.should_keep_alive()
+            and not self.expect_100_continue
+            and not self.flow.write_paused
+        )
+
+    def _answered(self, body: bytearray) -> bool:
+        if len(body) > MAX_BODY:
+            return False
+        self.scope["method"] = self._method.decode("ascii")
+        self.scope["raw_path"] = self.url
+        answer = self.app.answer_at_once(self.scope, bytes(body))
+        if answer is None:
+            return False
+        response, headers = answer
+        lines = [name + b": " + value for name, value in [*self.server_state.default_headers, *headers]]
+        self.transport.write(STATUS_LINE[response.status] + b"\r\n".join([*lines, b"", response.body]))
+        self.server_state.total_requests += 1
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+        return True
+
+    def _leave(self) -> None:
+        """Hands the request, as far as it has come, over to ASGI."""
+        held, self._held = self._held, None
+        super().call_application()
+        if held:
+            super().on_body(bytes(held))
