@@ -6,11 +6,12 @@ from msgspec.structs import replace
 
 from paymock.core import endpoints, identity, payments, records
 from paymock.core.catalog import Catalog
+from paymock.core.catalog_wire import AssetList, ChainList
 from paymock.core.courses import Course
 from paymock.core.errors import PaymockError
 from paymock.core.records import EndpointRecord, PaymentRecord, SandboxRecord
 from paymock.core.scenarios import DEFAULT_SCENARIO
-from paymock.core.wire import AssetList, AttemptList, ChainList, Endpoint, EndpointList
+from paymock.core.wire import AttemptList, Endpoint, EndpointList
 from paymock.found import find
 from paymock.overrides import FaultDue, without_first
 from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes

@@ -12,7 +12,7 @@ from pathlib import Path
 from paymock.catalog_file import load_catalog
 from paymock.core.amounts import in_tokens
 from paymock.core.catalog import CatalogError
-from paymock.core.wire import Asset
+from paymock.core.catalog_wire import Asset
 
 _ONE_TOKEN = 10**18
 _USUAL_ASSET = "USDT"

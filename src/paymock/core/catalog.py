@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from paymock.core.addresses import address_problem
+from paymock.core.catalog_wire import Asset, Chain
 from paymock.core.scenarios import CONFIRMATIONS_REQUIRED
-from paymock.core.wire import Asset, Chain
 
 _CHAIN_ID = re.compile("[a-z0-9_-]{1,32}")
 _SYMBOL = re.compile("[A-Za-z0-9.]{1,16}")

@@ -9,12 +9,13 @@ from msgspec import Meta
 
 from paymock.core import identity
 from paymock.core.amounts import in_tokens
+from paymock.core.catalog_wire import Asset, Chain
 from paymock.core.fields import Address, OrderId, Sum, Timestamp, identifier
 from paymock.core.records import PaymentRecord
 from paymock.core.scenarios import CONFIRMATIONS_REQUIRED, WINDOW, PaymentStatus
 from paymock.core.timeline import State
 from paymock.core.times import to_rfc3339
-from paymock.core.wire import Asset, Chain, Reply
+from paymock.core.wire import Reply
 
 ViewName = Literal["pay", "detected", "received", "complete", "expired", "review", "failed"]
 

@@ -1,5 +1,5 @@
-"""Every JSON body of `/v1`, in and out, declared once. Decoding, validation and the OpenAPI schemas read
-these types; what their values may be is in `fields`.
+"""Every JSON body of `/v1`, in and out, declared once; those of chains and assets are in `catalog_wire`.
+Decoding, validation and the OpenAPI schemas read these types; what their values may be is in `fields`.
 
 Amounts are strings of raw token units; times are RFC 3339 strings. Requests refuse unknown fields, since a
 typo must fail; replies may gain fields in later releases. Specification: "Resources and their fields".
@@ -211,45 +211,6 @@ class AttemptList(Reply):
     """The attempts of a payment."""
 
     data: Annotated[list[Attempt], Meta(description="Oldest first.")]
-
-
-class Chain(Reply):
-    """A supported chain."""
-
-    id: ChainId
-    name: Annotated[str, Meta(description="For people.", examples=["BNB Smart Chain"])]
-    type: Annotated[Literal["evm"], Meta(description="The kind of chain.")]
-    chain_id: Annotated[int, Meta(description="The EIP-155 chain id.", ge=1, examples=[56])]
-    caip2: Annotated[str, Meta(description="The CAIP-2 identifier.", examples=["eip155:56"])]
-    native_asset: Annotated[AssetId, Meta(description="The asset in which gas is paid.", examples=["BNB"])]
-    confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
-    testnet: Annotated[bool, Meta(description="Whether its assets are worth nothing.")]
-
-
-class ChainList(Reply):
-    """The supported chains."""
-
-    data: Annotated[list[Chain], Meta(description="In the order of the catalog.")]
-
-
-class Asset(Reply):
-    """An asset of a chain."""
-
-    id: AssetId
-    chain: ChainId
-    symbol: Annotated[str, Meta(description="As people write it.", examples=["USDT"])]
-    name: Annotated[str, Meta(description="For people.", examples=["Tether USD"])]
-    decimals: Annotated[
-        int, Meta(description="How many raw units, as a power of ten, make one token.", ge=0, le=77)
-    ]
-    contract_address: Annotated[Address | None, Meta(description="`null` for the chain's own coin.")]
-    native: Annotated[bool, Meta(description="Whether this is the chain's own coin.")]
-
-
-class AssetList(Reply):
-    """The assets of a chain."""
-
-    data: Annotated[list[Asset], Meta(description="In the order of the catalog.")]
 
 
 class CreateEndpoint(Request):

@@ -5,7 +5,7 @@ Specification: "Endpoints".
 
 import msgspec
 
-from paymock.core import strict_json, wire
+from paymock.core import catalog_wire, strict_json, wire
 from paymock.core.scenarios import DEFAULT_SCENARIO
 from paymock.sandboxes import KeyedRequest
 from paymock.service import Service
@@ -85,7 +85,7 @@ OPERATIONS = (
         tag="Chains and assets",
         summary="List supported chains",
         description="The chains that a payment can name.",
-        reply=wire.ChainList,
+        reply=catalog_wire.ChainList,
     ),
     Operation(
         method="GET",
@@ -96,7 +96,7 @@ OPERATIONS = (
         summary="List assets of a chain",
         description="The assets of a chain. `decimals` tells how many raw units make one token; every amount "
         "of this API is in raw units.",
-        reply=wire.AssetList,
+        reply=catalog_wire.AssetList,
         errors=("chain_not_found",),
         parameters={"chain": _CHAIN},
     ),
