@@ -14,14 +14,20 @@ import msgspec
 from paymock import __version__
 from paymock.core import wire
 from paymock.core.errors import ERRORS
-from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, DepositStatus, PaymentStatus
-from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.core.scenarios import DepositStatus, PaymentStatus
 from paymock.web import examples
 from paymock.web.http import Request, Response
-from paymock.web.operations import CHECKOUT, Operation
+from paymock.web.openapi_parts import (
+    ANY_ERRORS,
+    HEADERS,
+    KEYED_ERRORS,
+    PARAMETERS,
+    PAYMENT_LINKS,
+    SECURITY_SCHEMES,
+    Json,
+)
+from paymock.web.operations import Operation
 from paymock.web.readable_yaml import to_yaml
-
-Json = dict[str, Any]
 
 
 class Book(NamedTuple):
@@ -32,78 +38,6 @@ class Book(NamedTuple):
     introduction: str
     tags: Mapping[str, str]
     operations: Sequence[Operation]
-
-
-_ANY_ERRORS = ("bad_request", "misdirected_request", "headers_too_large", "internal_error")
-_KEYED_ERRORS = ("unauthenticated", "store_unavailable")
-
-_HEADERS: Json = {
-    "X-Request-Id": {
-        "description": "Names this request in the server's log.",
-        "required": True,
-        "schema": {"type": "string"},
-        "example": "req_4f1c09ab3d_1",
-    },
-    "Location": {
-        "description": "The path of the created payment.",
-        "required": True,
-        "schema": {"type": "string"},
-        "example": f"/v1/payments/{examples.payment_id()}",
-    },
-    "Link": {
-        "description": "The page on which the customer pays.",
-        "required": True,
-        "schema": {"type": "string"},
-        "example": f'<{CHECKOUT}{examples.payment_id()}>; rel="payment"',
-    },
-    "Idempotent-Replayed": {
-        "description": "`true` when the reply repeats that of an earlier request with the same key.",
-        "schema": {"type": "string", "const": "true"},
-    },
-    "WWW-Authenticate": {
-        "description": 'The scheme to use; with `error="invalid_token"` when a key was sent.',
-        "required": True,
-        "schema": {"type": "string"},
-        "example": 'Bearer realm="paymock"',
-    },
-    "Allow": {
-        "description": "The methods of this path.",
-        "required": True,
-        "schema": {"type": "string"},
-        "example": "GET, HEAD, OPTIONS",
-    },
-    "Retry-After": {
-        "description": "Seconds to wait before a retry.",
-        "required": True,
-        "schema": {"type": "string", "pattern": "^[0-9]+$"},
-        "example": "1",
-    },
-}
-
-_PARAMETERS: Json = {
-    "IdempotencyKey": {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "required": True,
-        "description": "8 to 128 visible ASCII characters, one key for each business operation. A retry of "
-        "the same operation sends the same key; another body or another scenario needs a new one.",
-        "schema": {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"},
-    },
-    "OptionalIdempotencyKey": {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "required": False,
-        "description": "Makes a retry safe: 8 to 128 visible ASCII characters.",
-        "schema": {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"},
-    },
-    "Scenario": {
-        "name": "X-Mock-Scenario",
-        "in": "header",
-        "required": False,
-        "description": "What happens to the payment; see *Scenarios* above.",
-        "schema": {"type": "string", "enum": list(SCENARIOS), "default": DEFAULT_SCENARIO},
-    },
-}
 
 
 class OpenApiPage:
@@ -141,16 +75,9 @@ def document(book: Book, premises: examples.Premises) -> Json:
         "security": [{"apiKey": []}],
         "paths": paths,
         "components": {
-            "securitySchemes": {
-                "apiKey": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "The API key. Keep it on the merchant's backend only. In open mode, "
-                    f"`{OPEN_KEY_EXAMPLE}` will do.",
-                }
-            },
-            "parameters": _used("parameters", _PARAMETERS, paths),
-            "headers": _used("headers", _HEADERS, (paths, _ELSEWHERE)),
+            "securitySchemes": SECURITY_SCHEMES,
+            "parameters": _used("parameters", PARAMETERS, paths),
+            "headers": _used("headers", HEADERS, (paths, _ELSEWHERE)),
             "examples": _used("examples", _examples(premises), (paths, _ELSEWHERE)),
             "responses": _ELSEWHERE,
             "schemas": _schemas(operations),
@@ -230,23 +157,12 @@ def _success(operation: Operation) -> Json:
         },
     }
     if operation.reply is wire.Payment and operation.request is wire.CreatePayment:
-        reply["links"] = {
-            "payment": {
-                "operationId": "getPayment",
-                "parameters": {"payment_id": "$response.body#/id"},
-                "description": "Poll the payment by its `id`.",
-            },
-            "attempts": {
-                "operationId": "listAttempts",
-                "parameters": {"payment_id": "$response.body#/id"},
-                "description": "List its attempts by its `id`.",
-            },
-        }
+        reply["links"] = PAYMENT_LINKS
     return reply
 
 
 def _refusals(operation: Operation) -> Json:
-    codes = {*_ANY_ERRORS, *(_KEYED_ERRORS if operation.keyed else ()), *operation.errors}
+    codes = {*ANY_ERRORS, *(KEYED_ERRORS if operation.keyed else ()), *operation.errors}
     by_status: dict[int, list[str]] = {}
     for code, kind in ERRORS.items():
         if code in codes:
