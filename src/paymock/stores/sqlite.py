@@ -8,34 +8,27 @@ journal, the tries of a fault) does not wait for the disk. See docs/stores.md.
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
 from paymock.core.errors import PaymockError
 from paymock.core.virtual_time import LEAD
+from paymock.stores import sqlite_rows
 from paymock.stores.base import STATE, Addition, Change
 from paymock.stores.batches import Append, Batches, joined
 from paymock.stores.sqlite_file import Connector, begin_change, prepare
+from paymock.stores.sqlite_rows import OF, Rows, number_of, put, values
 
 NOTICE_SECONDS = 0.1
 """How often a process looks whether others have changed something, while somebody waits for that."""
-
-_OF = "(SELECT id FROM sandbox WHERE name = ?)"
-"""The number of a sandbox in the file."""
-
-SWEPT = 200
-"""How many rows of those that resets have forgotten go with a commit."""
 
 _LAST = 2**63 - 1
 """More than every position."""
 
 T = TypeVar("T")
 
-_Rows = sqlite3.Connection
-_Step = Callable[[_Rows], Any]
+_Step = Callable[[Rows], Any]
 
 
 class _Change(NamedTuple):
@@ -83,30 +76,30 @@ class SqliteStore:
         then: bytes | None = None,
         limit: int | None = None,
     ) -> Addition:
-        def step(rows: _Rows) -> Addition:
-            found = Addition(*_values(rows, sandbox, (STATE, key)))
+        def step(rows: Rows) -> Addition:
+            found = Addition(*values(rows, sandbox, (STATE, key)))
             if found == (given, None):
-                self._take_room(rows, sandbox, kind, limit)
+                sqlite_rows.take_room(rows, sandbox, kind, limit, self._limits.get(kind))
                 rows.execute(
                     "INSERT INTO entry (sandbox, key, kind, value) VALUES (?, ?, ?, ?)",
-                    (_number(rows, sandbox), key, kind, value),
+                    (number_of(rows, sandbox), key, kind, value),
                 )
                 if then is not None:
-                    _put(rows, sandbox, STATE, then)
+                    put(rows, sandbox, STATE, then)
             return found
 
         return await self._change(step)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        return await self._read(lambda rows: _values(rows, sandbox, keys))
+        return await self._read(lambda rows: values(rows, sandbox, keys))
 
     async def replace(
         self, sandbox: str, key: str, old: bytes | None, new: bytes, *, given: bytes | None
     ) -> bool:
-        def step(rows: _Rows) -> bool:
-            if _values(rows, sandbox, (STATE, key)) != [given, old]:
+        def step(rows: Rows) -> bool:
+            if values(rows, sandbox, (STATE, key)) != [given, old]:
                 return False
-            _put(rows, sandbox, key, new)
+            put(rows, sandbox, key, new)
             return True
 
         return await self._change(step)
@@ -114,9 +107,9 @@ class SqliteStore:
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
-        def step(rows: _Rows) -> list[tuple[int, bytes]]:
+        def step(rows: Rows) -> list[tuple[int, bytes]]:
             return rows.execute(
-                f"SELECT position, value FROM entry WHERE sandbox = {_OF} AND kind = ? AND position < ? "  # noqa: S608
+                f"SELECT position, value FROM entry WHERE sandbox = {OF} AND kind = ? AND position < ? "  # noqa: S608
                 "ORDER BY position DESC LIMIT ?",
                 (sandbox, kind, _LAST if before is None else before, limit),
             ).fetchall()
@@ -124,11 +117,11 @@ class SqliteStore:
         return await self._read(step)
 
     async def count(self, sandbox: str, key: str) -> int:
-        def step(rows: _Rows) -> int:
+        def step(rows: Rows) -> int:
             [(number,)] = rows.execute(
                 "INSERT INTO counter VALUES (?, ?, 1) "
                 "ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
-                (_number(rows, sandbox), key),
+                (number_of(rows, sandbox), key),
             ).fetchall()
             return int(number)
 
@@ -138,36 +131,25 @@ class SqliteStore:
         await self._changes.do(Append(sandbox, log, keep, (entry,)))
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
-        def step(rows: _Rows) -> list[bytes]:
-            newest: list[bytes] = []
-            for (entries,) in rows.execute(
-                f"SELECT entries FROM log WHERE sandbox = {_OF} AND log = ? ORDER BY number DESC",  # noqa: S608
-                (sandbox, log),
-            ):
-                newest += reversed(_entries.decode(entries))
-                if len(newest) >= limit:
-                    break
-            return newest[:limit]
-
-        return await self._change(step, lasting=False)
+        return await self._change(lambda rows: sqlite_rows.tail(rows, sandbox, log, limit), lasting=False)
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        def step(rows: _Rows) -> None:
-            rows.execute(f"DELETE FROM log WHERE sandbox = {_OF} AND log = ?", (sandbox, log))  # noqa: S608
+        def step(rows: Rows) -> None:
+            rows.execute(f"DELETE FROM log WHERE sandbox = {OF} AND log = ?", (sandbox, log))  # noqa: S608
 
         await self._change(step, lasting=False)
 
     async def reset(self, sandbox: str, then: bytes, *, given: bytes | None) -> bool:
-        def step(rows: _Rows) -> bool:
-            if _values(rows, sandbox, (STATE,)) != [given]:
+        def step(rows: Rows) -> bool:
+            if values(rows, sandbox, (STATE,)) != [given]:
                 return False
             rows.execute(
                 "UPDATE total SET number = number - "
                 "(SELECT count(*) FROM entry WHERE sandbox = ? AND kind = total.kind)",
-                (_number(rows, sandbox),),
+                (number_of(rows, sandbox),),
             )
             rows.execute("UPDATE sandbox SET name = NULL WHERE name = ?", (sandbox,))
-            _put(rows, sandbox, STATE, then)
+            put(rows, sandbox, STATE, then)
             self._sweeps = True
             return True
 
@@ -192,121 +174,42 @@ class SqliteStore:
         for connector in (self._reader, self._writer):
             await connector.close()
 
-    async def _read(self, step: Callable[[_Rows], T]) -> T:
+    async def _read(self, step: Callable[[Rows], T]) -> T:
         outcome: T = await self._reads.do(step)
         return outcome
 
-    async def _change(self, step: Callable[[_Rows], T], *, lasting: bool = True) -> T:
+    async def _change(self, step: Callable[[Rows], T], *, lasting: bool = True) -> T:
         outcome: T = await self._changes.do(_Change(step, lasting))
         return outcome
 
-    def _write(self, rows: _Rows, steps: Sequence[_Change | Append]) -> list[Any]:
+    def _write(self, rows: Rows, steps: Sequence[_Change | Append]) -> list[Any]:
         lasting = any(isinstance(step, _Change) and step.lasting for step in steps)
         rows.execute(f"PRAGMA synchronous = {self.synchronous if lasting else 'normal'}")
         begin_change(rows)
         kept, places = joined(steps)
         outcomes = [_outcome(rows, step) for step in kept]
         if self._sweeps:
-            self._sweeps = _sweep(rows)
+            self._sweeps = sqlite_rows.sweep(rows)
         rows.execute("COMMIT")
         return [outcomes[place] for place in places]
 
-    def _take_room(self, rows: _Rows, sandbox: str, kind: str, limit: int | None) -> None:
-        """Counts one more of this kind. Raises PaymockError `capacity_exceeded` when it has no room."""
-        if limit is not None:
-            [(number,)] = rows.execute(
-                f"SELECT count(*) FROM entry WHERE sandbox = {_OF} AND kind = ?",  # noqa: S608
-                (sandbox, kind),
-            ).fetchall()
-            if number >= limit:
-                raise PaymockError("capacity_exceeded")
-        [(total,)] = rows.execute(
-            "INSERT INTO total VALUES (?, 1) ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
-            (kind,),
-        ).fetchall()
-        if total > self._limits.get(kind, total):
-            rows.execute("UPDATE total SET number = number - 1 WHERE kind = ?", (kind,))
-            raise PaymockError("capacity_exceeded")
 
-
-_entries = msgspec.msgpack.Decoder(list[bytes])
-
-
-def _values(rows: _Rows, sandbox: str, keys: Sequence[str]) -> list[bytes | None]:
-    found = rows.execute(_look_up(len(keys)), (*keys, sandbox)).fetchall()
-    return list(found[0]) if found else [None] * len(keys)
-
-
-@cache
-def _look_up(keys: int) -> str:
-    """What reads the values of so many keys as one row."""
-    one = "(SELECT value FROM entry WHERE entry.sandbox = sandbox.id AND key = ?)"
-    return f"SELECT {', '.join([one] * keys)} FROM sandbox WHERE name = ?"  # noqa: S608 - our own names
-
-
-def _number(rows: _Rows, sandbox: str) -> int:
-    """The number of a sandbox in the file, which it gets now if it has none."""
-    found = rows.execute("SELECT id FROM sandbox WHERE name = ?", (sandbox,)).fetchall()
-    if not found:
-        found = rows.execute("INSERT INTO sandbox (name) VALUES (?) RETURNING id", (sandbox,)).fetchall()
-    return int(found[0][0])
-
-
-def _put(rows: _Rows, sandbox: str, key: str, value: bytes) -> None:
-    rows.execute(
-        "INSERT INTO entry (sandbox, key, value) VALUES (?, ?, ?) "
-        "ON CONFLICT (sandbox, key) DO UPDATE SET value = excluded.value",
-        (_number(rows, sandbox), key, value),
-    )
-
-
-def _sweep(rows: _Rows) -> bool:
-    """Deletes some of what resets have forgotten, and says whether there may be more: to delete all of a
-    large sandbox at once would keep everybody waiting.
-    """
-    forgotten = rows.execute("SELECT id FROM sandbox WHERE name IS NULL LIMIT 1").fetchall()
-    if not forgotten:
-        return False
-    for table, row in (("entry", "key"), ("counter", "key"), ("log", "number")):
-        if rows.execute(
-            f"DELETE FROM {table} WHERE sandbox = ?1 AND {row} IN "  # noqa: S608 - our own names
-            f"(SELECT {row} FROM {table} WHERE sandbox = ?1 LIMIT {SWEPT})",
-            forgotten[0],
-        ).rowcount:
-            return True
-    rows.execute("DELETE FROM sandbox WHERE id = ?", forgotten[0])
-    return True
-
-
-def _append(rows: _Rows, step: Append) -> Any:
-    """Stores what was appended as one row, numbered by its last entry, and forgets the rows of which all
-    entries are older than those that are kept.
-    """
-    of = (_number(rows, step.sandbox), step.log)
-    [(last,)] = rows.execute(
-        "SELECT coalesce(max(number), 0) FROM log WHERE sandbox = ? AND log = ?", of
-    ).fetchall()
-    last += len(step.entries)
-    rows.execute("INSERT INTO log VALUES (?, ?, ?, ?)", (*of, last, msgspec.msgpack.encode(step.entries)))
-    rows.execute("DELETE FROM log WHERE sandbox = ? AND log = ? AND number <= ?", (*of, last - step.keep))
-
-
-def _outcome(rows: _Rows, step: _Change | Append) -> Any:
+def _outcome(rows: Rows, step: _Change | Append) -> Any:
     """What the step answers, or why it is refused; the others of its batch go on."""
     try:
-        return _append(rows, step) if isinstance(step, Append) else step.run(rows)
+        return sqlite_rows.append(rows, step) if isinstance(step, Append) else step.run(rows)
     except sqlite3.Error:
         raise
     except Exception as refusal:  # noqa: BLE001 - raised to whoever asked for this step
         return refusal
 
 
-def _read(rows: _Rows, steps: Sequence[_Step]) -> list[Any]:
+def _read(rows: Rows, steps: Sequence[_Step]) -> list[Any]:
     rows.execute("BEGIN")
     outcomes = [_outcome(rows, _Change(step, lasting=False)) for step in steps]
     rows.execute("COMMIT")
     return outcomes
 
 
-def _version(rows: _Rows) -> int:
+def _version(rows: Rows) -> int:
     return int(rows.execute("PRAGMA data_version").fetchone()[0])
