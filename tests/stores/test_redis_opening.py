@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from paymock.stores import redis_checks, redis_node
+from paymock.stores import redis_checks
 from paymock.stores.base import StoreError
 from paymock.stores.redis import RedisStore
+from paymock.stores.redis_access import Access
 from paymock.stores.redis_checks import Report
 from tests.stores.contract import add, run
 from tests.support.engines import RedisCluster, RedisEngine, cluster_node, free_port, redis_server
@@ -146,7 +147,7 @@ class TestUrls:
         ],
     )
     def test_all_hosts_are_found(self, url: str, seeds: list[str]) -> None:
-        assert [str(seed) for seed in redis_node.Access(url).seeds] == seeds
+        assert [str(seed) for seed in Access(url).seeds] == seeds
 
 
 def test_connections_can_be_encrypted(tmp_path: Path) -> None:

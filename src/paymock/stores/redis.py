@@ -14,8 +14,9 @@ from paymock.core.virtual_time import LEAD
 from paymock.stores import redis_scripts as scripts
 from paymock.stores.base import Addition, Change, StoreError
 from paymock.stores.batches import Append
+from paymock.stores.redis_access import Access
 from paymock.stores.redis_checks import inspected
-from paymock.stores.redis_node import Access, Node, listen, reason_of
+from paymock.stores.redis_node import Node, listen, reason_of
 from paymock.stores.redis_nodes import Cluster, Nodes, Single
 from paymock.stores.redis_scripts import marked, pack
 

@@ -9,13 +9,9 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any
 
-from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -29,8 +25,8 @@ from redis.exceptions import (
 )
 
 from paymock.core.errors import PaymockError
-from paymock.stores.base import StoreError
 from paymock.stores.batches import Append, Batches, joined
+from paymock.stores.redis_access import Access, Address
 from paymock.stores.redis_scripts import pack
 
 BUDGET_SECONDS = 0.9
@@ -44,23 +40,8 @@ SILENCE_SECONDS = 2.0
 
 _TRY_SECONDS = 0.3
 _CLOSE_SECONDS = 0.5
-_DEFAULT_PORT = 6379
 _LOST = (RedisError, OSError, RuntimeError)  # the last is what uvloop's closed transport raises
 _RETRY = "Retry with the same Idempotency-Key after `Retry-After` seconds."
-
-
-class Address(NamedTuple):
-    """Where an engine is."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    def told(self, host: str, port: int) -> "Address":
-        """The address that the engine here speaks of; without a host, or with `?`, it is this host."""
-        return Address(self.host if host in ("", "?") else host, port)
 
 
 Step = bytes | Append
@@ -80,45 +61,6 @@ class NotHere(Exception):
         super().__init__()
         self.address = address
         self.asking = asking
-
-
-class Access:
-    """How to connect to any node of the store that a URL names, and the nodes that it names."""
-
-    def __init__(self, url: str) -> None:
-        """Raises StoreError, which does not repeat the URL: it may hold a password."""
-        scheme, _, rest = url.partition("://")
-        authority = rest[: next((at for at, character in enumerate(rest) if character in "/?#"), len(rest))]
-        user, at, hosts = authority.rpartition("@")
-        names = hosts.split(",") if scheme.endswith("+cluster") else [hosts]
-        first = f"{scheme.removesuffix('+cluster')}://{user}{at}{names[0]}{rest.removeprefix(authority)}"
-        try:
-            parts = [urlsplit(f"//{name}") for name in names]
-            self.seeds = [Address(part.hostname or "localhost", part.port or _DEFAULT_PORT) for part in parts]
-            pool = ConnectionPool.from_url(first)
-            self._class = pool.connection_class
-            self._options = {
-                **pool.connection_kwargs,
-                "health_check_interval": 0,
-                "protocol": 2,
-                "retry": Retry(NoBackoff(), 0),
-                "retry_on_timeout": False,
-                "socket_connect_timeout": None,
-                "socket_timeout": None,
-            }
-            self.connection(self.seeds[0])
-        except (ValueError, TypeError, RedisError):
-            raise StoreError(
-                "cannot use the store: its URL has a part that is not understood; known are user, password, "
-                "hosts, database and the options of redis-py"
-            ) from None
-
-    def connection(self, address: Address) -> AbstractConnection:
-        """A connection, not yet open."""
-        made: AbstractConnection = self._class(
-            **{**self._options, "host": address.host, "port": address.port}
-        )
-        return made
 
 
 class Node:

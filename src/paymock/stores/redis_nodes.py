@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from paymock.core.errors import PaymockError
-from paymock.stores.redis_node import Address, Node, NotHere, Step, unavailable, unknown
+from paymock.stores.redis_access import Address
+from paymock.stores.redis_node import Node, NotHere, Step, unavailable, unknown
 from paymock.stores.redis_scripts import pack
 
 PAUSE_SECONDS = 0.2
