@@ -18,6 +18,9 @@ from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.house import SANDBOX, House, LateStore, SharedStore, TellingStore
 
+GAP = 0.02
+"""Seconds between two looks, at least, in these tests."""
+
 SOON = 10.0
 """Seconds in which a busy machine gets there."""
 
@@ -29,7 +32,7 @@ Step = Callable[[House], Awaitable[object]]
 
 @pytest.fixture(autouse=True)
 def short_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "GAP_SECONDS", 0.02)
+    monkeypatch.setattr(feed, "GAP_SECONDS", GAP)
 
 
 def run(check: Coroutine[Any, Any, None]) -> None:
@@ -47,7 +50,7 @@ async def following(house: House, payment_id: str | None = None) -> AsyncIterato
 async def nothing_comes(notices: Notices) -> None:
     """Asserts that no notice comes for longer than the gap, and gives the notices up."""
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(anext(notices), 10 * feed.GAP_SECONDS)
+        await asyncio.wait_for(anext(notices), 10 * GAP)
 
 
 def entry() -> JournalEntry:
@@ -208,11 +211,11 @@ def test_many_creations_are_told_in_few_notices() -> None:
             loop = asyncio.get_running_loop()
             began, told = loop.time(), 0
             creating = asyncio.gather(*(house.create(f"order-{number:04d}-payment") for number in range(100)))
-            creating.add_done_callback(lambda _: loop.call_later(5 * feed.GAP_SECONDS, house.sandboxes.stop))
+            creating.add_done_callback(lambda _: loop.call_later(5 * GAP, house.sandboxes.stop))
             async for notice in notices:
                 assert notice.changed == ["payments"]
                 told += 1
-            assert 1 <= told <= (loop.time() - began) / feed.GAP_SECONDS + 1
+            assert 1 <= told <= (loop.time() - began) / GAP + 1
 
     run(check())
 
@@ -302,7 +305,7 @@ def test_who_leaves_just_when_something_changes_is_not_followed_any_more(turns: 
         house = House(SharedStore())
         async with following(house) as notices:
             leaving = asyncio.create_task(anext(notices))
-            await asyncio.sleep(2 * feed.GAP_SECONDS)
+            await asyncio.sleep(2 * GAP)
             house.sandboxes.wake(SANDBOX)
             for _ in range(turns):
                 await asyncio.sleep(0)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from typing import NamedTuple
 
 from paymock.core import checkout
@@ -12,12 +11,7 @@ from paymock.core.errors import PaymockError
 from paymock.core.identity import PAYMENT, token_in
 from paymock.found import Found, find
 from paymock.sandboxes import Sandboxes
-
-GAP_SECONDS = 0.25
-"""The least time between two looks: what happens meanwhile is told at once."""
-
-RESYNC_SECONDS = 20.0
-"""How often the time is told while nothing changes."""
+from paymock.watching import GAP_SECONDS, RESYNC_SECONDS
 
 
 class Shown(NamedTuple):
@@ -74,12 +68,8 @@ class Checkouts:
                     yield shown.checkout
                 told, rested = shown, real() + GAP_SECONDS
                 until = resync if shown.seconds is None else min(real() + shown.seconds, resync)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(until):  # wait_for can miss that the customer leaves
-                        await changed.wait()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(rested):
-                        await self._sandboxes.stopped.wait()
+                await changed.until(until)
+                await self._sandboxes.rest(rested)
 
     async def _found(self, payment_id: str) -> Found:
         sandbox = self._sandbox(payment_id)

@@ -7,7 +7,6 @@ Every method works within one sandbox and touches no other.
 import asyncio
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -196,14 +195,11 @@ class Control:
                 ahead = [state for state in found.ahead if status in (None, state.status)]
                 reached = current != first if status is None else found.has_been(status)
                 possible = reached or bool(ahead) or found.could_come(status)
-                remaining = deadline - loop.time()
-                if reached or not possible or remaining <= 0 or self._sandboxes.stopping:
+                now = loop.time()
+                if reached or not possible or now >= deadline or self._sandboxes.stopping:
                     return wire.WaitResult(reached=reached, possible=possible, payment=found.payment)
                 delay = found.real_delay(ahead[0]) if ahead else None
-                sleep = remaining if delay is None else min(delay / 1000 + 0.001, remaining)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(sleep):
-                        await changed.wait()
+                await changed.until(deadline if delay is None else min(now + delay / 1000 + 0.001, deadline))
 
     async def reset(self, sandbox: str) -> None:
         """Forgets payments, keys, endpoints, overrides, journal and clock of this sandbox."""

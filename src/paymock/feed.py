@@ -7,7 +7,6 @@ are told, so that pages that are open take next to nothing from those who create
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from typing import NamedTuple
 
 from paymock.core import control_wire as wire
@@ -19,21 +18,16 @@ from paymock.found import Found, find
 from paymock.journal import Journal
 from paymock.sandboxes import Gathered, Sandboxes
 from paymock.stores.base import note_key
+from paymock.watching import GAP_SECONDS, RESYNC_SECONDS
 
 NEWEST = 200
 """How many of the newest payments are looked at for the next change."""
 
-GAP_SECONDS = 0.25
-"""The least time between two looks: what happens meanwhile is told in one notice."""
-
 GAP_SECONDS_EACH = 0.01
-"""What everyone who follows adds to it."""
+"""What everyone who follows adds to the gap between two looks."""
 
 REST, MOST_REST_SECONDS = 20, 2.0
 """How many times as long as a look has taken the next one waits, at least; and at most for that."""
-
-RESYNC_SECONDS = 20.0
-"""How often the time is told while nothing changes."""
 
 INFINITE = float("inf")
 
@@ -90,9 +84,7 @@ class Feed:
                 yield _notice(await self._sandboxes.gather(sandbox), ["payments", "requests"])
                 resync = _now() + RESYNC_SECONDS
                 while not self._sandboxes.stopping:
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout_at(min(told.until, resync)):
-                            await changed.wait()
+                    await changed.until(min(told.until, resync))
                     changed.clear()
                     look = await self._look(sandbox)
                     look = look.with_payment(await self._named(sandbox, payment_id))
@@ -114,9 +106,7 @@ class Feed:
         return await asyncio.shield(look)
 
     async def _look_when_due(self, sandbox: str) -> _Look:
-        with suppress(TimeoutError):  # a stop does not wait for it
-            async with asyncio.timeout_at(self._not_before.get(sandbox, 0)):
-                await self._sandboxes.stopped.wait()
+        await self._sandboxes.rest(self._not_before.get(sandbox, 0))
         self._coming.pop(sandbox, None)
         started = _now()
         look = await self._take(sandbox)

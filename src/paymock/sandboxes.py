@@ -1,12 +1,11 @@
-"""Sandboxes: whose time it is, and who waits for a change. What a use case gathers goes through here: it is
-the only place where clock, store and core meet.
+"""Sandboxes: whose time it is, and what is stored. What a use case gathers goes through here: it is the only
+place where clock, store and core meet.
 """
 
 import asyncio
 import secrets
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from paymock.clock import Clock
@@ -16,25 +15,12 @@ from paymock.core.errors import PaymockError
 from paymock.core.records import DepositRecord, EndpointRecord, OriginRecord, PaymentRecord, SandboxRecord
 from paymock.core.virtual_time import ClockSetting
 from paymock.stores.base import STATE, Store
-
-
-class Watch(asyncio.Event):
-    """Set at each change of a sandbox; when watching `closely`, also when something is merely added: a
-    resource, a request in the journal.
-    """
-
-    def __init__(self, *, closely: bool) -> None:
-        super().__init__()
-        self.closely = closely
-
+from paymock.watching import Watched
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
 _ORIGIN = "origin"
 """Where a store keeps its origin: as the own record of a sandbox that no API key opens."""
-
-_LISTEN_AGAIN = 0.2
-"""Seconds until a store that has failed is listened to again."""
 
 _REMEMBERED = 10_000
 """Of how many sandboxes the last record seen is kept, so that a creation is one step of the store."""
@@ -110,21 +96,18 @@ async def origin_of(store: Store, now: int, speed: float, seed: str | None) -> O
             return origin
 
 
-class Sandboxes:
+class Sandboxes(Watched):
     """The sandboxes of a store. All that is stored goes by what was read before: where another request, or
     another process, has been faster, it is done again with what is stored by then.
     """
 
     def __init__(self, store: Store, clock: Clock, origin: OriginRecord) -> None:
-        self.store = store
+        super().__init__(store)
         self.courses = Courses()
         self._clock = clock
         self._origin = origin
         self._seen: dict[str, bytes] = {}
-        self._watching: defaultdict[str, set[Watch]] = defaultdict(set)
         self._verified: int | None = store.connections
-        self.stopped = asyncio.Event()
-        self._listening: asyncio.Task[None] | None = None
 
     async def gather(self, sandbox: str, *keys: str) -> Gathered:
         """The sandbox now, and what is stored under `keys`, in one step. The clock is read once."""
@@ -205,56 +188,6 @@ class Sandboxes:
     def token(self, now: Gathered, idempotency_key: str) -> str:
         """The token of whatever `idempotency_key` creates in the sandbox."""
         return identity.token_of(self._origin.secret, now.sandbox, idempotency_key, now.record.generation)
-
-    def wake(self, sandbox: str | None, *, minor: bool = False) -> None:
-        """Tells everybody who watches this sandbox, or any if it is None, that something has changed; only
-        those who watch closely when the change is `minor`.
-        """
-        for watched in [*self._watching] if sandbox is None else [sandbox]:
-            for watch in self._watching.get(watched, ()):
-                if watch.closely or not minor:
-                    watch.set()
-
-    @property
-    def watchers(self) -> int:
-        """How many wait for a change."""
-        return sum(map(len, self._watching.values()))
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the server stops."""
-        return self.stopped.is_set()
-
-    def stop(self) -> None:
-        """Tells everybody who waits that the server stops."""
-        self.stopped.set()
-        self.wake(None)
-
-    @contextmanager
-    def watch(self, sandbox: str, *, closely: bool = False) -> Iterator[Watch]:
-        """Set at each change of the sandbox, whichever process makes it."""
-        changed = Watch(closely=closely)
-        self._watching[sandbox].add(changed)
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._listen())
-        try:
-            yield changed
-        finally:
-            self._watching[sandbox].discard(changed)
-            if not self._watching[sandbox]:
-                del self._watching[sandbox]
-            if not self._watching:
-                self._listening.cancel()
-                self._listening = None
-
-    async def _listen(self) -> None:
-        while True:
-            with suppress(PaymockError):
-                async for change in self.store.changes():
-                    self.wake(change.sandbox, minor=change.minor)
-                return  # nobody else changes anything
-            self.wake(None)
-            await asyncio.sleep(_LISTEN_AGAIN)
 
     async def _add(
         self, now: Gathered, token: str, value: bytes, kind: str, after: SandboxRecord, limit: int | None
