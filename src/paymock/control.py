@@ -17,20 +17,21 @@ from paymock.core.catalog import Catalog
 from paymock.core.control_wire import END, NEXT
 from paymock.core.courses import Course
 from paymock.core.errors import PaymockError
-from paymock.core.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
+from paymock.core.records import DepositRecord, SandboxRecord, SimulationRecord
 from paymock.core.scenarios import WINDOW
 from paymock.core.timeline import State, deposit_between, event_between, state_at
 from paymock.core.times import LATEST, to_rfc3339
 from paymock.core.validation import checker_for, decoded, validation_failed
 from paymock.core.wire import Payment
 from paymock.feed import Feed
-from paymock.found import Filter, Found, find
+from paymock.found import Filter, Found, find, newest
 from paymock.journal import Journal
 from paymock.overrides import Overrides
 from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
 from paymock.stores.base import note_key
 
 _SCANNED = 500
+"""How many payments are looked through at a time for those that a filter takes."""
 
 
 class Control:
@@ -140,19 +141,13 @@ class Control:
         shown: list[wire.ListedPayment] = []
         scanned = limit + 1 if wanted == Filter() else _SCANNED
         while True:
-            page = await self._sandboxes.store.page(sandbox, PaymentRecord.KIND, limit=scanned, before=cursor)
-            found = [(position, records.decode_as(PaymentRecord, value)) for position, value in page]
-            keys = [note_key(record.token) for _, record in found]
-            gathered = await self._sandboxes.gather(sandbox, *keys)
-            for (position, record), simulated in zip(found, gathered.values, strict=True):
-                if len(shown) == limit:
-                    return wire.PaymentPage(data=shown, next_cursor=str(cursor))
+            _, page = await newest(self._sandboxes, sandbox, scanned, cursor)
+            for position, found in page:
+                if wanted.takes(found):
+                    if len(shown) == limit:
+                        return wire.PaymentPage(data=shown, next_cursor=str(cursor))
+                    shown.append(_listed(found))
                 cursor = position
-                simulation = records.decode_as(SimulationRecord, simulated)
-                payment = payments.render(record, gathered.now, simulation)
-                if wanted.takes(record, payment):
-                    age = payments.elapsed(record, gathered.now, simulation)
-                    shown.append(_listed(payment, record.scenario, age))
             if len(page) < scanned:
                 return wire.PaymentPage(data=shown, next_cursor=None)
             await asyncio.sleep(0)  # other requests go on while many payments are looked through
@@ -160,17 +155,17 @@ class Control:
     async def payment(self, sandbox: str, payment_id: str) -> wire.PaymentDetail:
         """A payment with its past and its future. Raises PaymockError `payment_not_found`."""
         found = await self._found(sandbox, payment_id)
-        course, age = found.course, found.elapsed
+        states, age = found.states, found.elapsed
         past = [state for state in found.lasting if state.at <= age]
-        if past[0] != course[0]:  # a deposit was made in the very moment of its creation
-            past.insert(0, course[0])
+        if past[0] != states[0]:  # a deposit was made in the very moment of its creation
+            past.insert(0, states[0])
         return wire.PaymentDetail(
             payment=found.payment,
             scenario=found.record.scenario,
             now=to_rfc3339(found.record.created_at + age),
             timeline=[
                 _timeline_entry(before, state, found)
-                for before, state in zip((None, *course), course, strict=False)
+                for before, state in zip((None, *states), states, strict=False)
             ],
             window_seconds=WINDOW / 1000,
             before=payments.view(found.record, past[-2]) if len(past) > 1 else None,
@@ -198,8 +193,8 @@ class Control:
                 now = loop.time()
                 if reached or not possible or now >= deadline or self._sandboxes.stopping:
                     return wire.WaitResult(reached=reached, possible=possible, payment=found.payment)
-                delay = found.real_delay(ahead[0]) if ahead else None
-                await changed.until(deadline if delay is None else min(now + delay / 1000 + 0.001, deadline))
+                seconds = found.seconds_to(ahead[0]) if ahead else None
+                await changed.until(deadline if seconds is None else min(now + seconds, deadline))
 
     async def reset(self, sandbox: str) -> None:
         """Forgets payments, keys, endpoints, overrides, journal and clock of this sandbox."""
@@ -222,11 +217,15 @@ class Control:
                 given=found.gathered.state,
             ):
                 self._sandboxes.wake(sandbox)
-                return found._replace(life=Course(found.record, after))
+                return found._replace(course=Course(found.record, after))
 
 
-def _listed(payment: Payment, scenario: str, age: int) -> wire.ListedPayment:
-    return wire.ListedPayment(**msgspec.structs.asdict(payment), scenario=scenario, age_seconds=age / 1000)
+def _listed(found: Found) -> wire.ListedPayment:
+    return wire.ListedPayment(
+        **msgspec.structs.asdict(found.payment),
+        scenario=found.record.scenario,
+        age_seconds=found.elapsed / 1000,
+    )
 
 
 def _timeline_entry(before: State | None, state: State, found: Found) -> wire.TimelineEntry:
@@ -280,8 +279,8 @@ def _as_of(found: Found, token: str) -> Payment:
     deposits = found.simulation.deposits
     number = next(number for number, deposit in enumerate(deposits) if deposit.token == token)
     then = msgspec.structs.replace(found.simulation, deposits=deposits[: number + 1])
-    course = payments.course(found.record, then)
-    return payments.view(found.record, state_at(course, deposits[number].at))
+    states = payments.course(found.record, then)
+    return payments.view(found.record, state_at(states, deposits[number].at))
 
 
 _check_set_clock = checker_for(wire.SetClock)

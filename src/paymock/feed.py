@@ -10,14 +10,11 @@ from collections.abc import AsyncGenerator
 from typing import NamedTuple
 
 from paymock.core import control_wire as wire
-from paymock.core import records
 from paymock.core.errors import PaymockError
-from paymock.core.records import PaymentRecord
 from paymock.core.times import to_rfc3339
-from paymock.found import Found, find
+from paymock.found import Found, find, newest, sleep_for
 from paymock.journal import Journal
 from paymock.sandboxes import Gathered, Sandboxes
-from paymock.stores.base import note_key
 from paymock.watching import GAP_SECONDS, RESYNC_SECONDS
 
 NEWEST = 200
@@ -128,21 +125,14 @@ class Feed:
             look.cancel()
 
     async def _take(self, sandbox: str) -> _Look:
-        page = await self._sandboxes.store.page(sandbox, PaymentRecord.KIND, limit=NEWEST)
-        newest = [records.decode_as(PaymentRecord, value) for _, value in page]
-        gathered = await self._sandboxes.gather(sandbox, *(note_key(record.token) for record in newest))
-        found = [
-            Found(life, note, gathered)
-            for (_, value), note in zip(page, gathered.values, strict=True)
-            if (life := self._sandboxes.courses.of(value, note))
-        ]
-        now = _now()
+        gathered, payments = await newest(self._sandboxes, sandbox, NEWEST)
+        now, lead = _now(), gathered.lead
         return _Look(
             gathered,
-            (gathered.state, gathered.lead > 0, *(mark for one in found for mark in _mark(one))),
+            (gathered.state, lead > 0, *(mark for _, found in payments for mark in _mark(found))),
             await self._journal.mark(sandbox),
             min(
-                [_until(one, now) for one in found] + [now + gathered.lead / 1000] * (gathered.lead > 0),
+                [_until(found, now) for _, found in payments] + [now + sleep_for(lead)] * (lead > 0),
                 default=INFINITE,
             ),
         )

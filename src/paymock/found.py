@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from paymock.core import payments
+from paymock.core import payments, records
 from paymock.core.courses import Course
 from paymock.core.errors import PaymockError
 from paymock.core.identity import PAYMENT, token_in
@@ -17,12 +17,17 @@ _MARGIN = 0.001
 """Seconds that a sleep may end too early."""
 
 
+def sleep_for(milliseconds: float) -> float:
+    """How many seconds to sleep so that so many milliseconds have certainly passed."""
+    return milliseconds / 1000 + _MARGIN
+
+
 class Found(NamedTuple):
-    """A payment with its whole life, what is stored of what tests have done to it, and its sandbox at this
+    """A payment with its whole course, what is stored of what tests have done to it, and its sandbox at this
     moment.
     """
 
-    life: Course
+    course: Course
     stored: bytes | None
     gathered: Gathered
 
@@ -33,38 +38,38 @@ class Found(NamedTuple):
     @property
     def record(self) -> PaymentRecord:
         """The payment as it was created."""
-        return self.life.record
+        return self.course.record
 
     @property
     def simulation(self) -> SimulationRecord:
         """What tests have done to it."""
-        return self.life.simulation
+        return self.course.simulation
 
     @property
     def elapsed(self) -> int:
         """The payment's age in milliseconds."""
-        return self.life.age(self.gathered.now)
+        return self.course.age(self.gathered.now)
 
     @property
-    def course(self) -> tuple[State, ...]:
+    def states(self) -> tuple[State, ...]:
         """Every state of the payment, past and to come."""
-        return self.life.states
+        return self.course.states
 
     @property
     def state(self) -> State:
         """The state that holds now."""
-        return self.life.state_at(self.elapsed)
+        return self.course.state_at(self.elapsed)
 
     @property
     def json(self) -> bytes:
         """The payment as it stands, as JSON."""
-        return self.life.json_at(self.elapsed)
+        return self.course.json_at(self.elapsed)
 
     @property
     def lasting(self) -> list[State]:
         """The states that somebody can see: those that do not give way in the moment in which they begin."""
-        ends = [*(state.at for state in self.course[1:]), None]
-        return [state for state, end in zip(self.course, ends, strict=True) if end != state.at]
+        ends = [*(state.at for state in self.states[1:]), None]
+        return [state for state, end in zip(self.states, ends, strict=True) if end != state.at]
 
     @property
     def ahead(self) -> list[State]:
@@ -79,14 +84,15 @@ class Found(NamedTuple):
         """Whether the payment can still reach this status, or any other, maybe since somebody pays."""
         return payments.could_come(self.record, self.simulation, self.elapsed, status)
 
-    def real_delay(self, state: State) -> float | None:
-        """How many real milliseconds from now `state` begins; None when the clock stands still before, or
+    def seconds_to(self, state: State) -> float | None:
+        """How many real seconds from now `state` has begun; None when the clock stands still before, or
         ends.
         """
         if self.record.created_at + state.at > LATEST:
             return None
         comes = self.record.created_at + state.at - self.simulation.ahead
-        return self.gathered.clock.real_delay(comes, self.gathered.real)
+        delay = self.gathered.clock.real_delay(comes, self.gathered.real)
+        return None if delay is None else sleep_for(delay)
 
     @property
     def seconds_to_change(self) -> float | None:
@@ -94,10 +100,10 @@ class Found(NamedTuple):
         neither does.
         """
         ahead, lead = self.ahead, self.gathered.lead
-        delay = self.real_delay(ahead[0]) if ahead else None
+        seconds = self.seconds_to(ahead[0]) if ahead else None
         if lead:
-            delay = lead if delay is None else min(delay, lead)
-        return None if delay is None else delay / 1000 + _MARGIN
+            seconds = sleep_for(lead) if seconds is None else min(seconds, sleep_for(lead))
+        return seconds
 
     @property
     def payment(self) -> Payment:
@@ -112,13 +118,21 @@ class Filter(NamedTuple):
     scenario: str | None = None
     order_id: str | None = None
 
-    def takes(self, record: PaymentRecord, payment: Payment) -> bool:
+    def takes(self, found: Found) -> bool:
         """Whether the list shows this payment."""
+        record = found.record
         return (
-            self.status in (None, payment.status)
-            and self.scenario in (None, record.scenario)
-            and self.order_id in (None, payment.order_id)
+            self.scenario in (None, record.scenario)
+            and self.order_id in (None, record.request.order_id)
+            and self.status in (None, found.state.status)
         )
+
+
+class Page(NamedTuple):
+    """Some payments of a sandbox at one moment, newest first, each with its position among all."""
+
+    gathered: Gathered
+    payments: list[tuple[int, Found]]
 
 
 async def find(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> Found:
@@ -126,7 +140,20 @@ async def find(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> Found:
     token = token_in(payment_id, PAYMENT) or ""
     gathered = await sandboxes.gather(sandbox, token, note_key(token))
     stored, simulated = gathered.values
-    life = sandboxes.courses.of(stored, simulated) if stored else None
-    if life is None:
+    course = sandboxes.courses.of(stored, simulated) if stored else None
+    if course is None:
         raise PaymockError("payment_not_found")
-    return Found(life, simulated, gathered)
+    return Found(course, simulated, gathered)
+
+
+async def newest(sandboxes: Sandboxes, sandbox: str, limit: int, before: int | None = None) -> Page:
+    """The newest payments, or the newest of those before a position."""
+    page = await sandboxes.store.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
+    tokens = [records.decode(stored).token for _, stored in page]
+    gathered = await sandboxes.gather(sandbox, *map(note_key, tokens))
+    found = [
+        (position, Found(course, simulated, gathered))
+        for (position, stored), simulated in zip(page, gathered.values, strict=True)
+        if (course := sandboxes.courses.of(stored, simulated))
+    ]
+    return Page(gathered, found)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paymock import control
 from paymock.core.payments import MAX_DEPOSITS
 from paymock.core.scenarios import SCENARIOS, PaymentStatus
 from paymock.core.timeline import Transfer, play
@@ -414,6 +415,30 @@ class TestLists:
         assert found(scenario="no_payment_expired") == [second["id"]]
         assert found(order_id="a") == [first["id"]]
         assert found(order_id="a", scenario="no_payment_expired") == []
+
+    @pytest.mark.parametrize("filters", [{}, {"status": "awaiting_payment", "order_id": "a"}])
+    @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
+    @pytest.mark.parametrize("scanned", [1, 2, 500])
+    def test_each_page_is_full_but_the_last_and_none_is_empty(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch, filters: Json, limit: int, scanned: int
+    ) -> None:
+        """However many payments are looked through at a time, and though the oldest ones are filtered out."""
+        monkeypatch.setattr(control, "_SCANNED", scanned)
+        created = [api.created(order_id=order_id) for order_id in ("other", "a", *"abacabad", "other")]
+        move(api, created[1], to="completed")
+        listed = [one["id"] for one in created if not filters or one["order_id"] == "a"][::-1]
+        if filters:
+            listed.pop()  # it awaits no payment
+        pages: list[list[str]] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            query = {"limit": limit, **filters, **({"cursor": cursor} if cursor else {})}
+            page = api.get("/_mock/payments", params=query).json()
+            pages.append([payment["id"] for payment in page["data"]])
+            cursor = page["next_cursor"]
+        assert [len(page) for page in pages[:-1]] == [limit] * (len(pages) - 1)
+        assert pages[-1]
+        assert [one for page in pages for one in page] == listed
 
     @pytest.mark.parametrize(
         "query",
