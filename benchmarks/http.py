@@ -11,7 +11,6 @@ off. The figures are medians of the rounds. It fails below the floors, and needs
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from benchmarks.load import (
     created,
     creations,
     loaded,
+    median,
     need,
     paymock,
     reads,
@@ -142,12 +142,6 @@ def main() -> None:
     ]
     if failures:
         sys.exit("\n".join(failures))
-
-
-def median(loads: list[Load]) -> Load:
-    """The median of each figure."""
-    rows = [asdict(load) for load in loads]
-    return Load(**{name: statistics.median(row[name] for row in rows) for name in rows[0]})
 
 
 if __name__ == "__main__":

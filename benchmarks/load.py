@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -117,6 +118,12 @@ def loaded(server: Running, seconds: float, method: str, path: str, more: Mappin
     rate = seen["requests"] / seen["microseconds"] * 1e6
     p50, p99, p999 = (seen[name] / 1000 for name in ("p50", "p99", "p999"))
     return Load(rate, p50, p99, p999, cpu=spent / seen["requests"] * 1e6)
+
+
+def median(loads: list[Load]) -> Load:
+    """The median of each figure."""
+    rows = [asdict(load) for load in loads]
+    return Load(**{name: statistics.median(row[name] for row in rows) for name in rows[0]})
 
 
 def _cpu(pid: int) -> float:

@@ -9,7 +9,6 @@ fails below the floors, and needs wrk and redis-server.
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.load import CORES, Load, created, creations, need, paymock, reads
+from benchmarks.load import CORES, Load, created, creations, median, need, paymock, reads
 
 from tests.support.engines import redis_server
 
@@ -50,12 +49,6 @@ def measured(name: str, url: str, seconds: float) -> tuple[Load, Load]:
     with paymock("--store", url, "--workers", workers, cores=cores) as server:
         payment_id = created(server.url)
         return creations(server, seconds), reads(server, seconds, payment_id)
-
-
-def median(loads: list[Load]) -> Load:
-    """The median of each figure."""
-    rows = [asdict(load) for load in loads]
-    return Load(**{name: statistics.median(row[name] for row in rows) for name in rows[0]})
 
 
 def main() -> None:
