@@ -26,7 +26,7 @@ from tests.core.test_checkout import SHOWN
 from tests.support.client import ORDER, Api, error_of
 from tests.support.clock import NOON
 from tests.support.contract import Contract
-from tests.support.house import SANDBOX, House, LateStore, SharedStore, TellingStore
+from tests.support.house import SANDBOX, House, LateStore, SharedStore, TellingStore, leave_amid_a_change
 from tests.support.server import RunningServer, running_server
 
 SOON = 10.0
@@ -218,14 +218,7 @@ class TestEvents:
             house = House(SharedStore())
             payment, _ = await house.create()
             async with following(house, payment.id) as events:
-                leaving = asyncio.create_task(anext(events))
-                await asyncio.sleep(0.01)
-                house.sandboxes.wake(SANDBOX)
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                leaving.cancel()
-                await asyncio.wait([leaving], timeout=1)
-                assert leaving.cancelled()
+                await leave_amid_a_change(house, events, after=0.01, turns=turns)
                 assert house.sandboxes.watchers == 0
 
         run(check())

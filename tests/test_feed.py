@@ -16,7 +16,7 @@ from paymock.sandboxes import new_origin
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
-from tests.support.house import SANDBOX, House, LateStore, SharedStore, TellingStore
+from tests.support.house import SANDBOX, House, LateStore, SharedStore, TellingStore, leave_amid_a_change
 
 GAP = 0.02
 """Seconds between two looks, at least, in these tests."""
@@ -304,14 +304,7 @@ def test_who_leaves_just_when_something_changes_is_not_followed_any_more(turns: 
     async def check() -> None:
         house = House(SharedStore())
         async with following(house) as notices:
-            leaving = asyncio.create_task(anext(notices))
-            await asyncio.sleep(2 * GAP)
-            house.sandboxes.wake(SANDBOX)
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            leaving.cancel()
-            await asyncio.wait([leaving], timeout=1)
-            assert leaving.cancelled()
+            await leave_amid_a_change(house, notices, after=2 * GAP, turns=turns)
             assert house.sandboxes.watchers == 0
 
     run(check())

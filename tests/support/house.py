@@ -1,7 +1,7 @@
 """The use cases without HTTP, on a store that lets others in between."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import msgspec
@@ -106,3 +106,19 @@ class TellingStore(SharedStore):
             raise PaymockError("store_unavailable")
         while True:
             yield await self.told.get()
+
+
+async def leave_amid_a_change(
+    house: House, told: AsyncGenerator[object, None], *, after: float, turns: int
+) -> None:
+    """Waits for what is told next. `after` so many seconds comes a change, and so many `turns` of the event
+    loop later it gives up; asserts that the wait ends with that.
+    """
+    leaving = asyncio.create_task(anext(told))
+    await asyncio.sleep(after)
+    house.sandboxes.wake(SANDBOX)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving], timeout=1)
+    assert leaving.cancelled()
