@@ -1,5 +1,7 @@
 """Server-sent events over HTTP: how they begin, how they end, and that every process tells them."""
 
+import asyncio
+import io
 import signal
 import socket
 import time
@@ -13,10 +15,16 @@ import pytest
 import yaml
 
 from paymock import checkouts, feed
+from paymock.catalog_file import load_catalog
 from paymock.core.errors import PaymockError
+from paymock.sandboxes import new_origin
 from paymock.settings import Settings
+from paymock.stores.memory import MemoryStore
+from paymock.web.app import create_app
+from paymock.web.log import RequestLog
 from tests.support import raw
 from tests.support.client import ORDER, Api, error_of, fresh_key
+from tests.support.clock import NOON, ManualClock
 from tests.support.contract import Contract
 from tests.support.engines import redis_server
 from tests.support.process import Served, serving
@@ -161,6 +169,33 @@ def test_a_defect_ends_it_and_is_logged_without_its_message(
         wait_until(lambda: server.app.waiting == 0)
     assert f"defect in {stream.headers['x-request-id']}: RuntimeError" in server.log.getvalue()
     assert "a secret" not in server.log.getvalue()
+
+
+class LineIsDead(Exception):
+    """What the server says when it cannot send."""
+
+
+@pytest.mark.parametrize("sent", ["nothing", "the head"])
+def test_a_server_that_cannot_send_its_beginning_leaves_nobody_behind(sent: str) -> None:
+    store, log = MemoryStore(), RequestLog(io.StringIO())
+    app = create_app(Settings(), load_catalog(None), store, new_origin(NOON, 1, "tests"), ManualClock(), log)
+
+    async def on_a_dead_line(scope: Any, receive: Any, send: Any) -> None:
+        async def send_or_fail(message: Any) -> None:
+            if sent == "nothing" or message["type"] != "http.response.start":
+                raise LineIsDead
+            await send(message)
+
+        await app(scope, receive, send_or_fail)
+
+    async def check() -> None:
+        transport = httpx.ASGITransport(on_a_dead_line)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            with pytest.raises(LineIsDead):
+                await client.get("/_mock/events", headers=AUTHORIZED)
+            assert app.waiting == 0
+
+    asyncio.run(check())
 
 
 @pytest.mark.parametrize("name", PATHS)

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from typing import Any, NamedTuple
 
 import msgspec
@@ -126,13 +125,16 @@ class App:
             await self._written(request, dropped.args[0], started, dropped=True)
             await _drop(scope, receive)
             return
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        whole = response.stream is None or request.method == "HEAD"
-        body = b"" if request.method == "HEAD" else response.body
-        await send({"type": "http.response.body", "body": body, "more_body": not whole})
-        await self._written(request, response, started)
-        if response.stream is not None:
-            await self._push(request, response.stream, send)
+        try:
+            await send({"type": "http.response.start", "status": response.status, "headers": headers})
+            body, stream = (b"", None) if request.method == "HEAD" else (response.body, response.stream)
+            await send({"type": "http.response.body", "body": body, "more_body": stream is not None})
+            await self._written(request, response, started)
+            if stream is not None:
+                await self._push(request, stream, send)
+        finally:
+            if response.stream is not None:
+                await response.stream.aclose()
 
     def answer_at_once(self, scope: Scope, body: bytes) -> tuple[Response, list[Header]] | None:
         """The reply to a request that has come whole, and its headers; None where it must go through ASGI:
@@ -168,9 +170,7 @@ class App:
             await send({"type": "http.response.body", "body": b""})
 
         try:
-            async with aclosing(stream):
-                if request.method != "HEAD":
-                    await request.unless_gone(pushed())
+            await request.unless_gone(pushed())
         except ClientGone:
             return
         except Exception:  # noqa: BLE001 - the last guard: the connection ends, and the client asks again
