@@ -7,9 +7,10 @@ import subprocess
 import pytest
 from playwright.sync_api import expect
 
+from paymock.core.times import LATEST
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from tests.pages.conftest import NewTab
-from tests.pages.steps import TIMES, Sandbox, Tab
+from tests.pages.steps import DUE, TIMES, Sandbox, Tab
 from tests.support.server import running_server
 
 
@@ -210,6 +211,19 @@ class TestList:
         tab.page.get_by_role("link", name="Newest").click()
         expect(tab.orders()).to_have_count(25)
 
+    def test_leads_to_older_ones_as_soon_as_the_filter_takes_one(self, tab: Tab, api: Sandbox) -> None:
+        old = api.created("no_payment_expired")
+        for payment in [api.created("happy_path") for _ in range(25)]:
+            api.move(payment, to="end")
+        tab.open("/?status=completed")
+        expect(tab.orders()).to_have_count(25)
+        older = tab.page.get_by_role("link", name="Older")
+        expect(older).to_have_count(0)
+        api.deposit(old, DUE)
+        api.move(old, to="end")
+        older.click()
+        expect(tab.rows()).to_contain_text(["no_payment_expired"])
+
     def test_tells_of_each_payment_what_it_is_and_how_much_is_due(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("happy_path", order_id="order-1")
         tab.open()
@@ -302,6 +316,16 @@ class TestClock:
             api.speed(0)
         expect(tab.pace).to_have_text("frozen")
         expect(now).to_have_text("2030-01-31 12:00:00 UTC")  # the server's own clock has stood still
+
+    def test_ends_with_the_year_9999(self, new_tab: NewTab) -> None:
+        with running_server(Settings(port=0, speed=1)) as server:
+            server.clock.now = LATEST - 5000
+            tab = new_tab(OPEN_KEY_EXAMPLE, server.url)
+            tab.stop_time()
+            now = tab.open().page.locator("#now")
+            tab.pass_time(60)
+            expect(now).to_have_text("9999-12-31 23:59:59 UTC")
+            tab.leave()
 
     @pytest.mark.parametrize("keep", ["Keep everything", "Escape"])
     def test_is_reset_with_all_else_only_when_that_is_confirmed(

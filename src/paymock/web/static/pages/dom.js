@@ -2,12 +2,12 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+const given = (value) => value != null && value !== false;
 const made = (element, attributes, children) => {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value != null) element.setAttribute(name, value);
+    if (given(value)) element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child != null && child !== false));
+  element.append(...children.flat(Infinity).filter(given));
   return element;
 };
 

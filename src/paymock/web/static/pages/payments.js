@@ -22,16 +22,16 @@ by("copy").addEventListener("click", () => copy(by("command").textContent, by("c
 start({ load: (changed) => changed.has("payments") && load(), tick });
 
 async function load() {
-  const page = await request("GET", `/_mock/payments?${query({ limit: 25, cursor: asked.get("cursor") })}`);
-  const data = JSON.stringify(page.data.map(({ age_seconds, ...rest }) => rest));
-  if (data === before) return ages(page.data);
-  before = data;
-  show(by("list"), page.data.length > 0 && list(page.data));
+  const { data, next_cursor: cursor } = await request("GET", `/_mock/payments?${query({ limit: 25, cursor: asked.get("cursor") })}`);
+  const seen = JSON.stringify([cursor, data.map(({ age_seconds, ...rest }) => rest)]);
+  if (seen === before) return ages(data);
+  before = seen;
+  show(by("list"), data.length > 0 && list(data));
   const narrowed = filters.length > 0 || asked.has("cursor");
-  by("none").hidden = page.data.length > 0 || !narrowed;
-  by("empty").hidden = page.data.length > 0 || narrowed;
-  show(by("paging"), asked.get("cursor") && h("a", { href: `/?${query({})}`, "data-focus": "newest" }, "Newest"), page.next_cursor && h("a", { href: `/?${query({ cursor: page.next_cursor })}`, "data-focus": "older" }, "Older"));
-  ages(page.data);
+  by("none").hidden = data.length > 0 || !narrowed;
+  by("empty").hidden = data.length > 0 || narrowed;
+  show(by("paging"), asked.get("cursor") && h("a", { href: `/?${query({})}`, "data-focus": "newest" }, "Newest"), cursor && h("a", { href: `/?${query({ cursor })}`, "data-focus": "older" }, "Older"));
+  ages(data);
 }
 
 const list = (payments) => h("div", { class: "list" }, table(["Payment", "Scenario", "Status", "Due", "Age"], payments.map((payment) => {

@@ -8,13 +8,13 @@ import { follow, pause } from "./stream.js";
 const clock = { now: 0, speed: 0, at: 0 };
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** The virtual time of the sandbox, in milliseconds. */
-export const now = () => clock.now + (performance.now() - clock.at) * clock.speed;
+/** The virtual time of the sandbox, in milliseconds. It ends with the year 9999. */
+export const now = () => Math.min(clock.now + (performance.now() - clock.at) * clock.speed, Date.UTC(1e4, 0) - 1);
 
 export function problem(error) {
   const place = by("problem");
   place.hidden = !error;
-  place.textContent = error ? error.message : "";
+  place.textContent = error?.message ?? "";
 }
 
 /** Does something that may be refused, and says why if it is. */
