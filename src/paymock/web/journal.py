@@ -38,7 +38,7 @@ def entry(
         error=response.error,
         message=log.without_secrets(refusal.message) if refusal else None,
         details=_first(refusal, log.without_secrets) if refusal else [],
-        payment_id=_payment_id(request, response),
+        payment_id=_payment_id(request),
         idempotency=outcome,
         request_id=request.id,
         duration_ms=round(seconds * 1000, 3),
@@ -50,8 +50,6 @@ def _first(refusal: Error, masked: Callable[[str], str]) -> list[Problem]:
     return [Problem(field=masked(one.field), message=masked(one.message)) for one in details]
 
 
-def _payment_id(request: Request, response: Response) -> str | None:
+def _payment_id(request: Request) -> str | None:
     named = request.params.get("payment_id")
-    if named is None and response.status == 201:
-        named = dict(response.headers).get("Location", "").rpartition("/")[2]
     return named if named and token_in(named, PAYMENT) else None

@@ -75,7 +75,7 @@ class LaneProtocol(GuardedProtocol):
         if answer is None:
             return False
         response, headers = answer
-        lines = [name + b": " + value for name, value in [*self.server_state.default_headers, *headers]]
+        lines = [b": ".join(line) for line in [*self.server_state.default_headers, *headers]]
         self.transport.write(STATUS_LINE[response.status] + b"\r\n".join([*lines, b"", response.body]))
         self.server_state.total_requests += 1
         self._unset_keepalive_if_required()
