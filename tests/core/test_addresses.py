@@ -1,7 +1,11 @@
+import sys
+from runpy import run_path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paymock.core import addresses
 from paymock.core.addresses import address_problem, checksummed, keccak256
 
 # The addresses of EIP-55 itself.
@@ -58,3 +62,10 @@ def test_anything_else_is_refused_without_being_repeated(address: str, problem: 
 @given(st.binary(min_size=20, max_size=20).filter(any))
 def test_whatever_is_checksummed_is_accepted(raw: bytes) -> None:
     assert address_problem(checksummed("0x" + raw.hex())) is None
+
+
+def test_where_there_is_no_sha3_the_digest_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sha3", None)
+    module = run_path(addresses.__file__)
+    assert module["keccak256"](b"abc") == keccak256(b"abc")
+    assert "Crypto" in type(module["keccak_256"](b"")).__module__

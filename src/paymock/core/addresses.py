@@ -1,9 +1,16 @@
-"""EVM addresses: their form and their EIP-55 checksum. Keccak-256 is not SHA3-256, hence pycryptodome."""
+"""EVM addresses: their form and their EIP-55 checksum. Keccak-256 is not SHA3-256."""
 
 import re
 from functools import lru_cache
 
-from Crypto.Hash import keccak
+try:
+    from sha3 import keccak_256
+except ImportError:  # four times as slow, but it has wheels for every platform
+    from Crypto.Hash import keccak
+
+    def keccak_256(data: bytes) -> keccak.Keccak_Hash:  # noqa: D103 - see `keccak256`
+        return keccak.new(digest_bits=256, data=data)
+
 
 ADDRESS_PATTERN = "^0x[0-9a-fA-F]{40}$"
 """An EVM address, as a JSON Schema pattern. The checksum of a mixed-case address goes beyond any pattern."""
@@ -16,7 +23,8 @@ _RAISED = {(digit, by): digit.upper() if by >= "8" else digit for digit in _HEX 
 
 def keccak256(data: bytes) -> bytes:
     """The 32-byte Keccak-256 digest that Ethereum uses."""
-    return keccak.new(digest_bits=256, data=data).digest()
+    digest: bytes = keccak_256(data).digest()
+    return digest
 
 
 def checksummed(address: str) -> str:
