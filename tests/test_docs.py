@@ -29,6 +29,7 @@ PAGES = [
     "docs/deploy.md",
     "docs/scale.md",
     "docs/reliability.md",
+    "docs/dependencies.md",
 ]
 TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
 

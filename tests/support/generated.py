@@ -8,6 +8,7 @@ from paymock.core.checkout import VIEWS
 from paymock.core.errors import ERRORS
 from paymock.core.tables import markdown, scenario_rows, timing_rows
 from paymock.web.books import CONTROL_BOOK
+from tests.support.dependencies import dependencies
 from tests.support.process import run
 
 
@@ -39,6 +40,16 @@ def operations() -> str:
     return "\n".join(["| Call | Does |", "| --- | --- |", *rows])
 
 
+def dependency_table() -> str:
+    rows = [
+        f"| {row.name} | `{row.versions}` | {row.license} | {row.extra and f'`{row.extra}`'} | {row.reason} |"
+        for row in dependencies()
+    ]
+    return "\n".join(
+        ["| Package | Versions | License | With the extra | Why |", "| --- | --- | --- | --- | --- |", *rows]
+    )
+
+
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): scenarios,
     ("README.md", "timing"): timing,
@@ -47,5 +58,6 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     **{("docs/cli.md", command): partial(command_help, command) for command in COMMANDS},
     ("docs/control-api.md", "operations"): operations,
     ("docs/pages.md", "checkout-views"): checkout_views,
+    ("docs/dependencies.md", "dependencies"): dependency_table,
 }
 """What stands between the markers of a name in a file."""
