@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 import click
 from click.exceptions import Exit
 
-from paymock import __version__
+from paymock import __version__, collecting
 from paymock.core.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
-from paymock.core.catalog import CatalogError
 from paymock.core.virtual_time import MAX_SPEED
 from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, Settings, SettingsError
 
@@ -224,6 +223,8 @@ def serve(*, no_access_log: bool, no_control: bool, no_fast_lane: bool, **option
     """Start the server."""
     for number in (signal.SIGINT, signal.SIGTERM):  # until the server takes them over, in a tenth of a second
         signal.signal(number, lambda *_: sys.exit(0))
+    collecting.suspend()
+    from paymock.core.catalog import CatalogError  # here, since all this takes a moment
     from paymock.server import StartError
     from paymock.server import serve as serve_forever
 

@@ -154,13 +154,13 @@ class Sandboxes(Watched):
                 [existing] = await self.store.get(request.sandbox, token)
                 if existing is not None:
                     return Created(_replayed(existing, request, kind), existing, replayed=True)
-            refusal = None
             try:
                 record, after = accept(token, now)
                 value = records.encode(record)
-            except Exception as reason:  # noqa: BLE001 - raised below, unless the key has been used
-                refusal = reason
+            except Exception:
                 found = await self.gather(request.sandbox, token)
+                if found.values == [None] and found.state == now.state:  # the key has not been used
+                    raise
             else:
                 instead = await self._add(now, token, value, record.KIND, after, limit)
                 if instead is None:
@@ -169,8 +169,6 @@ class Sandboxes(Watched):
             [existing] = found.values
             if existing is not None:
                 return Created(_replayed(existing, request, kind), existing, replayed=True)
-            if refusal is not None and found.state == now.state:
-                raise refusal
             now = found
 
     async def reset(self, sandbox: str) -> None:
