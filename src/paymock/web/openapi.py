@@ -27,7 +27,6 @@ from paymock.web.openapi_parts import (
     Json,
 )
 from paymock.web.operations import Operation
-from paymock.web.readable_yaml import to_yaml
 
 
 class Book(NamedTuple):
@@ -51,6 +50,8 @@ class OpenApiPage:
     async def __call__(self, request: Request) -> Response:
         """The document as YAML."""
         if not self._yaml:
+            from paymock.web.readable_yaml import to_yaml  # so that a start need not load PyYAML
+
             self._yaml = to_yaml(document(self._book, self._premises)).encode()
         return Response(200, self._yaml, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
 
