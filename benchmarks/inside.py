@@ -1,0 +1,103 @@
+"""The application without a socket, and a store with many payments: for figures in CPU time, which other
+processes do not change.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable
+
+import msgspec
+from benchmarks.load import API_KEY, ORDER
+
+from paymock.catalog_file import load_catalog
+from paymock.clock import system_clock
+from paymock.core import identity, payments, records
+from paymock.core.payments import Creation
+from paymock.core.records import PaymentRecord
+from paymock.core.scenarios import DEFAULT_SCENARIO
+from paymock.sandboxes import new_origin
+from paymock.settings import Settings
+from paymock.stores.base import Store
+from paymock.web.app import App, create_app
+from paymock.web.log import RequestLog
+
+TASKS = 256
+
+
+def application(store: Store) -> App:
+    """The service on this store, as `paymock serve --no-access-log` has it."""
+    clock, log = system_clock(), RequestLog(None, requests=False)
+    return create_app(Settings(), load_catalog(None), store, new_origin(clock(), 1, "inside"), clock, log)
+
+
+class Client:
+    """Asks the application with one API key."""
+
+    def __init__(self, app: App, api_key: str = API_KEY) -> None:
+        self._app = app
+        self._headers = [
+            (b"host", b"127.0.0.1:8402"),
+            (b"authorization", b"Bearer " + api_key.encode()),
+        ]
+
+    async def get(self, path: str) -> int:
+        """The status of the reply."""
+        return await self._asked("GET", path, b"", [])
+
+    async def post(self, path: str, body: bytes, idempotency_key: str) -> int:
+        """The status of the reply."""
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"idempotency-key", idempotency_key.encode()),
+        ]
+        return await self._asked("POST", path, body, headers)
+
+    async def _asked(self, method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+        status = 0
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: dict[str, object]) -> None:
+            nonlocal status
+            status = int(str(message.get("status", status)))
+
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "query_string": b"",
+        }
+        paths = {"path": path, "raw_path": path.encode()}
+        await self._app({**scope, **paths, "headers": [*self._headers, *headers]}, receive, send)
+        return status
+
+
+def token(number: int) -> str:
+    """The token of the payment with this number."""
+    return identity.token_of(b"inside", "", str(number))
+
+
+def key_of_sandbox(number: int) -> str:
+    """The API key of the sandbox with this number; that of number 0 is API_KEY."""
+    return f"{API_KEY}_{number}" if number else API_KEY
+
+
+async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None:
+    """Stores a completed payment for each number, in so many sandboxes by turns."""
+    now = system_clock()() - 3_600_000
+    creation = Creation("", b"", DEFAULT_SCENARIO, now)
+    record = payments.accept(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
+    of = [identity.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]
+    waiting = iter(numbers)
+
+    async def add() -> None:
+        for number in waiting:
+            own = msgspec.structs.replace(record, token=token(number), fingerprint=os.urandom(16))
+            value = records.encode(own)
+            sandbox = of[number % sandboxes]
+            await store.add(sandbox, own.token, value, kind=PaymentRecord.KIND, given=None)
+
+    await asyncio.gather(*(add() for _ in range(TASKS)))
