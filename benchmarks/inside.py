@@ -18,7 +18,8 @@ from paymock.core.scenarios import DEFAULT_SCENARIO
 from paymock.sandboxes import new_origin
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web.app import App, create_app
+from paymock.web.app import create_app
+from paymock.web.asgi import App
 from paymock.web.log import RequestLog
 
 TASKS = 256
