@@ -372,7 +372,7 @@ def test_a_worker_that_hangs_stops_neither_the_others_nor_a_stop(tmp_path: Path)
         assert processes_of(served.process) == set()
 
 
-def test_workers_without_room_for_connections_rest_until_there_is(tmp_path: Path) -> None:
+def test_workers_without_room_for_connections_end_idle_ones_and_rest(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         workers = workers_of(served.process)
         for worker in workers:
@@ -381,9 +381,9 @@ def test_workers_without_room_for_connections_rest_until_there_is(tmp_path: Path
         before = processor_seconds(workers)
         time.sleep(1)  # the time is the point
         assert processor_seconds(workers) - before < 0.2
+        assert httpx.get(f"{served.url}/livez", timeout=5).status_code == 200
         for client in clients:
             client.close()
-        assert httpx.get(f"{served.url}/livez", timeout=5).status_code == 200
         assert workers_of(served.process) == workers
         assert served.stop(signal.SIGTERM)[0] == 0
 

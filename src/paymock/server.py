@@ -25,6 +25,7 @@ from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
 from paymock.supervisor import Post, Supervisor
 from paymock.web.app import create_app
+from paymock.web.connections import raise_file_limit
 from paymock.web.log import RequestLog
 from paymock.worker import Worker
 
@@ -40,6 +41,7 @@ def serve(settings: Settings, out: TextIO | None) -> None:
     """
     if settings.workers > 1 and not hasattr(os, "fork"):
         raise StartError("--workers needs a system with fork")
+    raise_file_limit()
     catalog = load_catalog(settings.catalog)
     color = settings.log == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)

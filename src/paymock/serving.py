@@ -8,11 +8,13 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
 import uvicorn
 
+from paymock.sharing import Acceptor, Loads
 from paymock.stopping import STOP_SIGNALS, end_in_time, handling_signals
 from paymock.web.asgi import App
 from paymock.web.lane import LaneProtocol
@@ -50,14 +52,38 @@ class Server(uvicorn.Server):
     signals: tuple[signal.Signals, ...] = STOP_SIGNALS
     """Those that ask it to stop."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], loads: Loads | None = None, number: int = 0
+    ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._loads = loads or Loads(1)
+        self._number = number
+        self._acceptor: Acceptor | None = None
+
+    @property
+    def _app(self) -> App:
+        app: App = self.config.app  # type: ignore[assignment]  # see `uvicorn_config`
+        return app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to listen, then says so."""
-        await super().startup(sockets)
+        """Starts to accept connections, then says so."""
+        if sys.platform == "win32":  # whose event loop cannot tell that somebody knocks
+            await super().startup(sockets)
+        else:
+            connections = self._app.connections
+            self._acceptor = Acceptor(
+                self._loads, self._number, self._protocol, connections.__len__, connections.make_room
+            )
+            self._acceptor.open(sockets or ())
+            await super().startup([])
         self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: whether it is time to stop. Tells of connections that have ended, too."""
+        if self._acceptor is not None:
+            self._acceptor.tell()
+        return await super().on_tick(counter)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serves until it is asked to stop. In the main thread, signals ask for it."""
@@ -74,16 +100,22 @@ class Server(uvicorn.Server):
             end_in_time()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Ends what waits, lets requests in progress finish, and cuts off what has not after the grace
-        period; then ends the connections to the store.
+        """Accepts no more, ends what waits, lets requests in progress finish, and cuts off what has not after
+        the grace period; then ends the connections to the store.
         """
-        app: App = self.config.app  # type: ignore[assignment]  # see `uvicorn_config`
-        app.stop()
+        if self._acceptor is not None:
+            await self._acceptor.close()
+        self._app.stop()
         grace = self.config.timeout_graceful_shutdown or 0
         cutting = asyncio.get_running_loop().call_later(grace, self._cut_off)
         await super().shutdown(sockets)
         cutting.cancel()
-        await app.close()
+        await self._app.close()
+
+    def _protocol(self) -> asyncio.Protocol:
+        return GuardedProtocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     def _cut_off(self) -> None:
         """Closes the connections before uvicorn cancels their requests: it would reply to them with a status

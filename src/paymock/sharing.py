@@ -1,4 +1,5 @@
-"""How processes share sockets: whoever has the fewest connections takes the next.
+"""How connections are accepted, and how processes share sockets: whoever has the fewest connections takes
+the next.
 
 Left to themselves, they do not share. The first that wakes up accepts all that wait, and clients that keep
 their connections then stay with one process while the others idle.
@@ -16,7 +17,7 @@ PATIENCE_SECONDS = 0.001
 _MOST_PATIENCE = 4
 """How many times as long, at most, it is left to one that has many fewer: that one may be stuck."""
 
-_RETRY_SECONDS = 1.0
+_RETRY_SECONDS = 0.1
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _VACANT = 2**62
 """More connections than any process has: nobody leaves anything to a process that is not there."""
@@ -47,7 +48,7 @@ class Loads:
 
 class Acceptor:
     """Accepts connections for process `number`. `protocol` makes what serves a connection, `established`
-    counts those that are served.
+    counts those that are served, `make_room` ends one that can be spared and says whether there was one.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Acceptor:
         number: int,
         protocol: Callable[[], asyncio.Protocol],
         established: Callable[[], int],
+        make_room: Callable[[], bool],
     ) -> None:
         self._loads = loads
         self._number = number
         self._protocol = protocol
         self._established = established
+        self._make_room = make_room
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
@@ -111,7 +114,7 @@ class Acceptor:
             connection, _ = listening.accept()
         except OSError as error:
             if error.errno in _NO_ROOM:
-                self._pause(listening, _RETRY_SECONDS)
+                self._pause(listening, PATIENCE_SECONDS if self._make_room() else _RETRY_SECONDS)
             return  # otherwise another process was faster, or the client has gone
         arriving = self._loop.create_task(self._serve(connection))
         self._arriving.add(arriving)

@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+import sys
 from typing import Any
 
 from paymock.settings import Settings
@@ -10,6 +11,9 @@ from paymock.starting import StartError
 
 BACKLOG = 2048
 """How many connections may wait to be accepted."""
+
+TAKING_SECONDS = 30
+"""How long a client may take nothing of what it was sent, before Linux ends its connection."""
 
 _PORT_ATTEMPTS = 16
 _LOOPBACK = ("127.0.0.1", "::1")
@@ -71,6 +75,8 @@ def _listen(family: socket.AddressFamily, address: Any) -> socket.socket:
     try:
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "linux":  # the connections inherit it
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(TAKING_SECONDS * 1000))
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind(address)

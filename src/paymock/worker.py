@@ -7,9 +7,8 @@ import socket
 import uvicorn
 
 from paymock.serving import Server
-from paymock.sharing import Acceptor, Loads
+from paymock.sharing import Loads
 from paymock.supervisor import Post
-from paymock.web.protocol import GuardedProtocol
 
 
 class Worker(Server):
@@ -18,32 +17,14 @@ class Worker(Server):
     signals = (signal.SIGTERM,)
 
     def __init__(self, config: uvicorn.Config, post: Post, loads: Loads) -> None:
-        super().__init__(config, post.ready)
+        super().__init__(config, post.ready, loads, post.number)
         self._post = post
-        self._loads = loads
-        self._acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to accept its share of the connections, then says so."""
         # Nothing ever comes over the line: all there is to hear is that the other end is gone.
         asyncio.get_running_loop().add_reader(self._post.line, self._left_alone)
-        self._acceptor = Acceptor(
-            self._loads, self._post.number, self._protocol, lambda: len(self.server_state.connections)
-        )
-        self._acceptor.open(sockets or ())
-        await super().startup([])
-
-    async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: whether it is time to stop. Tells of connections that have ended, too."""
-        if self._acceptor is not None:
-            self._acceptor.tell()
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accepts no more, then ends like any server."""
-        if self._acceptor is not None:
-            await self._acceptor.close()
-        await super().shutdown(sockets)
+        await super().startup(sockets)
 
     def _signaled(self, number: int, frame: object) -> None:
         """The request to stop may come twice, from the supervisor and from whoever stops all processes."""
@@ -52,8 +33,3 @@ class Worker(Server):
     def _left_alone(self) -> None:
         asyncio.get_running_loop().remove_reader(self._post.line)
         self.stop()
-
-    def _protocol(self) -> asyncio.Protocol:
-        return GuardedProtocol(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )

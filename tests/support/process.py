@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 PAYMOCK = [sys.executable, "-m", "paymock"]
@@ -46,14 +46,26 @@ class Served:
         return self.process.returncode, output
 
 
-@contextmanager
-def serving(tmp_path: Path, *arguments: str, **variables: str) -> Iterator[Served]:
+def serving(tmp_path: Path, *arguments: str, **variables: str) -> AbstractContextManager[Served]:
     """`paymock serve` on a free port, until the block ends."""
+    return _started(tmp_path, (), arguments, environment(**variables))
+
+
+def serving_with_files(
+    tmp_path: Path, soft: int, hard: int, *arguments: str
+) -> AbstractContextManager[Served]:
+    """The same, begun by a shell whose processes may have so many files open."""
+    shell = ("/bin/sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"', "sh")
+    return _started(tmp_path, shell, arguments, environment())
+
+
+@contextmanager
+def _started(
+    tmp_path: Path, before: Sequence[str], arguments: Sequence[str], variables: Mapping[str, str]
+) -> Iterator[Served]:
     ready_file = tmp_path / "ready.json"
-    command = [*PAYMOCK, "serve", "--port", "0", "--ready-file", str(ready_file), *arguments]
-    with subprocess.Popen(
-        command, env=environment(**variables), stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = [*before, *PAYMOCK, "serve", "--port", "0", "--ready-file", str(ready_file), *arguments]
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Served(process, _wait_for(ready_file, process))
         finally:

@@ -14,6 +14,7 @@ from paymock.core.wire import ErrorEnvelope
 from paymock.overrides import FaultDue
 from paymock.sandboxes import Sandboxes
 from paymock.web import guard, journal
+from paymock.web.connections import Connections, room_for_connections
 from paymock.web.http import (
     JSON,
     ClientGone,
@@ -71,7 +72,7 @@ class Route(NamedTuple):
 
 class App:
     """An ASGI application: host, route, key, handler, in this order; every refusal in one envelope, one
-    log line each.
+    log line each. `connections` are those that it is reached by.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class App:
         self._log = log
         self._clock = clock
         self._ids = request_ids()
+        self.connections = Connections(room_for_connections())
 
     @property
     def waiting(self) -> int:

@@ -43,6 +43,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._method = b""
         self._allowed: float | None = None  # seconds for what is under way
         self._deadline: asyncio.TimerHandle | None = None
+        self.used = False
+
+    @property
+    def answering(self) -> bool:
+        """Whether a whole request is being answered."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not (cycle.response_complete or cycle.more_body)
 
     def data_received(self, data: bytes) -> None:
         """Parses what arrived, and refuses what is not acceptable HTTP."""
@@ -85,9 +92,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )
+        self.app.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
+        self.app.connections.remove(self)
         if self._deadline is not None:
             self._deadline.cancel()
         self._unset_keepalive_if_required()
@@ -163,6 +172,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
+        if not self.used:
+            self.app.connections.use(self)
         self._in_head = True
         if self.cycle.response_complete and not self.pipeline:
             # A refused body has been read to its end: wait for the next request, but not forever.
