@@ -17,6 +17,9 @@ PATIENCE_SECONDS = 0.001
 _MOST_PATIENCE = 4
 """How many times as long, at most, it is left to one that has many fewer: that one may be stuck."""
 
+_AT_ONCE = 16
+"""How many connections are accepted, at most, before those that are served have their turn."""
+
 _RETRY_SECONDS = 0.1
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _VACANT = 2**62
@@ -94,12 +97,14 @@ class Acceptor:
         self._loop.add_reader(listening, self._knocked, listening)
 
     def _knocked(self, listening: socket.socket) -> None:
-        self.tell()
-        excess = self._loads.excess(self._number)
-        if excess:
-            self._pause(listening, min(excess, _MOST_PATIENCE) * PATIENCE_SECONDS)
-        else:
-            self._accept(listening)
+        for _ in range(_AT_ONCE):
+            self.tell()
+            excess = self._loads.excess(self._number)
+            if excess:
+                self._pause(listening, min(excess, _MOST_PATIENCE) * PATIENCE_SECONDS)
+                return
+            if not self._accept(listening):
+                return
 
     def _pause(self, listening: socket.socket, seconds: float) -> None:
         self._loop.remove_reader(listening)
@@ -109,17 +114,18 @@ class Acceptor:
         self._listen(listening)
         self._accept(listening)
 
-    def _accept(self, listening: socket.socket) -> None:
+    def _accept(self, listening: socket.socket) -> bool:
         try:
             connection, _ = listening.accept()
         except OSError as error:
             if error.errno in _NO_ROOM:
                 self._pause(listening, PATIENCE_SECONDS if self._make_room() else _RETRY_SECONDS)
-            return  # otherwise another process was faster, or the client has gone
+            return False  # otherwise nobody is left, another process was faster, or the client has gone
         arriving = self._loop.create_task(self._serve(connection))
         self._arriving.add(arriving)
         arriving.add_done_callback(self._arriving.discard)
         self.tell()
+        return True
 
     async def _serve(self, connection: socket.socket) -> None:
         connection.settimeout(0)

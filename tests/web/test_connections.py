@@ -1,17 +1,21 @@
 """Who gives way when there is room for no other connection, and who does not."""
 
+import asyncio
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from paymock import serving as serving_module
 from paymock import sockets
 from paymock.server import in_thread
 from paymock.settings import Settings
+from paymock.web.connections import Connections
 from paymock.web.log import RequestLog
+from paymock.web.protocol import GuardedProtocol
 from tests.support import raw
 from tests.support.process import serving, serving_with_files
 from tests.support.server import RunningServer, running_server
@@ -171,3 +175,37 @@ def test_without_a_file_left_an_idle_connection_gives_way_at_once(tmp_path: Path
             stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 5))
         [reply] = raw.exchange(served.port, PING)
         assert reply.status == 200
+
+
+def test_thousands_that_are_let_go_leave_others_their_turn() -> None:
+    async def order() -> list[str]:
+        seen: list[str] = []
+        connections, done = Connections(ROOM), asyncio.Event()
+        for _ in range(1000):
+            connections.in_turn(lambda: seen.append("let go"))
+        connections.in_turn(done.set)
+        asyncio.get_running_loop().call_soon(seen.append, "another")
+        await done.wait()
+        return seen
+
+    seen = asyncio.run(order())
+    assert len(seen) == 1001
+    assert seen.index("another") < 50
+
+
+@pytest.mark.parametrize("waiting", ["for the rest of a request", "for another request"])
+def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPatch, waiting: str) -> None:
+    """The connection is to be let go, and its turn has not come yet."""
+    monkeypatch.setattr(GuardedProtocol, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(serving_module, "KEEP_ALIVE_SECONDS", 0.1 if waiting == "for another request" else 75)
+    with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        held: list[Callable[[], None]] = []
+        monkeypatch.setattr(server.app.connections, "in_turn", held.append)
+        sent = 0 if waiting == "for another request" else 20
+        connection.sendall(PING[:sent])
+        wait_until(lambda: held)
+        connection.sendall(PING[sent:])
+        assert Crowd.answers(connection, ask=False)
+        [let_go, *_] = held
+        let_go()
+        assert Crowd.answers(connection)

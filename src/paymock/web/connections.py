@@ -4,11 +4,16 @@ They are told apart by where they come from, and by whether they have brought a 
 largest of these groups gives way, with the one that has been idle for longest. So an address may have as many
 as it likes while nobody else wants them. Many slow clients cannot shut out those that use their connections,
 nor can many idle ones shut out who is new, even where all share one address, as behind a proxy.
+
+Thousands that came together are to be let go together. They are let go a few at a time, with everybody else
+in between.
 """
 
+import asyncio
 import socket
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -20,6 +25,10 @@ FILES = 10_240
 
 _LOOKS = 64
 """How many connections are looked at for an idle one: a newcomer must not cost more where there are more."""
+
+
+_AT_ONCE = 16
+"""How many are let go in one round of the event loop."""
 
 
 class Connection(Protocol):
@@ -52,6 +61,7 @@ class Connections:
         self.room = room
         self._groups: dict[_Group, OrderedDict[Connection, None]] = {}
         self._group_of: dict[Connection, _Group] = {}
+        self._in_turn: deque[Callable[[], None]] = deque()
 
     def __len__(self) -> int:
         return len(self._group_of)
@@ -79,6 +89,20 @@ class Connections:
         """It has ended."""
         if connection in self._group_of:
             self._leave(connection)
+
+    def in_turn(self, let_go: Callable[[], None]) -> None:
+        """Calls `let_go` soon, with few others in the same round of the event loop."""
+        self._in_turn.append(let_go)
+        if len(self._in_turn) == 1:
+            asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        try:
+            for _ in range(min(_AT_ONCE, len(self._in_turn))):
+                self._in_turn.popleft()()
+        finally:
+            if self._in_turn:
+                asyncio.get_running_loop().call_soon(self._next)
 
     def make_room(self) -> bool:
         """Ends a connection on which nothing is being answered; whether one was found."""

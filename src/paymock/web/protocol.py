@@ -7,6 +7,7 @@ import asyncio
 from typing import Any
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from paymock.core.errors import PaymockError
@@ -33,6 +34,8 @@ class GuardedProtocol(HttpToolsProtocol):
     """From the end of the head to the end of the body."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._parts: list[bytes] = []  # of a body, as they came
+        self.on_body = self._parts.append  # type: ignore[method-assign,assignment]  # called for each chunk
         super().__init__(*args, **kwargs)
         self._in_head = True
         self._received = 0  # bytes of an unfinished head, white space and all
@@ -66,6 +69,8 @@ class GuardedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             too_large = self._head > MAX_HEAD or self._lines > MAX_LINES
             self._refuse("headers_too_large" if too_large else "bad_request")
+        if self._parts:
+            self._collect()
         if self._received > MAX_HEAD and self._refusal is None:
             self._refuse("headers_too_large")
         self._watch()
@@ -80,10 +85,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self._allowed = allowed
             if self._deadline is not None:
                 self._deadline.cancel()
-            self._deadline = self.loop.call_later(allowed, self._too_slow) if allowed else None
+            let_go = self.app.connections.in_turn
+            self._deadline = self.loop.call_later(allowed, let_go, self._too_slow) if allowed else None
 
     def _too_slow(self) -> None:
-        if self._refusal is None and not self.transport.is_closing():
+        if self._is_over(self._deadline) and self._refusal is None and not self.transport.is_closing():
             self._refuse("bad_request", "The request did not come to its end in time.")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -93,6 +99,18 @@ class GuardedProtocol(HttpToolsProtocol):
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )
         self.app.connections.add(self)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing has come for too long."""
+        self.app.connections.in_turn(self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if self._is_over(self.timeout_keep_alive_task):
+            super().timeout_keep_alive_handler()
+
+    def _is_over(self, timer: asyncio.TimerHandle | None) -> bool:
+        """Whether it is over, and nothing has come while the connection waited for its turn."""
+        return timer is not None and timer.when() <= self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
@@ -126,10 +144,10 @@ class GuardedProtocol(HttpToolsProtocol):
         fields = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
         return b"\r\n".join([self._method + b" " + self.url + b" HTTP/1.1", *fields, b"", b""])
 
-    def eof_received(self) -> None:
-        """After a refusal, the client's end of the stream is all that was waited for."""
-        if self._refusal is not None:
-            self.transport.close()
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
+        """The client has gone, or takes its refusal for the end. The connection is closed in turn."""
+        self.app.connections.in_turn(self.transport.close)
+        return True
 
     def on_message_begin(self) -> None:
         """A new request: its head is counted from here."""
@@ -171,6 +189,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """The body is whole."""
         if self.parser.should_upgrade():
             return
+        self._collect()
         super().on_message_complete()
         if not self.used:
             self.app.connections.use(self)
@@ -181,6 +200,18 @@ class GuardedProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+
+    def _collect(self) -> None:
+        """Adds what has come to the body. The application is woken when it is whole, or large: to send it in
+        small pieces makes it no work.
+        """
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.body += b"".join(self._parts)
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+                cycle.message_event.set()
+        self._parts.clear()
 
     def _framing_is_plain(self, version: str) -> bool:
         """The parser takes any coding before `chunked` and leaves it undone: only `chunked` is understood."""
@@ -223,4 +254,4 @@ class GuardedProtocol(HttpToolsProtocol):
         # Closing with unread data would reset the connection, and the client might never see the reply.
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+        self.loop.call_later(_LINGER_SECONDS, self.app.connections.in_turn, self.transport.close)
