@@ -52,9 +52,9 @@ class Client:
         self._headers = {"Authorization": f"Bearer {sandbox}", "Content-Type": "application/json"}
         self._connections: dict[str, http.client.HTTPConnection] = {}
 
-    def create(self, url: str, key: str, amount: str = AMOUNT, scenario: str = "happy_path") -> Event:
-        """Creates the payment of an idempotency key."""
-        headers = {"Idempotency-Key": key, "X-Mock-Scenario": scenario}
+    def create(self, url: str, key: str, amount: str = AMOUNT, scenario: str | None = None) -> Event:
+        """Creates the payment of an idempotency key; without a scenario, it meets what is pending."""
+        headers = {"Idempotency-Key": key, **({"X-Mock-Scenario": scenario} if scenario else {})}
         event = self._asked(url, "POST", "/v1/payments", order_of(key, amount), headers)
         return self.history.add(event._replace(kind=Kind.CREATE, key=key, wanted=amount))
 

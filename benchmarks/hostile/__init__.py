@@ -1,0 +1,1 @@
+"""Slow and hostile clients, and what the healthy ones notice of them."""
