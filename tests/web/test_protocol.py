@@ -88,6 +88,20 @@ def test_up_to_100_header_lines_are_accepted(server: RunningServer, lines: int) 
     assert reply.status == 200
 
 
+@pytest.mark.parametrize(("size", "status"), [(16 * 1024, 200), (16 * 1024 + 1, 431)])
+@pytest.mark.parametrize("piece", [16 * 1024 + 1, 1000])
+def test_a_head_of_16_kib_is_accepted_and_one_byte_more_is_not(
+    server: RunningServer, size: int, status: int, piece: int
+) -> None:
+    bare = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Big": ""})
+    head = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Big": "x" * (size - len(bare))})
+    assert len(head) == size
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        for start in range(0, size, piece):
+            connection.sendall(head[start : start + piece])
+        assert connection.recv(65536).startswith(b"HTTP/1.1 %d" % status)
+
+
 TOO_LARGE = {
     "101 header lines": raw.request(
         "GET", "/v1/chains", {**AUTHORIZED, **{f"X-{n}": "x" for n in range(99)}}
@@ -132,6 +146,11 @@ MALFORMED = {
     "a space before the colon": b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
     "two lengths": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: 2\r\nContent-Length: 3"),
     "a length and chunks": creation(b"{}", chunk=2).replace(b"\r\n\r\n", b"\r\nContent-Length: 2\r\n\r\n", 1),
+    "chunks and a length": creation(b"{}", {"Content-Length": "2"}, chunk=2),
+    "a length twice": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: 2\r\nContent-Length: 2"),
+    "a coding that nobody knows": creation(b"{}", chunk=2).replace(b": chunked", b": gzip, chunked"),
+    "chunked twice": creation(b"{}", chunk=2).replace(b": chunked", b": chunked\r\nTransfer-Encoding: chunked"),
+    "chunks in HTTP/1.0": creation(b"{}", chunk=2).replace(b"HTTP/1.1", b"HTTP/1.0"),
     "a signed length": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: +2"),
     "an endless length": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: " + b"9" * 30),
     "a chunk size that is none": creation(b"{}", chunk=2).replace(b"2\r\n{}", b"zz\r\n{}"),
@@ -171,6 +190,16 @@ def test_requests_of_one_connection_are_answered_in_order(server: RunningServer)
     replies = raw.exchange(server.port, data, replies=4)
     assert [reply.status for reply in replies] == [200, 404, 200, 200]
     assert json.loads(replies[2].body) == {"status": "ok"}
+
+
+def test_what_takes_longer_holds_up_what_was_asked_for_after_it(server: RunningServer) -> None:
+    slow = {**AUTHORIZED, "X-Mock-Fault": "delay=200"}
+    create = creation(json.dumps(order()).encode())
+    data = raw.request("GET", "/v1/chains", slow) + create + raw.request("GET", "/nowhere", slow) + create + GET
+    replies = raw.exchange(server.port, data, replies=5)
+    assert [reply.status for reply in replies] == [200, 201, 404, 201, 200]
+    assert replies[1].body == replies[3].body
+    assert "idempotent-replayed" in replies[3].headers
 
 
 def test_an_offer_to_upgrade_is_ignored_and_the_connection_goes_on(server: RunningServer) -> None:
