@@ -113,9 +113,8 @@ class Server(uvicorn.Server):
         await self._app.close()
 
     def _protocol(self) -> asyncio.Protocol:
-        return GuardedProtocol(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
+        protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     def _cut_off(self) -> None:
         """Closes the connections before uvicorn cancels their requests: it would reply to them with a status

@@ -117,7 +117,7 @@ def test_a_body_in_parts_leaves_the_lane_and_is_answered(pair: Pair, monkeypatch
     leave = LaneProtocol._leave
 
     def noted(protocol: LaneProtocol) -> None:
-        left.append(bytes(protocol._held or b""))
+        left.append(b"".join(protocol._parts))
         leave(protocol)
 
     monkeypatch.setattr(LaneProtocol, "_leave", noted)

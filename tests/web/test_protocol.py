@@ -147,9 +147,9 @@ MALFORMED = {
     "two lengths": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: 2\r\nContent-Length: 3"),
     "a length and chunks": creation(b"{}", chunk=2).replace(b"\r\n\r\n", b"\r\nContent-Length: 2\r\n\r\n", 1),
     "chunks and a length": creation(b"{}", {"Content-Length": "2"}, chunk=2),
-    "a length twice": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: 2\r\nContent-Length: 2"),
+    "a length twice": creation(b"{}").replace(b"Content-Length: 2", b"\r\n".join([b"Content-Length: 2"] * 2)),
     "a coding that nobody knows": creation(b"{}", chunk=2).replace(b": chunked", b": gzip, chunked"),
-    "chunked twice": creation(b"{}", chunk=2).replace(b": chunked", b": chunked\r\nTransfer-Encoding: chunked"),
+    "chunked twice": creation(b"{}", {"transfer-encoding": "chunked"}, chunk=2),
     "chunks in HTTP/1.0": creation(b"{}", chunk=2).replace(b"HTTP/1.1", b"HTTP/1.0"),
     "a signed length": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: +2"),
     "an endless length": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: " + b"9" * 30),
@@ -195,7 +195,9 @@ def test_requests_of_one_connection_are_answered_in_order(server: RunningServer)
 def test_what_takes_longer_holds_up_what_was_asked_for_after_it(server: RunningServer) -> None:
     slow = {**AUTHORIZED, "X-Mock-Fault": "delay=200"}
     create = creation(json.dumps(order()).encode())
-    data = raw.request("GET", "/v1/chains", slow) + create + raw.request("GET", "/nowhere", slow) + create + GET
+    data = (
+        raw.request("GET", "/v1/chains", slow) + create + raw.request("GET", "/nowhere", slow) + create + GET
+    )
     replies = raw.exchange(server.port, data, replies=5)
     assert [reply.status for reply in replies] == [200, 201, 404, 201, 200]
     assert replies[1].body == replies[3].body

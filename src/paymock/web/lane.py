@@ -21,37 +21,35 @@ class LaneProtocol(GuardedProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._held: bytearray | None = None  # the body of a request that may fit into the lane
+        self._in_lane = False
 
     def data_received(self, data: bytes) -> None:
         """What has not come whole does not fit."""
         super().data_received(data)
-        if self._held is not None:
+        if self._in_lane:
             self._leave()
 
     def call_application(self) -> None:
-        """Waits for the body of a request that may fit."""
-        if self._may_fit():
-            self._held = bytearray()
-        else:
+        """A request that may fit is in the lane until its body has come."""
+        self._in_lane = self._may_fit()
+        if not self._in_lane:
             super().call_application()
-
-    def on_body(self, body: bytes) -> None:
-        """A part of the body."""
-        if self._held is None:
-            super().on_body(body)
-        else:
-            self._held += body
 
     def on_message_complete(self) -> None:
         """The request is whole: it is answered now, or leaves the lane."""
-        if self._held is not None and not self._answered(self._held):
+        if self._in_lane and not self._answered(b"".join(self._parts)):
             self._leave()
-        if self._held is None:
+        if not self._in_lane:
             super().on_message_complete()
-        else:
-            self._held = None
-            self._in_head = True
+            return
+        self._in_lane = False
+        self._parts.clear()
+        self.request_complete(answered=True)
+
+    def _collect(self) -> None:
+        if self._in_lane:
+            self._leave()
+        super()._collect()
 
     def _may_fit(self) -> bool:
         before: RequestResponseCycle | None = self.cycle
@@ -66,27 +64,21 @@ class LaneProtocol(GuardedProtocol):
             and not self.flow.write_paused
         )
 
-    def _answered(self, body: bytearray) -> bool:
+    def _answered(self, body: bytes) -> bool:
         if len(body) > MAX_BODY:
             return False
         self.scope["method"] = self._method.decode("ascii")
         self.scope["raw_path"] = self.url
-        answer = self.app.answer_at_once(self.scope, bytes(body))
+        answer = self.app.answer_at_once(self.scope, body)
         if answer is None:
             return False
         response, headers = answer
         lines = [b": ".join(line) for line in [*self.server_state.default_headers, *headers]]
         self.transport.write(STATUS_LINE[response.status] + b"\r\n".join([*lines, b"", response.body]))
         self.server_state.total_requests += 1
-        self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
         return True
 
     def _leave(self) -> None:
         """Hands the request, as far as it has come, over to ASGI."""
-        held, self._held = self._held, None
+        self._in_lane = False
         super().call_application()
-        if held:
-            super().on_body(bytes(held))

@@ -191,11 +191,16 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._collect()
         super().on_message_complete()
+        self.request_complete(answered=self.cycle.response_complete and not self.pipeline)
+
+    def request_complete(self, *, answered: bool) -> None:
+        """A request has come to its end. Where it is `answered` already, the next is waited for, but not
+        forever.
+        """
         if not self.used:
             self.app.connections.use(self)
         self._in_head = True
-        if self.cycle.response_complete and not self.pipeline:
-            # A refused body has been read to its end: wait for the next request, but not forever.
+        if answered:
             self._unset_keepalive_if_required()
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
