@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from tests.support import markdown
 
 PYPROJECT = "pyproject.toml"
-PERMISSIVE = {"Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "MIT", "Unlicense"}
+PERMISSIVE = {"Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "PSF-2.0", "Unlicense"}
 """Licenses that ask for no more than their own text and a mention."""
 
 _ELSEWHERE = {"async-timeout": "Apache-2.0"}
@@ -24,6 +24,9 @@ _SAID = {
     "License :: OSI Approved :: MIT License": "MIT",
     "License :: OSI Approved :: Apache Software License": "Apache-2.0",
     "License :: OSI Approved :: BSD License": "BSD",
+    "License :: OSI Approved :: Python Software Foundation License": "PSF-2.0",
+    "License :: CC0 1.0 Universal (CC0 1.0) Public Domain Dedication": "CC0-1.0",
+    "PSFL (Keccak: CC0 1.0 Universal)": "PSF-2.0",
 }
 """What older metadata says in place of an SPDX identifier."""
 
