@@ -1,6 +1,7 @@
 """Hooks for schemathesis: what a schema cannot say of a valid request, and a count of what was answered.
 
-schemathesis loads it, in a process of its own. The counts go to the file that PAYMOCK_FUZZING_COUNTS names.
+schemathesis loads it, in a process of its own. The counts go to the file that PAYMOCK_FUZZING_COUNTS names,
+as lists of phase, operation, status and number. A method that is not the operation's own does not count.
 """
 
 import atexit
@@ -13,22 +14,38 @@ from typing import Any
 
 import httpx
 import schemathesis
+from schemathesis.core.parameters import ParameterLocation
 
+from paymock.core.addresses import address_problem
 from paymock.core.amounts import raw_problem
 from paymock.core.fields import url_problem
 from paymock.core.metadata import metadata_problem
+from paymock.core.times import parse_rfc3339
 from tests.support.client import ORDER
+from tests.support.clock import NOON
 from tests.support.contract import Json
 
-_answers: Counter[str] = Counter()
+_answers: Counter[tuple[str, str, int]] = Counter()
 _numbers = count(1)
+_client = httpx.Client()
 _KEY = "mk_test_fuzzing_"
+_ROOM = 100
+"""Characters of an idempotency key that are kept when it is made a new one."""
+
+_REPEATED = 5
+"""One of so many keys is left as it is, and may have been used."""
+
+_SAFE_DIGITS = 70
+"""An amount of so many digits fits in 256 bits together with its fee."""
 
 
 @schemathesis.hook
 def map_case(context: Any, case: Any) -> Any:
     """Gives valid requests what a schema cannot state. What is wrong on purpose stays wrong."""
-    if case.meta is None or not case.meta.generation.mode.is_positive:
+    if case.meta is None:
+        return case
+    _renew_idempotency_key(case)
+    if not case.meta.generation.mode.is_positive:
         return case
     if case.path.startswith("/_mock/payments/"):
         case.path_parameters["payment_id"] = _payment_id(case)
@@ -39,11 +56,30 @@ def map_case(context: Any, case: Any) -> Any:
     return case
 
 
+def _renew_idempotency_key(case: Any) -> None:
+    """Few keys would make nearly every body a conflict, which is noticed before the body is looked at."""
+    key: str | None = (case.headers or {}).get("Idempotency-Key")
+    if key is None or case.meta.is_negative_at(ParameterLocation.HEADER):
+        return
+    if (number := next(_numbers)) % _REPEATED:
+        case.headers["Idempotency-Key"] = f"{key[:_ROOM]}{number:08}"
+
+
 def _payment(body: Json) -> Json:
     """A route that exists, addresses with a checksum, an expiry to come, metadata within its limits."""
-    body = {**body, "receive": ORDER["receive"], "pay_with": ORDER["pay_with"]}
-    body |= {name: ORDER[name] for name in ("refund_to", "expires_at") if body.get(name)}
+    receive = {**ORDER["receive"], "address": _address(body["receive"]["address"])}
+    if len(body["receive"]["amount"]) <= _SAFE_DIGITS:
+        receive["amount"] = body["receive"]["amount"]
+    body = {**body, "receive": receive, "pay_with": ORDER["pay_with"]}
+    if body.get("refund_to"):
+        body["refund_to"] = {"chain": "bsc", "address": _address(body["refund_to"]["address"])}
+    if body.get("expires_at") and (parse_rfc3339(body["expires_at"]) or 0) <= NOON:
+        body["expires_at"] = ORDER["expires_at"]
     return body | ({"metadata": {}} if body.get("metadata") and metadata_problem(body["metadata"]) else {})
+
+
+def _address(text: str) -> str:
+    return ORDER["receive"]["address"] if address_problem(text.lower()) else text.lower()
 
 
 def _endpoint(body: Json) -> Json:
@@ -77,7 +113,7 @@ _FRESH_SANDBOX = ("POST /v1/webhooks", "POST /_mock/next")
 
 
 def _payment_id(case: Any) -> str:
-    reply = httpx.post(
+    reply = _client.post(
         f"{case.operation.base_url.rstrip('/')}/v1/payments",
         json=dict(ORDER),
         headers={"Authorization": f"Bearer {_KEY}0", "Idempotency-Key": f"fuzzing-{next(_numbers)}"},
@@ -98,9 +134,11 @@ class Sandboxes:
 
 @schemathesis.hook
 def after_call(context: Any, case: Any, response: Any) -> None:
-    _answers[f"{case.operation.label} {response.status_code}"] += 1
+    if case.meta is not None and case.method == case.operation.method.upper():
+        _answers[case.meta.phase.name, case.operation.label, response.status_code] += 1
 
 
 @atexit.register
 def _write_counts() -> None:
-    Path(os.environ["PAYMOCK_FUZZING_COUNTS"]).write_text(json.dumps(_answers), encoding="utf-8")
+    rows = [[*answer, number] for answer, number in _answers.items()]
+    Path(os.environ["PAYMOCK_FUZZING_COUNTS"]).write_text(json.dumps(rows), encoding="utf-8")
