@@ -284,6 +284,17 @@ def test_the_rest_of_an_answered_request_is_not_answered_again(server: RunningSe
         assert connection.recv(65536) == b""
 
 
+def test_a_client_that_waits_for_100_continue_and_sends_garbage_is_no_defect(server: RunningServer) -> None:
+    announced = {"Content-Length": "9", "Expect": "100-continue"}
+    head = creation(b"", announced).replace(b"Content-Length: 0\r\n", b"")
+    chunked = head.replace(b"Content-Length: 9", b"Transfer-Encoding: chunked")
+    [reply] = raw.exchange(server.port, chunked + b"nonsense\r\n")
+    assert (reply.status, reply.code) == (400, "bad_request")
+    [next_reply] = raw.exchange(server.port, GET)
+    assert next_reply.status == 200
+    assert "defect" not in server.log.getvalue()
+
+
 def test_many_offers_to_upgrade_in_one_packet_are_ignored_one_by_one(server: RunningServer) -> None:
     offer = raw.request("GET", "/livez", {"Connection": "Upgrade", "Upgrade": "h2c"})
     replies = raw.exchange(server.port, offer * 300, replies=300)

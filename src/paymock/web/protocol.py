@@ -245,6 +245,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()  # it is the rest of a request that has been answered
         elif cycle.more_body:
             cycle.disconnected = True
+            cycle.waiting_for_100_continue = False  # nothing may be written after the refusal
             cycle.message_event.set()
             self._write_refusal(self._refusal)
         # Otherwise a request before it is still being answered: the refusal waits for its turn.
