@@ -275,6 +275,23 @@ def test_a_good_request_before_garbage_gets_its_answer_first(server: RunningServ
     assert (first.status, second.status) == (200, 400)
 
 
+@pytest.mark.parametrize("requests", [2, 3, 10])
+def test_many_good_requests_before_garbage_get_their_answers_first(
+    server: RunningServer, requests: int
+) -> None:
+    replies = raw.exchange(server.port, GET * requests + b"garbage\r\n\r\n", replies=requests + 1)
+    assert [reply.status for reply in replies] == [*[200] * requests, 400]
+
+
+@pytest.mark.parametrize("before", [1, 2, 5])
+def test_a_malformed_body_is_refused_when_its_turn_comes(server: RunningServer, before: int) -> None:
+    stored_before = stored(server)
+    malformed = creation(json.dumps(order()).encode(), chunk=50).replace(b"\r\n0\r\n\r\n", b"\r\nzz\r\n\r\n")
+    replies = raw.exchange(server.port, GET * before + malformed, replies=before + 1)
+    assert [reply.status for reply in replies] == [*[200] * before, 400]
+    assert stored(server) == stored_before
+
+
 def test_the_rest_of_an_answered_request_is_not_answered_again(server: RunningServer) -> None:
     head = raw.request("POST", "/v1/payments", {"Transfer-Encoding": "chunked"})
     with socket.create_connection(("127.0.0.1", server.port), 5) as connection:

@@ -230,10 +230,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A request is answered: the next of this connection comes, or the refusal that waited."""
+        another_begins = bool(self.pipeline)
         super().on_response_complete()
         if self.pipeline:
             self.flow.pause_reading()  # a client that only sends gets its answers before it is read again
-        elif self._refusal is not None and not self.transport.is_closing():
+        elif self._refusal is not None and not another_begins and not self.transport.is_closing():
             self._write_refusal(self._refusal)
 
     def _refuse(self, code: str, message: str | None = None) -> None:
@@ -243,6 +244,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self._write_refusal(self._refusal)
         elif cycle.response_complete:
             self.transport.close()  # it is the rest of a request that has been answered
+        elif cycle.more_body and self.pipeline:
+            self.pipeline.popleft()  # its turn has not come; when it does, it is refused
         elif cycle.more_body:
             cycle.disconnected = True
             cycle.waiting_for_100_continue = False  # nothing may be written after the refusal
