@@ -16,9 +16,12 @@ ADDRESS_PATTERN = "^0x[0-9a-fA-F]{40}$"
 """An EVM address, as a JSON Schema pattern. The checksum of a mixed-case address goes beyond any pattern."""
 
 _ADDRESS = re.compile("0x[0-9a-fA-F]{40}")
-_HEX = "0123456789abcdef"
-_RAISED = {(digit, by): digit.upper() if by >= "8" else digit for digit in _HEX for by in _HEX}
-"""EIP-55: each digit is upper case where that of the digest at its place is 8 or more."""
+_HEX = b"0123456789abcdef"
+_LETTERS = bytes.maketrans(_HEX, b"\0" * 10 + b"\x20" * 6)
+_EIGHT_OR_MORE = bytes.maketrans(_HEX, b"\0" * 8 + b"\x20" * 8)
+"""EIP-55: a letter is upper case where the digit of the digest at its place is 8 or more. The bit 0x20 tells
+small letters from capitals, so all forty digits take one step.
+"""
 
 
 def keccak256(data: bytes) -> bytes:
@@ -29,9 +32,10 @@ def keccak256(data: bytes) -> bytes:
 
 def checksummed(address: str) -> str:
     """`address` (0x and 40 hex digits of any case) with the upper and lower case that EIP-55 prescribes."""
-    digits = address[2:].lower()
-    digest = keccak256(digits.encode("ascii")).hex()
-    return "0x" + "".join([_RAISED[pair] for pair in zip(digits, digest, strict=False)])
+    digits = address[2:].lower().encode("ascii")
+    digest = keccak256(digits).hex()[: len(digits)].encode("ascii")
+    raised = int.from_bytes(digits.translate(_LETTERS)) & int.from_bytes(digest.translate(_EIGHT_OR_MORE))
+    return "0x" + (int.from_bytes(digits) ^ raised).to_bytes(len(digits)).decode("ascii")
 
 
 @lru_cache(maxsize=1024)  # a merchant has few payout addresses and sends them with every payment

@@ -66,6 +66,10 @@ class Catalog:
         """The assets of `chain` by their id, or None when the chain is not supported."""
         return self._assets.get(chain)
 
+    def knows(self, chain: str, asset: str) -> bool:
+        """Whether `asset` is an asset of `chain`."""
+        return (chain, asset) in self._others
+
     def another_asset(self, chain: str, asset: str) -> str:
         """The id of a supported asset of `chain` that is not `asset`; a token rather than the chain's own
         coin. Specification: scenario `asset_mismatch`.

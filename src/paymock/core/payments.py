@@ -66,10 +66,15 @@ def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> Pay
     request = _accept(body)
     if request is None:
         _check(body, "", problems)
-    said = _said_loosely(body) if request is None else _said(request)
-    _check_route(said, catalog, problems)
-    _check_expiry(said.expires_at, creation.now, problems)
-    due, fee = _amounts(said.receive.get("amount"), fee_bps, problems)
+    if request is None or not _route_is_known(request, catalog):
+        _check_route(body, catalog, problems)
+    if request is None:
+        expires_at = _text_members(body).get("expires_at")
+        amount = _text_members(body, "receive").get("amount")
+    else:
+        expires_at, amount = request.expires_at, request.receive.amount
+    _check_expiry(expires_at, creation.now, problems)
+    due, fee = _amounts(amount, fee_bps, problems)
     if problems:
         raise validation_failed(problems)
     request = request or msgspec.convert(body, CreatePayment)
@@ -127,36 +132,20 @@ def _scripted_course(scenario: str, due: int, other_asset: str) -> tuple[State, 
     return play(SCENARIOS[scenario], due, other_asset)
 
 
-class _Said(NamedTuple):
-    """Members of a request that are held against each other; only those that are strings."""
-
-    receive: Mapping[str, str]
-    pay_with: Mapping[str, str]
-    refund_to: Mapping[str, str]
-    expires_at: str | None
-
-
-def _said(request: CreatePayment) -> _Said:
+def _route_is_known(request: CreatePayment, catalog: Catalog) -> bool:
+    """Whether `_check_route` has nothing to find: much quicker, and so of most requests."""
     receive, [pay_with], refund_to = request.receive, request.pay_with, request.refund_to
-    return _Said(
-        {"chain": receive.chain, "asset": receive.asset, "amount": receive.amount},
-        {"chain": pay_with.chain, "asset": pay_with.asset},
-        {"chain": refund_to.chain} if refund_to else {},
-        request.expires_at,
+    return (
+        catalog.knows(receive.chain, receive.asset)
+        and pay_with.chain == receive.chain
+        and pay_with.asset == receive.asset
+        and (refund_to is None or refund_to.chain in catalog.chains)
     )
 
 
-def _said_loosely(body: Any) -> _Said:
-    return _Said(
-        _text_members(body, "receive"),
-        _text_members(body, "pay_with", 0),
-        _text_members(body, "refund_to"),
-        _text_members(body).get("expires_at"),
-    )
-
-
-def _check_route(said: _Said, catalog: Catalog, problems: Problems) -> None:
-    receive, pay_with, refund_to = said.receive, said.pay_with, said.refund_to
+def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
+    receive, pay_with = _text_members(body, "receive"), _text_members(body, "pay_with", 0)
+    refund_to = _text_members(body, "refund_to")
     for path, place in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
         chain, asset = place.get("chain"), place.get("asset")
         assets = catalog.assets(chain) if chain is not None else None

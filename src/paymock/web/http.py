@@ -75,10 +75,12 @@ class Request:
 
         Raises ValueError when the header was sent more than once.
         """
+        value = self.headers.get(name)
+        if value is None:
+            return None
         if name in self._repeated:
             raise ValueError(f"{name.decode()} was sent twice")
-        value = self.headers.get(name)
-        return None if value is None else value.decode("latin-1").strip(" \t")
+        return value.decode("latin-1").strip(" \t")
 
     def query(self, known: Collection[str]) -> dict[str, str]:
         """The parameters of the query. Raises ValueError when one is malformed, not `known`, or repeated."""

@@ -35,16 +35,16 @@ class LaneProtocol(GuardedProtocol):
         if not self._in_lane:
             super().call_application()
 
-    def on_message_complete(self) -> None:
+    def complete_request(self) -> None:
         """The request is whole: it is answered now, or leaves the lane."""
         if self._in_lane and not self._answered(b"".join(self._parts)):
             self._leave()
         if not self._in_lane:
-            super().on_message_complete()
+            super().complete_request()
             return
         self._in_lane = False
         self._parts.clear()
-        self.request_complete(answered=True)
+        self.request_completed(answered=True)
 
     def _collect(self) -> None:
         if self._in_lane:

@@ -40,8 +40,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._received = 0  # bytes of an unfinished head, white space and all
         self._tail = b""  # the last of them, since the empty line that ends a head can come in two parts
-        self._head = 0  # bytes of the head that were parsed
-        self._lines = 0
+        self._too_large = False
         self._refusal: PaymockError | None = None
         self._method = b""
         self._allowed: float | None = None  # seconds for what is under way
@@ -60,19 +59,22 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._unset_keepalive_if_required()
         before = self._received
-        if self._in_head and before + self._rest_of_head(data) > MAX_HEAD:
+        if self._in_head and before + len(data) > MAX_HEAD < before + self._rest_of_head(data):
             self._refuse("headers_too_large")
             return
         self._received = before + len(data) if self._in_head else 0
         try:
             self._feed(data)
+            if not self._in_head:
+                self._check_size()  # of the trailer
         except httptools.HttpParserError:
-            too_large = self._head > MAX_HEAD or self._lines > MAX_LINES
-            self._refuse("headers_too_large" if too_large else "bad_request")
+            self._refuse("headers_too_large" if self._too_large else "bad_request")
         if self._parts:
             self._collect()
         if self._received > MAX_HEAD and self._refusal is None:
             self._refuse("headers_too_large")
+        if self._received:
+            self._tail = (self._tail + data)[1 - len(_END_OF_HEAD) :]
         self._watch()
 
     def _watch(self) -> None:
@@ -124,9 +126,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """How many bytes of `data` belong to the head that has begun."""
         window = self._tail + data
         end = window.find(_END_OF_HEAD)
-        size = len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._tail)
-        self._tail = window[1 - len(_END_OF_HEAD) :]
-        return size
+        return len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._tail)
 
     def _feed(self, data: bytes) -> None:
         while data:
@@ -149,29 +149,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self.app.connections.in_turn(self.transport.close)
         return True
 
-    def on_message_begin(self) -> None:
-        """A new request: its head is counted from here."""
-        super().on_message_begin()
-        self._in_head = True
-        self._head = self._lines = 0
-
-    def on_url(self, url: bytes) -> None:
-        """A part of the request target."""
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A whole header line, or a line of the trailer, which comes too late to be a header."""
-        self._lines += 1
-        self._count(len(name) + len(value) + len(": \r\n"))
-        if self._in_head:
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
         """The head is whole: its version is known, and the application is called."""
         self._method = self.parser.get_method()
         version = self.parser.get_http_version()
-        self._count(len(self._method) + len("  HTTP/1.1\r\n\r\n"))
+        self._check_size(len(self._method) + len(self.url) + len("  HTTP/1.1\r\n\r\n"))
         if version not in _VERSIONS or self._method == b"CONNECT" or not self._framing_is_plain(version):
             raise ValueError("not a request that an origin server answers")
         if not self.parser.should_upgrade():
@@ -179,6 +161,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._received = 0
             self._tail = b""
             self.call_application()
+            self.headers = []  # the lines of a trailer come too late to be headers
 
     def call_application(self) -> None:
         """Lets the application answer the request whose head is whole, after those before it."""
@@ -189,11 +172,17 @@ class GuardedProtocol(HttpToolsProtocol):
         """The body is whole."""
         if self.parser.should_upgrade():
             return
+        if self.headers:
+            self._check_size()
+        self.complete_request()
+
+    def complete_request(self) -> None:
+        """Lets the application have the rest of the body."""
         self._collect()
         super().on_message_complete()
-        self.request_complete(answered=self.cycle.response_complete and not self.pipeline)
+        self.request_completed(answered=self.cycle.response_complete and not self.pipeline)
 
-    def request_complete(self, *, answered: bool) -> None:
+    def request_completed(self, *, answered: bool) -> None:
         """A request has come to its end. Where it is `answered` already, the next is waited for, but not
         forever.
         """
@@ -220,12 +209,17 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _framing_is_plain(self, version: str) -> bool:
         """The parser takes any coding before `chunked` and leaves it undone: only `chunked` is understood."""
+        fields = dict(self.headers)
+        if b"transfer-encoding" not in fields:
+            return True
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
-        return not codings or (codings == [b"chunked"] and version == "1.1")
+        return codings == [b"chunked"] and version == "1.1"
 
-    def _count(self, size: int) -> None:
-        self._head += size
-        if self._head > MAX_HEAD or self._lines > MAX_LINES:
+    def _check_size(self, more: int = 0) -> None:
+        """Raises ValueError when the header lines, and so many bytes more, are too large or too many."""
+        size = more + len(b"".join(map(b"".join, self.headers))) + len(": \r\n") * len(self.headers)
+        if size > MAX_HEAD or len(self.headers) > MAX_LINES:
+            self._too_large = True
             raise ValueError("too large a head")
 
     def on_response_complete(self) -> None:

@@ -31,6 +31,7 @@ class Routes(Generic[T]):
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
+        self._exact: dict[str, Match[T]] = {}
 
     def add(self, method: str, template: str, target: T) -> None:
         """Leads `method` on the paths of `template` to `target`."""
@@ -44,9 +45,13 @@ class Routes(Generic[T]):
             else:
                 node = node.named.setdefault(segment, _Node())
         node.targets[method] = target
+        if "{" not in template:
+            self._exact[template] = Match(node.targets, {})
 
     def find(self, path: str) -> Match[T] | None:
         """What `path`, as it was sent, leads to, or None."""
+        if path in self._exact:
+            return self._exact[path]
         node, params = self._root, {}
         for segment in path.split("/"):
             if segment in node.named:
@@ -55,7 +60,9 @@ class Routes(Generic[T]):
             for end, (name, following) in node.parameters.items():
                 if segment.endswith(end) and segment != end:
                     value = segment[: len(segment) - len(end)]
-                    params[name] = unquote_to_bytes(value).decode("utf-8", errors="replace")
+                    if "%" in value:
+                        value = unquote_to_bytes(value).decode("utf-8", errors="replace")
+                    params[name] = value
                     node = following
                     break
             else:
