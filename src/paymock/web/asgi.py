@@ -13,7 +13,7 @@ from paymock.core.errors import PaymockError
 from paymock.core.wire import ErrorEnvelope
 from paymock.overrides import FaultDue
 from paymock.sandboxes import Sandboxes
-from paymock.web import guard, journal
+from paymock.web import guard, journal, preflight
 from paymock.web.connections import Connections, room_for_connections
 from paymock.web.http import (
     JSON,
@@ -30,7 +30,7 @@ from paymock.web.http import (
 from paymock.web.log import RequestLog
 from paymock.web.operations import CHECKOUT, PUBLIC
 from paymock.web.request_id import request_ids
-from paymock.web.routes import Match, Routes
+from paymock.web.routes import Routes
 
 _COMMON = raw_headers([("X-Content-Type-Options", "nosniff")])
 _NOT_CACHED = (b"cache-control", b"no-store")
@@ -47,15 +47,6 @@ FAULT = b"x-mock-fault"
 
 _SHORTEST_KEY = 9
 """A shorter word may stand in a message by chance, and is no key that guards anything."""
-
-_PREFLIGHT = (
-    (
-        "Access-Control-Allow-Headers",
-        "Authorization, Content-Type, Idempotency-Key, X-Mock-Scenario, X-Mock-Fault",
-    ),
-    ("Access-Control-Max-Age", "600"),
-)
-
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -220,10 +211,10 @@ class App:
             if match is None:
                 raise PaymockError("not_found")
             if request.method == "OPTIONS":
-                return _options(match, request)
+                return preflight.options(match, any_origin=request.path.startswith(_ANY_ORIGIN))
             route = match.targets.get("GET" if request.method == "HEAD" else request.method)
             if route is None:
-                allowed = _allow(match)
+                allowed = preflight.allowed(match)
                 raise PaymockError(
                     "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
                 )
@@ -266,18 +257,3 @@ def _without_key(response: Response, request: Request) -> Response:
         problem.field = problem.field.replace(key, "***")
         problem.message = problem.message.replace(key, "***")
     return response._replace(body=msgspec.json.encode(ErrorEnvelope(error=error)))
-
-
-def _allow(match: Match[Route]) -> str:
-    methods = list(match.targets)
-    return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
-
-
-def _options(match: Match[Route], request: Request) -> Response:
-    allowed = _allow(match)
-    preflight = (
-        (("Access-Control-Allow-Methods", allowed), *_PREFLIGHT)
-        if request.path.startswith(_ANY_ORIGIN)
-        else ()
-    )
-    return Response(204, content_type=None, headers=(("Allow", allowed), *preflight))
