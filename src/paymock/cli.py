@@ -216,6 +216,11 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
 @option(
     "--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log."
 )
+@option(
+    "--metrics-address",
+    metavar="HOST:PORT",
+    help="Tell figures for Prometheus here, at /metrics; needs the extra `metrics`. [default: none]",
+)
 @option("--no-access-log/--access-log", help="Do not log requests.")
 @option("--no-fast-lane/--fast-lane", help="Answer everything through ASGI: slower, the same replies.")
 @option("--no-control/--control", help="Leave out the control API, /_mock, and faults.")

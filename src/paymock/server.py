@@ -24,6 +24,7 @@ from paymock.stopping import completed
 from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
 from paymock.supervisor import Post, Supervisor
+from paymock.telling import Telling
 from paymock.web.app import create_app
 from paymock.web.connections import raise_file_limit
 from paymock.web.log import RequestLog
@@ -45,6 +46,7 @@ def serve(settings: Settings, out: TextIO | None) -> None:
     catalog = load_catalog(settings.catalog)
     color = settings.log == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)
+    telling = Telling(settings, log)
     clock = system_clock()
     store = _opened(settings)
     origin = completed(lambda: _begin(store, settings, clock(), log))
@@ -54,8 +56,8 @@ def serve(settings: Settings, out: TextIO | None) -> None:
 
     def ready() -> None:
         if settings.ready_file:
-            write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1])
-        announce(settings, url, log)
+            write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1], telling.url)
+        announce(settings, url, log, telling.url)
 
     def note(event: str, text: str, **fields: int | str) -> None:
         if settings.log == "json":
@@ -68,19 +70,22 @@ def serve(settings: Settings, out: TextIO | None) -> None:
     def work(post: Post) -> None:
         # A store of its own: no two processes may use the same connections.
         app = application(store=_opened(settings))
-        Worker(uvicorn_config(app, fast_lane=settings.fast_lane), post, loads).run(sockets=sockets)
+        config = uvicorn_config(app, fast_lane=settings.fast_lane)
+        Worker(config, post, loads, telling.of(app, post.number)).run(sockets=sockets)
 
     try:
+        telling.open()
         if settings.ready_file:
             remove_ready_file(settings.ready_file)
         collecting.resume()
         if settings.workers == 1:
-            config = uvicorn_config(application(store=store), fast_lane=settings.fast_lane)
-            Server(config, ready).run(sockets=sockets)
+            app = application(store=store)
+            config = uvicorn_config(app, fast_lane=settings.fast_lane)
+            Server(config, ready, telling.of(app)).run(sockets=sockets)
         else:
-            Supervisor(settings.workers, work, sockets, loads, ready, note).run()
+            Supervisor(settings.workers, work, [*sockets, *telling.sockets], loads, ready, note).run()
     finally:
-        for listening in sockets:
+        for listening in [*sockets, *telling.sockets]:
             listening.close()
 
 

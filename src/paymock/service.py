@@ -18,10 +18,11 @@ from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
 
 
 class CreatedPayment(NamedTuple):
-    """A payment as it was created: its id, its JSON, and whether it was there before."""
+    """A payment as it was created: its id, its JSON, its scenario, and whether it was there before."""
 
     id: str
     json: bytes
+    scenario: str
     replayed: bool
 
 
@@ -70,7 +71,7 @@ class Service:
         record, stored, replayed = await self._sandboxes.create(request, PaymentRecord, accept)
         known = self._sandboxes.courses.of(stored, None) if replayed else None
         json = (known or Course(record)).json_at(0)
-        return CreatedPayment(identity.PAYMENT + record.token, json, replayed)
+        return CreatedPayment(identity.PAYMENT + record.token, json, record.scenario, replayed)
 
     async def payment(self, sandbox: str, payment_id: str) -> bytes:
         """The payment as it stands now, as JSON. Raises PaymockError `payment_not_found`.

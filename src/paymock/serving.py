@@ -10,7 +10,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import uvicorn
 
@@ -46,6 +48,13 @@ def uvicorn_config(app: App, grace: int = GRACE_SECONDS, *, fast_lane: bool = Tr
     )
 
 
+class Beside(NamedTuple):
+    """What a server answers at other addresses."""
+
+    config: uvicorn.Config
+    sockets: Sequence[socket.socket]
+
+
 class Server(uvicorn.Server):
     """uvicorn's server, which says when it is ready and treats a signal as a wish, not as a failure."""
 
@@ -53,10 +62,16 @@ class Server(uvicorn.Server):
     """Those that ask it to stop."""
 
     def __init__(
-        self, config: uvicorn.Config, ready: Callable[[], None], loads: Loads | None = None, number: int = 0
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        beside: Beside | None = None,
+        loads: Loads | None = None,
+        number: int = 0,
     ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._beside = beside
         self._loads = loads or Loads(1)
         self._number = number
         self._acceptor: Acceptor | None = None
@@ -77,7 +92,21 @@ class Server(uvicorn.Server):
             )
             self._acceptor.open(sockets or ())
             await super().startup([])
+        if self._beside is not None:
+            await self._open(self._beside)
         self._ready()
+
+    async def _open(self, beside: Beside) -> None:
+        """Listens to other addresses, too. Their connections count, and end, with all the others."""
+        beside.config.load()
+        protocol = partial(
+            GuardedProtocol,
+            config=beside.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        for listening in beside.sockets:
+            self.servers.append(await asyncio.get_running_loop().create_server(protocol, sock=listening))
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second: whether it is time to stop. Tells of connections that have ended, too."""

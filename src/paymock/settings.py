@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paymock.core.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
@@ -30,6 +30,7 @@ _FORMS = (
     ),
 )
 
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 _RANGES = (
     ("port", 0, 65_535),
@@ -55,7 +56,7 @@ class SettingsError(ValueError):
 class Settings:
     """The settings of one server. `host` None means both loopback addresses; `port` 0 means any free port;
     `retention` is in seconds; `frame_ancestors` are the sites that may embed the checkout, as in a
-    Content-Security-Policy.
+    Content-Security-Policy; `metrics_address` is HOST:PORT, and None tells no figures.
 
     Raises SettingsError when the settings contradict each other.
     """
@@ -79,6 +80,7 @@ class Settings:
     retention: int | None = None
     frame_ancestors: tuple[str, ...] = ()
     fast_lane: bool = True
+    metrics_address: str | None = None
 
     def __post_init__(self) -> None:
         for name, least, most in _RANGES:
@@ -95,6 +97,7 @@ class Settings:
                 f"binding {self.host} without --api-key would let anybody in: "
                 "add --api-key KEY, or --open if that is meant"
             )
+        self._check_metrics()
         in_redis = self.store.partition("://")[0].startswith("redis")
         if self.workers > 1 and self.store == MEMORY_STORE:
             raise SettingsError(
@@ -107,6 +110,14 @@ class Settings:
         if self.retention is not None and not in_redis:
             raise SettingsError("--retention is for Redis: other stores keep everything")
 
+    def _check_metrics(self) -> None:
+        address = self.for_metrics
+        if address and not (address.on_loopback or self.api_keys or self.open):
+            raise SettingsError(
+                f"binding {self.metrics_address} without --api-key would let anybody read the figures: "
+                "add --api-key KEY, or --open if that is meant"
+            )
+
     @property
     def on_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
@@ -116,6 +127,17 @@ class Settings:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def for_metrics(self) -> "Settings | None":
+        """The address of the figures, as that of a server of their own, or None when they are not told."""
+        if self.metrics_address is None:
+            return None
+        match = _ADDRESS.fullmatch(self.metrics_address)
+        if match is None:
+            raise SettingsError("a metrics address must be HOST:PORT, such as 127.0.0.1:9402 or [::1]:9402")
+        address = Settings(host=match[1].strip("[]"), port=int(match[2]), open=True)
+        return replace(address, allowed_hosts=self.allowed_hosts) if address.on_loopback else address
 
     @property
     def open_mode(self) -> bool:

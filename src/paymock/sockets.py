@@ -20,9 +20,10 @@ _LOOPBACK = ("127.0.0.1", "::1")
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - to print an address that can be opened
 
 
-def bind(settings: Settings) -> list[socket.socket]:
+def bind(settings: Settings, free: str = "--port 0") -> list[socket.socket]:
     """Sockets bound to the address of `settings`; by default to both loopback addresses, where there are
-    two, since some clients take `localhost` for `::1`. Raises StartError.
+    two, since some clients take `localhost` for `::1`. Raises StartError, which names the option that gives a
+    `free` port.
     """
     for attempt in range(_PORT_ATTEMPTS):
         try:
@@ -33,7 +34,7 @@ def bind(settings: Settings) -> list[socket.socket]:
                 continue  # the free port of one address family was not free in the other
             if taken:
                 raise StartError(
-                    f"port {settings.port} is in use: stop what listens there, or use --port 0 for a free one"
+                    f"port {settings.port} is in use: stop what listens there, or use {free} for a free one"
                 ) from None
             where = f"{settings.host or _LOOPBACK[0]} port {settings.port}"
             raise StartError(f"cannot listen on {where}: {error.strerror or error}") from None

@@ -14,13 +14,14 @@ class StartError(Exception):
     """The server cannot start; the message is one line for the person at the terminal."""
 
 
-def write_ready_file(path: Path, url: str, port: int) -> None:
-    """Tells whoever waits for the server where it is: the file appears whole, or not at all. Raises
-    StartError.
+def write_ready_file(path: Path, url: str, port: int, metrics: str | None = None) -> None:
+    """Tells whoever waits for the server where it is, and its metrics: the file appears whole, or not at all.
+    Raises StartError.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    told = {"url": url, "port": port, "pid": os.getpid()} | ({"metrics": metrics} if metrics else {})
     try:
-        draft.write_text(json.dumps({"url": url, "port": port, "pid": os.getpid()}) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(told) + "\n", encoding="utf-8")
         draft.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -36,8 +37,10 @@ def remove_ready_file(path: Path) -> None:
         raise StartError(f"cannot write the ready file {path}: {error.strerror}") from None
 
 
-def announce(settings: Settings, url: str, log: RequestLog) -> None:
-    """Says where the server is, which keys it takes, what it runs on, and that it is a mock."""
+def announce(settings: Settings, url: str, log: RequestLog, metrics: str | None = None) -> None:
+    """Says where the server is, and its `metrics`, which keys it takes, what it runs on, and that it is a
+    mock.
+    """
     store = _without_secrets(settings.store)
     if settings.log == "json":
         log.event(
@@ -48,6 +51,7 @@ def announce(settings: Settings, url: str, log: RequestLog) -> None:
             store=store,
             version=__version__,
             mock=True,
+            **({"metrics": metrics} if metrics else {}),
         )
         return
     keys = (
@@ -59,6 +63,8 @@ def announce(settings: Settings, url: str, log: RequestLog) -> None:
     lines |= {"API": f"{url}/v1", "API keys": keys, "Swagger": f"{url}/swagger/"}
     if store != MEMORY_STORE:
         lines["Store"] = store
+    if metrics:
+        lines["Metrics"] = metrics
     if settings.workers > 1:
         lines["Workers"] = str(settings.workers)
     lines["Stop"] = "Ctrl-C"

@@ -275,8 +275,8 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     if isinstance(settings.get("catalog"), str):
         settings["catalog"] = Path(settings["catalog"])
     chosen = Settings(**{"port": 0, "access_log": False, **settings})
-    if chosen.store != MEMORY_STORE or chosen.ready_file is not None:
-        raise SettingsError("a server in a thread has the in-memory store, and writes no ready file")
+    if chosen.store != MEMORY_STORE or chosen.ready_file or chosen.metrics_address:
+        raise SettingsError("a server in a thread is in memory, writes no ready file, and tells no figures")
     log = RequestLog(sys.stderr, chosen.log, requests=chosen.access_log, secrets=tuple(chosen.api_keys))
     with in_thread(chosen, log) as url:
         yield ServerHandle(url, chosen.api_keys)

@@ -6,7 +6,7 @@ import socket
 
 import uvicorn
 
-from paymock.serving import Server
+from paymock.serving import Beside, Server
 from paymock.sharing import Loads
 from paymock.supervisor import Post
 
@@ -16,8 +16,10 @@ class Worker(Server):
 
     signals = (signal.SIGTERM,)
 
-    def __init__(self, config: uvicorn.Config, post: Post, loads: Loads) -> None:
-        super().__init__(config, post.ready, loads, post.number)
+    def __init__(
+        self, config: uvicorn.Config, post: Post, loads: Loads, beside: Beside | None = None
+    ) -> None:
+        super().__init__(config, post.ready, beside, loads, post.number)
         self._post = post
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -7,6 +7,7 @@ from paymock.cli import COMMANDS
 from paymock.core.checkout import VIEWS
 from paymock.core.errors import ERRORS
 from paymock.core.tables import markdown, scenario_rows, timing_rows
+from paymock.metrics import METRICS
 from paymock.web.books import CONTROL_BOOK
 from tests.support.dependencies import dependencies
 from tests.support.process import run
@@ -40,6 +41,14 @@ def operations() -> str:
     return "\n".join(["| Call | Does |", "| --- | --- |", *rows])
 
 
+def metrics() -> str:
+    rows = [
+        f"| `{row.name}` | {row.kind} | {', '.join(f'`{label}`' for label in row.labels)} | {row.meaning} |"
+        for row in METRICS
+    ]
+    return "\n".join(["| Metric | Kind | Labels | Counts |", "| --- | --- | --- | --- |", *rows])
+
+
 def dependency_table() -> str:
     rows = [
         f"| {row.name} | `{row.versions}` | {row.license} | {row.extra and f'`{row.extra}`'} | {row.reason} |"
@@ -58,6 +67,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     **{("docs/cli.md", command): partial(command_help, command) for command in COMMANDS},
     ("docs/control-api.md", "operations"): operations,
     ("docs/pages.md", "checkout-views"): checkout_views,
+    ("docs/deploy.md", "metrics"): metrics,
     ("docs/dependencies.md", "dependencies"): dependency_table,
 }
 """What stands between the markers of a name in a file."""

@@ -29,6 +29,7 @@ async def create_payment(service: Service, request: Request) -> Response:
     suffered = request.suffered
     payment = await service.create_payment(await _keyed(request), scenario, suffered=suffered)
     request.params = {"payment_id": payment.id}  # for the journal
+    request.scenario = payment.scenario
     location = ("Location", f"/v1/payments/{payment.id}")
     link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
     return _created(payment.json, location, link, replayed=payment.replayed)

@@ -28,6 +28,7 @@ from paymock.web.http import (
     raw_headers,
 )
 from paymock.web.log import RequestLog
+from paymock.web.observer import Observer
 from paymock.web.operations import CHECKOUT, PUBLIC
 from paymock.web.request_id import request_ids
 from paymock.web.routes import Routes
@@ -76,7 +77,7 @@ class App:
         clock: Clock,
         log: RequestLog,
     ) -> None:
-        self._routes = routes
+        self.routes = routes
         self._sandboxes = sandboxes
         self._control = control
         self._hosts = hosts
@@ -84,6 +85,9 @@ class App:
         self._log = log
         self._clock = clock
         self._ids = request_ids()
+        self.observer: Observer | None = None
+        """Is told of every request, if there is one."""
+
         self.connections = Connections(room_for_connections())
 
     @property
@@ -99,6 +103,10 @@ class App:
     def stop(self) -> None:
         """Lets requests that wait for something end now, since the server stops."""
         self._sandboxes.stop()
+
+    def beside(self, routes: Routes[Route], hosts: guard.HostGuard, log: RequestLog) -> "App":
+        """An application for another address, with other routes, on the same sandboxes."""
+        return App(routes, self._sandboxes, None, hosts, self._keyring, self._clock, log)
 
     async def close(self) -> None:
         """Ends the connections to the store."""
@@ -173,7 +181,9 @@ class App:
         self, request: Request, response: Response, started: float, *, dropped: bool = False
     ) -> None:
         seconds = time.perf_counter() - started
-        self._log.request(request.method, request.path, response, request.id, seconds)
+        self._log.request(request.method, request.path, response, request.id, seconds, request)
+        if self.observer is not None:
+            self.observer.request(request, response, seconds, dropped=dropped)
         if self._control is None or not request.path.startswith(PUBLIC):
             return
         try:
@@ -187,6 +197,8 @@ class App:
         """The reply to something that is not even a request, and its headers; logged like any other."""
         response, request_id = guard.refusal(error), next(self._ids)
         self._log.request("-", "-", response, request_id, 0.0)
+        if self.observer is not None:
+            self.observer.malformed(response)
         return response, self.headers(response, request_id)
 
     @staticmethod
@@ -207,7 +219,7 @@ class App:
     async def _answer(self, request: Request, *, plainly: bool) -> Response:
         try:
             self._hosts.check(request)
-            match = self._routes.find(request.path)
+            match = self.routes.find(request.path)
             if match is None:
                 raise PaymockError("not_found")
             if request.method == "OPTIONS":

@@ -46,8 +46,8 @@ class Response(NamedTuple):
 
 class Request:
     """One request: its method, its path as it was sent, its headers by lower-case name, its path
-    parameters, the sandbox that its API key opens, the scenario that it has without asking for one, and
-    whether it has suffered its fault.
+    parameters, the sandbox that its API key opens, the scenario that it has without asking for one, or that
+    its payment got, and whether it has suffered its fault.
     """
 
     __slots__ = (

@@ -15,7 +15,8 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from paymock.web.http import Response
+from paymock.web.http import Request, Response
+from paymock.web.trace import trace_of
 
 _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
 """What looks like an address, a hash, an API key or a webhook secret. Ids have no such run of hex digits."""
@@ -47,8 +48,16 @@ class RequestLog:
         self.masked = lru_cache(maxsize=1024)(self._masked)  # most paths are asked for again and again
         """A request's path without what is secret, or looks like it."""
 
-    def request(self, method: str, path: str, response: Response, request_id: str, seconds: float) -> None:
-        """Records a reply."""
+    def request(
+        self,
+        method: str,
+        path: str,
+        response: Response,
+        request_id: str,
+        seconds: float,
+        asked: Request | None = None,
+    ) -> None:
+        """Records a reply, with the trace that the request names."""
         if not self._requests:
             return
         path, milliseconds = self.masked(path), round(seconds * 1000, 2)
@@ -56,6 +65,7 @@ class RequestLog:
             fields = {"method": method, "path": path, "status": response.status, "duration_ms": milliseconds}
             fields |= {"error": response.error} if response.error else {}
             fields |= {"replayed": True} if ("Idempotent-Replayed", "true") in response.headers else {}
+            fields |= trace_of(asked) if asked else {}
             self.event("request", **fields, request_id=request_id)
         else:
             status = self._painted(f"{response.status}", _color_of(response.status))

@@ -32,9 +32,13 @@ class Routes(Generic[T]):
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._exact: dict[str, Match[T]] = {}
+        self.templates: list[str] = []
+        """Of all routes, in the order in which they came."""
 
     def add(self, method: str, template: str, target: T) -> None:
         """Leads `method` on the paths of `template` to `target`."""
+        if template not in self.templates:
+            self.templates.append(template)
         node = self._root
         for segment in template.split("/"):
             if segment.startswith("{"):
