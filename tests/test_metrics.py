@@ -55,6 +55,7 @@ def watched(tmp_path: Path, *arguments: str) -> Iterator[Watched]:
         httpx.Client(base_url=served.url, headers=AUTHORIZED, timeout=10) as client,
     ):
         yield Watched(served, client)
+        assert served.stop(signal.SIGTERM)[0] == 0
 
 
 @pytest.fixture(scope="module")

@@ -125,6 +125,7 @@ def test_the_wheel_says_what_it_is(built: Built) -> None:
     )
     assert tuple(said.get_all("License-File", [])) == LICENSES
     assert said["Requires-Python"] == ">=3.11"
+    assert set(said.get_all("Provides-Extra", [])) == {"metrics", "redis"}
     with zipfile.ZipFile(built.wheel) as wheel:
         entries = configparser.ConfigParser()
         entries.read_string(wheel.read(f"{INFO}/entry_points.txt").decode())
