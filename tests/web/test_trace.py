@@ -9,6 +9,7 @@ import pytest
 from paymock.settings import Settings
 from tests.support import raw
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import wait_until
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 VALID = f"00-{TRACE}-{PARENT}-01"
@@ -24,9 +25,11 @@ def logged(server: RunningServer, *values: str, path: str = "/livez") -> dict[st
     """The line of the log about a request with these values of `traceparent`."""
     lines = ["GET " + path + " HTTP/1.1", "Host: 127.0.0.1", *(f"traceparent: {value}" for value in values)]
     [reply] = raw.exchange(server.port, "\r\n".join([*lines, "", ""]).encode("latin-1"))
-    line: dict[str, Any] = json.loads(server.log.getvalue().splitlines()[-1])
-    assert line["request_id"] == reply.headers["x-request-id"]
-    return line
+    mine = f'"request_id":"{reply.headers["x-request-id"]}"'
+    wait_until(lambda: mine in server.log.getvalue())  # the reply comes before its line
+    [line] = [line for line in server.log.getvalue().splitlines() if mine in line]
+    fields: dict[str, Any] = json.loads(line)
+    return fields
 
 
 @pytest.mark.parametrize(
