@@ -64,6 +64,11 @@ class Running:
         pids = (self.pid, *_children(self.pid))
         return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * 4096 / 1e6
 
+    @property
+    def files(self) -> int:
+        """How many files the process and those that it has started have open."""
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (self.pid, *_children(self.pid)))  # noqa: PTH208 - names only
+
 
 def need(*tools: str) -> None:
     """Ends with a message when a tool is missing."""

@@ -19,6 +19,7 @@ MAX_LINES = 100
 """The most header lines."""
 
 _LINGER_SECONDS = 2.0
+_RESOLUTION = 0.01  # seconds, coarser than that of any event loop: a timer may come a trifle early
 _VERSIONS = ("1.0", "1.1")
 _CLOSE = (b"connection", b"close")
 _END_OF_HEAD = b"\r\n\r\n"
@@ -112,7 +113,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _is_over(self, timer: asyncio.TimerHandle | None) -> bool:
         """Whether it is over, and nothing has come while the connection waited for its turn."""
-        return timer is not None and timer.when() <= self.loop.time()
+        return timer is not None and timer.when() < self.loop.time() + _RESOLUTION
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""

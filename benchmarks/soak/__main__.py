@@ -1,0 +1,127 @@
+"""Mixed load with faults for a long time: what a server takes must not grow.
+
+    python -m benchmarks.soak [--minutes 30] [--write]
+
+Three servers, on memory, SQLite and Redis, and six users on each, who do everything that the service knows:
+they create, replay, read, advance, pay, wait, follow live pages, look at pages, and reset their sandboxes, so
+that what is stored stays bounded; they ask for faults, make mistakes, send garbage, leave in the middle, and
+do not end what they began. Meanwhile a proxy cuts the third server off from Redis.
+
+The first five minutes, of a short run the first third, in which users do not pause, fill what is kept to be
+quick. Then the resident memory may not grow by 1 MB an hour. Below ten minutes that cannot be told: there it
+may grow by 32 MB in all, for what is kept to be quick, which finds a leak of some kilobytes a request. When
+all users have left, no more files may be open than before. No user may get a reply that was not to be
+expected, but 503 by a cut.
+"""
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from benchmarks import figures
+from benchmarks.soak.houses import STORES, House, house
+from benchmarks.soak.users import Diary, users
+from benchmarks.soak.watch import Taken, least_files, watching
+
+USERS = 6
+LEAST_MINUTES = 10
+"""A shorter run cannot tell what an hour will bring."""
+
+EACH_SECONDS, SHORT_EACH_SECONDS = 0.1, 0.04
+"""Between two actions of a user."""
+
+MOST_SLOPE, MOST_GROWTH = 1.0, 32.0
+CALM_SECONDS, MOST_CALM_SECONDS = 3.0, 20.0
+"""How long after its users a server has let go of what they had begun: when all is well, and at most."""
+
+SHOWN = 5
+
+
+@dataclass
+class Soaked:
+    """What came of one server."""
+
+    house: House
+    diary: Diary
+    taken: Taken
+    files: tuple[int, int]
+    minutes: float
+
+    @property
+    def violations(self) -> Iterator[str]:
+        """What must not be."""
+        surprises = [one.what for one in self.diary.surprises if not self.house.explains(one)]
+        if surprises:
+            yield f"{len(surprises)} surprises, such as {'; '.join(surprises[:SHOWN])}"
+        if self.files[1] > self.files[0]:
+            yield f"{self.files[0]} files open before, {self.files[1]} after"
+        if self.minutes >= LEAST_MINUTES and self.taken.slope >= MOST_SLOPE:
+            yield f"the memory grows by {self.taken.slope:.1f} MB an hour"
+        if self.minutes < LEAST_MINUTES and self.taken.growth >= MOST_GROWTH:
+            yield f"the memory grew by {self.taken.growth:.1f} MB"
+
+    def __str__(self) -> str:
+        refused = len(self.diary.surprises)
+        return (
+            f"{self.house.name}: {self.diary.asked.total():,} requests, {refused} of them 503 in "
+            f"{len(self.house.cuts)} cuts; {self.taken.megabytes[-1]:.0f} MB, {self.taken.growth:+.2f} MB, "
+            f"{self.taken.slope:+.2f} MB an hour; {self.files[0]} files before, {self.files[1]} after"
+        )
+
+
+def main() -> None:
+    """Prints what was seen, and ends with a message when something was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # which ends what was started
+    with tempfile.TemporaryDirectory(prefix="paymock-soak-") as folder, ExitStack() as stack:
+        houses = [stack.enter_context(house(name, Path(folder, name))) for name in STORES]
+        with ThreadPoolExecutor(len(houses)) as pool:
+            results = list(pool.map(partial(soaked, minutes=options.minutes), houses))
+    print(*results, sep="\n")
+    if options.write:
+        figures.write("soak", _figure(results, options.minutes))
+    wrong = [f"{result.house.name}: {found}" for result in results for found in result.violations]
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+def soaked(house: House, minutes: float) -> Soaked:
+    """Users of one server for so many minutes."""
+    diary = Diary()
+    crew = partial(users, house.server.url, house.name, USERS, diary)
+    each, first, warming = EACH_SECONDS, EACH_SECONDS, 300.0
+    if minutes < LEAST_MINUTES:
+        each, first, warming = SHORT_EACH_SECONDS, 0.0, minutes * 20
+    with crew(first):
+        time.sleep(warming)
+    before = least_files(house.server, CALM_SECONDS)
+    with crew(each), watching(house.server) as taken:
+        time.sleep(minutes * 60 - warming)
+    after = least_files(house.server, MOST_CALM_SECONDS, enough=before)
+    return Soaked(house, diary, taken, (before, after), minutes)
+
+
+def _figure(results: list[Soaked], minutes: float) -> str:
+    asked = sum(result.diary.asked.total() for result in results)
+    slopes = ", ".join(f"{result.taken.slope:+.2f} ({result.house.name})" for result in results)
+    files = ", ".join(f"{before} and {after}" for before, after in (result.files for result in results))
+    cuts = sum(len(result.house.cuts) for result in results)
+    return (
+        f"{minutes:g} minutes, {asked:,} requests, {cuts} cuts, no other error; MB an hour: {slopes}; "
+        f"files before and after: {files}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The servers that are soaked: one on each store; that of Redis is cut off from it now and then."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.faults.clients import seeded
+from benchmarks.faults.kills import LASTING
+from benchmarks.load import Running
+from benchmarks.soak.users import Surprise
+
+from tests.support.engines import redis_server
+from tests.support.process import serving
+from tests.support.proxy import PASSING, Mode, Proxy, Way, proxied
+
+STORES = ("memory", "SQLite", "Redis")
+CUTS = (
+    Way(Mode.RESET),
+    Way(Mode.BLACK_HOLE),
+    Way(Mode.SLOW, delay=0.02),
+    Way(Mode.LOSE_REPLY),
+    Way(Mode.LOSE_REPLY, word=b"EVALSHA"),
+)
+CUT_SECONDS = (0.2, 1.5)
+CALM_SECONDS = (3.0, 8.0)
+RECOVERY_SECONDS = 3.0
+"""How long after a cut a refusal still comes of it."""
+
+
+@dataclass
+class House:
+    """A server, and when it was cut off from its store."""
+
+    name: str
+    server: Running
+    cuts: list[tuple[float, float]] = field(default_factory=list)
+
+    def explains(self, surprise: Surprise) -> bool:
+        """Whether what surprised a user comes of a cut."""
+        return ": 503 " in surprise.what and any(
+            surprise.began < restored + RECOVERY_SECONDS and cut < surprise.ended
+            for cut, restored in self.cuts
+        )
+
+
+@contextmanager
+def house(name: str, folder: Path) -> Iterator[House]:
+    """A server on a store, with two workers where it can have them."""
+    folder.mkdir()
+    if name == "memory":
+        with serving(folder, "--no-access-log") as served:
+            yield House(name, Running(served.url, served.process.pid))
+        return
+    workers = ("--workers", "2", "--no-access-log")
+    if name == "SQLite":
+        with serving(folder, "--store", f"sqlite://{folder}/payments.db", *workers) as served:
+            yield House(name, Running(served.url, served.process.pid))
+        return
+    with (
+        redis_server(*LASTING) as engine,
+        proxied(engine.port) as proxy,
+        serving(folder, "--store", f"redis://127.0.0.1:{proxy.port}", *workers) as served,
+    ):
+        found = House(name, Running(served.url, served.process.pid))
+        with _cut_off(proxy, found):
+            yield found
+
+
+@contextmanager
+def _cut_off(proxy: Proxy, house: House) -> Iterator[None]:
+    enough, choice = threading.Event(), seeded("soak")
+
+    def cut() -> None:
+        while not enough.wait(choice.uniform(*CALM_SECONDS)):
+            began = time.monotonic()
+            _break(proxy, choice, enough)
+            house.cuts.append((began, time.monotonic()))
+
+    breaking = threading.Thread(target=cut)
+    breaking.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        breaking.join()
+
+
+def _break(proxy: Proxy, choice: random.Random, enough: threading.Event) -> None:
+    proxy.set(choice.choice(CUTS))
+    enough.wait(choice.uniform(*CUT_SECONDS))
+    proxy.set(PASSING)
