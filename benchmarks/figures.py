@@ -3,11 +3,27 @@
 import datetime
 import re
 from pathlib import Path
+from typing import Literal
+
+Name = Literal[
+    "kills",
+    "cuts",
+    "nodes",
+    "crowds",
+    "mixture",
+    "stop",
+    "slow",
+    "slow-few-files",
+    "bodies",
+    "pieces",
+    "soak",
+]
+"""What a figure is called in the page."""
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 
 
-def write(name: str, figure: str, page: Path = PAGE) -> None:
+def write(name: Name, figure: str, page: Path = PAGE) -> None:
     """Puts a figure, with the date, between the markers of its name. Raises ValueError without them."""
     text, today = page.read_text(encoding="utf-8"), datetime.datetime.now(datetime.UTC).date()
     marked = re.compile(rf"(?<=<!-- {name} -->).*?(?=<!-- /{name} -->)")

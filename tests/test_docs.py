@@ -1,12 +1,16 @@
 """The documentation cannot lie: its tables are the code's, its examples run, its links lead somewhere."""
 
+import importlib.util
 import json
 import re
 import subprocess
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
+from typing import get_args
 
 import pytest
+from benchmarks import figures
 
 from paymock.settings import Settings
 from tests.support import markdown
@@ -30,6 +34,7 @@ PAGES = [
     "docs/scale.md",
     "docs/reliability.md",
     "docs/dependencies.md",
+    "docs/faults.md",
 ]
 TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
 
@@ -138,3 +143,21 @@ def test_links_within_the_project_lead_somewhere(page: str) -> None:
             headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
             assert anchor in slugs, target
+
+
+def test_every_figure_of_a_program_has_its_place(tmp_path: Path) -> None:
+    page = tmp_path / "reliability.md"
+    page.write_text(markdown.read("docs/reliability.md"), encoding="utf-8")
+    for name in get_args(figures.Name):
+        figures.write(name, f"a figure of {name}", page)
+    for name in get_args(figures.Name):
+        assert f"<!-- {name} -->a figure of {name}; 20" in page.read_text(encoding="utf-8")
+
+
+def test_what_proves_a_promise_is_there() -> None:
+    text = markdown.read("docs/reliability.md")
+    commands, tests = re.findall(r"python -m ([\w.]+)", text), re.findall(r"`(tests/[\w/.]+)", text)
+    assert commands
+    assert tests
+    assert all(importlib.util.find_spec(command) for command in commands)
+    assert all((markdown.ROOT / test).exists() for test in tests)

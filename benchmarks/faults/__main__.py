@@ -1,10 +1,11 @@
 """The fault proofs at length, and the report of what was seen.
 
-    python -m benchmarks.faults [--rounds N] [--seconds S] [--seed SEED] [--report docs/reliability.md]
+    python -m benchmarks.faults [--rounds N] [--seconds S] [--seed SEED] [--write]
 
 N rounds of each kill (default 20), and of the other proofs in proportion; S seconds of random requests on
-each store (default 60). About a quarter of an hour. It needs redis-server and /proc, and it fails when a
-check has found something, or when they have found nothing where something is lost for certain.
+each store (default 60). About a quarter of an hour. `--write` writes docs/faults.md, and the figures of
+docs/reliability.md. It needs redis-server and /proc, and it fails when a check has found something, or when
+they have found nothing where something is lost for certain.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks import figures
 from benchmarks.faults.crowds import STORES as CROWDED
 from benchmarks.faults.crowds import crowded
 from benchmarks.faults.cuts import CUTS, severed
@@ -26,7 +28,9 @@ from benchmarks.faults.mixture import STORES as MIXED
 from benchmarks.faults.mixture import mixed
 from benchmarks.faults.nodes import bereaved
 from benchmarks.faults.report import Results, report
+from benchmarks.faults.summary import summary
 
+PAGE = figures.PAGE.with_name("faults.md")
 CUT_SECONDS = 2.5
 NODE_SECONDS = 4.0
 SHOWN = 20
@@ -41,14 +45,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10_000))
-    parser.add_argument("--report", type=Path)
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # which ends what was started
     command = f"python -m benchmarks.faults --rounds {options.rounds} --seconds {options.seconds:g}"
     results = run(options.rounds, options.seconds, options.seed, f"{command} --seed {options.seed}")
     page = report(results)
-    if options.report:
-        options.report.write_text(page, encoding="utf-8")
+    if options.write:
+        PAGE.write_text(page, encoding="utf-8")
+        for name, figure in summary(results):
+            figures.write(name, figure)
     else:
         print(page)
     for violation in results.violations[:SHOWN]:

@@ -1,9 +1,10 @@
-"""The text of docs/reliability.md around its figures."""
+"""The text of docs/faults.md around its figures."""
 
 INTRODUCTION = """
-# Reliability
+# Faults
 
-What was done to paymock, how often, and what was seen. This page is written by the run that it tells of:
+What was broken, how often, and what was seen; other promises are in [reliability](reliability.md). This page
+is written by the run that it tells of:
 
 ```sh
 {command}

@@ -1,4 +1,4 @@
-"""docs/reliability.md, from what a run has seen."""
+"""docs/faults.md, from what a run has seen."""
 
 import os
 import platform
@@ -87,7 +87,7 @@ def _kills(runs: Sequence[Killed]) -> str:
                 run.acknowledged,
                 run.unknown,
                 run.stored,
-                _seconds(max(run.recoveries)) if run.recoveries else "",
+                in_words(max(run.recoveries)) if run.recoveries else "",
                 len(run.violations),
             )
             for run in runs
@@ -104,9 +104,9 @@ def _cuts(runs: Sequence[Severed]) -> str:
                 run.rounds,
                 run.acknowledged,
                 run.refused,
-                _seconds(run.slowest),
+                in_words(run.slowest),
                 run.stored,
-                f"{_seconds(statistics.median(run.recoveries))}, at most {_seconds(max(run.recoveries))}",
+                f"{in_words(statistics.median(run.recoveries))}, at most {in_words(max(run.recoveries))}",
                 len(run.violations),
             )
             for run in runs
@@ -121,10 +121,10 @@ def _nodes(run: Bereaved) -> str:
             (
                 run.rounds,
                 run.served,
-                _seconds(run.slowest),
+                in_words(run.slowest),
                 run.refused,
-                _seconds(run.slowest_refusal),
-                f"at most {_seconds(max(run.recoveries, default=0))}",
+                in_words(run.slowest_refusal),
+                f"at most {in_words(max(run.recoveries, default=0))}",
                 len(run.violations),
             )
         ],
@@ -139,8 +139,8 @@ def _crowds(runs: Sequence[Crowded]) -> str:
                 run.name,
                 run.rounds,
                 run.replies,
-                _seconds(statistics.median(run.spans)),
-                f"{_seconds(statistics.median(run.seconds))}, at most {_seconds(max(run.seconds))}",
+                in_words(statistics.median(run.spans)),
+                f"{in_words(statistics.median(run.seconds))}, at most {in_words(max(run.seconds))}",
                 len(run.violations),
             )
             for run in runs
@@ -159,7 +159,7 @@ def _mixture(runs: Sequence[Mixed]) -> str:
                 run.unknown,
                 run.conflicts,
                 sum(run.faults.values()),
-                _seconds(run.slowest_refusal) if run.slowest_refusal else "none",
+                in_words(run.slowest_refusal) if run.slowest_refusal else "none",
                 len(run.violations),
             )
             for run in runs
@@ -186,7 +186,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *shown))
 
 
-def _seconds(seconds: float) -> str:
+def in_words(seconds: float) -> str:
+    """A time, in milliseconds when it is short."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
