@@ -10,7 +10,7 @@ from paymock.core.scenarios import DEFAULT_SCENARIO
 from paymock.sandboxes import KeyedRequest
 from paymock.service import Service
 from paymock.web import guard
-from paymock.web.http import Request, Response
+from paymock.web.http import REPLAYED, Request, Response
 from paymock.web.operations import CHECKOUT, Operation
 
 _encode = msgspec.json.Encoder().encode
@@ -53,15 +53,18 @@ async def list_endpoints(service: Service, request: Request) -> Response:
 
 
 async def _keyed(request: Request) -> KeyedRequest:
-    guard.check_json_body(request)
-    key = guard.idempotency_key(request)
-    body = strict_json.decode(await request.body())
-    fingerprint = strict_json.fingerprint(request.method, request.path, body)
-    return KeyedRequest(request.sandbox, key, fingerprint, body)
+    if request.keyed is None:
+        guard.check_json_body(request)
+        key = guard.idempotency_key(request)
+        body = strict_json.decode(await request.body())
+        fingerprint = strict_json.fingerprint(request.method, request.path, body)
+        request.keyed = KeyedRequest(request.sandbox, key, fingerprint, body)
+    keyed: KeyedRequest = request.keyed
+    return keyed
 
 
 def _created(body: bytes, *headers: tuple[str, str], replayed: bool) -> Response:
-    marked = (*headers, ("Idempotent-Replayed", "true")) if replayed else headers
+    marked = (*headers, REPLAYED) if replayed else headers
     return Response(201, body, headers=marked)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -19,11 +20,9 @@ from paymock.web.http import (
     JSON,
     ClientGone,
     ConnectionDropped,
-    Header,
     NotAtOnce,
     Request,
     Response,
-    Scope,
     at_once,
     raw_headers,
 )
@@ -41,10 +40,15 @@ _CORS = raw_headers(
         ("Access-Control-Expose-Headers", "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link"),
     ]
 )
+_HEAD = b"x-request-id: %b\r\ncontent-length: %d\r\n%b" + b"\r\n".join(
+    [*map(b": ".join, [*_COMMON, (b"content-type", JSON.encode()), _NOT_CACHED, *_CORS]), b"", b""]
+)
 _ANY_ORIGIN = (PUBLIC, CHECKOUT)
 """Pages of any web origin may ask for what is below these paths."""
 
-FAULT = b"x-mock-fault"
+_FAULT = b"x-mock-fault"
+_KNOWN = 1_000
+"""How many requests are known by their bytes."""
 
 _SHORTEST_KEY = 9
 """A shorter word may stand in a message by chance, and is no key that guards anything."""
@@ -84,9 +88,12 @@ class App:
         self._keyring = keyring
         self._log = log
         self._clock = clock
-        self._ids = request_ids()
+        self.ids = request_ids()
         self.observer: Observer | None = None
         """Is told of every request, if there is one."""
+
+        self.known: OrderedDict[bytes, Request] = OrderedDict()
+        """Requests that were answered at once, by their bytes."""
 
         self.connections = Connections(room_for_connections())
 
@@ -117,9 +124,9 @@ class App:
         if scope["type"] != "http":
             raise RuntimeError(f"no {scope['type']} here")
         started = time.perf_counter()
-        request = Request(scope, receive, next(self._ids))
+        request = Request(scope, receive, next(self.ids))
         try:
-            response, headers = await self._completed(request)
+            response = await self._completed(request)
         except ClientGone:
             return
         except ConnectionDropped as dropped:
@@ -127,6 +134,9 @@ class App:
             await _drop(scope, receive)
             return
         try:
+            headers = self.headers(response, request.id)
+            if request.path.startswith(_ANY_ORIGIN):
+                headers += _CORS
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
             body, stream = (b"", None) if request.method == "HEAD" else (response.body, response.stream)
             await send({"type": "http.response.body", "body": body, "more_body": stream is not None})
@@ -137,29 +147,29 @@ class App:
             if response.stream is not None:
                 await response.stream.aclose()
 
-    def answer_at_once(self, scope: Scope, body: bytes) -> tuple[Response, list[Header]] | None:
-        """The reply to a request that has come whole, and its headers; None where it must go through ASGI:
-        it asks for a fault, or has to wait for something. It can be repeated there.
+    def answer_at_once(self, request: Request) -> Response | None:
+        """The reply to a request below `/v1` that has come whole; None where it must go through ASGI: it asks
+        for a fault, or has to wait for something. It can be repeated there.
         """
         started = time.perf_counter()
-        request = Request(scope, None, next(self._ids), body)
-        if FAULT in request.headers:
+        if _FAULT in request.headers:
             return None
         try:
-            response, headers = at_once(self._completed(request, plainly=True))
+            response = at_once(self._completed(request, plainly=True))
             at_once(self._written(request, response, started))
         except (NotAtOnce, FaultDue):
             return None
-        return response, headers
+        return response
 
-    async def _completed(self, request: Request, *, plainly: bool = False) -> tuple[Response, list[Header]]:
+    def remember(self, data: bytes, request: Request) -> None:
+        """Knows the request by its bytes from now on: what was found out about it is found out once."""
+        if len(self.known) >= _KNOWN:
+            self.known.popitem(last=False)
+        self.known[data] = request
+
+    async def _completed(self, request: Request, *, plainly: bool = False) -> Response:
         response = await self._answer(request, plainly=plainly)
-        if response.error:
-            response = _without_key(response, request)
-        headers = self.headers(response, request.id)
-        if request.path.startswith(_ANY_ORIGIN):
-            headers += _CORS
-        return response, headers
+        return _without_key(response, request) if response.error else response
 
     async def _push(self, request: Request, stream: AsyncGenerator[bytes, None], send: Any) -> None:
         """Sends the parts of `stream` as they come, until the client leaves or the server stops."""
@@ -195,11 +205,17 @@ class App:
 
     def refuse(self, error: PaymockError) -> tuple[Response, list[tuple[bytes, bytes]]]:
         """The reply to something that is not even a request, and its headers; logged like any other."""
-        response, request_id = guard.refusal(error), next(self._ids)
+        response, request_id = guard.refusal(error), next(self.ids)
         self._log.request("-", "-", response, request_id, 0.0)
         if self.observer is not None:
             self.observer.malformed(response)
         return response, self.headers(response, request_id)
+
+    @staticmethod
+    def head(response: Response, request_id: str) -> bytes:
+        """The header lines of a reply below `/v1`, and the empty line after them."""
+        more = "".join([f"{name}: {value}\r\n" for name, value in response.headers]).encode("latin-1")
+        return _HEAD % (request_id.encode(), len(response.body), more)
 
     @staticmethod
     def headers(response: Response, request_id: str) -> list[tuple[bytes, bytes]]:
@@ -218,21 +234,11 @@ class App:
 
     async def _answer(self, request: Request, *, plainly: bool) -> Response:
         try:
-            self._hosts.check(request)
-            match = self.routes.find(request.path)
-            if match is None:
-                raise PaymockError("not_found")
+            if request.route is None:
+                self._find(request)
             if request.method == "OPTIONS":
-                return preflight.options(match, any_origin=request.path.startswith(_ANY_ORIGIN))
-            route = match.targets.get("GET" if request.method == "HEAD" else request.method)
-            if route is None:
-                allowed = preflight.allowed(match)
-                raise PaymockError(
-                    "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
-                )
-            request.params = match.params
-            if route.keyed:
-                request.sandbox = self._keyring.sandbox(request)
+                return preflight.options(request.route, any_origin=request.path.startswith(_ANY_ORIGIN))
+            route: Route = request.route
             if not plainly:
                 return await route.handler(request)
             if route.plain is None:
@@ -245,6 +251,26 @@ class App:
         except Exception:  # noqa: BLE001 - the last guard: whatever goes wrong, a client gets the envelope
             self._log.defect(request.id)
             return guard.refusal(PaymockError("internal_error"))
+
+    def _find(self, request: Request) -> None:
+        """Lets the request know where it leads and what its key opens. Raises PaymockError."""
+        self._hosts.check(request)
+        match = self.routes.find(request.path)
+        if match is None:
+            raise PaymockError("not_found")
+        if request.method == "OPTIONS":
+            request.route = match
+            return
+        route = match.targets.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            allowed = preflight.allowed(match)
+            raise PaymockError(
+                "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
+            )
+        request.params = match.params
+        if route.keyed:
+            request.sandbox = self._keyring.sandbox(request)
+        request.route = route
 
 
 async def _drop(scope: Any, receive: Any) -> None:

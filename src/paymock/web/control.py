@@ -14,7 +14,7 @@ from paymock.core.scenarios import SCENARIOS, PaymentStatus
 from paymock.found import Filter
 from paymock.web import guard
 from paymock.web.events import event_stream
-from paymock.web.http import Request, Response
+from paymock.web.http import REPLAYED, Request, Response
 
 MAX_PAGE = 200
 MAX_WAIT = 60
@@ -47,7 +47,7 @@ async def deposit(control: Control, request: Request) -> Response:
     payment, replayed = await control.deposit(
         request.sandbox, request.params["payment_id"], body, key, fingerprint
     )
-    return _ok(payment, *([("Idempotent-Replayed", "true")] if replayed else []))
+    return _ok(payment, *([REPLAYED] if replayed else []))
 
 
 async def list_payments(control: Control, request: Request) -> Response:

@@ -18,6 +18,9 @@ MAX_BODY = 64 * 1024
 
 JSON = "application/json"
 
+REPLAYED = ("Idempotent-Replayed", "true")
+"""The header of a reply to a request that was sent before."""
+
 
 class ConnectionDropped(Exception):
     """The connection is to be closed in place of the reply that is its first argument: a fault."""
@@ -43,16 +46,22 @@ class Response(NamedTuple):
     error: str | None = None
     stream: AsyncGenerator[bytes, None] | None = None
 
+    @property
+    def replayed(self) -> bool:
+        """Whether it answers a request that was sent before."""
+        return REPLAYED in self.headers
+
 
 class Request:
     """One request: its method, its path as it was sent, its headers by lower-case name, its path
     parameters, the sandbox that its API key opens, the scenario that it has without asking for one, or that
-    its payment got, and whether it has suffered its fault.
+    its payment got, whether it has suffered its fault, and where it leads. `keyed` is for whoever reads the
+    body, to keep what it means.
     """
 
     __slots__ = (
-        "_body", "_receive", "_repeated", "headers", "id", "method", "params", "path", "sandbox", "scenario",
-        "scope", "suffered",
+        "_body", "_receive", "_repeated", "headers", "id", "keyed", "method", "params", "path", "route",
+        "sandbox", "scenario", "scope", "suffered",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Any, request_id: str, body: bytes | None = None) -> None:
@@ -64,11 +73,28 @@ class Request:
         self.sandbox = ""
         self.scenario: str | None = None
         self.suffered = False
+        self.route: Any = None
+        self.keyed: Any = None
         lines: Sequence[Header] = scope["headers"]
         self.headers = dict(lines)
         self._repeated = _repeated(lines) if len(lines) != len(self.headers) else ()
         self._receive = receive
         self._body = body
+
+    def longer_than(self, size: int) -> bool:
+        """Whether its body is known, and longer than so many bytes."""
+        return self._body is not None and len(self._body) > size
+
+    def again(self, request_id: str) -> "Request":
+        """The same request, sent once more: what was found out about it still holds."""
+        again = Request(self.scope, None, request_id, self._body)
+        again.params, again.sandbox, again.route, again.keyed = (
+            self.params,
+            self.sandbox,
+            self.route,
+            self.keyed,
+        )
+        return again
 
     def header(self, name: bytes) -> str | None:
         """The value of a header without the white space around it, or None when it is absent.

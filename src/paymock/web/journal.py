@@ -28,7 +28,7 @@ def entry(
     if response.error == _CONFLICT:
         outcome = "conflict"
     elif response.status == 201:
-        outcome = "replayed" if ("Idempotent-Replayed", "true") in response.headers else "new"
+        outcome = "replayed" if response.replayed else "new"
     refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error if response.error else None
     return JournalEntry(
         at=to_rfc3339(now),

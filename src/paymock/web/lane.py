@@ -1,5 +1,7 @@
 """A lane for requests that can be answered at once: straight from the parser's callbacks, without the task
 and the messages of ASGI. Whatever does not fit into it goes to ASGI, unchanged.
+
+Whoever polls, or tries again, sends the same bytes each time. They are not parsed each time.
 """
 
 import re
@@ -7,13 +9,15 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from paymock.web.http import MAX_BODY
+from paymock.web.http import MAX_BODY, Request
 from paymock.web.operations import PUBLIC
 from paymock.web.protocol import GuardedProtocol
 
 _BELOW = PUBLIC.encode()
 _REST = re.compile(b"[?#]")
 _METHODS = (b"GET", b"POST")
+_LONGEST_KNOWN = 4_096
+"""How many bytes a request may have that is known by them."""
 
 
 class LaneProtocol(GuardedProtocol):
@@ -22,12 +26,30 @@ class LaneProtocol(GuardedProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._in_lane = False
+        self._between = True  # whether the parser has come to the end of a request
+        self._begun = 0  # requests that have begun since the last data came
+        self._repeatable: Request | None = None  # one that the lane has answered, and may again
 
     def data_received(self, data: bytes) -> None:
-        """What has not come whole does not fit."""
+        """What is known by its bytes is answered. What has not come whole does not fit."""
+        between = self._between and self._refusal is None
+        known = self.app.known.get(data) if between and self._idle() else None
+        if known is not None and self._answered(known.again(next(self.app.ids))):
+            self.request_completed(answered=True)
+            return
+        self._begun, self._repeatable = 0, None
         super().data_received(data)
         if self._in_lane:
             self._leave()
+        one = between and self._between and self._begun == 1
+        if self._repeatable and one and len(data) <= _LONGEST_KNOWN:
+            self.app.remember(data, self._repeatable)
+
+    def on_message_begin(self) -> None:
+        """Another request begins."""
+        super().on_message_begin()
+        self._between = False
+        self._begun += 1
 
     def call_application(self) -> None:
         """A request that may fit is in the lane until its body has come."""
@@ -37,7 +59,7 @@ class LaneProtocol(GuardedProtocol):
 
     def complete_request(self) -> None:
         """The request is whole: it is answered now, or leaves the lane."""
-        if self._in_lane and not self._answered(b"".join(self._parts)):
+        if self._in_lane and not self._answered(self._request()):
             self._leave()
         if not self._in_lane:
             super().complete_request()
@@ -46,36 +68,45 @@ class LaneProtocol(GuardedProtocol):
         self._parts.clear()
         self.request_completed(answered=True)
 
+    def request_completed(self, *, answered: bool) -> None:
+        """The next one can begin."""
+        self._between = True
+        super().request_completed(answered=answered)
+
     def _collect(self) -> None:
         if self._in_lane:
             self._leave()
         super()._collect()
 
-    def _may_fit(self) -> bool:
+    def _idle(self) -> bool:
         before: RequestResponseCycle | None = self.cycle
-        idle = before is None or before.response_complete
+        return (before is None or before.response_complete) and not self.flow.write_paused
+
+    def _may_fit(self) -> bool:
         return (
-            idle
+            self._idle()
             and self.url.startswith(_BELOW)
             and not _REST.search(self.url)
             and self._method in _METHODS
             and self.parser.should_keep_alive()
             and not self.expect_100_continue
-            and not self.flow.write_paused
         )
 
-    def _answered(self, body: bytes) -> bool:
-        if len(body) > MAX_BODY:
-            return False
+    def _request(self) -> Request:
         self.scope["method"] = self._method.decode("ascii")
         self.scope["raw_path"] = self.url
-        answer = self.app.answer_at_once(self.scope, body)
-        if answer is None:
+        return Request(self.scope, None, next(self.app.ids), b"".join(self._parts))
+
+    def _answered(self, request: Request) -> bool:
+        response = None if request.longer_than(MAX_BODY) else self.app.answer_at_once(request)
+        if response is None:
             return False
-        response, headers = answer
-        lines = [b": ".join(line) for line in [*self.server_state.default_headers, *headers]]
-        self.transport.write(STATUS_LINE[response.status] + b"\r\n".join([*lines, b"", response.body]))
+        date = [b": ".join(line) for line in self.server_state.default_headers]
+        head = [*date, self.app.head(response, request.id)]
+        self.transport.write(STATUS_LINE[response.status] + b"\r\n".join(head) + response.body)
         self.server_state.total_requests += 1
+        if response.status == 200 or response.replayed:
+            self._repeatable = request
         return True
 
     def _leave(self) -> None:

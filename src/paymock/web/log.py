@@ -64,7 +64,7 @@ class RequestLog:
         if self._json:
             fields = {"method": method, "path": path, "status": response.status, "duration_ms": milliseconds}
             fields |= {"error": response.error} if response.error else {}
-            fields |= {"replayed": True} if ("Idempotent-Replayed", "true") in response.headers else {}
+            fields |= {"replayed": True} if response.replayed else {}
             fields |= trace_of(asked) if asked else {}
             self.event("request", **fields, request_id=request_id)
         else:

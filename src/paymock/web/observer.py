@@ -36,7 +36,7 @@ class Observer:
         self.counting.request(route, request.method, DROPPED if dropped else response.status, seconds)
         if response.error in _ERRORS:
             self.counting.count(_ERRORS[response.error])
-        elif ("Idempotent-Replayed", "true") in response.headers:
+        elif response.replayed:
             self.counting.count(REPLAYS)
         elif route == self._creation and response.status == 201 and request.scenario:
             self.counting.count(PAYMENTS, request.scenario)
