@@ -3,12 +3,18 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from paymock.catalog_file import load_catalog
 from paymock.cli import COMMANDS
+from paymock.core.amounts import DEFAULT_FEE_BPS
 from paymock.core.checkout import VIEWS
 from paymock.core.errors import ERRORS
 from paymock.core.tables import markdown, scenario_rows, timing_rows
 from paymock.metrics import METRICS
-from paymock.web.books import CONTROL_BOOK
+from paymock.web.books import CONTROL_BOOK, PUBLIC_BOOK
+from paymock.web.examples import Premises
+from paymock.web.guard import Keyring
+from paymock.web.openapi import Book, document
+from paymock.web.readable_yaml import to_yaml
 from tests.support.dependencies import dependencies
 from tests.support.process import run
 
@@ -59,6 +65,10 @@ def dependency_table() -> str:
     )
 
 
+def openapi(book: Book) -> str:
+    return to_yaml(document(book, Premises(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
+
+
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): scenarios,
     ("README.md", "timing"): timing,
@@ -71,3 +81,9 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/dependencies.md", "dependencies"): dependency_table,
 }
 """What stands between the markers of a name in a file."""
+
+DOCUMENTS: Mapping[str, tuple[str, Callable[[], str]]] = {
+    "docs/openapi.yaml": ("/openapi.yaml", partial(openapi, PUBLIC_BOOK)),
+    "docs/openapi-control.yaml": ("/_mock/openapi.yaml", partial(openapi, CONTROL_BOOK)),
+}
+"""The copies of the OpenAPI documents, and at which path a server without settings has the original."""
