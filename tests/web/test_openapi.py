@@ -102,6 +102,16 @@ def test_requests_refuse_unknown_fields_and_replies_do_not_promise_to(document: 
     assert closed == requests | nested
 
 
+def test_what_may_be_left_out_of_a_request_has_no_default_of_null(document: Json) -> None:
+    """Generators of clients would make it a required field that can be null."""
+    create = document["components"]["schemas"]["CreatePayment"]
+    left_out = set(create["properties"]) - set(create["required"])
+    assert left_out == {"refund_to", "expires_at", "metadata"}
+    for name in left_out:
+        assert "default" not in create["properties"][name]
+        assert create["properties"][name]["description"].startswith("Default: ")
+
+
 def test_every_enumerated_value_is_there(document: Json) -> None:
     schemas, parameters = document["components"]["schemas"], document["components"]["parameters"]
     assert parameters["Scenario"]["schema"]["enum"] == list(SCENARIOS)

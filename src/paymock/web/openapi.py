@@ -210,12 +210,14 @@ def _schemas(operations: Sequence[Operation]) -> Json:
 
 
 def _tidy(schema: Any) -> Any:
-    """The schema without titles that repeat its name, and with a type for enumerated values."""
+    """The schema without titles that repeat its name, with a type for enumerated values, and without defaults
+    of null: what is required says which fields may be left out, and their descriptions what happens then.
+    """
     if isinstance(schema, dict):
         tidy = {
             key: _tidy(value)
             for key, value in schema.items()
-            if not (key == "title" and isinstance(value, str))
+            if not ((key == "title" and isinstance(value, str)) or (key == "default" and value is None))
         }
         return {"type": "string", **tidy} if isinstance(tidy.get("enum"), list) else tidy
     if isinstance(schema, list):
