@@ -3,6 +3,7 @@ from them.
 """
 
 import difflib
+import hashlib
 import importlib
 import os
 import subprocess
@@ -48,6 +49,13 @@ def test_whoever_changes_a_document_tells_so_in_the_changelog() -> None:
 
 
 # Clients
+
+
+def test_the_types_of_the_typescript_example_are_made_from_the_document_as_it_is() -> None:
+    """Its tests hold its code against them; what makes them cannot be had everywhere."""
+    document = hashlib.sha256((markdown.ROOT / SERVICE).read_bytes()).hexdigest()
+    first, _ = markdown.read("examples/typescript/openapi.d.ts").split("\n", 1)
+    assert f"{SERVICE}, SHA-256 {document}" in first, "run scripts/update-types, which needs npm"
 
 
 @pytest.fixture

@@ -35,6 +35,8 @@ PAGES = [
     "docs/reliability.md",
     "docs/dependencies.md",
     "docs/faults.md",
+    "examples/README.md",
+    *(f"examples/{file.parent.name}/README.md" for file in markdown.ROOT.glob("examples/*/README.md")),
 ]
 TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
 

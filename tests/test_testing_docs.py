@@ -28,7 +28,7 @@ def file_of(block: Block) -> str | None:
 
 
 FILES = {name: block for block in BLOCKS if (name := file_of(block))}
-COMMANDS = [block for block in BLOCKS if block.language == "sh"]
+COMMANDS = [block for block in BLOCKS if block.language == "sh" and not file_of(block)]
 TESTS = [name for name in FILES if Path(name).name.startswith("test_")]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 from paymock.catalog_file import load_catalog
 from paymock.cli import COMMANDS
@@ -15,6 +16,7 @@ from paymock.web.examples import Premises
 from paymock.web.guard import Keyring
 from paymock.web.openapi import Book, document
 from paymock.web.readable_yaml import to_yaml
+from tests.support import markdown as pages
 from tests.support.dependencies import dependencies
 from tests.support.process import run
 
@@ -65,9 +67,17 @@ def dependency_table() -> str:
     )
 
 
+def shown(file: str) -> str:
+    languages = {".java": "java", ".mjs": "js", ".sh": "sh"}
+    return f"```{languages[Path(file).suffix]}\n{pages.read(file)}```"
+
+
 def openapi(book: Book) -> str:
     return to_yaml(document(book, Premises(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
 
+
+SHOWN = ("shell/payment.sh", "javascript/payment.test.mjs", "java/PaymentTest.java")
+"""The examples that the documentation shows as they are."""
 
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): scenarios,
@@ -75,6 +85,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "serve-help"): partial(command_help, "serve"),
     ("docs/decisions.md", "errors"): errors,
     **{("docs/cli.md", command): partial(command_help, command) for command in COMMANDS},
+    **{("docs/testing.md", f"examples/{file}"): partial(shown, f"examples/{file}") for file in SHOWN},
     ("docs/control-api.md", "operations"): operations,
     ("docs/pages.md", "checkout-views"): checkout_views,
     ("docs/deploy.md", "metrics"): metrics,

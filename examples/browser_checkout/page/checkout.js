@@ -1,0 +1,37 @@
+// checkout.js: buys, and shows the checkout as it changes.
+const element = (id) => document.getElementById(id);
+let secondsLeft = 0;
+let speed = 0; // of the sandbox's time: tests let it stand still
+
+element("buy").addEventListener("click", async () => {
+  element("buy").disabled = true;
+  const { checkout } = await (await fetch("/buy", { method: "POST" })).json();
+  element("checkout").hidden = false;
+  const countdown = setInterval(tick, 1000);
+  const events = new EventSource(`${checkout}/events`);
+  events.onmessage = ({ data }) => {
+    const payment = JSON.parse(data);
+    show(payment);
+    if (payment.final) {
+      events.close();
+      clearInterval(countdown);
+    }
+  };
+});
+
+function show(payment) {
+  ({ seconds_left: secondsLeft, speed } = payment);
+  element("headline").textContent = payment.headline;
+  element("explanation").textContent = payment.explanation;
+  element("pay").hidden = payment.view !== "pay";
+  element("due").textContent = `${payment.due.tokens} ${payment.asset.symbol}`;
+  element("chain").textContent = payment.chain.name;
+  element("address").textContent = payment.invoice_address;
+  element("received").textContent = `${payment.received.tokens} ${payment.asset.symbol}`;
+  element("left").textContent = Math.ceil(secondsLeft);
+}
+
+function tick() {
+  secondsLeft = Math.max(0, secondsLeft - speed);
+  element("left").textContent = Math.ceil(secondsLeft);
+}

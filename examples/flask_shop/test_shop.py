@@ -1,0 +1,69 @@
+from collections.abc import Iterator
+
+import httpx
+import pytest
+import yaml
+from flask.testing import FlaskClient
+from shop import STATES, create_app, payment_service
+
+from paymock.testing import Sandbox
+
+
+@pytest.fixture
+def customer(paymock: Sandbox) -> Iterator[FlaskClient]:
+    with payment_service(paymock.url, paymock.api_key) as service:
+        yield create_app(service).test_client()
+
+
+def states(customer: FlaskClient) -> list[str]:
+    return list(dict(customer.get("/orders").get_json()).values())
+
+
+def test_a_customer_is_sent_to_a_page_that_asks_for_the_price_and_the_fee(customer: FlaskClient) -> None:
+    reply = customer.post("/orders")
+    assert reply.status_code == 303
+    assert "25.25" in httpx.get(reply.location).text
+
+
+def test_an_order_is_paid_when_the_money_is_there_for_good_and_not_before(
+    customer: FlaskClient, paymock: Sandbox
+) -> None:
+    customer.post("/orders")
+    [payment] = paymock.payments()
+    seen = [states(customer)]
+    for status in ("payment_detected", "payment_finalized", "completed"):
+        paymock.advance_payment(payment["id"], to=status)
+        seen.append(states(customer))
+    assert seen == [["open"], ["open"], ["paid"], ["paid"]]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "state"),
+    [
+        ("no_payment_expired", "canceled"),
+        ("underpaid_expired", "ask us"),
+        ("overpaid_review", "ask us"),
+        ("asset_mismatch", "ask us"),
+        ("late_payment", "ask us"),
+        ("settlement_failed", "ask us"),
+        ("manual_review", "ask us"),
+    ],
+)
+def test_what_goes_wrong_with_a_payment_is_seen_in_the_order(
+    customer: FlaskClient, paymock: Sandbox, scenario: str, state: str
+) -> None:
+    paymock.next(scenario)  # for the next payment, since the shop sends no X-Mock-Scenario
+    customer.post("/orders")
+    paymock.advance(60)
+    assert states(customer) == [state]
+
+
+def test_the_shop_knows_every_status_that_there_is(paymock: Sandbox) -> None:
+    document = yaml.safe_load(httpx.get(f"{paymock.url}/openapi.yaml").text)
+    assert list(STATES) == document["components"]["schemas"]["PaymentStatus"]["enum"]
+
+
+def test_a_customer_is_told_when_the_service_refuses(customer: FlaskClient, paymock: Sandbox) -> None:
+    paymock.next(fault="status=500")
+    assert customer.post("/orders").status_code == 502
+    assert states(customer) == []

@@ -1,0 +1,64 @@
+"""A client that may retry: whatever gets lost on the way, an order has one payment.
+
+Three rules make it so:
+1. The idempotency key belongs to the order. It is the same in every try, also after a restart.
+2. What may succeed later is tried again: no reply, 5xx, 429. What was refused will be refused again.
+3. Between tries it waits longer and longer, at random, so that many clients do not come back at once.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+TRIES = 5
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+
+
+class GaveUp(Exception):
+    """Nothing helped: it is not known whether the request was carried out. Try the same again later."""
+
+
+class RetryingClient:
+    """An API key of a payment service. `timeout`, in seconds, is how long it waits for one reply."""
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str,
+        timeout: float = 10,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.http = httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {api_key}"}, timeout=timeout
+        )
+        self.sleep = sleep
+
+    def create(self, order: dict[str, Any]) -> dict[str, Any]:
+        """The payment of an order, which is created by the first call that reaches the service.
+
+        Raises GaveUp, and httpx.HTTPStatusError when the service refuses the order.
+        """
+        headers = {"Idempotency-Key": f"payment-of-{order['order_id']}"}
+        return self._send("POST", "/v1/payments", json=order, headers=headers)
+
+    def payment(self, payment_id: str) -> dict[str, Any]:
+        """The payment as it stands; raises the same."""
+        return self._send("GET", f"/v1/payments/{payment_id}")
+
+    def _send(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        for tried in range(TRIES):
+            try:
+                reply = self.http.request(method, path, **request)
+            except httpx.TransportError as error:  # not sent, or no reply: nobody knows which
+                problem, asked = str(error) or repr(error), 0.0
+            else:
+                if reply.status_code < 500 and reply.status_code != 429:
+                    return dict(reply.raise_for_status().json())
+                problem, asked = f"status {reply.status_code}", float(reply.headers.get("Retry-After", 0))
+            if tried < TRIES - 1:
+                longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tried)
+                self.sleep(max(asked, random.uniform(0, longest)))
+        raise GaveUp(f"{method} {path}: {problem}, {TRIES} times")

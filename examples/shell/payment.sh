@@ -1,0 +1,31 @@
+# payment.sh
+set -eu
+url=${PAYMOCK_URL:-http://127.0.0.1:8402}
+key=mk_test_$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+call() {
+  curl -sS --fail-with-body -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$@"
+}
+
+call -o /dev/null -X PUT "$url/_mock/clock" -d '{"speed": 0}'
+
+# The first reply gets lost. curl tries again, with the same idempotency key, so there is one payment.
+id=$(call --retry 2 --retry-all-errors "$url/v1/payments" -H 'X-Mock-Fault: drop; times=1' \
+  -H 'Idempotency-Key: order-1001-payment' -d '{
+    "order_id": "order-1001",
+    "receive": {
+      "chain": "bsc",
+      "asset": "USDT",
+      "amount": "1000000000000000000",
+      "address": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+    },
+    "settlement": {"mode": "same_chain_merchant_payout"},
+    "pay_with": [{"chain": "bsc", "asset": "USDT"}]
+  }' | sed 's/^{"id":"\([^"]*\)".*/\1/')
+
+call -o /dev/null "$url/_mock/clock/advance" -d '{"seconds": 45}'
+payments=$(call "$url/_mock/payments")
+case $payments in
+  *'"id":"pay_'*'"id":"pay_'*) echo "a second payment: $payments" >&2 && exit 1 ;;
+  *"\"id\":\"$id\",\"status\":\"completed\""*) echo completed ;;
+  *) echo "not completed: $payments" >&2 && exit 1 ;;
+esac

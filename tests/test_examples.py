@@ -1,0 +1,59 @@
+"""The examples do what they say: each is copied elsewhere, and runs its tests with the command it shows."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paymock.testing import ServerHandle, serve
+from tests.support import markdown
+from tests.support.process import environment
+
+FOLDER = markdown.ROOT / "examples"
+EXAMPLES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
+
+
+def run(example: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What becomes of the commands of an example, in a copy of it."""
+    left_over = shutil.ignore_patterns("__pycache__", "build", "node_modules")
+    copy = shutil.copytree(FOLDER / example, folder / example, ignore=left_over)
+    blocks = markdown.blocks(markdown.read(f"examples/{example}/README.md"))
+    [command] = [block.text for block in blocks if block.language == "sh"]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return subprocess.run(
+        ["/bin/sh", "-eu", "-c", command],
+        cwd=copy,
+        env=environment(PATH=path, PYTHONWARNINGS="error", PYTEST_ADDOPTS="-p no:cacheprovider", **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_passes_its_own_tests(example: str, tmp_path: Path, paymock_server: ServerHandle) -> None:
+    starts_its_own_server = any((FOLDER / example).glob("test_*.py"))
+    ended = run(example, tmp_path, **({} if starts_its_own_server else {"PAYMOCK_URL": paymock_server.url}))
+    assert ended.returncode == 0, ended.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_notices_a_service_that_refuses_everything(example: str, tmp_path: Path) -> None:
+    with serve(api_keys=["of-somebody-else"]) as server:
+        ended = run(example, tmp_path, PAYMOCK_URL=server.url)
+    assert ended.returncode != 0
+    assert "401" in ended.stdout
+
+
+def test_every_example_is_in_the_list_and_none_that_is_not_there() -> None:
+    listed = [
+        link.removesuffix("/README.md")
+        for link in markdown.links(markdown.read("examples/README.md"))
+        if link.endswith("/README.md")
+    ]
+    assert sorted(listed) == EXAMPLES
