@@ -23,19 +23,24 @@ class RawReply(NamedTuple):
 
 def exchange(port: int, data: bytes, *, replies: int = 1, timeout: float = 5) -> list[RawReply]:
     """Sends `data` and reads as many replies, or fewer when the server closes the connection."""
-    found: list[RawReply] = []
     with socket.create_connection(("127.0.0.1", port), timeout) as connection:
-        with contextlib.suppress(OSError):  # the server may refuse and close before it has read everything
-            connection.sendall(data)
-        buffer = b""
-        while len(found) < replies:
-            received = connection.recv(65536)
-            buffer += received
-            while (parsed := _parse(buffer)) is not None and len(found) < replies:
-                reply, buffer = parsed
-                found.append(reply)
-            if not received:
-                break
+        return exchange_on(connection, data, replies=replies)
+
+
+def exchange_on(connection: socket.socket, data: bytes, *, replies: int = 1) -> list[RawReply]:
+    """The same on a connection that is open."""
+    found: list[RawReply] = []
+    with contextlib.suppress(OSError):  # the server may refuse and close before it has read everything
+        connection.sendall(data)
+    buffer = b""
+    while len(found) < replies:
+        received = connection.recv(65536)
+        buffer += received
+        while (parsed := _parse(buffer)) is not None and len(found) < replies:
+            reply, buffer = parsed
+            found.append(reply)
+        if not received:
+            break
     return found
 
 
