@@ -31,18 +31,21 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 class Served:
-    """A running `paymock serve`: what its ready file said, and its process."""
+    """A running `paymock serve`: what its ready file said, its process, and, once it was stopped, what it has
+    complained of on standard error.
+    """
 
     def __init__(self, process: subprocess.Popen[str], ready: dict[str, object]) -> None:
         self.process = process
         self.ready = ready
         self.url = str(ready["url"])
         self.port = int(str(ready["port"]))
+        self.complaints: str | None = None
 
     def stop(self, signal: int) -> tuple[int, str]:
         """Sends a signal; the exit status and all that was written to standard output."""
         self.process.send_signal(signal)
-        output, _ = self.process.communicate(timeout=10)
+        output, self.complaints = self.process.communicate(timeout=10)
         return self.process.returncode, output
 
 
@@ -65,7 +68,9 @@ def _started(
 ) -> Iterator[Served]:
     ready_file = tmp_path / "ready.json"
     command = [*before, *PAYMOCK, "serve", "--port", "0", "--ready-file", str(ready_file), *arguments]
-    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield Served(process, _wait_for(ready_file, process))
         finally:
@@ -79,4 +84,5 @@ def _wait_for(ready_file: Path, process: subprocess.Popen[str]) -> dict[str, obj
             ready: dict[str, object] = json.loads(ready_file.read_text())
             return ready
         time.sleep(0.01)  # another process writes the file: there is nothing to wait on but time
-    raise AssertionError("the server did not become ready")
+    process.kill()
+    raise AssertionError(f"the server did not become ready: {process.communicate()}")
