@@ -37,6 +37,13 @@ def marked(text: str, name: str) -> str:
     return text.split(f"<!-- {name} -->\n", 1)[1].split(f"<!-- /{name} -->", 1)[0].removesuffix("\n")
 
 
+def with_marked(text: str, name: str, content: str) -> str:
+    """The text with something else between the markers of a name."""
+    before, rest = text.split(f"<!-- {name} -->\n", 1)
+    after = rest.split(f"<!-- /{name} -->", 1)[1]
+    return f"{before}<!-- {name} -->\n{content}\n<!-- /{name} -->{after}"
+
+
 def links(text: str) -> list[str]:
     """The targets of the links of a text."""
     return re.findall(r"\]\(([^)\s]+)\)", text)

@@ -1,0 +1,22 @@
+"""Lets a script in Python go on in .venv, which is made on first use: any Python can start it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PREPARE = ["/bin/sh", "-eu", "-c", ". scripts/environment; prepare lock/dev.txt"]
+
+FAILED = 2
+
+
+def enter() -> None:
+    """Starts the script again in .venv, unless it runs in an environment already, this one or another."""
+    if sys.prefix == sys.base_prefix:
+        prepared = subprocess.run(PREPARE, cwd=ROOT, check=False)  # noqa: S603 - a constant
+        if prepared.returncode:
+            sys.exit(FAILED)
+        python = str(ROOT / ".venv" / "bin" / "python")
+        os.execv(python, [python, *sys.argv])  # noqa: S606 - no shell is wanted
+    sys.path.insert(0, str(ROOT))  # for what the scripts share with the tests
