@@ -1,9 +1,9 @@
-"""The documentation cannot lie: its tables are the code's, its examples run, its links lead somewhere."""
+"""The documentation cannot lie: its tables are the code's, what it shows is run, its links lead somewhere."""
 
 import importlib.util
 import json
 import re
-import subprocess
+import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -14,31 +14,36 @@ from benchmarks import figures
 
 from paymock.settings import Settings
 from tests.support import markdown
-from tests.support.generated import GENERATED
+from tests.support.command_lines import check
+from tests.support.generated import GENERATED, GENERATED_FILES
 from tests.support.markdown import Block
+from tests.support.process import serving
 from tests.support.server import RunningServer, running_server
+from tests.support.snippets import SERVER, change_files, comparable, file_of, run_in, shell, write_files
 
-PAGES = [
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "docs/decisions.md",
-    "docs/time.md",
-    "docs/control-api.md",
-    "docs/testing.md",
-    "docs/cli.md",
-    "docs/pages.md",
-    "docs/stores.md",
-    "docs/deploy.md",
-    "docs/scale.md",
-    "docs/reliability.md",
-    "docs/dependencies.md",
-    "docs/faults.md",
-    "examples/README.md",
-    *(f"examples/{file.parent.name}/README.md" for file in markdown.ROOT.glob("examples/*/README.md")),
-]
-TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
+PAGES = sorted(
+    str(path.relative_to(markdown.ROOT))
+    for pattern in ("*.md", "docs/*.md", "examples/**/*.md")
+    for path in markdown.ROOT.glob(pattern)
+    if "node_modules" not in path.parts
+)
+SITE = [page for page in PAGES if not page.startswith("examples/")]
+
+ELSEWHERE = {
+    "docs/cli.md": "tests/test_commands.py",
+    "docs/deploy.md": "tests/test_deploy.py",
+    "docs/testing.md": "tests/test_testing_docs.py",
+}
+"""Pages whose snippets have a module of tests of their own."""
+
+SESSIONS = {
+    "README.md": None,
+    "docs/concepts.md": None,
+    "docs/quickstart.md": "A payment in four requests",
+    "docs/time.md": None,
+    "docs/control-api.md": None,
+}
+"""Pages, or sections of pages, whose commands are one session."""
 
 
 @pytest.fixture
@@ -48,60 +53,24 @@ def demo() -> Iterator[RunningServer]:
         yield server
 
 
-def shell(server: RunningServer, script: str) -> str:
-    """The output of a shell script of the documentation. Its waits are waits for the server's clock."""
-    script = re.sub(r"^sleep (\d+)$", r"echo wait \1; read -r _", script, flags=re.MULTILINE)
-    script = script.replace("http://127.0.0.1:8402", server.url)
-    command = ["/bin/sh", "-e", "-c", script]
-    output = ""
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=markdown.ROOT,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for line in process.stdout:
-            if wait := re.fullmatch(r"wait (\d+)\n", line):
-                server.clock.advance(int(wait[1]))
-                process.stdin.write("\n")
-                process.stdin.flush()
-            else:
-                output += line
-    assert process.returncode == 0, output
-    return output
+# What talks to a server
 
 
-def comparable(text: str) -> object:
-    """What a reader compares: JSON by value, text by line; times differ."""
-    text = TIME.sub("(a time)", text.strip())
-    values, decoder = [], json.JSONDecoder()
-    try:
-        while text:
-            value, end = decoder.raw_decode(text)
-            values.append(value)
-            text = text[end:].lstrip()
-    except ValueError:
-        return text
-    return values
+def talks(block: Block) -> bool:
+    """Whether a block of commands needs a server that runs."""
+    return block.language == "sh" and ("curl -" in block.text or "/paymock watch" in block.text)
 
 
-SESSIONS = {
-    "README.md": "A payment in four requests",
-    "docs/time.md": None,
-    "docs/control-api.md": None,
-}
-"""Pages, or sections of pages, whose commands are one session."""
+def session(page: str) -> list[Block]:
+    """The blocks of a page, or of a section of it, that are one session."""
+    text, heading = markdown.read(page), SESSIONS[page]
+    return markdown.blocks(markdown.section(text, heading) if heading else text)
 
 
 @pytest.mark.parametrize("page", SESSIONS)
 def test_a_session_gives_what_is_shown(demo: RunningServer, page: str) -> None:
-    text, heading = markdown.read(page), SESSIONS[page]
-    blocks = markdown.blocks(markdown.section(text, heading) if heading else text)
-    commands = [block for block in blocks if block.language == "sh"]
+    blocks = session(page)
+    commands = [block for block in blocks if talks(block) or block.text.startswith("api=")]
     outputs = shell(demo, "\necho ----\n".join(block.text for block in commands)).split("----\n")
     for block, output in zip(commands, outputs, strict=True):
         following = blocks[blocks.index(block) + 1] if block is not blocks[-1] else block
@@ -109,28 +78,130 @@ def test_a_session_gives_what_is_shown(demo: RunningServer, page: str) -> None:
         assert comparable(output) == comparable(shown), f"{page}, line {block.line}"
 
 
-def shown_commands(*pages: str) -> list[tuple[Block, Block]]:
-    """Each block of commands that talks to a server, with the block that shows its output."""
+def shown_commands() -> list[tuple[str, Block, Block]]:
+    """Each block of commands that needs a server and is in no session, with its page and its output."""
     return [
-        (block, output)
-        for page in pages
+        (page, block, output)
+        for page in SITE
+        if page not in ELSEWHERE and page not in SESSIONS
         for block, output in pairwise(markdown.blocks(markdown.read(page)))
-        if block.language == "sh" and "curl" in block.text and output.language != "sh"
+        if talks(block) and output.language != "sh"
     ]
 
 
 @pytest.mark.parametrize(
     ("commands", "output"),
-    shown_commands("docs/decisions.md", "docs/pages.md"),
-    ids=lambda block: f"line {block.line}",
+    [pytest.param(block, output, id=f"{page}:{block.line}") for page, block, output in shown_commands()],
 )
 def test_a_command_gives_what_is_shown(demo: RunningServer, commands: Block, output: Block) -> None:
     assert comparable(shell(demo, commands.text)) == comparable(output.text)
 
 
+def test_a_server_says_what_the_readme_shows(tmp_path: Path) -> None:
+    [start, banner, *_] = markdown.blocks(markdown.read("README.md"))
+    assert start.text == "scripts/run\n"
+    with serving(tmp_path) as server:
+        assert server.stop(15)[1].startswith(banner.text.replace(SERVER, server.url))
+
+
+def test_the_ready_file_holds_what_is_shown(tmp_path: Path) -> None:
+    blocks = markdown.blocks(markdown.read("docs/configuration.md"))
+    [shown] = [json.loads(block.text) for block in blocks if block.language == "json"]
+    with serving(tmp_path) as server:
+        assert server.ready.keys() == shown.keys()
+    assert shown["url"] == f"http://127.0.0.1:{shown['port']}"
+
+
+# What is shown as files
+
+
+def test_the_tests_that_are_shown_pass(tmp_path: Path) -> None:
+    for page in ("README.md", "docs/architecture.md"):
+        assert len(write_files(tmp_path, markdown.blocks(markdown.read(page)))) == 1
+    assert "2 passed" in run_in(tmp_path, "pytest -q")
+
+
+def test_the_test_of_the_readme_has_ten_lines() -> None:
+    [test] = [block for block in markdown.blocks(markdown.read("README.md")) if block.language == "python"]
+    assert len(test.text.splitlines()) == 10
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone in which everything has been done that docs/extend.md shows."""
+    clone = tmp_path_factory.mktemp("clone")
+    for name in ("src", "tests"):
+        shutil.copytree(markdown.ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(markdown.ROOT / "pyproject.toml", clone)
+    blocks = markdown.blocks(markdown.read("docs/extend.md"))
+    write_files(clone, blocks)
+    for block in blocks:
+        if block.language == "diff":
+            change_files(clone, block.text)
+    return clone
+
+
+EXTENSIONS = [
+    (block, following)
+    for block, following in pairwise(markdown.blocks(markdown.read("docs/extend.md")))
+    if block.language == "sh"
+]
+"""Commands of that page, each with what follows it."""
+
+
+@pytest.mark.parametrize(("command", "following"), EXTENSIONS, ids=lambda block: f"line {block.line}")
+def test_what_is_added_works(extended: Path, command: Block, following: Block) -> None:
+    script = re.sub(r"^paymock serve .*\n", "", command.text, flags=re.MULTILINE)
+    printed = run_in(extended, script, PYTHONPATH=str(extended / "src"))
+    if following.language == "text":
+        assert printed == following.text
+    else:
+        assert " passed" in printed
+
+
+def test_what_is_added_keeps_to_the_rules_of_the_house(extended: Path) -> None:
+    run_in(extended, "ruff check . && ruff format --check .")
+    assert " 0 broken" in run_in(extended, "lint-imports --no-logo", PYTHONPATH=str(extended / "src"))
+
+
+# What is printed from the code
+
+
 @pytest.mark.parametrize(("page", "name"), GENERATED)
 def test_what_is_printed_from_the_code_is_what_the_code_prints(page: str, name: str) -> None:
     assert markdown.marked(markdown.read(page), name) == GENERATED[page, name]()
+
+
+@pytest.mark.parametrize("name", GENERATED_FILES)
+def test_a_file_that_is_drawn_from_the_code_is_what_the_code_draws(name: str) -> None:
+    assert markdown.read(name) == GENERATED_FILES[name]()
+
+
+# All of it
+
+
+@pytest.mark.parametrize("page", [page for page in SITE if page not in ELSEWHERE])
+def test_nothing_is_shown_that_no_test_looks_at(page: str) -> None:
+    text = markdown.read(page)
+    generated = [markdown.marked(text, name) for of, name in GENERATED if of == page]
+    outputs = [output for of, _, output in shown_commands() if of == page]
+    files = [file_of(block) for block in markdown.blocks(text)]
+    before = None
+    for block in markdown.blocks(text):
+        if block.language == "sh" and not talks(block):
+            if not block.text.startswith("api="):
+                check(block.text, files)
+        elif not (
+            talks(block)
+            or file_of(block)
+            or (before is not None and before.language == "sh")
+            or block in outputs
+            or any(block.text in part for part in generated)
+            or (page, block.language) in {("docs/extend.md", "diff"), ("CONTRIBUTING.md", "text")}
+            or (page, block.language) == ("docs/pages.md", "js")
+        ):
+            pytest.fail(f"{page}, line {block.line}: what of this {block.language} is true?")
+        before = block
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -142,9 +213,7 @@ def test_links_within_the_project_lead_somewhere(page: str) -> None:
         file = (markdown.ROOT / page).parent / path if path else markdown.ROOT / page
         assert file.exists(), target
         if anchor:
-            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-            slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-            assert anchor in slugs, target
+            assert anchor in markdown.anchors(file.read_text(encoding="utf-8")), target
 
 
 def test_every_figure_of_a_program_has_its_place(tmp_path: Path) -> None:
@@ -163,3 +232,21 @@ def test_what_proves_a_promise_is_there() -> None:
     assert tests
     assert all(importlib.util.find_spec(command) for command in commands)
     assert all((markdown.ROOT / test).exists() for test in tests)
+
+
+# The map of the house
+
+
+def test_every_module_is_on_the_map_and_nothing_that_is_not_there() -> None:
+    [tree] = [
+        block for block in markdown.blocks(markdown.read("CONTRIBUTING.md")) if block.language == "text"
+    ]
+    listed = set(re.findall(r"\b\w+\.(?:py|toml)\b", tree.text))
+    modules = {path.name for path in (markdown.ROOT / "src").rglob("*.py")} - {"__init__.py"}
+    assert modules <= listed
+    known = {
+        path.name
+        for folder in ("src", "benchmarks", "tests")
+        for path in (markdown.ROOT / folder).rglob("*.*")
+    }
+    assert listed <= known

@@ -1,11 +1,9 @@
 """docs/testing.md cannot lie: its files are written, its commands run, its tables are the code's."""
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,57 +11,20 @@ import pytest
 from paymock.testing import Sandbox, ServerHandle
 from tests.support import markdown
 from tests.support.markdown import Block
-from tests.support.process import environment
+from tests.support.snippets import file_of, run_in, write_files
 
 PAGE = markdown.read("docs/testing.md")
 BLOCKS = markdown.blocks(PAGE)
-SERVER = "http://127.0.0.1:8402"
-_FILE = re.compile(r"(?:#|//) (\S+\.\w+)\n")
-
-
-def file_of(block: Block) -> str | None:
-    """The name of the file that a block shows, which is its first line."""
-    match = _FILE.match(block.text)
-    return match[1] if match else None
-
-
 FILES = {name: block for block in BLOCKS if (name := file_of(block))}
 COMMANDS = [block for block in BLOCKS if block.language == "sh" and not file_of(block)]
 TESTS = [name for name in FILES if Path(name).name.startswith("test_")]
 
 
 @pytest.fixture
-def project(tmp_path: Path, paymock_server: ServerHandle) -> Path:
-    """A folder with every file of the page, where the address of the server is that of a real one."""
-    for name, block in FILES.items():
-        file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(block.text.replace(SERVER, paymock_server.url))
-    return tmp_path
-
-
-@pytest.fixture
-def run(project: Path, paymock_server: ServerHandle) -> Callable[[str], str]:
-    """The output of a script that runs in the project."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    variables = environment(PATH=path, PYTHONWARNINGS="error", PYTEST_ADDOPTS="-p no:cacheprovider")
-
-    def run(script: str) -> str:
-        command = ["/bin/sh", "-eu", "-c", script.replace(SERVER, paymock_server.url)]
-        ended = subprocess.run(
-            command,
-            cwd=project,
-            env=variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stdout
-        return ended.stdout
-
-    return run
+def run(tmp_path: Path, paymock_server: ServerHandle) -> Callable[[str], str]:
+    """The output of a script that runs in a folder with every file of the page, for a real server."""
+    write_files(tmp_path, BLOCKS, paymock_server.url)
+    return partial(run_in, tmp_path, url=paymock_server.url)
 
 
 def test_every_block_is_a_file_a_command_or_its_output() -> None:

@@ -224,7 +224,7 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
 @option("--no-access-log/--access-log", help="Do not log requests.")
 @option("--no-fast-lane/--fast-lane", help="Answer everything through ASGI: slower, the same replies.")
 @option("--no-control/--control", help="Leave out the control API, /_mock, and faults.")
-def serve(*, no_access_log: bool, no_control: bool, no_fast_lane: bool, **options: Any) -> None:
+def serve(**options: Any) -> None:
     """Start the server."""
     for number in (signal.SIGINT, signal.SIGTERM):  # until the server takes them over, in a tenth of a second
         signal.signal(number, lambda *_: sys.exit(0))
@@ -234,12 +234,16 @@ def serve(*, no_access_log: bool, no_control: bool, no_fast_lane: bool, **option
     from paymock.server import serve as serve_forever
 
     try:
-        settings = Settings(
-            access_log=not no_access_log, control=not no_control, fast_lane=not no_fast_lane, **options
-        )
-        serve_forever(settings, sys.stdout)
+        serve_forever(settings_of(**options), sys.stdout)
     except (SettingsError, CatalogError, StartError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def settings_of(*, no_access_log: bool, no_control: bool, no_fast_lane: bool, **options: Any) -> Settings:
+    """What the options of `serve` stand for. Raises SettingsError."""
+    return Settings(
+        access_log=not no_access_log, control=not no_control, fast_lane=not no_fast_lane, **options
+    )
 
 
 @cli.command()

@@ -16,8 +16,10 @@ from paymock.core.scenarios import SCENARIOS
 from paymock.settings import Settings
 from tests.pages.conftest import NewTab
 from tests.pages.steps import DUE, Sandbox, Tab
+from tests.support import markdown
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
+from tests.support.snippets import SERVER
 
 PAY = (0, "Waiting for your payment", "Send the exact amount")
 DETECTED = [
@@ -332,6 +334,23 @@ def embedding(
             address = f"{server.url}/checkout/{api.created()['id']}"
             frame = page.locator("iframe")
             yield page, lambda: frame.evaluate("(frame, address) => { frame.src = address }", address)
+
+
+class TestAPageOfOnesOwn:
+    def test_follows_a_payment_with_the_script_of_the_documentation(
+        self, browser: Browser, server: RunningServer, api: Sandbox
+    ) -> None:
+        [script] = [
+            block.text for block in markdown.blocks(markdown.read("docs/pages.md")) if block.language == "js"
+        ]
+        script = f"const id = '{api.created()['id']}'; {script.replace(SERVER, server.url)}"
+        html = f"<!doctype html><title>Shop</title><body><script type='module'>{script}</script>"
+        with shop(html) as origin, browser.new_context() as context:
+            page = context.new_page()
+            page.goto(origin)
+            expect(page.locator("body")).to_have_text("Waiting for your payment: 1.01, 30 s left")
+            api.advance(5)
+            expect(page.locator("body")).to_have_text("Payment detected: 1.01, 25 s left")
 
 
 class TestEmbedding:

@@ -3,25 +3,31 @@
 import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+import click
+
 from paymock.catalog_file import load_catalog
-from paymock.cli import COMMANDS
+from paymock.cli import COMMANDS, serve
 from paymock.core import tables
 from paymock.core.amounts import DEFAULT_FEE_BPS
 from paymock.core.checkout import VIEWS
 from paymock.core.errors import ERRORS
+from paymock.core.scenarios import SCENARIOS
+from paymock.core.timeline import play
 from paymock.metrics import METRICS
 from paymock.web.books import CONTROL_BOOK, PUBLIC_BOOK
 from paymock.web.examples import Premises
 from paymock.web.guard import Keyring
 from paymock.web.openapi import Book, document
 from paymock.web.readable_yaml import to_yaml
-from tests.support import markdown
+from tests.support import markdown, states
 from tests.support.dependencies import dependencies
 from tests.support.process import run
+from tests.support.states import DUE, OTHER_ASSET
 
 SCRIPTS = sorted(path.name for path in (markdown.ROOT / "scripts").iterdir() if os.access(path, os.X_OK))
 """What people and CI call."""
@@ -32,12 +38,50 @@ def scenarios() -> str:
     return tables.markdown(("Scenario", "Final status", "After", "Simulates"), rows)
 
 
+def courses() -> str:
+    rows = []
+    for name, scenario in SCENARIOS.items():
+        steps = {state.status: state.at // 1000 for state in reversed(play(scenario, DUE, OTHER_ASSET))}
+        passed = [f"{second} s `{status}`" for status, second in reversed(steps.items())]
+        rows.append(f"| `{name}` | {', '.join(passed)} |")
+    return "\n".join(["| Scenario | Statuses |", "| --- | --- |", *rows])
+
+
 def timing() -> str:
     return tables.markdown(("Step", "After creation"), tables.timing_rows())
 
 
 def command_help(command: str) -> str:
     return f"```text\n{run(command, '--help', COLUMNS='100').stdout}```"
+
+
+def options() -> str:
+    """Every option of `serve`: its flag, its variable, its default and its meaning."""
+    rows = []
+    for option in serve.params:
+        assert isinstance(option, click.Option)
+        meaning, _, said = (option.help or "").partition(" [default: ")
+        default = said.removesuffix("]") or ("off" if option.is_flag else _default(option))
+        flag = " / ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+        rows.append(f"| {flag} | `{option.envvar}` | {default} | {meaning} |")
+    return "\n".join(["| Option | Variable | Default | Meaning |", "| --- | --- | --- | --- |", *rows])
+
+
+def _default(option: click.Option) -> str:
+    value = option.to_info_dict()["default"]
+    return "none" if value is None else f"`{value}`"
+
+
+def floors() -> str:
+    """The floors of each contract, from the top to the bottom."""
+    contracts = tomllib.loads(markdown.read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    parts = []
+    for contract in contracts:
+        if contract["type"] == "layers":
+            modules = [", ".join(f"`{name}`" for name in layer.split(" | ")) for layer in contract["layers"]]
+            parts.append(f"**`{contract['containers'][0]}`**, from the top:\n")
+            parts += [f"{number}. {names}" for number, names in enumerate(modules, 1)] + [""]
+    return "\n".join(parts).rstrip()
 
 
 def errors() -> str:
@@ -97,11 +141,15 @@ SHOWN = ("shell/payment.sh", "javascript/payment.test.mjs", "java/PaymentTest.ja
 
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): scenarios,
-    ("README.md", "timing"): timing,
-    ("README.md", "serve-help"): partial(command_help, "serve"),
-    ("docs/decisions.md", "errors"): errors,
-    **{("docs/cli.md", command): partial(command_help, command) for command in COMMANDS},
     **{("docs/testing.md", f"examples/{file}"): partial(shown, f"examples/{file}") for file in SHOWN},
+    ("docs/architecture.md", "floors"): floors,
+    ("docs/scenarios.md", "scenarios"): scenarios,
+    ("docs/scenarios.md", "courses"): courses,
+    ("docs/scenarios.md", "timing"): timing,
+    ("docs/concepts.md", "transitions"): states.transition_table,
+    ("docs/configuration.md", "options"): options,
+    ("docs/errors.md", "errors"): errors,
+    **{("docs/cli.md", command): partial(command_help, command) for command in (*COMMANDS, "serve")},
     ("docs/control-api.md", "operations"): operations,
     ("docs/pages.md", "checkout-views"): checkout_views,
     ("docs/deploy.md", "metrics"): metrics,
@@ -109,6 +157,9 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/dependencies.md", "dependencies"): dependency_table,
 }
 """What stands between the markers of a name in a file."""
+
+GENERATED_FILES: Mapping[str, Callable[[], str]] = {"docs/images/states.svg": states.picture}
+"""Files that are generated as a whole."""
 
 DOCUMENTS: Mapping[str, tuple[str, Callable[[], str]]] = {
     "docs/openapi.yaml": ("/openapi.yaml", partial(openapi, PUBLIC_BOOK)),
@@ -119,6 +170,8 @@ DOCUMENTS: Mapping[str, tuple[str, Callable[[], str]]] = {
 
 def update() -> Iterator[str]:
     """Writes all of it anew, and says of each part whether it has changed."""
+    for name, content in GENERATED_FILES.items():
+        yield _written(name, name, content())
     for (page, name), content in GENERATED.items():
         new = markdown.with_marked(markdown.read(page), name, content())
         yield _written(page, f"{page}: {name}", new)

@@ -44,6 +44,12 @@ def with_marked(text: str, name: str, content: str) -> str:
     return f"{before}<!-- {name} -->\n{content}\n<!-- /{name} -->{after}"
 
 
+def anchors(text: str) -> set[str]:
+    """What a link can name in a text: its headings, as a reader of the repository sees them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def links(text: str) -> list[str]:
     """The targets of the links of a text."""
     return re.findall(r"\]\(([^)\s]+)\)", text)

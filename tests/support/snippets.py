@@ -1,0 +1,117 @@
+"""What the documentation shows is run, as it stands: commands in a shell, files in a folder."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.support import markdown
+from tests.support.markdown import Block
+from tests.support.process import environment
+from tests.support.server import RunningServer
+
+SERVER = "http://127.0.0.1:8402"
+"""Where the documentation has its server."""
+
+TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
+_FILE = re.compile(r"(?:#|//) (\S+\.\w+)\n")
+
+
+def variables(**more: str) -> dict[str, str]:
+    """The environment of a reader who has installed paymock, and more of it."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return environment(PATH=path, **more)
+
+
+def shell(server: RunningServer, script: str) -> str:
+    """The output of a shell script of the documentation. Its waits are waits for the server's clock."""
+    script = re.sub(r"^sleep (\d+)$", r"echo wait \1; read -r _", script, flags=re.MULTILINE)
+    script = script.replace(SERVER, server.url).replace(".venv/bin/", "")
+    output = ""
+    with subprocess.Popen(
+        ["/bin/sh", "-e", "-c", script],
+        env=variables(PAYMOCK_URL=server.url),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=markdown.ROOT,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in process.stdout:
+            if wait := re.fullmatch(r"wait (\d+)\n", line):
+                server.clock.advance(int(wait[1]))
+                process.stdin.write("\n")
+                process.stdin.flush()
+            else:
+                output += line
+    assert process.returncode == 0, output
+    return output
+
+
+def comparable(text: str) -> object:
+    """What a reader compares: JSON by value, text by line; times differ."""
+    text = TIME.sub("(a time)", text.strip())
+    values, decoder = [], json.JSONDecoder()
+    try:
+        while text:
+            value, end = decoder.raw_decode(text)
+            values.append(value)
+            text = text[end:].lstrip()
+    except ValueError:
+        return text
+    return values
+
+
+def file_of(block: Block) -> str | None:
+    """The name of the file that a block shows, which is its first line."""
+    match = _FILE.match(block.text)
+    return match[1] if match else None
+
+
+def write_files(folder: Path, blocks: Iterable[Block], url: str = SERVER) -> list[str]:
+    """Writes every file that is shown, for a server at `url`, and returns their names."""
+    written = []
+    for block in blocks:
+        if name := file_of(block):
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text.replace(SERVER, url))
+            written.append(name)
+    return written
+
+
+def change_files(folder: Path, diff: str) -> None:
+    """Carries out a diff whose places are found by the lines around them."""
+    name = ""
+    for part in re.split(r"^(--- a/.+\n\+\+\+ b/.+\n)?@@\n", diff, flags=re.MULTILINE):
+        if header := re.match(r"--- a/.+\n\+\+\+ b/(.+)\n", part or ""):
+            name = header[1]
+        elif part:
+            lines = part.splitlines(keepends=True)
+            old = "".join(line[1:] for line in lines if line[0] in " -")
+            new = "".join(line[1:] for line in lines if line[0] in " +")
+            text = (folder / name).read_text()
+            assert text.count(old) == 1, f"{name} has changed: the lines around a change are not there"
+            (folder / name).write_text(text.replace(old, new))
+
+
+def run_in(folder: Path, script: str, url: str = SERVER, **more: str) -> str:
+    """The output of a script that runs in a folder, where `scripts/test` runs these tests alone."""
+    script = script.replace(SERVER, url).replace("scripts/test", "pytest -q")
+    ended = subprocess.run(
+        ["/bin/sh", "-eu", "-c", script],
+        cwd=folder,
+        env=variables(PYTHONWARNINGS="error", PYTEST_ADDOPTS="-p no:cacheprovider", **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
