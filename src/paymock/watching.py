@@ -55,6 +55,8 @@ class Watched:
         """Tells everybody who watches this sandbox, or any if it is None, that something has changed; only
         those who watch closely when the change is `minor`.
         """
+        if not self._watching:
+            return
         for watched in [*self._watching] if sandbox is None else [sandbox]:
             for watch in self._watching.get(watched, ()):
                 if watch.closely or not minor:

@@ -38,7 +38,7 @@ def entry(
         error=response.error,
         message=log.without_secrets(refusal.message) if refusal else None,
         details=_first(refusal, log.without_secrets) if refusal else [],
-        payment_id=_payment_id(request),
+        payment_id=_payment_id(request, response),
         idempotency=outcome,
         request_id=request.id,
         duration_ms=round(seconds * 1000, 3),
@@ -50,6 +50,6 @@ def _first(refusal: Error, masked: Callable[[str], str]) -> list[Problem]:
     return [Problem(field=masked(one.field), message=masked(one.message)) for one in details]
 
 
-def _payment_id(request: Request) -> str | None:
+def _payment_id(request: Request, response: Response) -> str | None:
     named = request.params.get("payment_id")
-    return named if named and token_in(named, PAYMENT) else None
+    return named if named and (response.status < 400 or token_in(named, PAYMENT)) else None
