@@ -23,11 +23,11 @@ from tests.support.snippets import SERVER, change_files, comparable, file_of, ru
 
 PAGES = sorted(
     str(path.relative_to(markdown.ROOT))
-    for pattern in ("*.md", "docs/*.md", "examples/**/*.md")
+    for pattern in ("*.md", "deploy/*.md", "docs/*.md", "examples/**/*.md")
     for path in markdown.ROOT.glob(pattern)
     if "node_modules" not in path.parts
 )
-SITE = [page for page in PAGES if not page.startswith("examples/")]
+SITE = [page for page in PAGES if not page.startswith(("deploy/", "examples/"))]
 
 ELSEWHERE = {
     "docs/cli.md": "tests/test_commands.py",

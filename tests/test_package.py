@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import venv
 import zipfile
 from collections.abc import Iterable
 from email.message import Message
@@ -21,13 +22,17 @@ import pytest
 
 from paymock import __version__
 from tests.support import markdown
-from tests.support.process import serving
+from tests.support.containerfile import borrow
+from tests.support.process import environment, serving
 
 STEM = f"paymock-{__version__}"
 INFO = f"{STEM}.dist-info"
 LICENSES = ("LICENSE", "src/paymock/web/static/swagger/LICENSE", "src/paymock/web/static/swagger/NOTICE")
-NOT_IN_THE_SOURCE = (".ci/",)
+NOT_IN_THE_SOURCE = (".ci/", ".github/")
 """What only makes sense in the repository."""
+
+MEASURING = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
+"""What would have subprocesses measure files that are gone afterwards."""
 
 
 class Built(NamedTuple):
@@ -152,8 +157,8 @@ def test_the_source_distribution_holds_the_project_and_nothing_else(built: Built
 def test_the_wheel_serves_without_the_working_tree(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for variable in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
-        monkeypatch.delenv(variable, raising=False)  # it would measure files that are gone afterwards
+    for variable in MEASURING:
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "installed"))
     with zipfile.ZipFile(built.wheel) as wheel:
         wheel.extractall(tmp_path / "installed")  # noqa: S202 - made a moment ago
@@ -164,3 +169,54 @@ def test_the_wheel_serves_without_the_working_tree(
         for path in ("/", "/swagger/", "/swagger/swagger-ui-bundle.js", "/openapi.yaml"):
             assert client.get(path).status_code == 200, path
         assert client.get("/checkout/pay_unknown").text.startswith("<!doctype html>")
+
+
+# Installed
+
+
+@pytest.fixture(scope="module")
+def tools(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment in which the wheel is installed, and nothing else of ours."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(built.wheel)], check=True)
+    borrow(folder)
+    return folder / "bin"
+
+
+def said(*command: str | Path, folder: Path | None = None) -> tuple[int, str]:
+    """The exit status of a command, and what it writes."""
+    variables = environment(PYTEST_ADDOPTS="-p no:cacheprovider")
+    for variable in MEASURING:
+        variables.pop(variable, None)
+    ended = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stdout
+
+
+def test_the_command_and_the_module_are_the_same_program(tools: Path) -> None:
+    assert said(tools / "paymock", "--version") == (0, f"paymock {__version__}\n")
+    assert said(tools / "python", "-m", "paymock", "--version") == (0, f"paymock {__version__}\n")
+
+
+USE = """
+from paymock.testing import Sandbox
+
+
+def test_a_payment_is_completed(paymock: Sandbox) -> None:
+    payment = paymock.create(amount=5)
+    paymock.advance(45)
+    assert paymock.payment(payment["id"])["status"] == "completed"
+"""
+
+
+def test_the_fixture_comes_with_the_wheel_and_so_do_the_types(tools: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_use.py").write_text(USE)
+    (tmp_path / "misuse.py").write_text(USE.replace("advance(45)", 'advance("45")'))
+    status, output = said(tools / "python", "-m", "pytest", "-q", folder=tmp_path)
+    assert (status, "1 passed" in output) == (0, True), output
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", tools / "python")
+    assert said(*mypy, "test_use.py", folder=tmp_path)[0] == 0
+    status, output = said(*mypy, "misuse.py", folder=tmp_path)
+    assert (status, "has incompatible type" in output) == (1, True), output
