@@ -1,6 +1,7 @@
 """What those are told who follow a sandbox."""
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from itertools import count
@@ -355,5 +356,39 @@ def test_it_ends_when_the_store_is_gone_and_nobody_is_left_behind() -> None:
             with pytest.raises(PaymockError):
                 await anext(notices)
             assert house.sandboxes.watchers == 0
+
+    run(check())
+
+
+def test_who_has_left_is_not_missed_when_the_store_fails() -> None:
+    class HeldStore(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.holding, self.held, self.let_go = False, asyncio.Event(), asyncio.Event()
+
+        async def page(self, *args: Any, **options: Any) -> list[tuple[int, bytes]]:
+            if self.holding:
+                self.held.set()
+                await self.let_go.wait()
+                raise PaymockError("store_unavailable")
+            return await super().page(*args, **options)
+
+    async def check() -> None:
+        complaints: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+        store = HeldStore()
+        house = House(store)
+        async with following(house) as notices:
+            store.holding = True
+            house.sandboxes.wake(None)
+            coming = asyncio.ensure_future(anext(notices))
+            await store.held.wait()
+            coming.cancel()
+            await asyncio.wait([coming])
+            del coming  # it holds on to what it has waited for
+        store.let_go.set()
+        await asyncio.sleep(0.01)
+        gc.collect()
+        assert complaints == []
 
     run(check())

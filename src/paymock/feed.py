@@ -100,6 +100,7 @@ class Feed:
         look = self._coming.get(sandbox)
         if look is None:
             look = self._coming[sandbox] = asyncio.create_task(self._look_when_due(sandbox))
+            look.add_done_callback(_noted)
         return await asyncio.shield(look)
 
     async def _look_when_due(self, sandbox: str) -> _Look:
@@ -150,6 +151,12 @@ class Feed:
 
 def _mark(found: Found) -> tuple[object, ...]:
     return found.record.token, found.stored, found.state.at
+
+
+def _noted(look: asyncio.Task[_Look]) -> None:
+    """Whoever would be told that the store is away may have left: then it is nothing to complain of."""
+    if not look.cancelled():
+        look.exception()
 
 
 def _now() -> float:
