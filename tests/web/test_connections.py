@@ -17,7 +17,7 @@ from paymock.web.connections import Connections
 from paymock.web.log import RequestLog
 from paymock.web.protocol import GuardedProtocol
 from tests.support import raw
-from tests.support.process import serving, serving_with_files
+from tests.support.process import serving, serving_by
 from tests.support.server import RunningServer, running_server
 from tests.support.waiting import wait_until
 
@@ -151,7 +151,7 @@ def limit_of(pid: int) -> tuple[int, int]:
 
 @elsewhere
 def test_a_server_opens_as_many_files_as_it_may(tmp_path: Path) -> None:
-    with serving_with_files(tmp_path, 64, 500) as served:
+    with serving_by(tmp_path, 'ulimit -Sn 64 && ulimit -Hn 500 && exec "$@"') as served:
         assert limit_of(served.process.pid) == (500, 500)
 
 

@@ -312,6 +312,17 @@ def test_a_client_that_waits_for_100_continue_and_sends_garbage_is_no_defect(ser
     assert "defect" not in server.log.getvalue()
 
 
+@pytest.mark.parametrize("what", ["no HTTP at all", "a header of 16 KiB"])
+def test_what_comes_after_an_answered_request_gets_its_own_refusal(server: RunningServer, what: str) -> None:
+    head = raw.request("POST", "/v1/payments", {"Content-Length": "2"})
+    refused = {**MALFORMED, **TOO_LARGE}[what]
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        connection.sendall(head)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 401")
+        connection.sendall(b"{}" + refused)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 4")
+
+
 def test_many_offers_to_upgrade_in_one_packet_are_ignored_one_by_one(server: RunningServer) -> None:
     offer = raw.request("GET", "/livez", {"Connection": "Upgrade", "Upgrade": "h2c"})
     replies = raw.exchange(server.port, offer * 300, replies=300)

@@ -235,7 +235,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _refuse(self, code: str, message: str | None = None) -> None:
         self._refusal = PaymockError(code, message)
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or (cycle.response_complete and not cycle.more_body):
+        if cycle is None or (cycle.response_complete and self._in_head):
             self._write_refusal(self._refusal)
         elif cycle.response_complete:
             self.transport.close()  # it is the rest of a request that has been answered
