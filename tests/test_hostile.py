@@ -48,10 +48,11 @@ def soaked(
     cuts: tuple[tuple[float, float], ...] = (),
     files: tuple[int, int] = (9, 9),
     minutes: float = 30,
+    said: str = "",
 ) -> list[str]:
     diary = Diary(surprises=[surprise] if surprise else [])
-    house = House("memory", Running("http://127.0.0.1:1", 1), [*cuts])
-    return [*Soaked(house, diary, Taken(SECONDS, memory), files, minutes).violations]
+    house = House("memory", Running("http://127.0.0.1:1", 1), Path("log"), 0, [*cuts])
+    return [*Soaked(house, diary, Taken(SECONDS, memory), files, minutes, said).violations]
 
 
 REFUSED = Surprise(10.0, 10.1, "create: 503 b'{}'")
@@ -68,6 +69,7 @@ def test_a_server_that_stays_as_it_was_is_well() -> None:
         ({"memory": [50 + second / 3000 for second in SECONDS]}, "grows by 1.2 MB an hour"),
         ({"memory": [50 + second for second in SECONDS], "minutes": 1}, "grew by 75.0 MB"),
         ({"files": (9, 10)}, "9 files open before, 10 after"),
+        ({"said": "Task exception was never retrieved"}, "the server complained: Task exception"),
         ({"surprise": REFUSED}, "1 surprises, such as create: 503"),
         ({"surprise": REFUSED, "cuts": ((1.0, 2.0),)}, "1 surprises"),
         ({"surprise": REFUSED, "cuts": ((11.0, 12.0),)}, "1 surprises"),

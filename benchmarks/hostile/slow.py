@@ -11,7 +11,7 @@ from benchmarks.hostile.crowd import crowd
 from benchmarks.hostile.healthy import Seen, milliseconds, used_by_healthy_clients
 from benchmarks.load import CORES, Running
 
-from tests.support.process import serving, serving_with_files
+from tests.support.process import serving, serving_by
 from tests.support.waiting import wait_until
 
 COUNT = 5_000
@@ -74,6 +74,6 @@ def wrong(seen: Seen) -> Iterator[str]:
 def _server(files: int | None, folder: Path) -> Iterator[Running]:
     serve = serving(folder, "--no-access-log")
     if files is not None:
-        serve = serving_with_files(folder, files, files, "--no-access-log")
+        serve = serving_by(folder, f'ulimit -n {files} && exec "$@"', "--no-access-log")
     with serve as served:
         yield Running(served.url, served.process.pid)

@@ -7,11 +7,11 @@ they create, replay, read, advance, pay, wait, follow live pages, look at pages,
 that what is stored stays bounded; they ask for faults, make mistakes, send garbage, leave in the middle, and
 do not end what they began. Meanwhile a proxy cuts the third server off from Redis.
 
-The first five minutes, of a short run the first third, in which users do not pause, fill what is kept to be
+In the first five minutes, of a short run the first third, users pause less: they fill what is kept to be
 quick. Then the resident memory may not grow by 1 MB an hour. Below ten minutes that cannot be told: there it
 may grow by 32 MB in all, for what is kept to be quick, which finds a leak of some kilobytes a request. When
 all users have left, no more files may be open than before. No user may get a reply that was not to be
-expected, but 503 by a cut.
+expected, but 503 by a cut, and the servers may not complain of anything.
 """
 
 import argparse
@@ -54,6 +54,7 @@ class Soaked:
     taken: Taken
     files: tuple[int, int]
     minutes: float
+    said: str
 
     @property
     def violations(self) -> Iterator[str]:
@@ -63,6 +64,8 @@ class Soaked:
             yield f"{len(surprises)} surprises, such as {'; '.join(surprises[:SHOWN])}"
         if self.files[1] > self.files[0]:
             yield f"{self.files[0]} files open before, {self.files[1]} after"
+        if self.said:
+            yield f"the server complained: {self.said[:500]}"
         if self.minutes >= LEAST_MINUTES and self.taken.slope >= MOST_SLOPE:
             yield f"the memory grows by {self.taken.slope:.1f} MB an hour"
         if self.minutes < LEAST_MINUTES and self.taken.growth >= MOST_GROWTH:
@@ -100,7 +103,7 @@ def soaked(house: House, minutes: float) -> Soaked:
     """Users of one server for so many minutes."""
     diary = Diary()
     crew = partial(users, house.server.url, house.name, USERS, diary)
-    each, first, warming = EACH_SECONDS, EACH_SECONDS, 300.0
+    each, first, warming = EACH_SECONDS, SHORT_EACH_SECONDS, 300.0
     if minutes < LEAST_MINUTES:
         each, first, warming = SHORT_EACH_SECONDS, 0.0, minutes * 20
     with crew(first):
@@ -109,7 +112,7 @@ def soaked(house: House, minutes: float) -> Soaked:
     with crew(each), watching(house.server) as taken:
         time.sleep(minutes * 60 - warming)
     after = least_files(house.server, MOST_CALM_SECONDS, enough=before)
-    return Soaked(house, diary, taken, (before, after), minutes)
+    return Soaked(house, diary, taken, (before, after), minutes, house.said)
 
 
 def _figure(results: list[Soaked], minutes: float) -> str:

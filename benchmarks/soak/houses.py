@@ -14,7 +14,7 @@ from benchmarks.load import Running
 from benchmarks.soak.users import Surprise
 
 from tests.support.engines import redis_server
-from tests.support.process import serving
+from tests.support.process import serving_by
 from tests.support.proxy import PASSING, Mode, Proxy, Way, proxied
 
 STORES = ("memory", "SQLite", "Redis")
@@ -33,11 +33,20 @@ RECOVERY_SECONDS = 3.0
 
 @dataclass
 class House:
-    """A server, and when it was cut off from its store."""
+    """A server, and when it was cut off from its store. After the first characters of its log, which say
+    where it is, it should have nothing to say.
+    """
 
     name: str
     server: Running
+    log: Path
+    begun: int
     cuts: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def said(self) -> str:
+        """What it has written to its log, or to standard error, since it began."""
+        return self.log.read_text(encoding="utf-8")[self.begun :]
 
     def explains(self, surprise: Surprise) -> bool:
         """Whether what surprised a user comes of a cut."""
@@ -52,22 +61,27 @@ def house(name: str, folder: Path) -> Iterator[House]:
     """A server on a store, with two workers where it can have them."""
     folder.mkdir()
     if name == "memory":
-        with serving(folder, "--no-access-log") as served:
-            yield House(name, Running(served.url, served.process.pid))
-        return
-    workers = ("--workers", "2", "--no-access-log")
-    if name == "SQLite":
-        with serving(folder, "--store", f"sqlite://{folder}/payments.db", *workers) as served:
-            yield House(name, Running(served.url, served.process.pid))
-        return
-    with (
-        redis_server(*LASTING) as engine,
-        proxied(engine.port) as proxy,
-        serving(folder, "--store", f"redis://127.0.0.1:{proxy.port}", *workers) as served,
-    ):
-        found = House(name, Running(served.url, served.process.pid))
-        with _cut_off(proxy, found):
+        with _served(name, folder) as found:
             yield found
+    elif name == "SQLite":
+        with _served(name, folder, "--store", f"sqlite://{folder}/payments.db", "--workers", "2") as found:
+            yield found
+    else:
+        with (
+            redis_server(*LASTING) as engine,
+            proxied(engine.port) as proxy,
+            _served(name, folder, "--store", f"redis://127.0.0.1:{proxy.port}", "--workers", "2") as found,
+            _cut_off(proxy, found),
+        ):
+            yield found
+
+
+@contextmanager
+def _served(name: str, folder: Path, *arguments: str) -> Iterator[House]:
+    log = folder / "log"
+    with serving_by(folder, f'exec "$@" > {log} 2>&1', "--no-access-log", *arguments) as served:
+        begun = len(log.read_text(encoding="utf-8"))
+        yield House(name, Running(served.url, served.process.pid), log, begun)
 
 
 @contextmanager

@@ -73,7 +73,9 @@ class User:
             action(self)
 
     def close(self) -> None:
-        """Leaves."""
+        """Leaves nothing behind."""
+        while self._reset() is None:
+            time.sleep(1)  # it is cut off from its store
         self._connection.close()
         for connection in (*self._streams, *(one for _, one in self._half_open)):
             connection.close()
@@ -132,10 +134,12 @@ class User:
         if len(self._streams) > STREAMS:
             self._streams.popleft().close()
 
-    def _reset(self) -> None:
-        if self._post("reset", "/_mock/reset", b"", expected=(204,)) is not None:
+    def _reset(self) -> bytes | None:
+        done = self._post("reset", "/_mock/reset", b"", expected=(204,))
+        if done is not None:
             self._created = 0
             self._payments.clear()
+        return done
 
     # What is not
 

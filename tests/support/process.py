@@ -54,12 +54,9 @@ def serving(tmp_path: Path, *arguments: str, **variables: str) -> AbstractContex
     return _started(tmp_path, (), arguments, environment(**variables))
 
 
-def serving_with_files(
-    tmp_path: Path, soft: int, hard: int, *arguments: str
-) -> AbstractContextManager[Served]:
-    """The same, begun by a shell whose processes may have so many files open."""
-    shell = ("/bin/sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"', "sh")
-    return _started(tmp_path, shell, arguments, environment())
+def serving_by(tmp_path: Path, script: str, *arguments: str) -> AbstractContextManager[Served]:
+    """The same, begun by a shell script that ends with `exec "$@"`."""
+    return _started(tmp_path, ("/bin/sh", "-c", script, "sh"), arguments, environment())
 
 
 @contextmanager
