@@ -17,6 +17,7 @@ Name = Literal[
     "bodies",
     "pieces",
     "soak",
+    "heads",
 ]
 """What a figure is called in the page."""
 

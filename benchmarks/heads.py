@@ -1,11 +1,12 @@
 """Mutated requests: what a server makes of nearly HTTP.
 
-    python -m benchmarks.heads [--count N] [--seed SEED] [--first NUMBER]
+    python -m benchmarks.heads [--count N] [--seed SEED] [--first NUMBER] [--write]
 
 Good requests are mutated by chance, the same for the same seed, and sent to `paymock serve` on 48 connections
 at once; about a minute for 100,000. It fails when a reply is no HTTP, a 5xx, or a refusal without the
 envelope, when a good request gets no success, when the server does not let go of a connection, has a defect,
 keeps a file open, or does not serve on. A violation names its number: `--first NUMBER --count 1` repeats it.
+`--write` writes the figure into docs/reliability.md.
 """
 
 import argparse
@@ -14,6 +15,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from benchmarks import figures
 
 from tests.support.heads import proof
 
@@ -27,6 +30,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10_000))
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -34,6 +38,9 @@ def main() -> None:
     seconds = time.monotonic() - started
     print(f"{outcome.requests:,} requests, seed {options.seed}, {seconds:.0f} s, {outcome.silent} unanswered")
     print(*(f"{status}: {number:,}" for status, number in sorted(outcome.replies.items())), sep=", ")
+    if options.write:
+        found = f"{len(outcome.violations) or 'no'} violations"
+        figures.write("heads", f"{outcome.requests:,} requests, seed {options.seed}: {found}")
     for violation in outcome.violations[:SHOWN]:
         print(violation, file=sys.stderr)
     if outcome.violations:

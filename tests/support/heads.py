@@ -64,6 +64,7 @@ class Malformed(Exception):
 def proof(folder: Path, count: int, seed: int, first: int = 0) -> Outcome:
     """Sends so many requests, from the number `first` on, to a server of its own, and looks after it."""
     with serving(folder, "--no-access-log") as served:
+        httpx.get(f"{served.url}/readyz")  # the first connection opens a file that stays
         files = _open_files(served)
         outcome = run(served.port, count, seed, first)
         if httpx.get(f"{served.url}/readyz").status_code != 200:
