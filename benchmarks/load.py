@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "wrk" / "requests.lua"
@@ -21,6 +22,8 @@ ORDER = (ROOT / "examples" / "order.json").read_text(encoding="utf-8")
 API_KEY = "mk_test_benchmark"
 CONNECTIONS = 32
 CORES = sorted(os.sched_getaffinity(0))
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""Of servers: they find their modules compiled, as installed ones do."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def paymock(*arguments: str, cores: Sequence[int] = CORES[:1]) -> Iterator[Runni
         ready = Path(folder, "ready.json")
         command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m", "paymock", "serve"]
         command += ["--port", "0", "--no-access-log", "--ready-file", str(ready), *arguments]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL) as process:
             try:
                 while not ready.exists():
                     if process.poll() is not None:
@@ -95,10 +98,14 @@ def paymock(*arguments: str, cores: Sequence[int] = CORES[:1]) -> Iterator[Runni
                 process.terminate()
 
 
+def authorized(more: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a request: the API key, JSON, and more, which may change them."""
+    return {"Authorization": f"Bearer {API_KEY}", "Content-Type": "application/json", **more}
+
+
 def created(url: str) -> str:
     """The id of a new payment."""
-    headers = {"Authorization": f"Bearer {API_KEY}", "Content-Type": "application/json"}
-    headers["Idempotency-Key"] = f"benchmark-{uuid.uuid4()}"
+    headers = authorized({"Idempotency-Key": f"benchmark-{uuid.uuid4()}"})
     request = urllib.request.Request(f"{url}/v1/payments", ORDER.encode(), headers)
     with urllib.request.urlopen(request) as reply:
         return str(json.load(reply)["id"])
@@ -122,7 +129,7 @@ def reads(server: Running, seconds: float, payment_id: str) -> Load:
 def loaded(server: Running, seconds: float, method: str, path: str, more: Mapping[str, str]) -> Load:
     """Lets wrk ask for so many seconds, on the last core. Ends with a message when a request is refused."""
     command = ["taskset", "-c", str(CORES[-1]), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s"]
-    command += ["-s", str(SCRIPT), server.url]
+    command += ["--timeout", "30s", "-s", str(SCRIPT), server.url]
     environment = {**os.environ, "METHOD": method, "BENCH_PATH": path, "API_KEY": API_KEY, **more}
     before = server.cpu_seconds
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -132,13 +139,31 @@ def loaded(server: Running, seconds: float, method: str, path: str, more: Mappin
         sys.exit(f"{method} {path}: {seen['refused']} refused, {seen['broken']} broken of {seen['requests']}")
     rate = seen["requests"] / seen["microseconds"] * 1e6
     p50, p99, p999 = (seen[name] / 1000 for name in ("p50", "p99", "p999"))
-    return Load(rate, p50, p99, p999, cpu=spent / seen["requests"] * 1e6)
+    return Load(rate, p50, p99, p999, cpu=spent / max(1, seen["requests"]) * 1e6)
 
 
 def median(loads: list[Load]) -> Load:
     """The median of each figure."""
     rows = [asdict(load) for load in loads]
     return Load(**{name: statistics.median(row[name] for row in rows) for name in rows[0]})
+
+
+class Watch:
+    """Starts a process, as `Popen` does, and its time."""
+
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._started = time.perf_counter()
+        self.process: subprocess.Popen[bytes] = subprocess.Popen(
+            command, **{"env": ENVIRONMENT, **quiet, **options}
+        )
+
+    @property
+    def milliseconds(self) -> float:
+        """For how long it has run, or waited for anything but a core that other processes had."""
+        passed = time.perf_counter() - self._started
+        waited = int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[1])
+        return passed * 1e3 - waited / 1e6
 
 
 def _cpu(pid: int) -> float:

@@ -12,14 +12,13 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.load import Running
+from benchmarks.load import Running, Watch, authorized
 
 BARE, VERSION, READY, REPLY = "bare interpreter", "paymock --version", "serve: ready", "serve: first reply"
 MEMORY = "resident memory"
@@ -27,24 +26,9 @@ BUDGETS = {VERSION: 150, READY: 350}
 """Milliseconds."""
 
 
-class Watch:
-    """A process that starts now."""
-
-    def __init__(self, *arguments: str) -> None:
-        self._started = time.perf_counter()
-        self.process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
-
-    @property
-    def milliseconds(self) -> float:
-        """For how long it has run, or waited for anything but a core."""
-        passed = time.perf_counter() - self._started
-        waited = int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[1])
-        return passed * 1e3 - waited / 1e6
-
-
 def ended(*arguments: str) -> float:
     """Milliseconds that the interpreter takes with these arguments."""
-    watch = Watch(*arguments)
+    watch = Watch([sys.executable, *arguments])
     os.waitid(os.P_PID, watch.process.pid, os.WEXITED | os.WNOWAIT)
     milliseconds = watch.milliseconds
     assert watch.process.wait() == 0
@@ -55,15 +39,15 @@ def served() -> dict[str, float]:
     """Milliseconds until the server is ready, and until its first reply, and its resident memory in MB."""
     with TemporaryDirectory() as folder:
         ready = Path(folder, "ready.json")
-        watch = Watch("-m", "paymock", "serve", "--port", "0", "--ready-file", str(ready))
+        command = [sys.executable, "-m", "paymock", "serve", "--port", "0", "--ready-file", str(ready)]
+        watch = Watch(command)
         try:
             while not ready.exists():
                 assert watch.process.poll() is None, "it did not start"
                 time.sleep(0.002)
             figures = {READY: watch.milliseconds}
             url = json.loads(ready.read_text())["url"]
-            headers = {"Authorization": "Bearer mk_test_demo"}
-            urllib.request.urlopen(urllib.request.Request(f"{url}/v1/chains", headers=headers)).close()
+            urllib.request.urlopen(urllib.request.Request(f"{url}/v1/chains", headers=authorized({}))).close()
             return {**figures, REPLY: watch.milliseconds, MEMORY: Running(url, watch.process.pid).megabytes}
         finally:
             watch.process.terminate()

@@ -1,5 +1,6 @@
 -- What wrk sends, and what it reports. The request comes from the environment: METHOD, BENCH_PATH, BODY,
--- API_KEY; with UNIQUE set, each request has an Idempotency-Key of its own, else all have the same.
+-- API_KEY, HEADERS (more of them, as lines); with UNIQUE set, each request has an Idempotency-Key of its own,
+-- else all have the same.
 
 local method, path = os.getenv("METHOD"), os.getenv("BENCH_PATH")
 local headers = { ["Authorization"] = "Bearer " .. os.getenv("API_KEY") }
@@ -8,6 +9,7 @@ local unique = os.getenv("UNIQUE")
 local number = 0
 
 if body then headers["Content-Type"] = "application/json" end
+for name, value in (os.getenv("HEADERS") or ""):gmatch("([^:\n]+): ([^\n]+)") do headers[name] = value end
 
 request = function()
   number = number + 1

@@ -1,0 +1,1 @@
+"""paymock beside what else one could pick: see __main__.py."""
