@@ -1,0 +1,47 @@
+"""Requests for every operation of both OpenAPI documents, made of the tables that the documents are made of:
+a new operation is among them at once.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from paymock.catalog_file import load_catalog
+from paymock.core.amounts import DEFAULT_FEE_BPS
+from paymock.web import examples
+from paymock.web.books import CONTROL_BOOK, PUBLIC_BOOK
+from paymock.web.guard import Keyring
+from paymock.web.operations import Operation
+from tests.support.contract import Json
+
+OPERATIONS = (*PUBLIC_BOOK.operations, *CONTROL_BOOK.operations)
+OF_PAYMENTS = tuple(operation for operation in OPERATIONS if "payment_id" in operation.parameters)
+BRIEFLY = {"timeout": "0"}
+"""Parameters without which a request may take long."""
+
+
+@cache
+def _examples() -> Mapping[str, examples.Example]:
+    return examples.all_examples(examples.Premises(load_catalog(None), DEFAULT_FEE_BPS, Keyring(())))
+
+
+def body_of(operation: Operation) -> Json | None:
+    """A body that the operation accepts, or None where it takes none."""
+    if operation.request is None:
+        return None
+    name, *_ = examples.requests_of(operation.operation_id)
+    return dict(_examples()[name].value)
+
+
+def path_of(operation: Operation, payment_id: str, query: Mapping[str, str] = BRIEFLY) -> str:
+    """The operation's path with this payment, and those parameters of the query that it knows."""
+    path = operation.path.replace("{payment_id}", payment_id).replace("{chain}", "bsc")
+    known = {one.name: query[one.name] for one in operation.query if one.name in query}
+    return f"{path}?{urlencode(known)}" if known else path
+
+
+def arguments_of(operation: Operation, idempotency_key: str) -> dict[str, Any]:
+    """Body and headers, as httpx takes them."""
+    headers = {"Idempotency-Key": idempotency_key} if operation.idempotency else {}
+    return {"json": body_of(operation), "headers": headers}
