@@ -26,7 +26,6 @@ FILES = 10_240
 _LOOKS = 64
 """How many connections are looked at for an idle one: a newcomer must not cost more where there are more."""
 
-
 _AT_ONCE = 16
 """How many are let go in one round of the event loop."""
 

@@ -179,7 +179,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def complete_request(self) -> None:
         """Lets the application have the rest of the body."""
-        self._collect()
+        if self._parts:
+            self._collect()
         super().on_message_complete()
         self.request_completed(answered=self.cycle.response_complete and not self.pipeline)
 
