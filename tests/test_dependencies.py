@@ -47,7 +47,9 @@ def test_the_lock_file_of_a_server_has_versions_that_are_asked_for(requirement: 
     assert requirement.specifier.contains(locked()[canonicalize_name(requirement.name)])
 
 
-@pytest.mark.parametrize(("lock", "groups"), [("dev", ("build", "test", "lint")), ("build", ("build",))])
+@pytest.mark.parametrize(
+    ("lock", "groups"), [("dev", ("build", "docs", "test", "lint")), ("build", ("build",))]
+)
 def test_the_lock_files_of_developers_have_versions_that_are_asked_for(
     lock: str, groups: tuple[str, ...]
 ) -> None:

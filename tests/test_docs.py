@@ -16,17 +16,11 @@ from paymock.settings import Settings
 from tests.support import markdown
 from tests.support.command_lines import check
 from tests.support.generated import GENERATED, GENERATED_FILES
-from tests.support.markdown import Block
+from tests.support.markdown import PAGES, Block
 from tests.support.process import serving
 from tests.support.server import RunningServer, running_server
 from tests.support.snippets import SERVER, change_files, comparable, file_of, run_in, shell, write_files
 
-PAGES = sorted(
-    str(path.relative_to(markdown.ROOT))
-    for pattern in ("*.md", "deploy/*.md", "docs/*.md", "examples/**/*.md")
-    for path in markdown.ROOT.glob(pattern)
-    if "node_modules" not in path.parts
-)
 SITE = [page for page in PAGES if not page.startswith(("deploy/", "examples/"))]
 
 ELSEWHERE = {

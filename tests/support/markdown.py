@@ -5,6 +5,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("*.md", "deploy/*.md", "docs/*.md", "examples/**/*.md")
+    for path in ROOT.glob(pattern)
+    if "node_modules" not in path.parts
+)
+"""Every page of the documentation."""
 
 
 class Block(NamedTuple):
