@@ -458,6 +458,12 @@ class TestLists:
     def test_a_query_that_makes_no_sense_is_refused(self, api: Api, query: str) -> None:
         assert error_of(api.get(f"/_mock/payments?{query}")) == (400, "invalid_query")
 
+    @pytest.mark.parametrize("query", ["0xcafe000000000000000000000000000000c0ffee", "limit=1&secret", "&"])
+    def test_a_query_that_is_malformed_is_not_repeated(self, api: Api, query: str) -> None:
+        response = api.get(f"/_mock/payments?{query}")
+        assert error_of(response) == (400, "invalid_query")
+        assert "The query is not of the form name=value&name=value." in response.text
+
 
 class TestWait:
     def wait(self, api: Api, payment: Json, **query: Any) -> tuple[bool, str]:

@@ -111,7 +111,10 @@ class Request:
     def query(self, known: Collection[str]) -> dict[str, str]:
         """The parameters of the query. Raises ValueError when one is malformed, not `known`, or repeated."""
         text = self.scope["query_string"].decode("latin-1")
-        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True) if text else []
+        try:
+            pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True) if text else []
+        except ValueError:  # whose message repeats what was sent
+            raise ValueError("The query is not of the form name=value&name=value") from None
         found = dict(pairs)
         if len(found) != len(pairs):
             raise ValueError("A parameter was sent twice")
