@@ -21,7 +21,7 @@ from tests.support.process import serving
 from tests.support.server import RunningServer, running_server
 from tests.support.snippets import SERVER, change_files, comparable, file_of, run_in, shell, write_files
 
-SITE = [page for page in PAGES if not page.startswith("examples/")]
+SITE = [page for page in PAGES if not page.startswith(("deploy/", "examples/"))]
 
 ELSEWHERE = {
     "docs/cli.md": "tests/test_commands.py",

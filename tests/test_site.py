@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_leads_nowhere_and_what_has_no_place_fails(tmp_path: Path) -> None:
-    for name in ("docs", "examples", "src"):
+    for name in ("deploy", "docs", "examples", "src", ".github"):
         shutil.copytree(markdown.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("node_modules"))
     for path in (*markdown.ROOT.glob("*.md"), markdown.ROOT / "mkdocs.yml", markdown.ROOT / "LICENSE"):
         shutil.copy(path, tmp_path)
