@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from paymock.core import endpoints, identity, payments, records
 from paymock.core.catalog import Catalog
 from paymock.core.catalog_wire import AssetList, ChainList
-from paymock.core.courses import Course
+from paymock.core.courses import json_at_creation
 from paymock.core.errors import PaymockError
 from paymock.core.records import EndpointRecord, PaymentRecord, SandboxRecord
 from paymock.core.scenarios import DEFAULT_SCENARIO
@@ -70,7 +70,7 @@ class Service:
 
         record, stored, replayed = await self._sandboxes.create(request, PaymentRecord, accept)
         known = self._sandboxes.courses.of(stored, None) if replayed else None
-        json = (known or Course(record)).json_at(0)
+        json = known.json_at(0) if known else json_at_creation(record)
         return CreatedPayment(identity.PAYMENT + record.token, json, record.scenario, replayed)
 
     async def payment(self, sandbox: str, payment_id: str) -> bytes:

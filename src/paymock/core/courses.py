@@ -9,7 +9,7 @@ import msgspec
 
 from paymock.core import payments, records
 from paymock.core.records import PaymentRecord, SimulationRecord
-from paymock.core.timeline import State, state_at
+from paymock.core.timeline import CREATED, State, state_at
 
 KEPT, KEPT_SIMULATED = 2_000, 50
 """How many courses are kept: of payments that no test has touched, and of others, which can be long."""
@@ -48,6 +48,11 @@ class Course:
                 del self._json[next(iter(self._json))]
             json = self._json[state.at] = _encode(payments.view(self.record, state))
         return json
+
+
+def json_at_creation(record: PaymentRecord) -> bytes:
+    """The payment as it was created, as JSON. Specification: "Payment object"."""
+    return _encode(payments.view(record, CREATED))
 
 
 class Courses:

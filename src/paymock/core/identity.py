@@ -25,8 +25,8 @@ ID_PATTERNS = {
     ENDPOINT: f"^{ENDPOINT}{_TOKEN_PATTERN}$",
 }
 _TOKEN = re.compile(_TOKEN_PATTERN)
-_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
-_PAIRS = [first + second for first in _LETTERS for second in _LETTERS]
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz234567".ljust(256)
+_DIGITS = 40
 _DRAWN, _NAME = 16, 9
 """How many bytes of a token cannot be guessed, and how many hide the name of its sandbox."""
 
@@ -102,9 +102,26 @@ def _masked(secret: bytes, drawn: bytes, name: bytes) -> bytes:
 
 
 def _base32(data: bytes) -> str:
-    """In small letters, and twice as fast as `base64.b32encode`. `data` has a multiple of five bytes."""
+    """In small letters, and almost three times as fast as `base64.b32encode`; `data` is 25 bytes."""
     number = int.from_bytes(data)
-    return "".join([_PAIRS[number >> at & 1023] for at in range(8 * len(data) - 10, -1, -10)])
+    for upper, lower, away in _STEPS:
+        number = (number & upper) << away | number & lower
+    return number.to_bytes(_DIGITS).translate(_LETTERS).decode("ascii")
+
+
+def _step(half: int) -> tuple[int, int, int]:
+    """How groups of `half` + `half` digits, of five bits each, come apart: which bits are those of the upper
+    halves, which those of the lower, and how far the upper ones move for each group to take whole bytes.
+    """
+    halves = [0, 0]
+    for digit in range(_DIGITS):
+        group, place = divmod(digit, 2 * half)
+        halves[place >= half] |= 31 << (8 * group * 2 * half + 5 * place)
+    return halves[1], halves[0], 3 * half
+
+
+_STEPS = [_step(half) for half in (32, 16, 8, 4, 2, 1)]
+"""From digits of five bits to one byte each."""
 
 
 def _derived(purpose: str, token: str) -> str:

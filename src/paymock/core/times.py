@@ -17,6 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
+@lru_cache(maxsize=1024)  # payments of one moment share their times
 def to_rfc3339(at: int) -> str:
     """`at` (milliseconds since the epoch) as RFC 3339 in UTC with milliseconds:
     `2026-01-31T12:00:00.000Z`; what comes after LATEST is written as LATEST.

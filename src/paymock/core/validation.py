@@ -7,7 +7,7 @@ problem, which would send developers through their mistakes one at a time.
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -63,61 +63,73 @@ def acceptor_for(of: type[B]) -> Callable[[Any], B | None]:
     """What makes a wire type of a decoded JSON value, or None of one that its checker may find problems in:
     much quicker than the checker, which says what they are. Make it once and keep it.
     """
-    holds = _rule(inspect.type_info(of))
+    find_problem = _rule(inspect.type_info(of))
 
     def accept(value: Any) -> B | None:
         try:
             made = msgspec.convert(value, of)
         except msgspec.ValidationError:
             return None
-        return made if holds is None or holds(made) else None
+        return made if find_problem is None or find_problem(made) is None else None
 
     return accept
 
 
-Rule = Callable[[Any], bool]
+Rule = Callable[[Any], str | None]
+"""Says what is wrong with a value of the right structure, beyond what a type can say."""
 
 
 def _rule(of: inspect.Type) -> Rule | None:
-    """Whether a value of the right structure keeps what a type cannot say; None where there is no rule."""
+    """The rule of a type; None where there is none."""
     match of:
         case inspect.Metadata(type=inner, extra=extra):
             return _both(_rule(inner), (extra or {}).get("check"))
-        case inspect.StructType(fields=fields):
-            return _each_member({field.name: rule for field in fields if (rule := _rule(field.type))})
+        case inspect.StructType():
+            return _each_member(dict(_member_rules(of)))
         case inspect.ListType(item_type=item):
             return _each_item(_rule(item))
         case inspect.UnionType(types=types):
-            return _unless_null(next(filter(None, map(_rule, types)), None))
+            return next(filter(None, map(_rule, types)), None)
     return None
 
 
-def _both(inner: Rule | None, find_problem: Callable[[Any], str | None] | None) -> Rule | None:
-    if find_problem is None:
-        return inner
-    if inner is None:
-        return lambda value: find_problem(value) is None
-    return lambda value: inner(value) and find_problem(value) is None
+def _both(first: Rule | None, second: Rule | None) -> Rule | None:
+    if first is None or second is None:
+        return first or second
+    return lambda value: first(value) or second(value)
+
+
+def _member_rules(of: inspect.StructType) -> Iterator[tuple[str, Rule]]:
+    """The rules of members, and of what is in those that are always there, by dotted name."""
+    for field in of.fields:
+        inner = field.type.type if isinstance(field.type, inspect.Metadata) else field.type
+        if isinstance(inner, inspect.StructType):
+            yield from ((f"{field.name}.{name}", rule) for name, rule in _member_rules(inner))
+        elif rule := _rule(field.type):
+            yield field.name, rule
 
 
 def _each_member(rules: dict[str, Rule]) -> Rule | None:
-    each = tuple(rules.items())
+    if len(rules) < 2:  # of one name, attrgetter answers with the value alone
+        return next((_of_member(name, rule) for name, rule in rules.items()), None)
+    members_of, each = operator.attrgetter(*rules), [*rules.values()]
 
-    def holds(value: Any) -> bool:
-        for name, rule in each:  # noqa: SIM110 - every creation comes here, and `all` takes twice as long
-            if not rule(getattr(value, name)):
-                return False
-        return True
+    def find_problem(value: Any) -> str | None:
+        for rule, member in zip(each, members_of(value), strict=True):
+            if member is not None and (problem := rule(member)):
+                return problem
+        return None
 
-    return holds if each else None
+    return find_problem
+
+
+def _of_member(name: str, rule: Rule) -> Rule:
+    member_of = operator.attrgetter(name)
+    return lambda value: None if (member := member_of(value)) is None else rule(member)
 
 
 def _each_item(rule: Rule | None) -> Rule | None:
-    return None if rule is None else lambda value: all(map(rule, value))
-
-
-def _unless_null(rule: Rule | None) -> Rule | None:
-    return None if rule is None else lambda value: value is None or rule(value)
+    return None if rule is None else lambda value: next(filter(None, map(rule, value)), None)
 
 
 def _checker(of: inspect.Type) -> Checker:

@@ -89,7 +89,10 @@ class MemoryStore:
         return counters[key]
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        self._sandboxes[sandbox].logs.setdefault(log, deque(maxlen=keep)).append(entry)
+        logs = self._sandboxes[sandbox].logs
+        if log not in logs:
+            logs[log] = deque(maxlen=keep)
+        logs[log].append(entry)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         of = self._sandboxes.get(sandbox)

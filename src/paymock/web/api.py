@@ -54,11 +54,12 @@ async def list_endpoints(service: Service, request: Request) -> Response:
 
 async def _keyed(request: Request) -> KeyedRequest:
     if request.keyed is None:
-        guard.check_json_body(request)
-        key = guard.idempotency_key(request)
+        if request.key is None:
+            guard.check_json_body(request)
+            request.key = guard.idempotency_key(request)
         body = strict_json.decode(await request.body())
         fingerprint = strict_json.fingerprint(request.method, request.path, body)
-        request.keyed = KeyedRequest(request.sandbox, key, fingerprint, body)
+        request.keyed = KeyedRequest(request.sandbox, request.key, fingerprint, body)
     keyed: KeyedRequest = request.keyed
     return keyed
 

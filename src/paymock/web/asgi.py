@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from paymock.web.http import (
     at_once,
     raw_headers,
 )
+from paymock.web.known import Known
 from paymock.web.log import RequestLog
 from paymock.web.observer import Observer
 from paymock.web.operations import CHECKOUT, PUBLIC
@@ -47,9 +47,6 @@ _ANY_ORIGIN = (PUBLIC, CHECKOUT)
 """Pages of any web origin may ask for what is below these paths."""
 
 _FAULT = b"x-mock-fault"
-_KNOWN = 1_000
-"""How many requests are known by their bytes."""
-
 _SHORTEST_KEY = 9
 """A shorter word may stand in a message by chance, and is no key that guards anything."""
 
@@ -92,8 +89,8 @@ class App:
         self.observer: Observer | None = None
         """Is told of every request, if there is one."""
 
-        self.known: OrderedDict[bytes, Request] = OrderedDict()
-        """Requests that were answered at once, by their bytes."""
+        self.known = Known()
+        """Requests that were answered at once."""
 
         self.connections = Connections(room_for_connections())
 
@@ -126,7 +123,7 @@ class App:
         started = time.perf_counter()
         request = Request(scope, receive, next(self.ids))
         try:
-            response = await self._completed(request)
+            response = await self._answer(request, plainly=False)
         except ClientGone:
             return
         except ConnectionDropped as dropped:
@@ -155,21 +152,14 @@ class App:
         if _FAULT in request.headers:
             return None
         try:
-            response = at_once(self._completed(request, plainly=True))
-            at_once(self._written(request, response, started))
+            return at_once(self._answered(request, started))
         except (NotAtOnce, FaultDue):
             return None
+
+    async def _answered(self, request: Request, started: float) -> Response:
+        response = await self._answer(request, plainly=True)
+        await self._written(request, response, started)
         return response
-
-    def remember(self, data: bytes, request: Request) -> None:
-        """Knows the request by its bytes from now on: what was found out about it is found out once."""
-        if len(self.known) >= _KNOWN:
-            self.known.popitem(last=False)
-        self.known[data] = request
-
-    async def _completed(self, request: Request, *, plainly: bool = False) -> Response:
-        response = await self._answer(request, plainly=plainly)
-        return _without_key(response, request) if response.error else response
 
     async def _push(self, request: Request, stream: AsyncGenerator[bytes, None], send: Any) -> None:
         """Sends the parts of `stream` as they come, until the client leaves or the server stops."""
@@ -245,7 +235,7 @@ class App:
                 raise NotAtOnce
             return await route.plain(request)
         except PaymockError as error:
-            return guard.refusal(error)
+            return _without_key(guard.refusal(error), request)
         except (ClientGone, ConnectionDropped, FaultDue, NotAtOnce):
             raise
         except Exception:  # noqa: BLE001 - the last guard: whatever goes wrong, a client gets the envelope

@@ -55,13 +55,13 @@ class Response(NamedTuple):
 class Request:
     """One request: its method, its path as it was sent, its headers by lower-case name, its path
     parameters, the sandbox that its API key opens, the scenario that it has without asking for one, or that
-    its payment got, whether it has suffered its fault, and where it leads. `keyed` is for whoever reads the
-    body, to keep what it means.
+    its payment got, whether it has suffered its fault, and where it leads. `key` and `keyed` are for whoever
+    reads the body, to keep its idempotency key, and what it means.
     """
 
     __slots__ = (
-        "_body", "_receive", "_repeated", "headers", "id", "keyed", "method", "params", "path", "route",
-        "sandbox", "scenario", "scope", "suffered",
+        "_body", "_receive", "_repeated", "headers", "id", "key", "keyed", "method", "params", "path",
+        "route", "sandbox", "scenario", "scope", "suffered",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Any, request_id: str, body: bytes | None = None) -> None:
@@ -74,6 +74,7 @@ class Request:
         self.scenario: str | None = None
         self.suffered = False
         self.route: Any = None
+        self.key: str | None = None
         self.keyed: Any = None
         lines: Sequence[Header] = scope["headers"]
         self.headers = dict(lines)
@@ -81,19 +82,30 @@ class Request:
         self._receive = receive
         self._body = body
 
-    def longer_than(self, size: int) -> bool:
-        """Whether its body is known, and longer than so many bytes."""
-        return self._body is not None and len(self._body) > size
+    @property
+    def size(self) -> int:
+        """How many bytes of its body are known."""
+        return len(self._body or b"")
 
-    def again(self, request_id: str) -> "Request":
-        """The same request, sent once more: what was found out about it still holds."""
-        again = Request(self.scope, None, request_id, self._body)
-        again.params, again.sandbox, again.route, again.keyed = (
-            self.params,
-            self.sandbox,
-            self.route,
-            self.keyed,
-        )
+    def again(self, request_id: str, key: bytes | None = None, body: bytes | None = None) -> "Request":
+        """The same request, sent once more, or with another idempotency key and body: what was found out
+        about it still holds.
+        """
+        again = Request.__new__(Request)
+        again.scope, again.id, again.method, again.path = self.scope, request_id, self.method, self.path
+        again.params, again.sandbox, again.route = self.params, self.sandbox, self.route
+        again.scenario, again.suffered = None, False
+        again._receive, again._repeated = None, self._repeated
+        if key is None or body is None:
+            again.headers, again.key, again.keyed, again._body = (
+                self.headers,
+                self.key,
+                self.keyed,
+                self._body,
+            )
+        else:
+            again.headers = {**self.headers, b"idempotency-key": key}
+            again.key, again.keyed, again._body = key.decode("ascii"), None, body
         return again
 
     def header(self, name: bytes) -> str | None:
@@ -104,7 +116,7 @@ class Request:
         value = self.headers.get(name)
         if value is None:
             return None
-        if name in self._repeated:
+        if self._repeated and name in self._repeated:
             raise ValueError(f"{name.decode()} was sent twice")
         return value.decode("latin-1").strip(" \t")
 

@@ -1,7 +1,5 @@
 """A lane for requests that can be answered at once: straight from the parser's callbacks, without the task
 and the messages of ASGI. Whatever does not fit into it goes to ASGI, unchanged.
-
-Whoever polls, or tries again, sends the same bytes each time. They are not parsed each time.
 """
 
 import re
@@ -9,15 +7,13 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from paymock.web.http import MAX_BODY, Request
+from paymock.web.http import MAX_BODY, Request, Response
 from paymock.web.operations import PUBLIC
 from paymock.web.protocol import GuardedProtocol
 
 _BELOW = PUBLIC.encode()
 _REST = re.compile(b"[?#]")
 _METHODS = (b"GET", b"POST")
-_LONGEST_KNOWN = 4_096
-"""How many bytes a request may have that is known by them."""
 
 
 class LaneProtocol(GuardedProtocol):
@@ -28,22 +24,24 @@ class LaneProtocol(GuardedProtocol):
         self._in_lane = False
         self._between = True  # whether the parser has come to the end of a request
         self._begun = 0  # requests that have begun since the last data came
-        self._repeatable: Request | None = None  # one that the lane has answered, and may again
+        self._last: tuple[Request, Response] | None = None  # that the lane has answered
 
     def data_received(self, data: bytes) -> None:
         """What is known by its bytes is answered. What has not come whole does not fit."""
         between = self._between and self._refusal is None
-        known = self.app.known.get(data) if between and self._idle() else None
-        if known is not None and self._answered(known.again(next(self.app.ids))):
+        known = self.app.known.find(data, self.app.ids) if between and self._idle() else None
+        response = self._answered(known) if known is not None else None
+        if known is not None and response is not None:
             self.request_completed(answered=True)
+            if response.replayed:
+                self.app.known.remember(data, known, response)
             return
-        self._begun, self._repeatable = 0, None
+        self._begun, self._last = 0, None
         super().data_received(data)
         if self._in_lane:
             self._leave()
-        one = between and self._between and self._begun == 1
-        if self._repeatable and one and len(data) <= _LONGEST_KNOWN:
-            self.app.remember(data, self._repeatable)
+        if self._last is not None and between and self._between and self._begun == 1:
+            self.app.known.remember(data, *self._last)
 
     def on_message_begin(self) -> None:
         """Another request begins."""
@@ -59,8 +57,13 @@ class LaneProtocol(GuardedProtocol):
 
     def complete_request(self) -> None:
         """The request is whole: it is answered now, or leaves the lane."""
-        if self._in_lane and not self._answered(self._request()):
-            self._leave()
+        if self._in_lane:
+            request = self._request()
+            response = self._answered(request)
+            if response is None:
+                self._leave()
+            else:
+                self._last = request, response
         if not self._in_lane:
             super().complete_request()
             return
@@ -97,17 +100,15 @@ class LaneProtocol(GuardedProtocol):
         self.scope["raw_path"] = self.url
         return Request(self.scope, None, next(self.app.ids), b"".join(self._parts))
 
-    def _answered(self, request: Request) -> bool:
-        response = None if request.longer_than(MAX_BODY) else self.app.answer_at_once(request)
+    def _answered(self, request: Request) -> Response | None:
+        response: Response | None = None if request.size > MAX_BODY else self.app.answer_at_once(request)
         if response is None:
-            return False
+            return None
         date = [b": ".join(line) for line in self.server_state.default_headers]
         head = [*date, self.app.head(response, request.id)]
         self.transport.write(STATUS_LINE[response.status] + b"\r\n".join(head) + response.body)
         self.server_state.total_requests += 1
-        if response.status == 200 or response.replayed:
-            self._repeatable = request
-        return True
+        return response
 
     def _leave(self) -> None:
         """Hands the request, as far as it has come, over to ASGI."""
