@@ -61,7 +61,7 @@ class Control:
 
         after = await self._sandboxes.change(sandbox, changed)
         await self._sandboxes.until(after.clock.since_real)
-        return _clock(after._replace(real=max(after.real, after.clock.since_real)))
+        return _clock(msgspec.structs.replace(after, real=max(after.real, after.clock.since_real)))
 
     async def advance(self, sandbox: str, body: Any) -> wire.Clock:
         """Moves the sandbox ahead at once. Raises PaymockError `validation_failed`."""
@@ -117,7 +117,8 @@ class Control:
             made, replayed = accept(secrets.token_hex(16), found.gathered)[0], False
         else:
             request = KeyedRequest(sandbox, key, fingerprint, body)
-            made, _, replayed = await self._sandboxes.create(request, DepositRecord, accept)
+            created = await self._sandboxes.create(request, DepositRecord, accept)
+            made, replayed = created.record, created.replayed
 
         lag = self._sandboxes.store.lag
 
@@ -217,7 +218,7 @@ class Control:
                 given=found.gathered.state,
             ):
                 self._sandboxes.wake(sandbox)
-                return found._replace(course=Course(found.record, after))
+                return msgspec.structs.replace(found, course=Course(found.record, after))
 
 
 def _listed(found: Found) -> wire.ListedPayment:

@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from paymock.core import payments, records
 from paymock.core.courses import Course
 from paymock.core.errors import PaymockError
@@ -22,7 +25,7 @@ def sleep_for(milliseconds: float) -> float:
     return milliseconds / 1000 + _MARGIN
 
 
-class Found(NamedTuple):
+class Found(Struct, frozen=True):
     """A payment with its whole course, what is stored of what tests have done to it, and its sandbox at this
     moment.
     """
@@ -33,7 +36,8 @@ class Found(NamedTuple):
 
     def after(self, milliseconds: int) -> "Found":
         """The same, so many real milliseconds later."""
-        return self._replace(gathered=self.gathered._replace(real=self.gathered.real + milliseconds))
+        later = replace(self.gathered, real=self.gathered.real + milliseconds)
+        return replace(self, gathered=later)
 
     @property
     def record(self) -> PaymentRecord:

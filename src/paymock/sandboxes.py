@@ -6,7 +6,9 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from paymock.clock import Clock
 from paymock.core import identity, records
@@ -30,7 +32,7 @@ class SeedDiffers(Exception):
     """A store was begun with another seed than the one that is asked for now."""
 
 
-class Gathered(NamedTuple):
+class Gathered(Struct, frozen=True):
     """A sandbox at one moment: its own record, as stored and as read, its clock, the real time, and the
     values asked for.
     """
@@ -53,7 +55,7 @@ class Gathered(NamedTuple):
         return max(0, self.clock.since_real - self.real)
 
 
-class Created(NamedTuple, Generic[R]):
+class Created(Struct, Generic[R], frozen=True):
     """A created resource, what is stored of it, and whether it was there before."""
 
     record: R
@@ -61,7 +63,7 @@ class Created(NamedTuple, Generic[R]):
     replayed: bool
 
 
-class KeyedRequest(NamedTuple):
+class KeyedRequest(Struct, frozen=True):
     """A state-changing request: whose it is, its idempotency key, what tells it from others, and its body."""
 
     sandbox: str

@@ -1,7 +1,6 @@
 """The use cases of `/v1`: gather, compute, apply."""
 
-from typing import NamedTuple
-
+from msgspec import Struct
 from msgspec.structs import replace
 
 from paymock.core import endpoints, identity, payments, records
@@ -17,7 +16,7 @@ from paymock.overrides import FaultDue, without_first
 from paymock.sandboxes import Gathered, KeyedRequest, Sandboxes
 
 
-class CreatedPayment(NamedTuple):
+class CreatedPayment(Struct, frozen=True):
     """A payment as it was created: its id, its JSON, its scenario, and whether it was there before."""
 
     id: str
@@ -68,10 +67,10 @@ class Service:
                 raise FaultDue(sandbox.faults[0])
             return record, replace(sandbox, scenarios=without_first(pending)) if pending else sandbox
 
-        record, stored, replayed = await self._sandboxes.create(request, PaymentRecord, accept)
-        known = self._sandboxes.courses.of(stored, None) if replayed else None
-        json = known.json_at(0) if known else json_at_creation(record)
-        return CreatedPayment(identity.PAYMENT + record.token, json, record.scenario, replayed)
+        made = await self._sandboxes.create(request, PaymentRecord, accept)
+        known = self._sandboxes.courses.of(made.stored, None) if made.replayed else None
+        json = known.json_at(0) if known else json_at_creation(made.record)
+        return CreatedPayment(identity.PAYMENT + made.record.token, json, made.record.scenario, made.replayed)
 
     async def payment(self, sandbox: str, payment_id: str) -> bytes:
         """The payment as it stands now, as JSON. Raises PaymockError `payment_not_found`.

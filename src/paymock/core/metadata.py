@@ -22,8 +22,9 @@ def metadata_problem(metadata: dict[str, Any]) -> str | None:
     """Says which limit `metadata` breaks, or None when it keeps them all. Never repeats a key or a value."""
     if len(metadata) > MAX_ENTRIES:
         return f"must have at most {MAX_ENTRIES} entries, not {len(metadata)}"
-    if "" in metadata or max(map(len, metadata), default=0) > MAX_KEY_CHARACTERS:
-        return f"must have keys of 1 to {MAX_KEY_CHARACTERS} characters"
+    for key in metadata:
+        if not 1 <= len(key) <= MAX_KEY_CHARACTERS:
+            return f"must have keys of 1 to {MAX_KEY_CHARACTERS} characters"
     written = msgspec.json.encode(metadata)
     # The two walks are costly; what is written tells cheaply whether they can find anything.
     if written.count(b"{") + written.count(b"[") > MAX_DEPTH and depth(metadata) > MAX_DEPTH:

@@ -6,7 +6,7 @@ Specification: "POST /v1/payments", "Payment object".
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -47,7 +47,7 @@ MAX_DEPOSITS = 100
 """How many simulated deposits a payment can have: its course grows with the square of them."""
 
 
-class Creation(NamedTuple):
+class Creation(msgspec.Struct, frozen=True):
     """Who creates a payment, and under which key: what a record holds beside the request itself."""
 
     token: str

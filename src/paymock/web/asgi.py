@@ -284,4 +284,4 @@ def _without_key(response: Response, request: Request) -> Response:
     for problem in error.details or ():
         problem.field = problem.field.replace(key, "***")
         problem.message = problem.message.replace(key, "***")
-    return response._replace(body=msgspec.json.encode(ErrorEnvelope(error=error)))
+    return msgspec.structs.replace(response, body=msgspec.json.encode(ErrorEnvelope(error=error)))

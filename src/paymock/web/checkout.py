@@ -29,7 +29,9 @@ async def page(checkouts: Checkouts, request: Request, *, frame_ancestors: str) 
     except PaymockError as error:
         refusal = guard.refusal(error)
         html = rendered("message.html", status=error.status, message=error.message)
-        return refusal._replace(body=html, content_type=_HTML, headers=(*refusal.headers, *headers))
+        return msgspec.structs.replace(
+            refusal, body=html, content_type=_HTML, headers=(*refusal.headers, *headers)
+        )
     seconds = _REFRESH_SECONDS if shown.seconds is None else min(_REFRESH_SECONDS, math.ceil(shown.seconds))
     html = rendered(
         "checkout.html",

@@ -3,8 +3,10 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
+
+import msgspec
 
 from paymock.core.errors import PaymockError
 
@@ -34,7 +36,7 @@ class NotAtOnce(Exception):
     """What was to be done at once has to wait for something."""
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct, frozen=True):
     """What goes back. `error` is the error code, for the log. The parts of a `stream` follow the `body`, as
     they come, while the client stays.
     """
