@@ -11,6 +11,7 @@ LENGTH = 1_000
 """How many requests a sandbox remembers."""
 
 _LOG = "requests"
+_encode = msgspec.json.Encoder().encode
 
 
 class Journal:
@@ -21,7 +22,7 @@ class Journal:
 
     async def add(self, sandbox: str, entry: wire.JournalEntry) -> None:
         """Adds a request to the journal."""
-        await self._sandboxes.store.append(sandbox, _LOG, msgspec.json.encode(entry), keep=LENGTH)
+        await self._sandboxes.store.append(sandbox, _LOG, _encode(entry), keep=LENGTH)
         self._sandboxes.wake(sandbox, minor=True)
 
     async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> wire.Journal:

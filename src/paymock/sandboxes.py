@@ -117,6 +117,7 @@ class Sandboxes(Watched):
             await self._verify_origin()
         real = self._clock()  # before the store is asked: what comes late must not show later times
         state, *values = await self.store.get(sandbox, STATE, *keys)
+        self._remember(sandbox, state)
         return self._gathered(sandbox, state, values, real)
 
     async def until(self, real: int) -> None:
@@ -130,6 +131,7 @@ class Sandboxes(Watched):
             before = await self.gather(sandbox)
             after = records.encode(changed(before))
             if await self.store.replace(sandbox, STATE, before.state, after, given=before.state):
+                self._remember(sandbox, after)
                 self.wake(sandbox)
                 return self._gathered(sandbox, after, [], before.real)
 
@@ -198,13 +200,14 @@ class Sandboxes(Watched):
             now.sandbox, token, value, kind=kind, given=now.state, then=then, limit=limit
         )
         if found == (now.state, None):
-            self._remember(now.sandbox, then or now.state)
+            if then is not None:
+                self._remember(now.sandbox, then)
             self.wake(now.sandbox, minor=then is None)
             return None
+        self._remember(now.sandbox, found.state)
         return self._gathered(now.sandbox, found.state, [found.existing], real)
 
     def _gathered(self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int) -> Gathered:
-        self._remember(sandbox, state)
         record = records.decode_as(SandboxRecord, state)
         return Gathered(sandbox, state, record, record.clock or self._origin.clock, real, values)
 

@@ -4,57 +4,16 @@ import hashlib
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from socket import create_connection
-from typing import Any, NamedTuple
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from paymock.settings import Settings
 from paymock.web.lane import LaneProtocol
 from tests.support import raw
-from tests.support.client import order
-from tests.support.server import RunningServer, running_server
-from tests.support.waiting import wait_until
-
-KEY = {"Authorization": "Bearer mk_test_lane"}
-JSON = {**KEY, "Content-Type": "application/json"}
-
-
-class Pair(NamedTuple):
-    """Two servers with the same seed and the same time, one of them without the lane."""
-
-    quick: RunningServer
-    plain: RunningServer
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
-    with (
-        running_server(Settings(port=0)) as quick,
-        running_server(Settings(port=0, fast_lane=False)) as plain,
-    ):
-        yield Pair(quick, plain)
-
-
-def creation(key: str, more: dict[str, str] | None = None, **changes: object) -> bytes:
-    headers = {**JSON, "Idempotency-Key": key, **(more or {})}
-    return raw.request("POST", "/v1/payments", headers, json.dumps(order(**changes)).encode())
-
-
-def payment_id(pair: Pair) -> str:
-    replies = [raw.exchange(server.port, creation("a-payment-to-read"))[0] for server in pair]
-    ids = {json.loads(reply.body)["id"] for reply in replies}
-    assert len(ids) == 1
-    return str(ids.pop())
-
-
-def without_chance(reply: raw.RawReply) -> tuple[int, dict[str, str], bytes]:
-    headers = {name: value for name, value in reply.headers.items() if name not in ("date", "x-request-id")}
-    return reply.status, headers, reply.body
-
+from tests.support.lanes import JSON, KEY, Pair, creation, payment_id, without_chance
 
 ALIKE: dict[str, Callable[[Pair], bytes]] = {
     "chains": lambda _: raw.request("GET", "/v1/chains", KEY),
@@ -169,68 +128,6 @@ def test_a_client_that_reads_nothing_does_not_fill_the_memory(pair: Pair) -> Non
     assert sum(held) < 20e6
     [reply] = raw.exchange(pair.quick.port, raw.request("GET", "/v1/chains", KEY))
     assert reply.status == 200
-
-
-def polled(pair: Pair, data: bytes, times: int = 3) -> list[raw.RawReply]:
-    """The same bytes again and again, each time when the last reply has come."""
-    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
-        return [raw.exchange_on(connection, data)[0] for _ in range(times)]
-
-
-def test_the_same_bytes_are_parsed_once_and_answered_each_time(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = raw.request("GET", f"/v1/payments/{payment_id(pair)}", {**KEY, "X-Poll": "1"})
-    [first] = polled(pair, data, 1)
-    parsed: list[LaneProtocol] = []
-    monkeypatch.setattr(LaneProtocol, "call_application", parsed.append)
-    pair.quick.clock.now += 20_000
-    replies = polled(pair, data)
-    pair.quick.clock.now -= 20_000
-    assert not parsed
-    assert len({reply.headers["x-request-id"] for reply in [first, *replies]}) == 4
-    statuses = [json.loads(reply.body)["status"] for reply in [first, *replies]]
-    assert statuses[0] == "awaiting_payment"
-    assert statuses[1] == statuses[2] == statuses[3] != "awaiting_payment"
-
-
-def test_a_known_creation_is_made_anew_after_a_reset_and_takes_what_is_pending(pair: Pair) -> None:
-    headers = {**JSON, "Authorization": "Bearer mk_test_lane_reset", "Idempotency-Key": "known-creation"}
-    data = raw.request("POST", "/v1/payments", headers, json.dumps(order()).encode())
-    before = polled(pair, data, 4)
-    assert [reply.headers.get("idempotent-replayed") for reply in before] == [None, "true", "true", "true"]
-    assert len({reply.body for reply in before}) == 1
-    raw.exchange(pair.quick.port, raw.request("POST", "/_mock/reset", headers, b"{}"))
-    pending = b'{"scenario": "underpaid_expired"}'
-    raw.exchange(pair.quick.port, raw.request("POST", "/_mock/next", headers, pending))
-    after = polled(pair, data, 2)
-    assert [reply.headers.get("idempotent-replayed") for reply in after] == [None, "true"]
-    made = json.loads(after[0].body)["id"]
-    [seen] = raw.exchange(pair.quick.port, raw.request("GET", f"/_mock/payments/{made}", headers))
-    assert json.loads(seen.body)["scenario"] == "underpaid_expired"
-
-
-def test_known_bytes_that_go_on_with_a_request_are_a_part_of_it(pair: Pair) -> None:
-    data = raw.request("GET", "/v1/chains", {**KEY, "X-Part": "1"})
-    polled(pair, data, 2)
-    head = creation("a-body-of-known-bytes", {"Content-Type": "text/plain"}).split(b"Content-Length")[0]
-    whole = head + b"Content-Length: %d\r\n\r\n" % len(data)
-    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
-        connection.sendall(whole)
-        wait_until(lambda: any(one._method == b"POST" for one in protocols(pair)))
-        [reply] = raw.exchange_on(connection, data)
-    assert (reply.status, reply.code) == (415, "unsupported_media_type")
-
-
-def test_so_many_requests_are_known_and_no_more(pair: Pair) -> None:
-    for number in range(1_100):
-        [reply] = polled(pair, raw.request("GET", "/v1/chains", {**KEY, "X-Number": f"{number}"}), 1)
-        assert reply.status == 200
-    assert 1_000 <= len(pair.quick.app.known) <= 1_050  # with the heads of other tests
-
-
-def protocols(pair: Pair) -> list[Any]:
-    return [*pair.quick.app.connections._group_of]
 
 
 def test_uvicorn_is_the_one_that_the_lane_was_written_for() -> None:

@@ -8,9 +8,12 @@ try:
 except ImportError:  # four times as slow, but it has wheels for every platform
     from Crypto.Hash import keccak
 
-    def keccak_256(data: bytes) -> keccak.Keccak_Hash:  # noqa: D103 - see `keccak256`
+    def keccak_256(data: bytes) -> keccak.Keccak_Hash:
+        """As `sha3` has it."""
         return keccak.new(digest_bits=256, data=data)
 
+
+__all__ = ["ADDRESS_PATTERN", "address_of", "address_problem", "checksummed", "keccak_256"]
 
 ADDRESS_PATTERN = "^0x[0-9a-fA-F]{40}$"
 """An EVM address, as a JSON Schema pattern. The checksum of a mixed-case address goes beyond any pattern."""
@@ -24,16 +27,18 @@ small letters from capitals, so all forty digits take one step.
 """
 
 
-def keccak256(data: bytes) -> bytes:
-    """The 32-byte Keccak-256 digest that Ethereum uses."""
-    digest: bytes = keccak_256(data).digest()
-    return digest
+def address_of(data: bytes) -> str:
+    """The address that is the end of the Keccak-256 digest of `data`, as EIP-55 writes it."""
+    return _checksummed(keccak_256(data).hexdigest()[-40:].encode("ascii"))
 
 
 def checksummed(address: str) -> str:
     """`address` (0x and 40 hex digits of any case) with the upper and lower case that EIP-55 prescribes."""
-    digits = address[2:].lower().encode("ascii")
-    digest = keccak256(digits).hex()[: len(digits)].encode("ascii")
+    return _checksummed(address[2:].lower().encode("ascii"))
+
+
+def _checksummed(digits: bytes) -> str:
+    digest = keccak_256(digits).hexdigest()[: len(digits)].encode("ascii")
     raised = int.from_bytes(digits.translate(_LETTERS)) & int.from_bytes(digest.translate(_EIGHT_OR_MORE))
     return "0x" + (int.from_bytes(digits) ^ raised).to_bytes(len(digits)).decode("ascii")
 

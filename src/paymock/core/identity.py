@@ -14,7 +14,7 @@ import re
 from base64 import b32decode
 from functools import lru_cache
 
-from paymock.core.addresses import checksummed, keccak256
+from paymock.core.addresses import address_of
 
 PAYMENT, ATTEMPT, DEPOSIT, ENDPOINT = "pay_", "att_", "dep_", "we_"
 _TOKEN_PATTERN, _DERIVED_PATTERN = "[a-z2-7]{40}", "[0-9a-f]{32}"
@@ -30,6 +30,8 @@ _DIGITS = 40
 _DRAWN, _NAME = 16, 9
 """How many bytes of a token cannot be guessed, and how many hide the name of its sandbox."""
 
+_UNKEYED = hashlib.blake2b(digest_size=32)
+
 
 @lru_cache(maxsize=1024)  # a server knows few keys, and each comes with every request
 def sandbox_of(api_key: str) -> str:
@@ -42,7 +44,7 @@ def token_of(secret: bytes, sandbox: str, idempotency_key: str, generation: int 
     creates in `sandbox`, which has been reset `generation` times. `secret` is at most 64 bytes.
     """
     scope = f"{sandbox}.{generation}" if generation else sandbox
-    drawn = hashlib.blake2b(f"{scope} {idempotency_key}".encode(), key=secret, digest_size=_DRAWN).digest()
+    drawn = _keyed(secret, f"{scope} {idempotency_key}".encode(), _DRAWN)
     return _base32(drawn + _masked(secret, drawn, bytes.fromhex(sandbox)))
 
 
@@ -87,17 +89,28 @@ def webhook_secret(token: str) -> str:
 
 def invoice_address(token: str) -> str:
     """The address that the customer is told to pay. It is a hash, so nobody holds its key."""
-    return _address(f"invoice {PAYMENT}{token}")
+    return address_of(f"invoice {PAYMENT}{token}".encode())
 
 
 def sender_address(token: str) -> str:
     """The address that the simulated customer pays from."""
-    return _address(f"sender {PAYMENT}{token}")
+    return address_of(f"sender {PAYMENT}{token}".encode())
+
+
+def _keyed(secret: bytes, data: bytes, size: int) -> bytes:
+    digest = _begun(secret, size).copy()
+    digest.update(data)
+    return digest.digest()
+
+
+@lru_cache(maxsize=8)  # to begin takes longer than the digest
+def _begun(secret: bytes, size: int) -> hashlib.blake2b:
+    return hashlib.blake2b(key=secret, digest_size=size)
 
 
 def _masked(secret: bytes, drawn: bytes, name: bytes) -> bytes:
     """The name of a sandbox, hidden; or of what was hidden, the name."""
-    mask = hashlib.blake2b(drawn, key=secret, digest_size=_NAME).digest()
+    mask = _keyed(secret, drawn, _NAME)
     return (int.from_bytes(name) ^ int.from_bytes(mask)).to_bytes(_NAME)
 
 
@@ -125,8 +138,6 @@ _STEPS = [_step(half) for half in (32, 16, 8, 4, 2, 1)]
 
 
 def _derived(purpose: str, token: str) -> str:
-    return hashlib.blake2b(f"{purpose} {token}".encode(), digest_size=32).hexdigest()
-
-
-def _address(purpose: str) -> str:
-    return checksummed("0x" + keccak256(purpose.encode())[-20:].hex())
+    digest = _UNKEYED.copy()
+    digest.update(f"{purpose} {token}".encode())
+    return digest.hexdigest()

@@ -69,7 +69,12 @@ def fingerprint(method: str, path: str, value: Any) -> bytes:
     """16 bytes that tell one request from another: key order and white space of the body do not matter, array
     order, case and types do. Specification: "Limits", same key and same body."""
     canonical = msgspec.json.encode(value, order="sorted")
-    return hashlib.blake2b(f"{method} {path} ".encode() + canonical, digest_size=16).digest()
+    digest = _BEGUN.copy()
+    digest.update(f"{method} {path} ".encode() + canonical)
+    return digest.digest()
+
+
+_BEGUN = hashlib.blake2b(digest_size=16)
 
 
 def _refuse(reason: str) -> Never:

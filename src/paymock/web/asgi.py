@@ -40,7 +40,7 @@ _CORS = raw_headers(
         ("Access-Control-Expose-Headers", "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link"),
     ]
 )
-_HEAD = b"x-request-id: %b\r\ncontent-length: %d\r\n%b" + b"\r\n".join(
+_HEAD = b"%bx-request-id: %b\r\ncontent-length: %d\r\n%b" + b"\r\n".join(
     [*map(b": ".join, [*_COMMON, (b"content-type", JSON.encode()), _NOT_CACHED, *_CORS]), b"", b""]
 )
 _ANY_ORIGIN = (PUBLIC, CHECKOUT)
@@ -93,6 +93,8 @@ class App:
         """Requests that were answered at once."""
 
         self.connections = Connections(room_for_connections())
+        self._common: list[tuple[bytes, bytes]] = []
+        self._common_lines = b""
 
     @property
     def waiting(self) -> int:
@@ -201,11 +203,15 @@ class App:
             self.observer.malformed(response)
         return response, self.headers(response, request_id)
 
-    @staticmethod
-    def head(response: Response, request_id: str) -> bytes:
-        """The header lines of a reply below `/v1`, and the empty line after them."""
-        more = "".join([f"{name}: {value}\r\n" for name, value in response.headers]).encode("latin-1")
-        return _HEAD % (request_id.encode(), len(response.body), more)
+    def head(self, response: Response, request_id: str, common: list[tuple[bytes, bytes]]) -> bytes:
+        """The header lines of a reply below `/v1`, with those that are `common` to all replies of the
+        moment, and the empty line after them.
+        """
+        if common is not self._common:  # the server replaces the list each second, with the date in it
+            self._common = common
+            self._common_lines = b"".join([b"%b: %b\r\n" % line for line in common])
+        more = "".join([f"{name}: {value}\r\n" for name, value in response.headers])
+        return _HEAD % (self._common_lines, request_id.encode(), len(response.body), more.encode("latin-1"))
 
     @staticmethod
     def headers(response: Response, request_id: str) -> list[tuple[bytes, bytes]]:

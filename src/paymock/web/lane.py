@@ -104,9 +104,9 @@ class LaneProtocol(GuardedProtocol):
         response: Response | None = None if request.size > MAX_BODY else self.app.answer_at_once(request)
         if response is None:
             return None
-        date = [b": ".join(line) for line in self.server_state.default_headers]
-        head = [*date, self.app.head(response, request.id)]
-        self.transport.write(STATUS_LINE[response.status] + b"\r\n".join(head) + response.body)
+        lines = self.server_state.default_headers
+        head = self.app.head(response, request.id, lines)
+        self.transport.write(STATUS_LINE[response.status] + head + response.body)
         self.server_state.total_requests += 1
         return response
 

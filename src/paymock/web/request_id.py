@@ -8,4 +8,4 @@ from itertools import count
 def request_ids() -> Iterator[str]:
     """Endless ids: a random part for this server, and a number."""
     server = os.urandom(5).hex()
-    return (f"req_{server}_{number:x}" for number in count(1))
+    return (f"req_{server}_{hex(number)[2:]}" for number in count(1))
