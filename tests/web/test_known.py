@@ -118,12 +118,16 @@ AFTER_A_KNOWN_HEAD: dict[str, bytes] = {
 @pytest.mark.parametrize("name", AFTER_A_KNOWN_HEAD)
 def test_what_resembles_a_known_head_is_answered_as_if_there_were_none(pair: Pair, name: str) -> None:
     data = AFTER_A_KNOWN_HEAD[name]
-    replies = []
+    replies, noted = [], []
     for server in pair:
         with create_connection(("127.0.0.1", server.port), 5) as connection:
             raw.exchange_on(connection, with_head("a-head-to-be-known"))
             replies.append(without_chance(raw.exchange_on(connection, data)[0]))
+        [journal] = raw.exchange(server.port, raw.request("GET", "/_mock/requests?limit=1", KEY))
+        [entry] = json.loads(journal.body)["data"]
+        noted.append({name: entry[name] for name in ("path", "status", "payment_id", "idempotency", "error")})
     assert replies[0] == replies[1]
+    assert noted[0] == noted[1]
 
 
 def test_a_creation_in_chunks_is_not_known_by_its_head(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,26 +89,22 @@ class Request:
         """How many bytes of its body are known."""
         return len(self._body or b"")
 
-    def again(self, request_id: str, key: bytes | None = None, body: bytes | None = None) -> "Request":
-        """The same request, sent once more, or with another idempotency key and body: what was found out
-        about it still holds.
-        """
+    def again(self, request_id: str) -> "Request":
+        """The same request, sent once more: what was found out about it still holds."""
         again = Request.__new__(Request)
-        again.scope, again.id, again.method, again.path = self.scope, request_id, self.method, self.path
-        again.params, again.sandbox, again.route = self.params, self.sandbox, self.route
-        again.scenario, again.suffered = None, False
+        again.scope, again.method, again.path, again.route = self.scope, self.method, self.path, self.route
+        again.headers, again.params, again.sandbox = self.headers, self.params, self.sandbox
+        again.key, again.keyed, again._body = self.key, self.keyed, self._body
+        again.id, again.scenario, again.suffered = request_id, None, False
         again._receive, again._repeated = None, self._repeated
-        if key is None or body is None:
-            again.headers, again.key, again.keyed, again._body = (
-                self.headers,
-                self.key,
-                self.keyed,
-                self._body,
-            )
-        else:
-            again.headers = {**self.headers, b"idempotency-key": key}
-            again.key, again.keyed, again._body = key.decode("ascii"), None, body
         return again
+
+    def anew(self, request_id: str, key: bytes, body: bytes) -> "Request":
+        """A request with the same head but for its idempotency key: what was found out about that holds."""
+        anew = self.again(request_id)
+        anew.headers, anew.params = {**self.headers, b"idempotency-key": key}, {}
+        anew.key, anew.keyed, anew._body = key.decode("ascii"), None, body
+        return anew
 
     def header(self, name: bytes) -> str | None:
         """The value of a header without the white space around it, or None when it is absent.

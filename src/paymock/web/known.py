@@ -37,7 +37,7 @@ class Known:
         known = self._heads.get(head)
         if known is None or known.size != len(body):
             return None
-        return known.again(next(ids), key, body)
+        return known.anew(next(ids), key, body)
 
     def remember(self, data: bytes, request: Request, response: Response) -> None:
         """Knows the request that came as `data` from now on, if it would mean the same once more."""
