@@ -35,7 +35,7 @@ from benchmarks.load import (
     replays,
 )
 
-FLOORS = {"create": 0.25, "replay": 0.70, "read": 0.75, "read completed": 0.75}
+FLOORS = {"create": 0.30, "replay": 0.70, "read": 0.75, "read completed": 0.75}
 """The least ratios to the requests a second of the baseline."""
 
 MOST_P99 = 3.0
