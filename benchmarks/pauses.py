@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.inside import Client, application, fill
 from benchmarks.load import ORDER
 
-from paymock import collecting
+from paymock import garbage_collection
 from paymock.stores.opening import open_store
 
 OWN, SERVED = "Python's own", "paymock serve"
@@ -90,7 +90,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.alone:
         if options.alone == SERVED:
-            collecting.resume()
+            garbage_collection.resume()
         print(json.dumps(asyncio.run(measured(options.payments, options.creations))))
         return
     figures = {name: in_process(name, options.payments, options.creations) for name in (OWN, SERVED)}
@@ -101,7 +101,7 @@ def main() -> None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     if figures[SERVED]["longest search"] > LONGEST:
         sys.exit(f"a creation had to wait longer than {LONGEST} ms")
-    if figures[SERVED]["left"] > collecting.THRESHOLDS[0]:
+    if figures[SERVED]["left"] > garbage_collection.THRESHOLDS[0]:
         sys.exit("there is more garbage than a search waits for")
 
 

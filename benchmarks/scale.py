@@ -29,7 +29,7 @@ from typing import NamedTuple
 import uvloop
 from benchmarks.inside import Client, application, fill, key_of_sandbox, token
 
-from paymock import collecting
+from paymock import garbage_collection
 from paymock.core import identity
 from paymock.stores.opening import open_store
 from tests.support.engines import redis_server
@@ -161,7 +161,7 @@ def main() -> None:
         cases.append(Case(f"{size:,} payments", payments=size))
         size *= 10
     cases += [Case("10,000 sandboxes", sandboxes=FEW), Case(f"{REQUESTS:,} requests", requests=REQUESTS)]
-    collecting.resume()  # as a server has it
+    garbage_collection.resume()  # as a server has it
     rows, over = [], []
     print(f"{'':<27} {'µs a read':>9} {'ratio':>6} {'bytes a payment':>16}")
     for name in options.store or LIMITS:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 from click.exceptions import Exit
 
-from paymock import __version__, collecting
+from paymock import __version__, garbage_collection
 from paymock.core.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.core.virtual_time import MAX_SPEED
 from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, Settings, SettingsError
@@ -228,7 +228,7 @@ def serve(**options: Any) -> None:
     """Start the server."""
     for number in (signal.SIGINT, signal.SIGTERM):  # until the server takes them over, in a tenth of a second
         signal.signal(number, lambda *_: sys.exit(0))
-    collecting.suspend()
+    garbage_collection.suspend()
     from paymock.core.catalog import CatalogError  # here, since all this takes a moment
     from paymock.server import StartError
     from paymock.server import serve as serve_forever

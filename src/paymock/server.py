@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TextIO
 
-from paymock import collecting
+from paymock import garbage_collection
 from paymock.catalog_file import load_catalog
 from paymock.clock import system_clock
 from paymock.core.errors import PaymockError
 from paymock.core.records import OriginRecord
+from paymock.metrics_address import MetricsAddress
 from paymock.sandboxes import SeedDiffers, new_origin, origin_of
 from paymock.serving import GRACE_SECONDS, Server, uvicorn_config
 from paymock.settings import MEMORY_STORE, Settings
@@ -24,7 +25,6 @@ from paymock.stopping import completed
 from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
 from paymock.supervisor import Post, Supervisor
-from paymock.telling import Telling
 from paymock.web.app import create_app
 from paymock.web.connections import raise_file_limit
 from paymock.web.log import RequestLog
@@ -46,7 +46,7 @@ def serve(settings: Settings, out: TextIO | None) -> None:
     catalog = load_catalog(settings.catalog)
     color = settings.log == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)
-    telling = Telling(settings, log)
+    metrics = MetricsAddress(settings, log)
     clock = system_clock()
     store = _opened(settings)
     origin = completed(lambda: _begin(store, settings, clock(), log))
@@ -56,8 +56,8 @@ def serve(settings: Settings, out: TextIO | None) -> None:
 
     def ready() -> None:
         if settings.ready_file:
-            write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1], telling.url)
-        announce(settings, url, log, telling.url)
+            write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1], metrics.url)
+        announce(settings, url, log, metrics.url)
 
     def note(event: str, text: str, **fields: int | str) -> None:
         if settings.log == "json":
@@ -71,21 +71,21 @@ def serve(settings: Settings, out: TextIO | None) -> None:
         # A store of its own: no two processes may use the same connections.
         app = application(store=_opened(settings))
         config = uvicorn_config(app, fast_lane=settings.fast_lane)
-        Worker(config, post, loads, telling.of(app, post.number)).run(sockets=sockets)
+        Worker(config, post, loads, metrics.beside(app, post.number)).run(sockets=sockets)
 
     try:
-        telling.open()
+        metrics.open()
         if settings.ready_file:
             remove_ready_file(settings.ready_file)
-        collecting.resume()
+        garbage_collection.resume()
         if settings.workers == 1:
             app = application(store=store)
             config = uvicorn_config(app, fast_lane=settings.fast_lane)
-            Server(config, ready, telling.of(app)).run(sockets=sockets)
+            Server(config, ready, metrics.beside(app)).run(sockets=sockets)
         else:
-            Supervisor(settings.workers, work, [*sockets, *telling.sockets], loads, ready, note).run()
+            Supervisor(settings.workers, work, [*sockets, *metrics.sockets], loads, ready, note).run()
     finally:
-        for listening in [*sockets, *telling.sockets]:
+        for listening in [*sockets, *metrics.sockets]:
             listening.close()
 
 

@@ -19,10 +19,10 @@ from paymock.core.errors import ERRORS
 from paymock.core.scenarios import SCENARIOS
 from paymock.core.timeline import play
 from paymock.metrics import METRICS
-from paymock.web.books import CONTROL_BOOK, PUBLIC_BOOK
 from paymock.web.examples import Premises
 from paymock.web.guard import Keyring
-from paymock.web.openapi import Book, document
+from paymock.web.openapi import Api, document
+from paymock.web.openapi_documents import CONTROL_API, PUBLIC_API
 from paymock.web.readable_yaml import to_yaml
 from tests.support import markdown, states
 from tests.support.dependencies import dependencies
@@ -95,7 +95,7 @@ def checkout_views() -> str:
 
 
 def operations() -> str:
-    rows = [f"| `{row.method} {row.path}` | {row.summary} |" for row in CONTROL_BOOK.operations]
+    rows = [f"| `{row.method} {row.path}` | {row.summary} |" for row in CONTROL_API.operations]
     return "\n".join(["| Call | Does |", "| --- | --- |", *rows])
 
 
@@ -132,8 +132,8 @@ def shown(file: str) -> str:
     return f"```{languages[Path(file).suffix]}\n{markdown.read(file)}```"
 
 
-def openapi(book: Book) -> str:
-    return to_yaml(document(book, Premises(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
+def openapi(api: Api) -> str:
+    return to_yaml(document(api, Premises(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
 
 
 SHOWN = ("shell/payment.sh", "javascript/payment.test.mjs", "java/PaymentTest.java")
@@ -162,8 +162,8 @@ GENERATED_FILES: Mapping[str, Callable[[], str]] = {"docs/images/states.svg": st
 """Files that are generated as a whole."""
 
 DOCUMENTS: Mapping[str, tuple[str, Callable[[], str]]] = {
-    "docs/openapi.yaml": ("/openapi.yaml", partial(openapi, PUBLIC_BOOK)),
-    "docs/openapi-control.yaml": ("/_mock/openapi.yaml", partial(openapi, CONTROL_BOOK)),
+    "docs/openapi.yaml": ("/openapi.yaml", partial(openapi, PUBLIC_API)),
+    "docs/openapi-control.yaml": ("/_mock/openapi.yaml", partial(openapi, CONTROL_API)),
 }
 """The copies of the OpenAPI documents, and at which path a server without settings has the original."""
 

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 from paymock.catalog_file import load_catalog
 from paymock.core.amounts import DEFAULT_FEE_BPS
 from paymock.web import examples
-from paymock.web.books import CONTROL_BOOK, PUBLIC_BOOK
 from paymock.web.guard import Keyring
+from paymock.web.openapi_documents import CONTROL_API, PUBLIC_API
 from paymock.web.operations import Operation
 from tests.support.contract import Json
 
-OPERATIONS = (*PUBLIC_BOOK.operations, *CONTROL_BOOK.operations)
+OPERATIONS = (*PUBLIC_API.operations, *CONTROL_API.operations)
 OF_PAYMENTS = tuple(operation for operation in OPERATIONS if "payment_id" in operation.parameters)
 BRIEFLY = {"timeout": "0"}
 """Parameters without which a request may take long."""

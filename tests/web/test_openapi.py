@@ -16,8 +16,8 @@ from paymock.core.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.core.tables import scenario_rows, timing_rows
 from paymock.settings import Settings
 from paymock.web import examples
-from paymock.web.books import PUBLIC_BOOK
 from paymock.web.guard import Keyring
+from paymock.web.openapi_documents import PUBLIC_API
 from tests.support.client import Api
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
@@ -65,7 +65,7 @@ def test_a_person_can_read_it(text: str) -> None:
 def test_it_describes_the_operations_of_the_specification_and_few_others(contract: Contract) -> None:
     described = {(method, path) for method, path, _ in contract.operations()}
     assert described == SPECIFIED | BESIDE
-    assert described == {(operation.method, operation.path) for operation in PUBLIC_BOOK.operations}
+    assert described == {(operation.method, operation.path) for operation in PUBLIC_API.operations}
 
 
 def test_what_it_describes_exists_and_what_it_does_not_describe_does_not(

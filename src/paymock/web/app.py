@@ -11,13 +11,14 @@ from paymock.sandboxes import Sandboxes
 from paymock.service import Service
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web import assets, books, checkout, dashboard, guard, pages
+from paymock.web import assets, checkout, dashboard, guard, swagger
 from paymock.web import control as control_handlers
 from paymock.web.asgi import Answer, App, Route
 from paymock.web.examples import Premises
 from paymock.web.faults import suffering
 from paymock.web.log import RequestLog
 from paymock.web.openapi import OpenApiPage
+from paymock.web.openapi_documents import CONTROL_API, PUBLIC_API
 from paymock.web.routes import Routes
 
 
@@ -32,21 +33,21 @@ def create_app(
     premises = Premises(catalog, settings.fee_bps, keyring)
     checkouts = Checkouts(catalog, sandboxes)
     routes: Routes[Route] = Routes()
-    for operation in books.PUBLIC_BOOK.operations:
+    for operation in PUBLIC_API.operations:
         plain: Answer = partial(operation.handler, checkouts if operation.of_checkout else service)
         handler = plain
         if control is not None and operation.keyed:
             handler = partial(suffering, control, carry_out=plain)
         routes.add(operation.method, operation.path, Route(handler, operation.keyed, plain))
-    routes.add("GET", "/openapi.yaml", Route(OpenApiPage(books.PUBLIC_BOOK, premises)))
+    routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, premises)))
     if control is not None:
-        for operation in books.CONTROL_BOOK.operations:
+        for operation in CONTROL_API.operations:
             routes.add(
                 operation.method, operation.path, Route(partial(operation.handler, control), keyed=True)
             )
         routes.add("GET", "/_mock/events", Route(partial(control_handlers.events, control), keyed=True))
-        routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(books.CONTROL_BOOK, premises)))
-        routes.add("GET", pages.CONTROL_PAGE, Route(partial(pages.static, with_control=True)))
+        routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(CONTROL_API, premises)))
+        routes.add("GET", swagger.CONTROL_PAGE, Route(partial(swagger.static, with_control=True)))
         for path, template in dashboard.PAGES.items():
             routes.add(
                 "GET", path, Route(dashboard.DashboardPage(template, premises, open_mode=settings.open_mode))
@@ -57,7 +58,7 @@ def create_app(
     routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkouts)))
     for path in assets.paths():
         routes.add("GET", path, Route(assets.asset))
-    routes.add("GET", "/swagger", Route(pages.swagger_redirect))
-    for path in pages.STATIC_PATHS:
-        routes.add("GET", path, Route(partial(pages.static, with_control=control is not None)))
+    routes.add("GET", "/swagger", Route(swagger.redirect))
+    for path in swagger.STATIC_PATHS:
+        routes.add("GET", path, Route(partial(swagger.static, with_control=control is not None)))
     return App(routes, sandboxes, control, guard.HostGuard(settings), keyring, clock, log)

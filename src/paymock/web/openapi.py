@@ -29,8 +29,8 @@ from paymock.web.openapi_parts import (
 from paymock.web.operations import Operation
 
 
-class Book(NamedTuple):
-    """A set of operations that make one document, and what it says before them."""
+class Api(NamedTuple):
+    """Operations that share one document, and what it says before them."""
 
     title: str
     summary: str
@@ -42,8 +42,8 @@ class Book(NamedTuple):
 class OpenApiPage:
     """Answers with the document. It is generated at the first request, so that a start is quick."""
 
-    def __init__(self, book: Book, premises: examples.Premises) -> None:
-        self._book = book
+    def __init__(self, api: Api, premises: examples.Premises) -> None:
+        self._api = api
         self._premises = premises
         self._yaml = b""
 
@@ -52,27 +52,27 @@ class OpenApiPage:
         if not self._yaml:
             from paymock.web.readable_yaml import to_yaml  # so that a start need not load PyYAML
 
-            self._yaml = to_yaml(document(self._book, self._premises)).encode()
+            self._yaml = to_yaml(document(self._api, self._premises)).encode()
         return Response(200, self._yaml, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
 
 
-def document(book: Book, premises: examples.Premises) -> Json:
-    """The OpenAPI 3.1 document of a set of operations, with the examples of one server."""
-    operations = book.operations
+def document(api: Api, premises: examples.Premises) -> Json:
+    """The OpenAPI 3.1 document of an API, with the examples of one server."""
+    operations = api.operations
     paths: Json = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, premises)
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": book.title,
+            "title": api.title,
             "version": __version__,
-            "summary": book.summary,
-            "description": book.introduction,
+            "summary": api.summary,
+            "description": api.introduction,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "This server"}],
-        "tags": [{"name": name, "description": text} for name, text in book.tags.items()],
+        "tags": [{"name": name, "description": text} for name, text in api.tags.items()],
         "security": [{"apiKey": []}],
         "paths": paths,
         "components": {

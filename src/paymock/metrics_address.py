@@ -1,4 +1,6 @@
-"""Where figures are counted, and the address at which they are told; none of it unless it is asked for."""
+"""The address at which a server's figures are served, and the memory that they are counted in; neither exists
+unless it is asked for.
+"""
 
 import socket
 
@@ -12,9 +14,9 @@ from paymock.web.log import RequestLog
 from paymock.web.observer import Observer
 
 
-class Telling:
-    """What a server needs to tell figures: the memory in which its workers count, and an address. Without a
-    metrics address, there is nothing to tell. Raises StartError when the extra is missing.
+class MetricsAddress:
+    """The `metrics_address` of a server, and what its workers count. Without such an address nothing is
+    counted. Raises StartError when the extra is missing.
     """
 
     def __init__(self, settings: Settings, log: RequestLog) -> None:
@@ -24,7 +26,7 @@ class Telling:
         self.url: str | None = None
         if self._address is not None:
             try:
-                import paymock.web.metrics_page  # noqa: F401 - to know now whether it can be
+                import paymock.web.metrics_page  # noqa: F401 - to find out now whether the extra is there
             except ImportError:
                 message = "--metrics-address needs the extra: pip install 'paymock[metrics]'"
                 raise StartError(message) from None
@@ -38,8 +40,8 @@ class Telling:
             self.sockets = bind(self._address, free="--metrics-address HOST:0")
             self.url = url_of(self._address, self.sockets) + PATH
 
-    def of(self, app: App, worker: int = 0) -> Beside | None:
-        """Counts what `app` answers as one `worker`, and returns what tells the figures of all of them."""
+    def beside(self, app: App, worker: int = 0) -> Beside | None:
+        """Counts what `app` answers as one `worker`, and returns what serves the figures of all of them."""
         if self._address is None:
             return None
         from paymock.web.metrics_page import create_metrics_app

@@ -2,8 +2,8 @@
 
 from paymock.core.tables import markdown, scenario_rows, timing_rows
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web import api, checkout, control_operations, pages
-from paymock.web.openapi import Book
+from paymock.web import api, checkout, control_operations, health
+from paymock.web.openapi import Api
 
 TAGS = {
     "Payments": "Create a payment, show its invoice, poll until it is settled.",
@@ -78,14 +78,14 @@ With `; times=2` after it, only the first two tries suffer it: of an idempotency
 method and path. Applications that cannot add headers use `POST /_mock/next`.
 """
 
-PUBLIC_BOOK = Book(
+PUBLIC_API = Api(
     "paymock",
     "A mock of a crypto payment-collection service.",
     INTRODUCTION,
     TAGS,
-    (*api.OPERATIONS, *checkout.OPERATIONS, *pages.OPERATIONS),
+    (*api.OPERATIONS, *checkout.OPERATIONS, *health.OPERATIONS),
 )
-CONTROL_BOOK = Book(
+CONTROL_API = Api(
     "paymock control API",
     "Time, deposits, faults and waiting for tests.",
     CONTROL_INTRODUCTION,

@@ -1,15 +1,8 @@
-"""What is served without an API key: the OpenAPI document, Swagger UI from files of the package, and
-health checks.
-"""
+"""Swagger UI, from files of the package, for both OpenAPI documents. It needs no API key."""
 
 from importlib.resources import files
 
-import msgspec
-
-from paymock.core import wire
-from paymock.service import Service
 from paymock.web.http import Request, Response
-from paymock.web.operations import Operation
 
 SWAGGER_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -31,7 +24,7 @@ _DOCUMENTS = b"""<nav class="documents" aria-label="Documents">
     </nav>"""
 
 
-async def swagger_redirect(request: Request) -> Response:
+async def redirect(request: Request) -> Response:
     return Response(308, content_type=None, headers=(("Location", "/swagger/"),))
 
 
@@ -43,39 +36,3 @@ async def static(request: Request, *, with_control: bool) -> Response:
     return Response(
         200, body, content_type, (("Content-Security-Policy", SWAGGER_POLICY), ("Cache-Control", "no-cache"))
     )
-
-
-async def livez(service: Service, request: Request) -> Response:
-    return _OK
-
-
-async def readyz(service: Service, request: Request) -> Response:
-    await service.ready()
-    return _OK
-
-
-_OK = Response(200, msgspec.json.encode(wire.Health(status="ok")))
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/livez",
-        handler=livez,
-        operation_id="livez",
-        tag="Health",
-        summary="Is the process alive?",
-        description="For a supervisor: answers as long as the process does.",
-        reply=wire.Health,
-    ),
-    Operation(
-        method="GET",
-        path="/readyz",
-        handler=readyz,
-        operation_id="readyz",
-        tag="Health",
-        summary="Can requests be served?",
-        description="For a load balancer: 503 while the store cannot be reached.",
-        reply=wire.Health,
-        errors=("store_unavailable",),
-    ),
-)

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import weakref
 
-from paymock.collecting import THRESHOLDS
 from paymock.core.errors import PaymockError
+from paymock.garbage_collection import THRESHOLDS
 from paymock.stores.memory import MemoryStore
 from paymock.testing import serve
 from tests.support.house import House
@@ -32,14 +32,14 @@ def test_a_server_searches_seldom_and_not_through_what_was_there_at_its_start() 
 
 def test_what_nothing_refers_to_is_still_freed() -> None:
     script = (
-        "from paymock import collecting\n"
+        "from paymock import garbage_collection\n"
         "class Node:\n"
         "    alive = most = 0\n"
         "    def __init__(self):\n"
         "        self.itself = self\n"
         "        Node.alive += 1; Node.most = max(Node.most, Node.alive)\n"
         "    def __del__(self): Node.alive -= 1\n"
-        "collecting.suspend(); collecting.resume()\n"
+        "garbage_collection.suspend(); garbage_collection.resume()\n"
         "for _ in range(200_000): Node()\n"
         "print(Node.most)\n"
     )
