@@ -20,6 +20,9 @@ Json = dict[str, Any]
 PATIENCE = 40.0
 """Seconds until a reply must have come; longer than the longest delay that a fault can make."""
 
+PAYOUT_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+"""Where a merchant is paid who has named no address."""
+
 _CONNECT = 5.0
 _CONTROL_API = "/_mock/"
 
@@ -215,6 +218,16 @@ def path_of(payment_id: str, *rest: str) -> str:
     if not payment_id:
         raise ValueError("a payment is named by its id, like pay_0123, not by an empty string")
     return "/".join([f"{_CONTROL_API}payments", quote(payment_id, safe="", errors="surrogateescape"), *rest])
+
+
+def order_body(order_id: str, chain: str, asset: str, amount: str, address: str = PAYOUT_ADDRESS) -> Json:
+    """The body of a creation with what is required and nothing else; `amount` is in raw units."""
+    return {
+        "order_id": order_id,
+        "receive": {"chain": chain, "asset": asset, "amount": amount, "address": address},
+        "settlement": {"mode": "same_chain_merchant_payout"},
+        "pay_with": [{"chain": chain, "asset": asset}],
+    }
 
 
 def order_of(idempotency_key: str) -> str:

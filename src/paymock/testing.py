@@ -14,14 +14,12 @@ from datetime import datetime
 from math import isnan
 from typing import Any, Self
 
-from paymock.client import Client, Json, Refused, Unreachable, checked_url, order_of, path_of
+from paymock.client import Client, Json, Refused, Unreachable, checked_url, order_body, order_of, path_of
 from paymock.waiting import NotReached, wait
 
 __all__ = ["Json", "NotReached", "Refused", "Sandbox", "ServerHandle", "Unreachable", "remote", "serve"]
 
 __tracebackhide__ = True  # a failing test is shown by pytest with its own lines, not with these
-
-_PAYOUT_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
 
 class Sandbox:
@@ -71,13 +69,7 @@ class Sandbox:
         `idempotency_key` and the same fields, it is a retry, and the order is the same too.
         """
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
-        body = {
-            "order_id": order_of(key),
-            "receive": {"chain": chain, "asset": asset, "amount": str(amount), "address": _PAYOUT_ADDRESS},
-            "settlement": {"mode": "same_chain_merchant_payout"},
-            "pay_with": [{"chain": chain, "asset": asset}],
-            **fields,
-        }
+        body = order_body(order_of(key), chain, asset, str(amount)) | fields
         headers = {"Idempotency-Key": key}
         if scenario is not None:
             headers["X-Mock-Scenario"] = scenario

@@ -6,13 +6,11 @@ from paymock import waiting
 from paymock.client import PATIENCE, path_of
 from paymock.commands.client import Client
 from paymock.commands.endings import Command, Denied, Late
-from paymock.commands.options import STATUS, Number, Seconds, as_json, found, with_client
+from paymock.commands.options import STATUS, UP_TO_A_DAY, Number, Seconds, as_json, found, with_client
 from paymock.commands.output import payment_lines, say, say_json
 from paymock.core.control_wire import TARGETS, Clock
 from paymock.core.virtual_time import MAX_ADVANCE, MAX_SPEED
 from paymock.core.wire import Payment
-
-_A_DAY = 86_400
 
 
 @click.command(cls=Command)
@@ -91,7 +89,7 @@ def clock(client: Client, *, speed: float | None, freeze: bool, as_json: bool) -
 @click.option("--status", type=STATUS, metavar="STATUS", help="What to wait for. [default: the next change]")
 @click.option(
     "--timeout",
-    type=Seconds(_A_DAY, none=True),
+    type=UP_TO_A_DAY,
     default=60,
     show_default=True,
     metavar="SECONDS",

@@ -15,6 +15,7 @@ from paymock.commands.client import Client
 from paymock.commands.output import change_line, idle, say, say_json
 from paymock.core.control_wire import Clock, PaymentDetail, TimelineEntry, WaitResult
 from paymock.core.times import parse_rfc3339
+from paymock.waiting import GRACE
 
 REDRAW = 0.1
 """Seconds between two pictures on a terminal."""
@@ -42,7 +43,7 @@ class Course:
         # The wait goes first: what happens after the payment is read cannot be missed.
         query = {"timeout": self._patience}
         self._wait: Call[WaitResult] = self._client.call(
-            WaitResult, "GET", f"{self._path}/wait", query=query, patience=self._patience + 5
+            WaitResult, "GET", f"{self._path}/wait", query=query, patience=self._patience + GRACE
         )
         self.detail = self._client.get(PaymentDetail, self._path)
         self.speed = self._client.get(Clock, "/_mock/clock").speed

@@ -67,8 +67,11 @@ class Seconds(Number):
         super().__init__(min=0, max=longest, min_open=not none)
 
 
-class Variable(click.Option):
-    """An option that has a variable. An error names the variable only where the value has come from it."""
+UP_TO_A_DAY = Seconds(86_400, none=True)
+
+
+class EnvironmentOption(click.Option):
+    """An option with an environment variable. An error names the variable only if the value came from it."""
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """What an error is about."""
@@ -91,7 +94,7 @@ idempotency_key = click.option(
 
 server_url = click.option(
     "--url",
-    cls=Variable,
+    cls=EnvironmentOption,
     callback=_server,
     metavar="URL",
     envvar="PAYMOCK_URL",
@@ -103,7 +106,7 @@ server_url = click.option(
 
 _key = click.option(
     "--key",
-    cls=Variable,
+    cls=EnvironmentOption,
     callback=_first_key,
     metavar="KEY",
     envvar="PAYMOCK_API_KEY",

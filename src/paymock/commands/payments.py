@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from paymock.client import Unreachable, order_of, path_of
+from paymock.client import PAYOUT_ADDRESS, Unreachable, order_of, path_of
 from paymock.commands.client import Client
 from paymock.commands.endings import Command, Unanswered
 from paymock.commands.money import amount
@@ -20,7 +20,7 @@ from paymock.commands.options import (
     idempotency_key,
     with_client,
 )
-from paymock.commands.order import USUAL_ADDRESS, USUAL_CHAIN, creation
+from paymock.commands.order import USUAL_CHAIN, creation
 from paymock.commands.output import detail_lines, note, payment_lines, say, say_json
 from paymock.core.control_wire import PaymentDetail, PaymentPage
 from paymock.core.wire import Payment
@@ -50,7 +50,7 @@ def _entries(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option("--chain", default=USUAL_CHAIN, show_default=True, help="Where the payment is made.")
 @click.option("--asset", help="What is paid. [default: USDT, or the first token of the chain]")
 @click.option("--amount", help="What the merchant receives, in raw units. [default: one whole token]")
-@click.option("--address", default=USUAL_ADDRESS, show_default=True, help="The merchant's payout address.")
+@click.option("--address", default=PAYOUT_ADDRESS, show_default=True, help="The merchant's payout address.")
 @click.option("--order-id", metavar="TEXT", help="The merchant's order. [default: a new one]")
 @click.option(
     "--metadata",

@@ -8,7 +8,7 @@ import click
 from paymock.client import Refused, Unreachable
 from paymock.commands.client import Client
 from paymock.commands.endings import Command, Late
-from paymock.commands.options import Seconds, as_json, server_url, with_client
+from paymock.commands.options import UP_TO_A_DAY, as_json, server_url, with_client
 from paymock.commands.output import idle, note, say, say_json, seconds
 from paymock.core.control_wire import Journal, JournalEntry
 from paymock.core.wire import Health
@@ -17,7 +17,6 @@ _LONGEST_JOURNAL = 1000
 _FOLLOW_EVERY = 1.0
 """Seconds between two looks at the journal, which has no way to tell of its next entry."""
 
-_A_DAY = 86_400
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
@@ -70,7 +69,7 @@ def reset(client: Client) -> None:
 @server_url
 @click.option(
     "--wait",
-    type=Seconds(_A_DAY, none=True),
+    type=UP_TO_A_DAY,
     default=0,
     show_default=True,
     metavar="SECONDS",

@@ -4,6 +4,8 @@ import re
 from typing import NamedTuple
 
 MAX_DELAY = 30_000
+"""Milliseconds."""
+
 _FAULT = re.compile(
     r"(?:status=([45][0-9]{2})|delay=([0-9]{1,5})|(drop))(?:[ \t]*;[ \t]*times=([1-9][0-9]{0,5}))?"
 )
@@ -40,7 +42,7 @@ def fault_problem(text: str) -> str | None:
     """Says why `text` is no fault, or None when it is one."""
     if parse_fault(text) is None:
         return (
-            "must be status=CODE (400 to 599), delay=MILLISECONDS (at most 30000) or drop; "
+            f"must be status=CODE (400 to 599), delay=MILLISECONDS (at most {MAX_DELAY}) or drop; "
             "each with ; times=N after it, or without"
         )
     return None

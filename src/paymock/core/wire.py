@@ -29,7 +29,6 @@ from paymock.core.fields import (
 from paymock.core.identity import ATTEMPT, DEPOSIT, ENDPOINT, PAYMENT
 from paymock.core.scenarios import DepositStatus, PaymentStatus
 
-SETTLEMENT_MODE = "same_chain_merchant_payout"
 INSTRUCTION_TYPE: Literal["evm_invoice_address"] = "evm_invoice_address"
 
 

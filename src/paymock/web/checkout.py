@@ -13,9 +13,8 @@ from paymock.web import guard
 from paymock.web.events import event_stream
 from paymock.web.http import Request, Response
 from paymock.web.operations import CHECKOUT, Operation
-from paymock.web.templates import policy, rendered
+from paymock.web.templates import HTML, policy, rendered
 
-_HTML = "text/html; charset=utf-8"
 _REFRESH_SECONDS = 10
 """How often a page without JavaScript asks again while nothing is about to change."""
 
@@ -30,7 +29,7 @@ async def page(checkouts: Checkouts, request: Request, *, frame_ancestors: str) 
         refusal = guard.refusal(error)
         html = rendered("message.html", status=error.status, message=error.message)
         return msgspec.structs.replace(
-            refusal, body=html, content_type=_HTML, headers=(*refusal.headers, *headers)
+            refusal, body=html, content_type=HTML, headers=(*refusal.headers, *headers)
         )
     seconds = _REFRESH_SECONDS if shown.seconds is None else min(_REFRESH_SECONDS, math.ceil(shown.seconds))
     html = rendered(
@@ -39,7 +38,7 @@ async def page(checkouts: Checkouts, request: Request, *, frame_ancestors: str) 
         qr=qr_code(shown.checkout.payment_uri),
         refresh=None if shown.checkout.final else max(1, seconds),
     )
-    return Response(200, html, _HTML, headers)
+    return Response(200, html, HTML, headers)
 
 
 async def data(checkouts: Checkouts, request: Request) -> Response:

@@ -7,7 +7,7 @@ from paymock.core.scenarios import SCENARIOS
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.examples import Premises
 from paymock.web.http import Request, Response
-from paymock.web.templates import policy, rendered
+from paymock.web.templates import HTML, policy, rendered
 
 PAGES = {"/": "payments.html", "/payments/{payment_id}": "payment.html", "/requests": "requests.html"}
 """The template of each page, by its path."""
@@ -34,4 +34,4 @@ class DashboardPage:
             example=json.dumps(self._premises.payment),
             open_key=OPEN_KEY_EXAMPLE if self._open_mode else None,
         )
-        return Response(200, html, "text/html; charset=utf-8", policy())
+        return Response(200, html, HTML, policy())

@@ -67,6 +67,8 @@ HEADERS: Json = {
     },
 }
 
+_IDEMPOTENCY_KEY = {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"}
+
 PARAMETERS: Json = {
     "IdempotencyKey": {
         "name": "Idempotency-Key",
@@ -74,14 +76,14 @@ PARAMETERS: Json = {
         "required": True,
         "description": "8 to 128 visible ASCII characters, one key for each business operation. A retry of "
         "the same operation sends the same key; another body or another scenario needs a new one.",
-        "schema": {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"},
+        "schema": _IDEMPOTENCY_KEY,
     },
     "OptionalIdempotencyKey": {
         "name": "Idempotency-Key",
         "in": "header",
         "required": False,
         "description": "Makes a retry safe: 8 to 128 visible ASCII characters.",
-        "schema": {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"},
+        "schema": _IDEMPOTENCY_KEY,
     },
     "Scenario": {
         "name": "X-Mock-Scenario",
