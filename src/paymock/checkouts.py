@@ -15,8 +15,8 @@ from paymock.watching import GAP_SECONDS, RESYNC_SECONDS
 
 
 class Shown(NamedTuple):
-    """What the customer sees, how many real seconds it stays so, None: until somebody does something; and
-    what differs whenever more than the time does.
+    """What the customer sees; for how many real seconds, or None: until somebody does something; and a mark
+    that changes whenever more than the time does.
     """
 
     checkout: Checkout
@@ -48,15 +48,15 @@ class Checkouts:
 
     async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
         """What the customer sees, now and after every change; at least every RESYNC_SECONDS, since a clock
-        that is only counted goes wrong. Ends when the payment is forgotten, or the server stops. Raises
+        that a page only counts drifts. Ends when the payment is forgotten, or the server stops. Raises
         PaymockError `payment_not_found` at its beginning.
         """
-        await self.show(payment_id)  # nobody is told of what is not there
+        await self.show(payment_id)  # a stream about an unknown payment does not begin
         told: Shown | None = None
         real, resync = asyncio.get_running_loop().time, 0.0
         with self._sandboxes.watch(self._sandbox(payment_id)) as changed:
             while not self._sandboxes.stopping:
-                changed.clear()  # before the look: what comes while the store answers is looked for again
+                changed.clear()  # before the look, so that a change during the look leads to another one
                 try:
                     shown = await self.show(payment_id)
                 except PaymockError:
@@ -91,7 +91,7 @@ def _mark(found: Found) -> object:
 
 
 def _unknown() -> PaymockError:
-    """The refusal, for somebody who has no API key to think of."""
+    """The refusal in words for a customer, who knows of no API key."""
     return PaymockError(
         "payment_not_found", "No payment has this id. It may be mistyped, or its sandbox has been reset."
     )

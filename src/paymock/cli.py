@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CommaSeparated(click.types.StringParamType):
-    """A text; in an environment variable, several separated by commas."""
+    """A text; in an environment variable, several of them, separated by commas."""
 
     envvar_list_splitter = ","
 
@@ -72,11 +72,11 @@ COMMANDS = {
 
 _INTERRUPTED = 130
 _UNREAD = 141
-"""128 and the number of SIGPIPE, as a shell says it of others that write to a closed pipe."""
+"""128 plus the number of SIGPIPE: what a shell reports of a command that wrote to a closed pipe."""
 
 
 class Unread(Exception):
-    """Nobody reads any more what a command prints."""
+    """Nobody reads what a command prints any longer."""
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ def _endings() -> Iterator[None]:
         raise Exit(_INTERRUPTED) from None
     except OSError as error:
         if error.errno == errno.EPIPE:
-            raise Unread from None  # as such, click would make of it an exit status that means something else
+            raise Unread from None  # click would exit with 1, which means a refusal
         raise click.ClickException(error.strerror or str(error)) from None
 
 

@@ -123,7 +123,7 @@ class Client:
         return Unreachable(f"cannot reach {self.url}: {reason}. Is `paymock serve` running there?")
 
     def stranger(self, status: int = 200) -> Unreachable:
-        """Says in one line that a reply with this HTTP status is none of paymock's."""
+        """Says in one line that a reply with this HTTP status is not paymock's."""
         if status >= 500:
             return Unreachable(
                 f"the server at {self.url} broke off with {status}: it stops, or is in trouble"
@@ -139,7 +139,7 @@ class Client:
         connection = self._new(timeout=min(_CONNECT, patience))
         try:
             connection.connect()
-        except (OSError, UnicodeError) as error:  # what should be the name of a host can be none
+        except (OSError, UnicodeError) as error:  # the name of the host may be malformed
             connection.close()
             raise self.unreachable(error) from None
         connection.sock.settimeout(patience)
@@ -148,7 +148,7 @@ class Client:
     def _taken(self) -> http.client.HTTPConnection | None:
         try:
             return self._idle.pop()
-        except IndexError:  # not asked before, since another thread may take the last one
+        except IndexError:  # without a look before: another thread may take the last one
             return None
 
 

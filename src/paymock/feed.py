@@ -1,7 +1,7 @@
-"""What those are told who follow a sandbox: that something is no longer as it was shown.
+"""What the followers of a sandbox are told: that what they were shown has changed.
 
-All who follow a sandbox share one look at it. How often it is taken depends on what it costs and on how many
-are told, so that pages that are open take next to nothing from those who create payments.
+All followers of a sandbox share one look at it. The more a look costs, and the more there are to tell, the
+seldomer it is taken: so open pages take next to nothing from those who create payments.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ NEWEST = 200
 """How many of the newest payments are looked at for the next change."""
 
 GAP_SECONDS_EACH = 0.01
-"""What everyone who follows adds to the gap between two looks."""
+"""What each follower adds to the gap between two looks."""
 
 REST, MOST_REST_SECONDS = 20, 2.0
-"""How many times as long as a look has taken the next one waits, at least; and at most for that."""
+"""The next look waits so many times as long as the last one took, up to so many seconds."""
 
 INFINITE = float("inf")
 
 
 class _Look(NamedTuple):
-    """A sandbox at one moment: what differs whenever its payments do, and its journal; and until when it
-    stays so, by the clock of the event loop; INFINITE: until somebody does something.
+    """A sandbox at one moment: marks that change with its payments and with its journal, and until when they
+    hold, by the clock of the event loop; INFINITE: until somebody does something.
     """
 
     gathered: Gathered
@@ -71,7 +71,7 @@ class Feed:
     async def follow(self, sandbox: str, payment_id: str | None = None) -> AsyncGenerator[wire.Notice, None]:
         """A notice now, and after every change of the sandbox: what was asked of it, and what its newest
         payments and the one with `payment_id` do by themselves. At least every RESYNC_SECONDS, since a clock
-        that is only counted goes wrong. Ends when the server stops.
+        that a page only counts drifts. Ends when the server stops.
         """
         self._following[sandbox] += 1
         try:
@@ -96,7 +96,7 @@ class Feed:
                 self._forget(sandbox)
 
     async def _look(self, sandbox: str) -> _Look:
-        """A look at the sandbox that begins after this is called, shared with all who call it until then."""
+        """A look at the sandbox that begins after this call, shared with all who call before it begins."""
         look = self._coming.get(sandbox)
         if look is None:
             look = self._coming[sandbox] = asyncio.create_task(self._look_when_due(sandbox))
@@ -154,7 +154,7 @@ def _mark(found: Found) -> tuple[object, ...]:
 
 
 def _noted(look: asyncio.Task[_Look]) -> None:
-    """Whoever would be told that the store is away may have left: then it is nothing to complain of."""
+    """Takes the exception of a look that nobody waits for any more: asyncio would complain of it."""
     if not look.cancelled():
         look.exception()
 

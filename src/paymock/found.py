@@ -17,7 +17,7 @@ from paymock.sandboxes import Gathered, Sandboxes
 from paymock.stores.base import note_key
 
 _MARGIN = 0.001
-"""Seconds that a sleep may end too early."""
+"""Seconds by which a sleep may end too early."""
 
 
 def sleep_for(milliseconds: float) -> float:
@@ -89,8 +89,8 @@ class Found(Struct, frozen=True):
         return payments.could_come(self.record, self.simulation, self.elapsed, status)
 
     def seconds_to(self, state: State) -> float | None:
-        """How many real seconds from now `state` has begun; None when the clock stands still before, or
-        ends.
+        """How many real seconds from now `state` has begun; None when the clock stands still, or ends, before
+        that.
         """
         if self.record.created_at + state.at > LATEST:
             return None

@@ -8,8 +8,8 @@ that every client feels: so it looks seldom, and never again at what was there a
 import gc
 
 THRESHOLDS = (10_000, 20, 50)
-"""Of how many containers more than at the last search the youngest are searched; how many such searches there
-are to one that takes in older ones, and how many of those to one of everything.
+"""After how many new containers the youngest are searched; after how many such searches one takes in older
+ones; and after how many of those one takes in everything.
 """
 
 

@@ -1,5 +1,6 @@
 """What is counted, and where: in memory that the workers of a server share, each in a part of its own. Each
-can tell the figures of all, no request waits for a lock, and no figure goes back: a part outlives its worker.
+can report the figures of all, no request waits for a lock, and no figure goes back, since a part outlives its
+worker.
 """
 
 import mmap
@@ -50,7 +51,7 @@ BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 """The upper bounds of the histogram's buckets, in seconds; a last one has none."""
 
 _MOST_SERIES = 4096
-"""Of route, method and status, in each process. They are many only where faults ask for many statuses."""
+"""The most combinations of route, method and status in a process; only faults can make them many."""
 
 _WIDTH = 2 + len(BUCKETS) + 1
 """Numbers of a series: its code, all its nanoseconds, and how many requests there are in each bucket."""
@@ -96,7 +97,7 @@ class Figures:
 
 
 class Counting:
-    """Counts for worker `number`, and tells the figures of all. Requests are counted by `routes`, which are
+    """Counts for worker `number`, and reports the figures of all. Requests are counted by `routes`, which are
     the same in each worker.
     """
 

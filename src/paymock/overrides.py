@@ -22,7 +22,7 @@ Queue = tuple[Override, ...]
 
 
 class FaultDue(Exception):
-    """The creation at hand takes `fault`, which is not this floor's to make."""
+    """The creation at hand meets `fault`, which a higher floor carries out."""
 
     def __init__(self, fault: Override) -> None:
         self.fault = fault
@@ -70,8 +70,8 @@ class Overrides:
         await self._sandboxes.change(sandbox, lambda now: replace(now.record, scenarios=(), faults=()))
 
     async def take(self, sandbox: str, fault: Override) -> bool:
-        """Takes `fault`, and says whether it was still the first, so that of creations that meet, one takes
-        it.
+        """Takes `fault` if it is still the first, and says whether it was: of several creations at once, one
+        takes it.
         """
         took = False
 

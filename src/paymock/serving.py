@@ -1,5 +1,5 @@
-"""uvicorn, made to end well: what waits is told to, what works has time to finish, and what is cut off gets
-no reply that the specification does not know.
+"""uvicorn, made to stop well: requests that wait end at once, others have time to finish, and none is cut
+off with a reply that the specification does not know.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Beside(NamedTuple):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which says when it is ready and treats a signal as a wish, not as a failure."""
+    """uvicorn's server, which says when it is ready and takes a signal for a request, not for a failure."""
 
     signals: tuple[signal.Signals, ...] = STOP_SIGNALS
     """Those that ask it to stop."""
@@ -83,7 +83,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to accept connections, then says so."""
-        if sys.platform == "win32":  # whose event loop cannot tell that somebody knocks
+        if sys.platform == "win32":  # its event loop cannot watch a listening socket
             await super().startup(sockets)
         else:
             connections = self._app.connections

@@ -43,7 +43,7 @@ _RANGES = (
 
 
 def _is_number(value: object, name: str) -> bool:
-    """Whether it is one of the kind that the setting takes: only a speed has a fraction."""
+    """Whether `value` is a number of the kind that the setting takes: only a speed has a fraction."""
     kinds = (int, float) if name == "speed" else (int,)
     return isinstance(value, kinds) and not isinstance(value, bool)
 
@@ -56,7 +56,7 @@ class SettingsError(ValueError):
 class Settings:
     """The settings of one server. `host` None means both loopback addresses; `port` 0 means any free port;
     `retention` is in seconds; `frame_ancestors` are the sites that may embed the checkout, as in a
-    Content-Security-Policy; `metrics_address` is HOST:PORT, and None tells no figures.
+    Content-Security-Policy; `metrics_address` is HOST:PORT; with None nothing is counted.
 
     Raises SettingsError when the settings contradict each other.
     """
@@ -130,7 +130,7 @@ class Settings:
 
     @property
     def for_metrics(self) -> "Settings | None":
-        """The address of the figures, as that of a server of their own, or None when they are not told."""
+        """The address of the figures, as the settings of a server of their own; None when there is none."""
         if self.metrics_address is None:
             return None
         match = _ADDRESS.fullmatch(self.metrics_address)

@@ -13,7 +13,7 @@ BACKLOG = 2048
 """How many connections may wait to be accepted."""
 
 TAKING_SECONDS = 30
-"""How long a client may take nothing of what it was sent, before Linux ends its connection."""
+"""How long a client may accept nothing of what it is sent before Linux ends its connection."""
 
 _PORT_ATTEMPTS = 16
 _LOOPBACK = ("127.0.0.1", "::1")

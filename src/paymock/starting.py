@@ -1,4 +1,4 @@
-"""What a start comes to: the address that is told, or the reason why there is none."""
+"""What a start leads to: an address that is announced, or the reason why there is none."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ def remove_ready_file(path: Path) -> None:
 
 
 def announce(settings: Settings, url: str, log: RequestLog, metrics: str | None = None) -> None:
-    """Says where the server is, and its `metrics`, which keys it takes, what it runs on, and that it is a
+    """Says where the server and its `metrics` are, which keys it takes, what it runs on, and that it is a
     mock.
     """
     store = _without_secrets(settings.store)

@@ -1,8 +1,8 @@
 """Several processes that do the same work, and one that looks after them: it starts them, replaces those that
 end, and ends them.
 
-Each worker has a line to its supervisor, a pair of connected sockets of which each process holds one end and
-nobody else any. A worker says over it that it is ready; and when either process ends, however it ends, the
+Each worker has a line to its supervisor: a pair of connected sockets, one end for each of the two, none for
+anybody else. Over it, a worker says that it is ready; and when either process ends, however it ends, the
 other one learns of it from the line.
 """
 

@@ -214,7 +214,7 @@ class ServerHandle:
     def _free_key(self) -> str:
         try:
             return self._free.pop()
-        except IndexError:  # not asked before, since another thread may take the last one
+        except IndexError:  # without a look before: another thread may take the last one
             message = "every configured API key has a sandbox in use; a key is for one at a time"
             raise RuntimeError(message) from None
 
@@ -257,7 +257,7 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     log goes to standard error; `access_log=True` adds every request. Raises SettingsError, CatalogError or
     StartError when the settings cannot be served.
     """
-    # Here, since it takes a moment, which only those pay who start a server.
+    # Here, since it takes a moment, and only those who start a server should wait for it.
     from pathlib import Path
 
     from paymock.server import in_thread

@@ -16,7 +16,7 @@ GRACE = 5.0
 """Seconds after the end of a wait until its reply must have come."""
 
 _EARLY = 0.1
-"""Seconds before its time at which an answer to a wait is early."""
+"""An answer that comes more seconds than this before its time is early."""
 
 __tracebackhide__ = True  # a failing test is shown by pytest with its own lines, not with these
 
@@ -61,7 +61,7 @@ def wait(client: Client, payment_id: str, status: str | None, timeout: float) ->
                 message = f"{_standing(payment)} after {timeout:g} s: {why}"
                 raise NotReached(message, payment, timed_out=True)
         elif now < asked + length - _EARLY:
-            time.sleep(min(_EARLY, deadline - now))  # the server stops: soon a request will tell
+            time.sleep(min(_EARLY, deadline - now))  # the server is stopping: a later request will say so
 
 
 def _outlook(client: Client, timeline: list[Json], now: str, status: str | None) -> str:

@@ -9,26 +9,22 @@ from paymock.core.errors import PaymockError
 from paymock.stores.base import Store
 
 GAP_SECONDS = 0.25
-"""The least time between two looks of somebody who follows something: what happens meanwhile is told at
-once.
-"""
+"""The least time between two looks of a follower: what happens in between is told together."""
 
 RESYNC_SECONDS = 20.0
-"""How often those who follow are told the time while nothing changes: a clock that is only counted goes
-wrong.
-"""
+"""How often followers are told the time while nothing changes: a clock that a page only counts drifts."""
 
 _LISTEN_AGAIN = 0.2
 """Seconds until a store that has failed is listened to again."""
 
 
 class TimedEvent(asyncio.Event):
-    """What can be waited for, but not for ever."""
+    """An event that can be waited for until a certain moment."""
 
     async def until(self, moment: float) -> None:
         """Returns when it is set, or at `moment` by the clock of the event loop."""
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(moment):  # wait_for can miss that its caller leaves
+            async with asyncio.timeout_at(moment):  # `wait_for` can miss that its caller is cancelled
                 await self.wait()
 
 
@@ -43,7 +39,7 @@ class Watch(TimedEvent):
 
 
 class Watched:
-    """The sandboxes of a store, as those see them who wait for a change."""
+    """The sandboxes of a store, to those who wait for a change of one."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -83,7 +79,7 @@ class Watched:
 
     @contextmanager
     def watch(self, sandbox: str, *, closely: bool = False) -> Iterator[Watch]:
-        """Set at each change of the sandbox, whichever process makes it."""
+        """A watch on the sandbox for the length of the block, whichever process changes it."""
         changed = Watch(closely=closely)
         self._watching[sandbox].add(changed)
         if self._listening is None:

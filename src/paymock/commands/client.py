@@ -15,8 +15,8 @@ class Client(client.Client):
     """The server at `url`, and the sandbox of `api_key`."""
 
     def call(self, of: type[T], method: str, path: str, **request: Any) -> Call[T]:
-        """Sends a request, of which `send` tells more; its reply, of the type `of`, is the result of the
-        call. Raises Unreachable.
+        """Sends a request as `send` does; the result of the call is the reply, as a value of the type `of`.
+        Raises Unreachable.
         """
         return self.send(method, path, decode=partial(_decoded, of=of), **request)
 
@@ -25,7 +25,7 @@ class Client(client.Client):
         return self.call(of, "GET", path, **request).result()
 
     def read(self, of: type[T], value: Any) -> T:
-        """What JSON that has been decoded means. Raises Unreachable when paymock would not say it."""
+        """Decoded JSON as a value of the type `of`. Raises Unreachable for what paymock would not say."""
         try:
             return msgspec.convert(value, of)
         except msgspec.ValidationError:

@@ -1,7 +1,7 @@
 """Amounts for people: raw units, and whole tokens where the decimals of the asset are known.
 
-They are those of the built-in catalog, or of the one that PAYMOCK_CATALOG names, as for `paymock serve`. The
-server is not asked: a look-up would stand in the journal of the sandbox.
+The decimals are those of the built-in catalog, or of the one that PAYMOCK_CATALOG names, as for `paymock
+serve`. The server is not asked: the journal of the sandbox would show it.
 """
 
 import os

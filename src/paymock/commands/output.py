@@ -28,7 +28,7 @@ _STATUS_WIDTH = 20
 
 
 class Awaited(Protocol):
-    """Something that a socket tells of."""
+    """Something whose coming a socket announces."""
 
     def fileno(self) -> int:
         """The socket."""
@@ -84,7 +84,7 @@ def idle(seconds: float | None, awaited: Sequence[W] = ()) -> list[W]:
 
 def _pipe() -> int | None:
     """Standard output, if it is something that a reader can leave."""
-    with suppress(OSError):  # what stands in for it can be no file
+    with suppress(OSError):  # a stand-in for it need not be a file
         number = sys.stdout.fileno()
         kind = os.fstat(number).st_mode
         if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):

@@ -2,7 +2,7 @@
 
 A setting says: at the real moment `since_real` it is the virtual moment `since_virtual`, and from then on
 virtual time runs `speed` times as fast as real time. Every change makes a new setting that goes on where the
-old one has come to, so virtual time never jumps but by an advance, and never back.
+old one has come to, so only an advance makes virtual time jump, and nothing makes it go back.
 """
 
 from typing import NamedTuple
@@ -13,14 +13,13 @@ MAX_SPEED = 10_000
 MAX_ADVANCE = 31_536_000
 """The longest advance in one call, in seconds: a year."""
 
-
 LEAD = 50
-"""How far ahead a change of speed can lie: so long it may take until every process knows of it."""
+"""How many milliseconds ahead a change of speed can lie: every process learns of it within that time."""
 
 
 class ClockSetting(NamedTuple):
-    """How virtual time follows real time. Speed 0 stands still. `before` is the speed until `since_real`,
-    when that was to come.
+    """How virtual time follows real time. At speed 0 it stands still. `before` is the speed until
+    `since_real`, where that still lay ahead.
     """
 
     since_real: int

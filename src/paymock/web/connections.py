@@ -5,8 +5,8 @@ largest of these groups gives way, with the one that has been idle for longest. 
 as it likes while nobody else wants them. Many slow clients cannot shut out those that use their connections,
 nor can many idle ones shut out who is new, even where all share one address, as behind a proxy.
 
-Thousands that came together are to be let go together. They are let go a few at a time, with everybody else
-in between.
+Thousands that came together become due together. They are let go a few at a time, with everybody else in
+between.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _Group = tuple[bytes | str, bool]
 
 
 class Connections:
-    """Those that are open. There is room for so many of them."""
+    """The connections that are open. There is `room` for so many."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -104,7 +104,7 @@ class Connections:
                 asyncio.get_running_loop().call_soon(self._next)
 
     def make_room(self) -> bool:
-        """Ends a connection on which nothing is being answered; whether one was found."""
+        """Ends a connection on which nothing is being answered, and says whether there was one."""
         if not self._groups:
             return False
         group = self._groups[self._largest()]

@@ -12,7 +12,7 @@ from paymock.web.guard import REALM, RETRY_AFTER_SECONDS, refusal
 from paymock.web.http import ConnectionDropped, Request, Response
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
-"""What a client may go by beside the status; 503 has it in any case."""
+"""What a client may go by beside the status. A 503 has `Retry-After` in any case."""
 
 CarryOut = Callable[[Request], Awaitable[Response]]
 

@@ -21,7 +21,7 @@ _BOUNDS = [*map(str, BUCKETS), "+Inf"]
 
 
 def create_metrics_app(app: App, counting: Counting, address: Settings, log: RequestLog) -> App:
-    """The application that tells at `address` what is counted of `app`, by itself and all other workers."""
+    """The application that shows at `address` what is counted of `app`, in this worker and all others."""
     routes: Routes[Route] = Routes()
     routes.add("GET", PATH, Route(partial(_page, _Figures(counting))))
     return app.beside(routes, HostGuard(address), log)

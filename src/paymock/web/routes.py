@@ -1,5 +1,5 @@
 """Exact paths. A route is a path template such as `/v1/chains/{chain}/assets`; nothing else matches, not
-even with a slash more. Segments are compared as they were sent and decoded only where they fill a
+even with a trailing slash. Segments are compared as they were sent and decoded only where they fill a
 parameter, which may have a fixed end, as in `{id}.json`.
 """
 
