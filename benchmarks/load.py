@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support import proc
+
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "wrk" / "requests.lua"
 ORDER = (ROOT / "examples" / "order.json").read_text(encoding="utf-8")
@@ -52,25 +54,29 @@ class Running:
         return int(self.url.rpartition(":")[2])
 
     @property
+    def pids(self) -> tuple[int, ...]:
+        """The process and those that it has started."""
+        return self.pid, *proc.children(self.pid)
+
+    @property
     def cpu_seconds(self) -> float:
-        """The CPU time of the process and of those that it has started, so far."""
-        return sum(_cpu(pid) for pid in (self.pid, *_children(self.pid)))
+        """The CPU time of all its processes, so far."""
+        return sum(map(proc.cpu_seconds, self.pids))
 
     @property
     def cpu_nanoseconds(self) -> int:
-        """The CPU time of the process alone, exactly."""
+        """The CPU time of the one process, exactly."""
         return time.clock_gettime_ns(~self.pid << 3 | 2)  # as clock_getcpuclockid(3) has it
 
     @property
     def megabytes(self) -> float:
-        """The resident memory of the process and of those that it has started."""
-        pids = (self.pid, *_children(self.pid))
-        return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * 4096 / 1e6
+        """The resident memory of all its processes."""
+        return sum(map(proc.resident_bytes, self.pids)) / 1e6
 
     @property
     def files(self) -> int:
-        """How many files the process and those that it has started have open."""
-        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (self.pid, *_children(self.pid)))  # noqa: PTH208 - names only
+        """How many files all its processes have open."""
+        return sum(map(proc.open_files, self.pids))
 
 
 def need(*tools: str) -> None:
@@ -149,7 +155,7 @@ def median(loads: list[Load]) -> Load:
 
 
 class Watch:
-    """Starts a process, as `Popen` does, and its time."""
+    """Starts a process, as `Popen` does, and a stopwatch."""
 
     def __init__(self, command: Sequence[str], **options: Any) -> None:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -164,13 +170,3 @@ class Watch:
         passed = time.perf_counter() - self._started
         waited = int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[1])
         return passed * 1e3 - waited / 1e6
-
-
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in found]

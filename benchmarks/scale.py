@@ -32,6 +32,7 @@ from benchmarks.inside import Client, application, fill, key_of_sandbox, token
 from paymock import garbage_collection
 from paymock.core import identity
 from paymock.stores.opening import open_store
+from tests.support import proc
 from tests.support.engines import redis_server
 
 FEW, REQUESTS = 10_000, 100_000
@@ -123,7 +124,7 @@ async def measured(engine: Engine, cases: list[Case]) -> list[Subject]:
 def engine_of(name: str) -> Iterator[Engine]:
     """Where the stores of this name are."""
     if name == "memory":
-        yield Engine("memory://", resident, time.process_time)
+        yield Engine("memory://", partial(proc.resident_bytes, os.getpid()), time.process_time)
     elif name == "sqlite":
         with tempfile.TemporaryDirectory() as folder:
             url = f"sqlite://{folder}/{{}}.db?synchronous=normal"
@@ -132,11 +133,6 @@ def engine_of(name: str) -> Iterator[Engine]:
         with redis_server() as redis:
             spent = partial(spent_with, redis.process.pid)
             yield Engine(f"{redis.url}/{{}}", partial(redis.info, "used_memory"), spent)
-
-
-def resident() -> int:
-    """The memory of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def on_disk(folder: str) -> int:

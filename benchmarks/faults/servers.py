@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from tests.support import proc
 from tests.support.process import Served, serving
 from tests.support.waiting import wait_until
 
@@ -31,7 +32,7 @@ class Server:
     def pids(self) -> list[int]:
         """The process that was started, and its workers, while it runs."""
         process = self._served.process
-        return [] if process.poll() is not None else [process.pid, *_children(process.pid)]
+        return [] if process.poll() is not None else [process.pid, *proc.children(process.pid)]
 
     def start(self) -> None:
         """Returns when it answers."""
@@ -47,7 +48,7 @@ class Server:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._stack.close()
-        wait_until(lambda: not any(map(_runs, pids)))
+        wait_until(lambda: not any(map(proc.runs, pids)))
 
     def kill_worker(self, number: int) -> None:
         """Kills one of several workers. Another one takes its place."""
@@ -75,15 +76,3 @@ def seconds_until(holds: Callable[[], object], within: float) -> float:
     began = time.monotonic()
     wait_until(holds, within)
     return time.monotonic() - began
-
-
-def _children(pid: int) -> list[int]:
-    with suppress(OSError):
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
-
-
-def _runs(pid: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False

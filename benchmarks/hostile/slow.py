@@ -1,7 +1,6 @@
 """Thousands of slow clients, and what the healthy ones notice of them."""
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,14 +27,13 @@ FEW_FILES = 1_024
 
 @dataclass
 class Slow:
-    """What was seen. `connected` is the least number of slow clients, `share` that of a core."""
+    """What was seen. `connected` is the least number of slow clients."""
 
     connected: int
     refused: int
     cut: int
     calm: Seen
     beset: Seen
-    share: float
     megabytes: float = 0.0
     violations: list[str] = field(default_factory=list)
 
@@ -49,10 +47,9 @@ def beset(seconds: float, files: int | None, folder: Path) -> Slow:
         with crowd(server.port, COUNT) as slow:
             wait_until(lambda: COUNT in slow.connected or slow.cut > COUNT, COMING_SECONDS)
             for _ in range(ATTEMPTS):
-                first, before, began = len(slow.connected), server.cpu_seconds, time.monotonic()
+                first = len(slow.connected)
                 seen = used_by_healthy_clients(server, seconds)
-                share = (server.cpu_seconds - before) / (time.monotonic() - began)
-                outcome = Slow(min(slow.connected[first:]), slow.refused, slow.cut, calm, seen, share)
+                outcome = Slow(min(slow.connected[first:]), slow.refused, slow.cut, calm, seen)
                 outcome.megabytes = server.megabytes
                 outcome.violations += wrong(seen)
                 if not outcome.violations or seen.errors:

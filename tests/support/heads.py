@@ -19,7 +19,8 @@ import uvloop
 
 from paymock.core.errors import ERRORS
 from tests.support.mutations import request_of
-from tests.support.process import Served, serving
+from tests.support.proc import open_files
+from tests.support.process import serving
 from tests.support.waiting import wait_until
 
 CONNECTIONS = 48
@@ -65,20 +66,16 @@ def proof(folder: Path, count: int, seed: int, first: int = 0) -> Outcome:
     """Sends so many requests, from the number `first` on, to a server of its own, and looks after it."""
     with serving(folder, "--no-access-log") as served:
         httpx.get(f"{served.url}/readyz")  # the first connection opens a file that stays
-        files = _open_files(served)
+        files = open_files(served.process.pid)
         outcome = run(served.port, count, seed, first)
         if httpx.get(f"{served.url}/readyz").status_code != 200:
             outcome.violations.append("the server does not serve on")
-        wait_until(lambda: _open_files(served) <= files)
+        wait_until(lambda: open_files(served.process.pid) <= files)
         status, output = served.stop(signal.SIGTERM)
     output += served.complaints or ""
     if status or "defect" in output or "Traceback" in output:
         outcome.violations.append(f"the server ended with {status} and said: {output}")
     return outcome
-
-
-def _open_files(served: Served) -> int:
-    return len([*Path(f"/proc/{served.process.pid}/fd").iterdir()])
 
 
 def run(port: int, count: int, seed: int, first: int = 0) -> Outcome:
