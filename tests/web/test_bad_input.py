@@ -18,10 +18,8 @@ from tests.support.client import ORDER, Api, error_of, fresh_key
 from tests.support.contract import Contract
 from tests.support.raw import RawReply, exchange
 from tests.support.server import RunningServer, running_server
-from tests.web.bad_input import (
+from tests.web.bad_input.building import (
     API_KEY_LENGTH,
-    GROUPS,
-    HOOK,
     ORDER_BYTES,
     PAYMENTS,
     REALM,
@@ -31,6 +29,8 @@ from tests.web.bad_input import (
     encoded,
     post,
 )
+from tests.web.bad_input.groups import GROUPS
+from tests.web.bad_input.webhooks import HOOK
 
 SHORTEST_SECRET = 6
 """Shorter text may stand in a message by chance."""
