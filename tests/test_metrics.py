@@ -22,8 +22,8 @@ from tests.support.engines import redis_server
 from tests.support.figures import figures, grown, requests
 from tests.support.process import Served, run, serving
 from tests.support.waiting import wait_until
-from tests.test_workers import serving as serving_workers
-from tests.test_workers import wait_for_successor, worker_behind, workers_of
+from tests.support.workers import serving as serving_workers
+from tests.support.workers import wait_for_successor, worker_behind, workers_of
 
 KEY = "mk_test_canary_of_metrics"
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}

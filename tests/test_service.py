@@ -21,9 +21,9 @@ from paymock.stores.base import Addition
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
 from paymock.web.log import RequestLog
-from tests.core.test_timeline import COURSES
 from tests.support.client import order
 from tests.support.clock import ManualClock
+from tests.support.specification import COURSES
 
 SANDBOX = sandbox_of("mk_test_demo")
 SECRET = "a secret in the message of an exception"

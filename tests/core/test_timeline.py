@@ -8,82 +8,8 @@ from hypothesis import strategies as st
 
 from paymock.core.scenarios import SCENARIOS, WINDOW, DepositStatus, PaymentStatus
 from paymock.core.timeline import CREATED, State, Transfer, World, play, state_at, timeline
-
-DUE = 1_010_000_000_000_000_000
-HALF = DUE // 2
-
-# The statuses of a payment in each scenario, with the second at which each begins.
-COURSES = {
-    "happy_path": [
-        (0, "awaiting_payment"),
-        (5, "payment_detected"),
-        (13, "payment_finalized"),
-        (25, "settlement_pending"),
-        (30, "settlement_submitted"),
-        (45, "completed"),
-    ],
-    "no_payment_expired": [(0, "awaiting_payment"), (30, "expired")],
-    "underpaid_expired": [(0, "awaiting_payment"), (5, "payment_detected"), (30, "underpaid_expired")],
-    "overpaid_review": [(0, "awaiting_payment"), (5, "payment_detected"), (13, "overpaid_review")],
-    "asset_mismatch": [(0, "awaiting_payment"), (5, "payment_detected"), (7, "manual_review")],
-    "late_payment": [(0, "awaiting_payment"), (30, "expired"), (35, "manual_review")],
-    "settlement_failed": [
-        (0, "awaiting_payment"),
-        (5, "payment_detected"),
-        (13, "payment_finalized"),
-        (25, "settlement_pending"),
-        (30, "settlement_submitted"),
-        (45, "failed"),
-    ],
-    "manual_review": [
-        (0, "awaiting_payment"),
-        (5, "payment_detected"),
-        (13, "payment_finalized"),
-        (25, "manual_review"),
-    ],
-}
-
-# (second, deposit status, confirmations) of the only deposit.
-CONFIRMED_FROM_5 = [
-    (5, "pending", 0),
-    (7, "confirming", 4),
-    (9, "confirming", 8),
-    (11, "confirming", 12),
-    (13, "finalized", 16),
-]
-DEPOSITS = {
-    "happy_path": CONFIRMED_FROM_5,
-    "no_payment_expired": [],
-    "underpaid_expired": CONFIRMED_FROM_5,
-    "overpaid_review": CONFIRMED_FROM_5,
-    "asset_mismatch": [(5, "pending", 0), (7, "rejected", 0)],
-    "late_payment": [(second + 30, status, seen) for second, status, seen in CONFIRMED_FROM_5],
-    "settlement_failed": CONFIRMED_FROM_5,
-    "manual_review": CONFIRMED_FROM_5,
-}
-
-# The specification's table of payment transitions. "payment with an observed transfer" and "payment with
-# finalized funding" stand for the statuses in which such a payment can be.
-TRANSITIONS = {
-    ("awaiting_payment", "payment_detected"),
-    ("payment_detected", "payment_finalized"),
-    ("payment_finalized", "settlement_pending"),
-    ("settlement_pending", "settlement_submitted"),
-    ("settlement_submitted", "completed"),
-    ("settlement_submitted", "failed"),
-    ("awaiting_payment", "expired"),
-    ("payment_detected", "underpaid_expired"),
-    ("payment_detected", "overpaid_review"),
-    ("payment_finalized", "overpaid_review"),
-    ("payment_detected", "manual_review"),
-    ("payment_finalized", "manual_review"),
-    ("expired", "manual_review"),
-}
-DEPOSIT_TRANSITIONS = {
-    ("pending", "confirming"),
-    ("confirming", "finalized"),
-    ("pending", "rejected"),
-}
+from tests.support.client import DUE, HALF
+from tests.support.specification import COURSES, DEPOSIT_TRANSITIONS, DEPOSITS, TRANSITIONS
 
 
 def statuses(states: tuple[State, ...]) -> list[tuple[float, str]]:
@@ -101,6 +27,10 @@ def ends_as(*transfers: Transfer, review_hold: bool = False) -> list[tuple[float
 
 def test_the_table_of_scenarios_has_the_eight_rows_of_the_specification() -> None:
     assert list(SCENARIOS) == list(COURSES)
+
+
+def test_a_payment_has_the_eleven_statuses_of_the_specification() -> None:
+    assert len(PaymentStatus) == 11
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

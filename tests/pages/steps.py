@@ -13,7 +13,6 @@ from tests.support.browser import Visit
 from tests.support.client import Api
 from tests.support.contract import Json
 
-DUE = 1_010_000_000_000_000_000
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 _NOTE = re.compile(r"Failed to load resource: the server responded with a status of (\d+)")

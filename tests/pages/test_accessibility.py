@@ -10,11 +10,11 @@ from playwright.sync_api import expect
 
 from paymock.core.checkout import VIEWS
 from paymock.core.scenarios import PaymentStatus
-from tests.core.test_timeline import COURSES
 from tests.pages.conftest import NewTab
-from tests.pages.steps import DUE, Sandbox, Tab
-from tests.support.client import order
+from tests.pages.steps import Sandbox, Tab
+from tests.support.client import DUE, order
 from tests.support.contract import Json
+from tests.support.specification import COURSES
 
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 WIDTHS = (360, 1600)

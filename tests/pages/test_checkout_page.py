@@ -15,8 +15,9 @@ from paymock.core.checkout import VIEWS
 from paymock.core.scenarios import SCENARIOS
 from paymock.settings import Settings
 from tests.pages.conftest import NewTab
-from tests.pages.steps import DUE, Sandbox, Tab
+from tests.pages.steps import Sandbox, Tab
 from tests.support import markdown
+from tests.support.client import DUE
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
 from tests.support.snippets import SERVER

@@ -10,7 +10,8 @@ from playwright.sync_api import expect
 from paymock.core.times import LATEST
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from tests.pages.conftest import NewTab
-from tests.pages.steps import DUE, TIMES, Sandbox, Tab
+from tests.pages.steps import TIMES, Sandbox, Tab
+from tests.support.client import DUE
 from tests.support.server import running_server
 
 

@@ -11,7 +11,8 @@ from playwright.sync_api import Locator, expect
 
 from paymock.core.payments import MAX_DEPOSITS
 from tests.pages.conftest import NewTab
-from tests.pages.steps import DUE, Sandbox, Tab
+from tests.pages.steps import Sandbox, Tab
+from tests.support.client import DUE
 from tests.support.contract import Json
 
 HALF = DUE // 2

@@ -24,6 +24,11 @@ ORDER: Mapping[str, Any] = {
     "metadata": {"customer_id": "c_1"},
 }
 
+DUE = 1_010_000_000_000_000_000
+"""What is due for that order, in raw units."""
+
+HALF = DUE // 2
+
 
 def order(**changes: Any) -> Json:
     """A complete create request; `receive__amount="5"` changes a nested member, `...` removes one."""

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Any
 
 from paymock.core.times import parse_rfc3339
-from tests.core.test_timeline import COURSES, DEPOSIT_TRANSITIONS, TRANSITIONS
 from tests.support.contract import Json
+from tests.support.specification import COURSES, DEPOSIT_TRANSITIONS, TRANSITIONS
 
 DERIVED = ("id", "invoice_address", "from_address", "tx_hash", "secret")
 """Members that differ between two sandboxes in which the same was done."""

@@ -1,0 +1,23 @@
+"""A client of the control API whose sandbox stands still."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.client import Api
+from tests.support.contract import Contract
+from tests.support.server import RunningServer
+
+
+@pytest.fixture(scope="session")
+def contract(shared_server: RunningServer) -> Contract:
+    """Both documents as one."""
+    return Contract.of(shared_server.url, "/openapi.yaml", "/_mock/openapi.yaml")
+
+
+@pytest.fixture
+def api(server: RunningServer, contract: Contract) -> Iterator[Api]:
+    """A client whose sandbox stands still."""
+    with Api(server.url, contract) as client:
+        assert client.put("/_mock/clock", json={"speed": 0}).status_code == 200
+        yield client
