@@ -18,6 +18,8 @@ from benchmarks.faults.mixture import Mixed
 from benchmarks.faults.nodes import Bereaved
 from benchmarks.faults.settling import RETRIES
 
+from paymock.core.tables import markdown
+
 _SHOWN = 10
 
 
@@ -183,7 +185,7 @@ def _lateness(runs: Sequence[Late]) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
     shown = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *shown))
+    return markdown(head, shown)
 
 
 def in_words(seconds: float) -> str:

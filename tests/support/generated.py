@@ -33,22 +33,13 @@ SCRIPTS = sorted(path.name for path in (markdown.ROOT / "scripts").iterdir() if 
 """What people and CI call."""
 
 
-def scenarios() -> str:
-    rows = [row._replace(name=f"`{row.name}`", ends=f"`{row.ends}`") for row in tables.scenario_rows()]
-    return tables.markdown(("Scenario", "Final status", "After", "Simulates"), rows)
-
-
 def courses() -> str:
     rows = []
     for name, scenario in SCENARIOS.items():
         steps = {state.status: state.at // 1000 for state in reversed(play(scenario, DUE, OTHER_ASSET))}
         passed = [f"{second} s `{status}`" for status, second in reversed(steps.items())]
-        rows.append(f"| `{name}` | {', '.join(passed)} |")
-    return "\n".join(["| Scenario | Statuses |", "| --- | --- |", *rows])
-
-
-def timing() -> str:
-    return tables.markdown(("Step", "After creation"), tables.timing_rows())
+        rows.append((f"`{name}`", ", ".join(passed)))
+    return tables.markdown(("Scenario", "Statuses"), rows)
 
 
 def command_help(command: str) -> str:
@@ -63,8 +54,8 @@ def options() -> str:
         meaning, _, said = (option.help or "").partition(" [default: ")
         default = said.removesuffix("]") or ("off" if option.is_flag else _default(option))
         flag = " / ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-        rows.append(f"| {flag} | `{option.envvar}` | {default} | {meaning} |")
-    return "\n".join(["| Option | Variable | Default | Meaning |", "| --- | --- | --- | --- |", *rows])
+        rows.append((flag, f"`{option.envvar}`", default, meaning))
+    return tables.markdown(("Option", "Variable", "Default", "Meaning"), rows)
 
 
 def _default(option: click.Option) -> str:
@@ -85,26 +76,26 @@ def floors() -> str:
 
 
 def errors() -> str:
-    rows = [f"| {kind.status} | `{kind.code}` | {kind.meaning} | {kind.remedy} |" for kind in ERRORS.values()]
-    return "\n".join(["| Status | Code | When | What to do |", "| --- | --- | --- | --- |", *rows])
+    rows = [(f"{kind.status}", f"`{kind.code}`", kind.meaning, kind.remedy) for kind in ERRORS.values()]
+    return tables.markdown(("Status", "Code", "When", "What to do"), rows)
 
 
 def checkout_views() -> str:
-    rows = [f"| `{view.name}` | {view.headline} | `{status}` |" for status, view in VIEWS.items()]
-    return "\n".join(["| View | Says | Status |", "| --- | --- | --- |", *rows])
+    rows = [(f"`{view.name}`", view.headline, f"`{status}`") for status, view in VIEWS.items()]
+    return tables.markdown(("View", "Says", "Status"), rows)
 
 
 def operations() -> str:
-    rows = [f"| `{row.method} {row.path}` | {row.summary} |" for row in CONTROL_API.operations]
-    return "\n".join(["| Call | Does |", "| --- | --- |", *rows])
+    rows = [(f"`{row.method} {row.path}`", row.summary) for row in CONTROL_API.operations]
+    return tables.markdown(("Call", "Does"), rows)
 
 
 def metrics() -> str:
     rows = [
-        f"| `{row.name}` | {row.kind} | {', '.join(f'`{label}`' for label in row.labels)} | {row.meaning} |"
+        (f"`{row.name}`", row.kind, ", ".join(f"`{label}`" for label in row.labels), row.meaning)
         for row in METRICS
     ]
-    return "\n".join(["| Metric | Kind | Labels | Counts |", "| --- | --- | --- | --- |", *rows])
+    return tables.markdown(("Metric", "Kind", "Labels", "Counts"), rows)
 
 
 def scripts() -> str:
@@ -113,18 +104,16 @@ def scripts() -> str:
     for name in SCRIPTS:
         said = subprocess.check_output([markdown.ROOT / "scripts" / name, "--help"], text=True)
         paragraph = re.sub(r"usage: .*\n\n", "", said).replace("\n", " ")
-        rows.append(f"| `scripts/{name}` | {paragraph.partition('. ')[0].partition('.  ')[0]}. |")
-    return "\n".join(["| Script | What it does |", "| --- | --- |", *rows])
+        rows.append((f"`scripts/{name}`", f"{paragraph.partition('. ')[0].partition('.  ')[0]}."))
+    return tables.markdown(("Script", "What it does"), rows)
 
 
 def dependency_table() -> str:
     rows = [
-        f"| {row.name} | `{row.versions}` | {row.license} | {row.extra and f'`{row.extra}`'} | {row.reason} |"
+        (row.name, f"`{row.versions}`", row.license, row.extra and f"`{row.extra}`", row.reason)
         for row in dependencies()
     ]
-    return "\n".join(
-        ["| Package | Versions | License | With the extra | Why |", "| --- | --- | --- | --- | --- |", *rows]
-    )
+    return tables.markdown(("Package", "Versions", "License", "With the extra", "Why"), rows)
 
 
 def shown(file: str) -> str:
@@ -140,12 +129,12 @@ SHOWN = ("shell/payment.sh", "javascript/payment.test.mjs", "java/PaymentTest.ja
 """The examples that the documentation shows as they are."""
 
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
-    ("README.md", "scenarios"): scenarios,
+    ("README.md", "scenarios"): tables.scenario_table,
     **{("docs/testing.md", f"examples/{file}"): partial(shown, f"examples/{file}") for file in SHOWN},
     ("docs/architecture.md", "floors"): floors,
-    ("docs/scenarios.md", "scenarios"): scenarios,
+    ("docs/scenarios.md", "scenarios"): tables.scenario_table,
     ("docs/scenarios.md", "courses"): courses,
-    ("docs/scenarios.md", "timing"): timing,
+    ("docs/scenarios.md", "timing"): tables.timing_table,
     ("docs/concepts.md", "transitions"): states.transition_table,
     ("docs/configuration.md", "options"): options,
     ("docs/errors.md", "errors"): errors,

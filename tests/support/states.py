@@ -7,6 +7,7 @@ from itertools import chain, combinations_with_replacement, pairwise, product
 from typing import NamedTuple
 
 from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW, PaymentStatus, Share
+from paymock.core.tables import markdown
 from paymock.core.timeline import State, Transfer, World, play, timeline
 
 DUE = 1010
@@ -50,10 +51,10 @@ def _worlds() -> Iterable[World]:
 
 def transition_table() -> str:
     rows = [
-        f"| `{row.before}` | `{row.after}` | {_whose(row) or 'only after a simulated deposit'} |"
+        (f"`{row.before}`", f"`{row.after}`", _whose(row) or "only after a simulated deposit")
         for row in transitions()
     ]
-    return "\n".join(["| From | To | In the scenario, after |", "| --- | --- | --- |", *rows])
+    return markdown(("From", "To", "In the scenario, after"), rows)
 
 
 def _whose(row: Transition) -> str:

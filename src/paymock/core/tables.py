@@ -2,6 +2,7 @@
 document, the command line and the documentation, so that none of them can say anything else.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW, Scenario
@@ -47,9 +48,20 @@ def timing_rows() -> list[TimingRow]:
     return rows
 
 
-def markdown(header: tuple[str, ...], rows: list[ScenarioRow] | list[TimingRow]) -> str:
+def scenario_table() -> str:
+    """The scenario table as Markdown."""
+    rows = [row._replace(name=f"`{row.name}`", ends=f"`{row.ends}`") for row in scenario_rows()]
+    return markdown(("Scenario", "Final status", "After", "Simulates"), rows)
+
+
+def timing_table() -> str:
+    """The timing table as Markdown."""
+    return markdown(("Step", "After creation"), timing_rows())
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
-    lines = [header, tuple("---" for _ in header), *rows]
+    lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

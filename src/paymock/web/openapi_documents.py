@@ -1,6 +1,6 @@
 """The two OpenAPI documents: what the service offers, and what the control API adds."""
 
-from paymock.core.tables import markdown, scenario_rows, timing_rows
+from paymock.core.tables import scenario_table, timing_table
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web import api, checkout, control_operations, health
 from paymock.web.openapi import Api
@@ -26,16 +26,11 @@ the form `mk_test_NAME`, for example `{OPEN_KEY_EXAMPLE}`. Every key opens a san
 
 The header `X-Mock-Scenario` of the create request chooses the course of the payment:
 
-{
-    markdown(
-        ("Scenario", "Final status", "After", "Simulates"),
-        [row._replace(name=f"`{row.name}`", ends=f"`{row.ends}`") for row in scenario_rows()],
-    )
-}
+{scenario_table()}
 
 ## Times
 
-{markdown(("Step", "After creation"), timing_rows())}
+{timing_table()}
 
 ## Everywhere
 
