@@ -24,7 +24,7 @@ from tests.support.snippets import SERVER, change_files, comparable, file_of, ru
 SITE = [page for page in PAGES if not page.startswith(("deploy/", "examples/"))]
 
 ELSEWHERE = {
-    "docs/cli.md": "tests/test_commands.py",
+    "docs/cli.md": "tests/commands/test_command_line.py",
     "docs/deploy.md": "tests/test_deploy.py",
     "docs/testing.md": "tests/test_testing_docs.py",
 }

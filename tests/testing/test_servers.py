@@ -1,0 +1,163 @@
+"""A server in a thread, and sandboxes of it or of another."""
+
+import signal
+import threading
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from paymock.core.catalog import CatalogError
+from paymock.server import Server, StartError
+from paymock.settings import SettingsError
+from paymock.testing import Refused, Sandbox, ServerHandle, Unreachable, remote, serve
+from tests.testing.strangers import Contested
+
+
+class TestServe:
+    def test_it_answers_during_the_block_only(self) -> None:
+        with serve() as server, Sandbox(server.url, "mk_test_demo") as sandbox:
+            assert sandbox.payments() == []
+        with pytest.raises(Unreachable):
+            sandbox.payments()
+
+    def test_it_starts_from_any_thread_and_touches_no_signal(self) -> None:
+        seen: list[object] = []
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.getsignal(number) for number in numbers]
+        others = set(threading.enumerate())
+
+        def work() -> None:
+            with serve() as server, server.sandbox() as sandbox:
+                seen.append(sandbox.payments())
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        with serve() as server, server.sandbox():
+            assert [signal.getsignal(number) for number in numbers] == before
+        thread.join()
+        assert seen == [[]]
+        assert [signal.getsignal(number) for number in numbers] == before
+        assert set(threading.enumerate()) == others
+
+    def test_it_takes_the_settings_of_a_server(self) -> None:
+        with serve(fee_bps=0, speed=60) as server, Sandbox(server.url, "mk_test_demo") as sandbox:
+            amounts = sandbox.create(amount="7")["attempts"][0]["instructions"]["amounts"]
+            assert amounts == {"due": "8", "settlement": "7", "fee": "1"}
+            assert sandbox.wait(sandbox.create()["id"], "payment_detected", timeout=5)
+
+    def test_a_seed_makes_it_reproducible(self) -> None:
+        ids = []
+        for _ in range(2):
+            with serve(seed="demo") as server, Sandbox(server.url, "mk_test_demo") as sandbox:
+                ids.append(sandbox.create(idempotency_key="order-1001-payment")["id"])
+        assert ids[0] == ids[1]
+
+    def test_settings_that_cannot_be_served_are_refused(self) -> None:
+        with pytest.raises(SettingsError, match="would let anybody in"), serve(host="0.0.0.0"):
+            pass
+        with pytest.raises(TypeError, match="speeed"), serve(speeed=1):
+            pass
+        with pytest.raises(SettingsError, match="writes no ready file"), serve(ready_file=Path("ready.json")):
+            pass
+        with pytest.raises(CatalogError, match=r"/nope\.toml"), serve(catalog="/nope.toml"):
+            pass
+        with (
+            serve() as server,
+            pytest.raises(StartError, match="is in use"),
+            serve(port=int(server.url.rpartition(":")[2])),
+        ):
+            pass
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_failing_start_is_an_error_and_no_hang(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def fail(*_: object) -> None:
+            raise OSError("no more")
+
+        monkeypatch.setattr(Server, "startup", fail)
+        with pytest.raises(StartError, match="did not start"), serve():
+            pass
+
+    def test_it_says_nothing_unless_it_is_asked_to(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with serve() as server, server.sandbox() as sandbox:
+            sandbox.create()
+        assert capsys.readouterr() == ("", "")
+        with serve(access_log=True) as server, server.sandbox() as sandbox:
+            sandbox.create()
+        assert "POST  /v1/payments" in capsys.readouterr().err
+
+    def test_without_control_it_says_what_is_missing(self) -> None:
+        with (
+            serve(control=False) as server,
+            pytest.raises(Refused, match=r"404 not_found: .*with --no-control has no control API"),
+            server.sandbox(),
+        ):
+            pass
+
+
+class TestServerHandle:
+    def test_every_sandbox_is_fresh_and_alone(self) -> None:
+        with serve() as server, server.sandbox() as one, server.sandbox() as other:
+            one.create()
+            one.advance(100)
+            assert one.api_key != other.api_key
+            assert (len(one.payments()), other.payments()) == (1, [])
+            assert one.now() - other.now() > timedelta(seconds=99)
+
+    def test_what_a_sandbox_held_is_forgotten_at_its_end(self) -> None:
+        with serve() as server:
+            with server.sandbox() as sandbox:
+                sandbox.create()
+            with Sandbox(server.url, sandbox.api_key) as again:
+                assert again.payments() == []
+
+    def test_a_configured_key_is_reset_and_used_by_one_at_a_time(self) -> None:
+        with serve(api_keys=("first-key", "second-key")) as server:
+            with Sandbox(server.url, "second-key") as sandbox:
+                sandbox.create()
+                sandbox.next("manual_review")
+                sandbox.advance(10_000)
+            with server.sandbox() as one, server.sandbox() as other:
+                assert {one.api_key, other.api_key} == {"first-key", "second-key"}
+                assert one.payments() == other.payments() == []
+                assert abs(datetime.now(UTC) - one.now()) < timedelta(minutes=1)
+                with pytest.raises(RuntimeError, match="a key is for one at a time"), server.sandbox():
+                    pass
+            with ExitStack() as stack:
+                for _ in range(2):
+                    stack.enter_context(server.sandbox())
+
+    def test_another_thread_may_take_the_last_key(self, paymock: Sandbox) -> None:
+        handle = ServerHandle(paymock.url, ["first-key"])
+        handle._free = Contested()
+        with pytest.raises(RuntimeError, match="a key is for one at a time"), handle.sandbox():
+            pass
+
+    def test_a_key_is_free_again_after_a_failure(self) -> None:
+        with serve(api_keys=("first-key",)) as server:
+            handle = ServerHandle(server.url, ["first-key"])
+            for _ in range(2):
+                with pytest.raises(ZeroDivisionError), handle.sandbox():
+                    raise ZeroDivisionError
+
+    def test_a_server_that_wants_a_key_says_how_to_give_one(self) -> None:
+        with (
+            serve(api_keys=("first-key",)) as server,
+            pytest.raises(Refused) as caught,
+            remote(server.url).sandbox(),
+        ):
+            pass
+        assert caught.value.status == 401
+        assert "PAYMOCK_API_KEY" in caught.value.__notes__[0]
+
+    def test_the_environment_names_a_server_elsewhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with serve(api_keys=("first-key", "second-key")) as server:
+            monkeypatch.setenv("PAYMOCK_URL", server.url + "/")
+            monkeypatch.setenv("PAYMOCK_API_KEY", "first-key, second-key,,first-key")
+            handle = remote()
+            assert handle.url == server.url
+            with handle.sandbox() as one, handle.sandbox() as other:
+                assert {one.api_key, other.api_key} == {"first-key", "second-key"}
+                with pytest.raises(RuntimeError, match="a key is for one at a time"), handle.sandbox():
+                    pass
