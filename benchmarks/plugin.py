@@ -1,11 +1,12 @@
 """What the pytest fixtures cost a test, beside a bare HTTP round trip to the same server.
 
-    python benchmarks/plugin.py [ROUNDS]
+    python -m benchmarks.plugin [--rounds N]
 
-Medians of ROUNDS (default 50; a tenth of them where an interpreter or a server starts). The happy path is
-created, moved through every change, and read after each, over the socket.
+Medians of N rounds (default 50; a tenth of them where an interpreter or a server starts). The happy path is
+created, moved through every change, and read after each, over the socket. It fails above a budget.
 """
 
+import argparse
 import http.client
 import statistics
 import subprocess
@@ -90,8 +91,10 @@ def median(rounds: int, measured: Callable[[], float]) -> float:
 
 
 def main() -> None:
-    """Prints the medians."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    """Prints the medians, and fails above the budgets."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=50)
+    rounds = parser.parse_args().rounds
     few = max(1, rounds // 10)
     with serve() as server, server.sandbox() as paymock:
         connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
@@ -105,9 +108,11 @@ def main() -> None:
             ("sandbox set-up", median(rounds, lambda: sandbox(server)), 5),
             ("happy path, every change", median(rounds, lambda: happy_path(paymock)), 15),
         ]
-    for name, milliseconds, target in rows:
-        aim = f"   target {target:3} ms" if target else ""
-        print(f"{name:32}{milliseconds:8.2f} ms {milliseconds / base:8.1f} round trips{aim}")
+    for name, milliseconds, budget in rows:
+        limit = f"   the budget is {budget} ms" if budget else ""
+        print(f"{name:32}{milliseconds:8.2f} ms {milliseconds / base:8.1f} round trips{limit}")
+    over = [name for name, milliseconds, budget in rows if budget and milliseconds > budget]
+    sys.exit(f"above the budget: {', '.join(over)}" if over else None)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,11 @@ from paymock.settings import Settings
 from paymock.starting import announce
 from paymock.web.log import RequestLog
 from tests.support import proc, raw
-from tests.support.client import ORDER, Api, fresh_key
+from tests.support.client import AUTHORIZED, ORDER, Api, fresh_key
 from tests.support.contract import Contract
 from tests.support.process import run, serving
 from tests.support.specification import COURSES
 
-AUTHORIZED = {"Authorization": "Bearer mk_test_demo"}
 CREATION = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
 
 

@@ -23,24 +23,10 @@ from paymock.web.app import create_app
 from paymock.web.log import RequestLog
 from tests.support.client import order
 from tests.support.clock import ManualClock
+from tests.support.house import SANDBOX, SharedStore
 from tests.support.specification import COURSES
 
-SANDBOX = sandbox_of("mk_test_demo")
 SECRET = "a secret in the message of an exception"
-
-
-class YieldingStore(MemoryStore):
-    """Lets every other task run before each step, as a store across a network does."""
-
-    at_once = False
-
-    async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        await asyncio.sleep(0)
-        return await super().get(sandbox, *keys)
-
-    async def add(self, *args: Any, **options: Any) -> Addition:
-        await asyncio.sleep(0)
-        return await super().add(*args, **options)
 
 
 class FailingStore(MemoryStore):
@@ -76,7 +62,7 @@ def request(path: str, body: Any) -> KeyedRequest:
 
 def test_of_creations_that_interleave_in_the_store_one_is_stored_and_all_see_it() -> None:
     async def check() -> None:
-        store = YieldingStore()
+        store = SharedStore()
         service = Service(load_catalog(None), 100, Sandboxes(store, ManualClock(), origin()))
         creations = [
             service.create_payment(request("/v1/payments", order()), "happy_path") for _ in range(64)
@@ -91,7 +77,7 @@ def test_of_creations_that_interleave_in_the_store_one_is_stored_and_all_see_it(
 
 def test_of_different_creations_that_interleave_under_one_key_one_wins_and_the_others_conflict() -> None:
     async def check() -> None:
-        store = YieldingStore()
+        store = SharedStore()
         service = Service(load_catalog(None), 100, Sandboxes(store, ManualClock(), origin()))
         creations: list[Any] = []
         for number in range(10):
@@ -111,7 +97,7 @@ def test_a_thousand_parallel_runs_of_all_scenarios_give_the_same_transcript() ->
     """Apart from ids and addresses, which differ; the runs interleave at every step of the store."""
 
     async def check() -> None:
-        sandboxes = Sandboxes(YieldingStore(), ManualClock(), origin(speed=0))
+        sandboxes = Sandboxes(SharedStore(), ManualClock(), origin(speed=0))
         catalog = load_catalog(None)
         service, control = Service(catalog, 100, sandboxes), Control(catalog, sandboxes)
 

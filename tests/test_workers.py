@@ -18,11 +18,10 @@ import httpx
 import pytest
 
 from tests.support import raw
-from tests.support.client import ORDER, fresh_key
+from tests.support.client import AUTHORIZED, ORDER, fresh_key
 from tests.support.process import Served
 from tests.support.waiting import wait_until
 from tests.support.workers import (
-    AUTHORIZED,
     connections,
     create,
     one_connection_each,

@@ -29,6 +29,9 @@ DUE = 1_010_000_000_000_000_000
 
 HALF = DUE // 2
 
+AUTHORIZED = {"Authorization": "Bearer mk_test_demo"}
+"""For requests that need some sandbox, whichever."""
+
 
 def order(**changes: Any) -> Json:
     """A complete create request; `receive__amount="5"` changes a nested member, `...` removes one."""

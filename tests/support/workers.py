@@ -13,11 +13,9 @@ from typing import Any
 import httpx
 
 from tests.support import raw
-from tests.support.client import ORDER, fresh_key
+from tests.support.client import AUTHORIZED, ORDER, fresh_key
 from tests.support.process import PAYMOCK, Served, environment
 from tests.support.waiting import wait_until
-
-AUTHORIZED = {"Authorization": "Bearer mk_test_demo"}
 
 
 @contextmanager

@@ -41,7 +41,6 @@ ORDERS = st.sampled_from(
 REFUSED = st.sampled_from([order(order_id=""), order(pay_with=[]), order(receive__amount="1.5"), {}, []])
 FAULTS = st.sampled_from([None, None, "drop", "status=503"])
 SCENARIO_NAMES = st.sampled_from(sorted(SCENARIOS))
-PAYMENT_PATHS = st.sampled_from(["/v1/payments/{}", "/v1/payments/{}/attempts", "/_mock/payments/{}"])
 SECONDS = st.sampled_from([0.001, 2, 5, 8, 13, 30, 45])
 ANY = st.integers(0, 99)
 TARGETS = st.just("next") | st.just("end") | st.sampled_from([status.value for status in PaymentStatus])

@@ -23,7 +23,7 @@ from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
 from paymock.web.log import RequestLog
 from tests.support import raw
-from tests.support.client import ORDER, Api, error_of, fresh_key
+from tests.support.client import AUTHORIZED, ORDER, Api, error_of, fresh_key
 from tests.support.clock import NOON, ManualClock
 from tests.support.contract import Contract
 from tests.support.engines import redis_server
@@ -32,7 +32,6 @@ from tests.support.server import RunningServer, running_server
 from tests.support.stream import Stream, following
 from tests.support.waiting import wait_until
 
-AUTHORIZED = {"Authorization": "Bearer mk_test_demo"}
 STOP_SECONDS = 2.5
 """Less than the grace of requests in progress: a stop does not wait for streams."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import markdown
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
 
@@ -28,7 +29,6 @@ OPTIONS = [
     "--seed=8402",
     "--no-color",
 ]
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("document", "examples"), EXAMPLES.items())
@@ -42,7 +42,7 @@ def test_schemathesis_finds_nothing(
         run = subprocess.run(
             [sys.executable, "-m", "schemathesis.cli", "run", server.url + document, *options],
             env={**os.environ, **environment},
-            cwd=ROOT,
+            cwd=markdown.ROOT,
             capture_output=True,
             text=True,
             check=False,
