@@ -21,10 +21,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.load import (
-    API_KEY,
     CORES,
     Load,
     Running,
+    authorized,
     created,
     creations,
     loaded,
@@ -86,10 +86,9 @@ def baseline() -> Iterator[Running]:
 def completed(server: Running) -> str:
     """The id of a payment at its end."""
     payment_id = created(server.url)
-    headers = {"Authorization": f"Bearer {API_KEY}", "Content-Type": "application/json"}
     url = f"{server.url}/_mock/payments/{payment_id}/advance"
     body = json.dumps({"seconds": DONE_SECONDS}).encode()
-    urllib.request.urlopen(urllib.request.Request(url, body, headers)).close()
+    urllib.request.urlopen(urllib.request.Request(url, body, authorized({}))).close()
     return payment_id
 
 

@@ -217,9 +217,8 @@ class Sandboxes(Watched):
         """
         while self._verified != self.store.connections:
             self._verified = self.store.connections
-            with suppress(
-                PaymockError
-            ):  # where the origin is, nobody answers: there will be a new connection
+            # Where nobody answers, there will be a new connection.
+            with suppress(PaymockError):
                 [stored] = await self.store.get(_ORIGIN, STATE)
                 ours = records.encode(self._origin)
                 if stored is not None:

@@ -1,5 +1,5 @@
-"""A payment's beginning and its view: `accept` turns a request into a record, `render` shows the record at a
-moment.
+"""A payment's beginning and its view: `accept` turns a request into a record, `view` shows it in a state,
+`render` at a moment.
 
 Specification: "POST /v1/payments", "Payment object".
 """
@@ -39,7 +39,6 @@ _SETTLING = (
     PaymentStatus.FAILED,
 )
 _accept, _check = acceptor_for(CreatePayment), checker_for(CreatePayment)
-
 
 UNTOUCHED = SimulationRecord()
 
@@ -93,6 +92,26 @@ def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> Pay
 def render(record: PaymentRecord, now: int, simulation: SimulationRecord = UNTOUCHED) -> Payment:
     """The payment as it stands at `now`, milliseconds since the epoch. Specification: "Payment object"."""
     return view(record, state_at(course(record, simulation), elapsed(record, now, simulation)))
+
+
+def view(record: PaymentRecord, state: State) -> Payment:
+    """The payment as it stands in `state`. Specification: "Payment object"."""
+    request, created_at = record.request, record.created_at
+    created = to_rfc3339(created_at)
+    return Payment(
+        id=identity.PAYMENT + record.token,
+        status=state.status,
+        order_id=request.order_id,
+        receive=request.receive,
+        settlement=request.settlement,
+        pay_with=[*request.pay_with],
+        refund_to=request.refund_to,
+        expires_at=request.expires_at or to_rfc3339(created_at + DEFAULT_LIFETIME),
+        metadata=request.metadata or {},
+        created_at=created,
+        updated_at=to_rfc3339(created_at + state.at) if state.at else created,
+        attempts=[_attempt(record, state)],
+    )
 
 
 def elapsed(record: PaymentRecord, now: int, simulation: SimulationRecord = UNTOUCHED) -> int:
@@ -190,26 +209,6 @@ def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:
         {name: value for name, value in body.items() if isinstance(value, str)}
         if isinstance(body, dict)
         else {}
-    )
-
-
-def view(record: PaymentRecord, state: State) -> Payment:
-    """The payment as it stands in `state`. Specification: "Payment object"."""
-    request, created_at = record.request, record.created_at
-    created = to_rfc3339(created_at)
-    return Payment(
-        id=identity.PAYMENT + record.token,
-        status=state.status,
-        order_id=request.order_id,
-        receive=request.receive,
-        settlement=request.settlement,
-        pay_with=[*request.pay_with],
-        refund_to=request.refund_to,
-        expires_at=request.expires_at or to_rfc3339(created_at + DEFAULT_LIFETIME),
-        metadata=request.metadata or {},
-        created_at=created,
-        updated_at=to_rfc3339(created_at + state.at) if state.at else created,
-        attempts=[_attempt(record, state)],
     )
 
 

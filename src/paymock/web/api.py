@@ -11,7 +11,7 @@ from paymock.sandboxes import KeyedRequest
 from paymock.service import Service
 from paymock.web import guard
 from paymock.web.http import REPLAYED, Request, Response
-from paymock.web.operations import CHECKOUT, Operation
+from paymock.web.operations import BODY_ERRORS, CHECKOUT, PAYMENT_ID, Operation
 
 _encode = msgspec.json.Encoder().encode
 
@@ -70,16 +70,11 @@ def _created(body: bytes, *headers: tuple[str, str], replayed: bool) -> Response
 
 
 _CHAIN = "A chain identifier: an `id` of `GET /v1/chains`."
-_PAYMENT_ID = "The `id` of the create reply."
-_BODY_ERRORS = (
-    "invalid_json",
+_CREATION_ERRORS = (
+    *BODY_ERRORS,
     "idempotency_key_missing",
     "idempotency_key_invalid",
     "idempotency_key_reused_with_different_payload",
-    "payload_too_large",
-    "unsupported_media_type",
-    "unsupported_content_encoding",
-    "validation_failed",
 )
 
 OPERATIONS = (
@@ -126,7 +121,7 @@ A refused request leaves its key free.""",
         reply=wire.Payment,
         status=201,
         takes_scenario=True,
-        errors=("invalid_scenario", *_BODY_ERRORS),
+        errors=("invalid_scenario", *_CREATION_ERRORS),
         reply_headers=("Location", "Link", "Idempotent-Replayed"),
     ),
     Operation(
@@ -142,7 +137,7 @@ Reading changes nothing.
 `attempts[0].funding` and `attempts[0].deposits` appear once a transfer is observed.""",
         reply=wire.Payment,
         errors=("payment_not_found",),
-        parameters={"payment_id": _PAYMENT_ID},
+        parameters=PAYMENT_ID,
     ),
     Operation(
         method="GET",
@@ -154,7 +149,7 @@ Reading changes nothing.
         description="The invoice attempts of a payment, as they stand now. In the mock there is exactly one.",
         reply=wire.AttemptList,
         errors=("payment_not_found",),
-        parameters={"payment_id": _PAYMENT_ID},
+        parameters=PAYMENT_ID,
     ),
     Operation(
         method="POST",
@@ -170,7 +165,7 @@ The create reply carries the endpoint's `secret`.""",
         idempotency="required",
         reply=wire.Endpoint,
         status=201,
-        errors=(*_BODY_ERRORS, "capacity_exceeded"),
+        errors=(*_CREATION_ERRORS, "capacity_exceeded"),
         reply_headers=("Idempotent-Replayed",),
     ),
     Operation(

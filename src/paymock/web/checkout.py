@@ -12,7 +12,7 @@ from paymock.core.errors import PaymockError
 from paymock.web import guard
 from paymock.web.events import event_stream
 from paymock.web.http import Request, Response
-from paymock.web.operations import CHECKOUT, Operation
+from paymock.web.operations import CHECKOUT, PAYMENT_ID, Operation
 from paymock.web.templates import HTML, policy, rendered
 
 _REFRESH_SECONDS = 10
@@ -76,6 +76,6 @@ id of a payment, which cannot be guessed, may see this much of it, and pages of 
 `{PATH}/events` pushes the same as server-sent events: now, and whenever it changes. `{PATH}` is a page.""",
         reply=Checkout,
         errors=("payment_not_found", "store_unavailable"),
-        parameters={"payment_id": "The `id` of the create reply."},
+        parameters=PAYMENT_ID,
     ),
 )

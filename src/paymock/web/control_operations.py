@@ -5,16 +5,8 @@ from paymock.core import control_wire as wire
 from paymock.core.scenarios import SCENARIOS, PaymentStatus
 from paymock.core.wire import Payment
 from paymock.web import control
-from paymock.web.operations import Operation, Query
+from paymock.web.operations import BODY_ERRORS, PAYMENT_ID, Operation, Query
 
-_PAYMENT_ID = {"payment_id": "The `id` of the create reply."}
-_BODY_ERRORS = (
-    "invalid_json",
-    "payload_too_large",
-    "unsupported_media_type",
-    "unsupported_content_encoding",
-    "validation_failed",
-)
 _STATUSES = {"type": "string", "enum": [status.value for status in PaymentStatus]}
 
 OPERATIONS = (
@@ -39,7 +31,7 @@ OPERATIONS = (
         "it. Time never jumps and never runs backwards.",
         request=wire.SetClock,
         reply=wire.Clock,
-        errors=_BODY_ERRORS,
+        errors=BODY_ERRORS,
     ),
     Operation(
         method="POST",
@@ -52,7 +44,7 @@ OPERATIONS = (
         "the new time.",
         request=wire.Advance,
         reply=wire.Clock,
-        errors=_BODY_ERRORS,
+        errors=BODY_ERRORS,
     ),
     Operation(
         method="POST",
@@ -65,8 +57,8 @@ OPERATIONS = (
         "change, or to the `end` of its course. 409 when that does not lie ahead.",
         request=wire.AdvancePayment,
         reply=Payment,
-        errors=("payment_not_found", "status_unreachable", *_BODY_ERRORS),
-        parameters=_PAYMENT_ID,
+        errors=("payment_not_found", "status_unreachable", *BODY_ERRORS),
+        parameters=PAYMENT_ID,
     ),
     Operation(
         method="POST",
@@ -87,10 +79,10 @@ OPERATIONS = (
             "idempotency_key_invalid",
             "idempotency_key_reused_with_different_payload",
             "capacity_exceeded",
-            *_BODY_ERRORS,
+            *BODY_ERRORS,
         ),
         reply_headers=("Idempotent-Replayed",),
-        parameters=_PAYMENT_ID,
+        parameters=PAYMENT_ID,
     ),
     Operation(
         method="GET",
@@ -129,7 +121,7 @@ OPERATIONS = (
         "past and to come.",
         reply=wire.PaymentDetail,
         errors=("payment_not_found",),
-        parameters=_PAYMENT_ID,
+        parameters=PAYMENT_ID,
     ),
     Operation(
         method="GET",
@@ -144,7 +136,7 @@ OPERATIONS = (
         "somebody moves time or makes a deposit.",
         reply=wire.WaitResult,
         errors=("payment_not_found", "invalid_query"),
-        parameters=_PAYMENT_ID,
+        parameters=PAYMENT_ID,
         query=(
             Query("status", "What to wait for; without it, the next change.", _STATUSES),
             Query(
@@ -168,7 +160,7 @@ OPERATIONS = (
         "that a fault refuses takes the fault and leaves the scenario to the retry.",
         request=wire.SetNext,
         reply=wire.PendingList,
-        errors=(*_BODY_ERRORS, "capacity_exceeded"),
+        errors=(*BODY_ERRORS, "capacity_exceeded"),
     ),
     Operation(
         method="GET",

@@ -55,10 +55,12 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Request:
-    """One request: its method, its path as it was sent, its headers by lower-case name, its path
-    parameters, the sandbox that its API key opens, the scenario that it has without asking for one, or that
-    its payment got, whether it has suffered its fault, and where it leads. `key` and `keyed` are for whoever
-    reads the body, to keep its idempotency key, and what it means.
+    """One request: what was sent, and what is found out about it on its way.
+
+    `path` is as it was sent, `headers` are by lower-case name. `route` is where it leads, `params` are the
+    parameters in its path, `sandbox` is what its API key opens. `scenario` is the one that it has without
+    asking for one, later that of its payment; `suffered` says whether it has had its fault. `key` is its
+    idempotency key and `keyed` what its body means, once somebody has looked.
     """
 
     __slots__ = (

@@ -12,6 +12,18 @@ PUBLIC, CONTROL = "/v1/", "/_mock/"
 CHECKOUT = "/checkout/"
 """Paths below this need the id of a payment."""
 
+PAYMENT_ID = {"payment_id": "The `id` of the create reply."}
+"""What the parameter of most paths means."""
+
+BODY_ERRORS = (
+    "invalid_json",
+    "payload_too_large",
+    "unsupported_media_type",
+    "unsupported_content_encoding",
+    "validation_failed",
+)
+"""The codes that any operation with a body adds."""
+
 Handler = Callable[[Any, Request], Awaitable[Response]]
 """Answers a request; the first argument is the use cases that it calls."""
 

@@ -198,8 +198,8 @@ class GuardedProtocol(HttpToolsProtocol):
             )
 
     def _collect(self) -> None:
-        """Adds what has come to the body. The application is woken when it is whole, or large: to send it in
-        small pieces makes it no work.
+        """Adds what has come to the body. The application is woken when it is whole, or large: a body in
+        small pieces costs it no more than any other.
         """
         cycle = self.cycle
         if not cycle.response_complete:
