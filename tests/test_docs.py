@@ -11,6 +11,7 @@ from typing import get_args
 
 import pytest
 from benchmarks import figures
+from benchmarks.peers.servers import PEERS
 
 from paymock.settings import Settings
 from tests.support import markdown
@@ -226,6 +227,15 @@ def test_what_proves_a_promise_is_there() -> None:
     assert tests
     assert all(importlib.util.find_spec(command) for command in commands)
     assert all((markdown.ROOT / test).exists() for test in tests)
+
+
+def test_the_readme_compares_the_versions_that_are_measured() -> None:
+    readme = markdown.read("README.md")
+    measured = {peer.name.split()[0]: peer.version for peer in PEERS}
+    compared = {name: note for name, note in re.findall(r"(\w+)\[\^(\d+)\] \|", readme) if name in measured}
+    assert compared
+    for name, note in compared.items():
+        assert f"\n[^{note}]: {measured[name]} from " in readme, name
 
 
 # The map of the house

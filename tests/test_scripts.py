@@ -1,5 +1,6 @@
 """The scripts of the project, for somebody who has just cloned it."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -59,3 +60,12 @@ def test_a_script_in_python_asks_for_the_environment_whatever_python_starts_it(c
         [base, "scripts/update-docs"], cwd=clone, capture_output=True, text=True, timeout=10, check=False
     )
     assert (said.returncode, said.stdout) == (2, "prepared with lock/dev.txt\n")
+
+
+def test_the_packages_of_debian_are_the_same_wherever_they_are_named() -> None:
+    """CI needs one more, for the benchmarks."""
+    [asked] = re.findall("^packages=(.+)$", markdown.read("scripts/test"), re.MULTILINE)
+    [told] = re.findall("^apt-get install (.+)$", markdown.read("CONTRIBUTING.md"), re.MULTILINE)
+    missing = re.findall(r"missing\+=\((.+)\)$", markdown.read(".ci/run"), re.MULTILINE)
+    assert asked.strip('"') == told
+    assert sorted(missing) == sorted([*told.split(), "wrk"])

@@ -49,7 +49,7 @@ Step = bytes | Append
 
 
 class _Asked(bytes):
-    """A command with the word that a node wants to hear which is only taking over the slot."""
+    """A command preceded by ASKING, for a node that is only importing the slot."""
 
 
 class NotHere(Exception):
@@ -89,7 +89,7 @@ class Node:
         """The reply to a step. Raises NotHere, and PaymockError `store_unavailable`, `capacity_exceeded`."""
 
     async def do_asked(self, step: Step) -> Any:
-        """The reply to a step of a slot that the node is only taking over."""
+        """The reply to a step of a slot that the node is only importing."""
         return await self.do(_Asked(_ASKING + self._command(step)))
 
     async def close(self) -> None:
