@@ -26,8 +26,9 @@ from tests.core.test_checkout import SHOWN
 from tests.support.client import ORDER, Api, error_of
 from tests.support.clock import NOON
 from tests.support.contract import Contract
-from tests.support.house import SANDBOX, House, LateStore, SharedStore, TellingStore, leave_amid_a_change
 from tests.support.server import RunningServer, running_server
+from tests.support.stores import LateStore, SharedStore, TellingStore
+from tests.support.use_cases import SANDBOX, UseCases, leave_amid_a_change
 
 SOON = 10.0
 """Seconds in which a busy machine gets there."""
@@ -40,9 +41,9 @@ def run(check: Coroutine[Any, Any, None]) -> None:
 
 
 @asynccontextmanager
-async def following(house: House, payment_id: str) -> AsyncIterator[Events]:
+async def following(app: UseCases, payment_id: str) -> AsyncIterator[Events]:
     """The events after the one at the beginning."""
-    async with aclosing(house.checkouts.follow(payment_id)) as events, asyncio.timeout(SOON):
+    async with aclosing(app.checkouts.follow(payment_id)) as events, asyncio.timeout(SOON):
         assert (await anext(events)).view == "pay"
         yield events
 
@@ -57,13 +58,13 @@ class TestEvents:
     @pytest.mark.parametrize("scenario", SCENARIOS)
     def test_one_comes_at_each_scripted_change(self, scenario: str) -> None:
         async def check() -> None:
-            house = House(MemoryStore(), new_origin(NOON, 1000, "tests"))
-            payment, _ = await house.create(scenario=scenario)
-            timeline = (await house.control.payment(SANDBOX, payment.id)).timeline
-            async with following(house, payment.id) as events:
+            app = UseCases(MemoryStore(), new_origin(NOON, 1000, "tests"))
+            payment, _ = await app.create(scenario=scenario)
+            timeline = (await app.control.payment(SANDBOX, payment.id)).timeline
+            async with following(app, payment.id) as events:
                 seen = [SHOWN[scenario][0]]
                 for before, entry in pairwise(timeline):
-                    house.clock.advance((entry.offset_seconds - before.offset_seconds) / 1000)
+                    app.clock.advance((entry.offset_seconds - before.offset_seconds) / 1000)
                     event = await anext(events)
                     assert (event.now, event.status) == (entry.at, entry.status)
                     if (event.view, event.headline) != seen[-1][1:3]:
@@ -75,10 +76,10 @@ class TestEvents:
 
     def test_one_comes_at_each_change_that_somebody_makes(self) -> None:
         async def check() -> None:
-            house = House(SharedStore())
-            payment, _ = await house.create(scenario="no_payment_expired")
-            control = house.control
-            async with following(house, payment.id) as events:
+            app = UseCases(SharedStore())
+            payment, _ = await app.create(scenario="no_payment_expired")
+            control = app.control
+            async with following(app, payment.id) as events:
                 await control.deposit(SANDBOX, payment.id, {"amount": "505000000000000000"}, None, b"")
                 assert (await anext(events)).missing.tokens == "0.505"
                 await control.advance(SANDBOX, {"seconds": 9})
@@ -93,14 +94,14 @@ class TestEvents:
 
     def test_none_comes_when_nothing_changes_for_this_customer(self) -> None:
         async def check() -> None:
-            house = House(SharedStore())
-            payment, _ = await house.create()
-            async with following(house, payment.id) as events:
-                other, _ = await house.create("order-1002-payment")
-                await house.control.advance_payment(SANDBOX, other.id, {"to": "end"})
-                await house.control.overrides.add(SANDBOX, {"scenario": "late_payment"})
-                await house.control.advance(sandbox_of("mk_test_other"), {"seconds": 60})
-                house.sandboxes.wake(None)
+            app = UseCases(SharedStore())
+            payment, _ = await app.create()
+            async with following(app, payment.id) as events:
+                other, _ = await app.create("order-1002-payment")
+                await app.control.advance_payment(SANDBOX, other.id, {"to": "end"})
+                await app.control.overrides.add(SANDBOX, {"scenario": "late_payment"})
+                await app.control.advance(sandbox_of("mk_test_other"), {"seconds": 60})
+                app.sandboxes.wake(None)
                 await nothing_comes(events)
 
         run(check())
@@ -108,10 +109,10 @@ class TestEvents:
     def test_a_change_costs_one_look(self) -> None:
         async def check() -> None:
             store = SharedStore()
-            house = House(store)
-            payment, _ = await house.create()
-            async with following(house, payment.id) as events:
-                await house.control.advance(SANDBOX, {"seconds": 1})
+            app = UseCases(store)
+            payment, _ = await app.create()
+            async with following(app, payment.id) as events:
+                await app.control.advance(SANDBOX, {"seconds": 1})
                 assert (await anext(events)).seconds_left == 29
                 store.steps.clear()
                 await nothing_comes(events)
@@ -122,7 +123,7 @@ class TestEvents:
     def test_what_another_process_does_is_told_too(self) -> None:
         async def check() -> None:
             store = TellingStore()
-            one, other = House(store), House(store)
+            one, other = UseCases(store), UseCases(store)
             payment, _ = await other.create()
             async with following(one, payment.id) as events:
                 await other.control.advance(SANDBOX, {"seconds": 5})
@@ -134,15 +135,15 @@ class TestEvents:
     def test_no_change_is_missed_while_the_store_answers(self) -> None:
         async def check() -> None:
             store = LateStore()
-            house = House(store)
-            payment, _ = await house.create()
-            async with following(house, payment.id) as events:
+            app = UseCases(store)
+            payment, _ = await app.create()
+            async with following(app, payment.id) as events:
                 coming = asyncio.create_task(anext(events))
                 store.holding = True
                 await asyncio.sleep(0)
-                house.sandboxes.wake(SANDBOX)
+                app.sandboxes.wake(SANDBOX)
                 await store.held.wait()
-                await house.control.advance(SANDBOX, {"seconds": 5})
+                await app.control.advance(SANDBOX, {"seconds": 5})
                 store.let_go.set()
                 assert (await coming).view == "detected"
 
@@ -154,34 +155,34 @@ class TestEvents:
         monkeypatch.setattr(checkouts, "RESYNC_SECONDS", 0.05)
 
         async def check() -> None:
-            house = House(MemoryStore(), new_origin(NOON, 1, "tests"))
-            payment, _ = await house.create()
-            async with following(house, payment.id) as events:
+            app = UseCases(MemoryStore(), new_origin(NOON, 1, "tests"))
+            payment, _ = await app.create()
+            async with following(app, payment.id) as events:
                 for second in range(1, 4):
-                    house.clock.advance(1)
+                    app.clock.advance(1)
                     assert (await anext(events)).seconds_left == 30 - second
 
         run(check())
 
     def test_they_end_when_the_payment_is_forgotten(self) -> None:
         async def check() -> None:
-            house = House(SharedStore())
-            payment, _ = await house.create()
-            async with following(house, payment.id) as events:
-                await house.control.reset(SANDBOX)
+            app = UseCases(SharedStore())
+            payment, _ = await app.create()
+            async with following(app, payment.id) as events:
+                await app.control.reset(SANDBOX)
                 assert [event async for event in events] == []
-            assert house.sandboxes.watchers == 0
+            assert app.sandboxes.watchers == 0
 
         run(check())
 
     def test_they_end_when_the_server_stops(self) -> None:
         async def check() -> None:
-            house = House(SharedStore())
-            payment, _ = await house.create()
-            async with following(house, payment.id) as events:
-                house.sandboxes.stop()
+            app = UseCases(SharedStore())
+            payment, _ = await app.create()
+            async with following(app, payment.id) as events:
+                app.sandboxes.stop()
                 assert [event async for event in events] == []
-            assert house.sandboxes.watchers == 0
+            assert app.sandboxes.watchers == 0
 
         run(check())
 
@@ -196,17 +197,17 @@ class TestEvents:
 
         async def check() -> None:
             store = FailingStore()
-            house = House(store)
-            payment, _ = await house.create()
-            async with following(house, payment.id) as events:
+            app = UseCases(store)
+            payment, _ = await app.create()
+            async with following(app, payment.id) as events:
                 store.failing = True
-                house.sandboxes.wake(None)
+                app.sandboxes.wake(None)
                 assert [event async for event in events] == []
-                assert house.sandboxes.watchers == 0
+                assert app.sandboxes.watchers == 0
             with pytest.raises(PaymockError) as caught:
-                await anext(house.checkouts.follow(payment.id))
+                await anext(app.checkouts.follow(payment.id))
             assert caught.value.kind.code == "store_unavailable"
-            assert house.sandboxes.watchers == 0
+            assert app.sandboxes.watchers == 0
 
         run(check())
 
@@ -215,11 +216,11 @@ class TestEvents:
         self, turns: int
     ) -> None:
         async def check() -> None:
-            house = House(SharedStore())
-            payment, _ = await house.create()
-            async with following(house, payment.id) as events:
-                await leave_amid_a_change(house, events, after=0.01, turns=turns)
-                assert house.sandboxes.watchers == 0
+            app = UseCases(SharedStore())
+            payment, _ = await app.create()
+            async with following(app, payment.id) as events:
+                await leave_amid_a_change(app, events, after=0.01, turns=turns)
+                assert app.sandboxes.watchers == 0
 
         run(check())
 
@@ -257,15 +258,15 @@ def test_an_endpoint_of_the_same_token_is_no_payment(api: Api, server: RunningSe
 
 def test_a_payment_of_an_asset_that_the_catalog_has_lost_cannot_be_shown(tmp_path: Path) -> None:
     async def check() -> None:
-        house = House(MemoryStore())
-        payment, _ = await house.create()
+        app = UseCases(MemoryStore())
+        payment, _ = await app.create()
         (tmp_path / "chains.toml").write_text(
             '[[chains]]\nid = "bsc"\nname = "Mine"\nchain_id = 56\ntestnet = true\n'
             '[[chains.assets]]\nsymbol = "ONE"\nname = "One"\ndecimals = 18\n'
             '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
             'contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"\n'
         )
-        later = Checkouts(load_catalog(tmp_path / "chains.toml"), house.sandboxes)
+        later = Checkouts(load_catalog(tmp_path / "chains.toml"), app.sandboxes)
         with pytest.raises(PaymockError) as caught:
             await later.show(payment.id)
         assert caught.value.kind.code == "payment_not_found"

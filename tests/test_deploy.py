@@ -53,8 +53,8 @@ def _answers(url: str) -> bool:
     return False
 
 
-class House:
-    """The servers, what is in front of them, and what is behind."""
+class Deployment:
+    """Servers, the balancer in front of them, and the cluster behind them."""
 
     def __init__(self, url: str, servers: list[Served], cluster: RedisCluster) -> None:
         self.url = url
@@ -69,7 +69,7 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
     with ExitStack() as stack:
         cluster = stack.enter_context(redis_cluster())
         servers = []
@@ -80,22 +80,22 @@ def house(tmp_path: Path) -> Iterator[House]:
             servers.append(stack.enter_context(serving(folder, *arguments)))
         folder = tmp_path / "nginx"
         folder.mkdir()
-        yield House(stack.enter_context(balanced(folder, servers)), servers, cluster)
+        yield Deployment(stack.enter_context(balanced(folder, servers)), servers, cluster)
 
 
 def create(client: httpx.Client, key: str) -> httpx.Response:
     return client.post("/v1/payments", json=dict(ORDER), headers={"Idempotency-Key": key})
 
 
-def test_many_servers_behave_as_one_and_one_that_is_killed_is_not_missed(house: House) -> None:
-    with house.sandbox() as client:
+def test_many_servers_behave_as_one_and_one_that_is_killed_is_not_missed(deployment: Deployment) -> None:
+    with deployment.sandbox() as client:
         assert client.put("/_mock/clock", json={"speed": 0}).status_code == 200
         keys = [f"order-{number:04d}-payment" for number in range(40)]
         created = {key: create(client, key) for key in keys}
         assert {reply.status_code for reply in created.values()} == {201}
         assert client.post("/_mock/clock/advance", json={"seconds": 45}).status_code == 200
 
-        house.servers[0].process.kill()
+        deployment.servers[0].process.kill()
         for key, first in created.items():
             again = create(client, key)
             assert (again.status_code, again.content) == (201, first.content)
@@ -105,17 +105,17 @@ def test_many_servers_behave_as_one_and_one_that_is_killed_is_not_missed(house: 
         assert len(page["data"]) == len(created)
 
 
-def test_a_node_that_is_killed_costs_its_own_sandboxes_and_no_others(house: House) -> None:
+def test_a_node_that_is_killed_costs_its_own_sandboxes_and_no_others(deployment: Deployment) -> None:
     with ExitStack() as stack:
-        sandboxes = [stack.enter_context(house.sandbox()) for _ in range(12)]
+        sandboxes = [stack.enter_context(deployment.sandbox()) for _ in range(12)]
         assert {create(client, "order-1001-payment").status_code for client in sandboxes} == {201}
-        house.cluster.nodes[0].kill()
+        deployment.cluster.nodes[0].kill()
         statuses = [create(client, "order-1001-payment").status_code for client in sandboxes]
         assert set(statuses) == {201, 503}
 
 
-def test_what_nginx_must_not_change_reaches_the_server(house: House) -> None:
-    with house.sandbox() as client:
+def test_what_nginx_must_not_change_reaches_the_server(deployment: Deployment) -> None:
+    with deployment.sandbox() as client:
         for path, body, status in (
             ("/v1/payments", b" " * 70_000, 413),
             ("/v1//payments", b"{}", 404),
@@ -137,11 +137,11 @@ def test_the_documentation_names_the_options_that_there_are() -> None:
         assert flag in known, flag
 
 
-def test_nginx_passes_each_event_of_a_checkout_on_as_it_comes(house: House) -> None:
-    with house.sandbox() as client:
+def test_nginx_passes_each_event_of_a_checkout_on_as_it_comes(deployment: Deployment) -> None:
+    with deployment.sandbox() as client:
         client.put("/_mock/clock", json={"speed": 0})
         payment_id = create(client, "order-1001-payment").json()["id"]
-        with following(f"{house.url}/checkout/{payment_id}/events") as stream:
+        with following(f"{deployment.url}/checkout/{payment_id}/events") as stream:
             assert stream.next()["view"] == "pay"
             client.post("/_mock/clock/advance", json={"seconds": 5})
             assert stream.next()["view"] == "detected"

@@ -17,7 +17,8 @@ from paymock.sandboxes import new_origin
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
-from tests.support.house import SANDBOX, House, LateStore, SharedStore, TellingStore, leave_amid_a_change
+from tests.support.stores import LateStore, SharedStore, TellingStore
+from tests.support.use_cases import SANDBOX, UseCases, leave_amid_a_change
 
 GAP = 0.02
 """Seconds between two looks, at least, in these tests."""
@@ -28,7 +29,7 @@ SOON = 10.0
 _numbers = count(1)
 
 Notices = AsyncGenerator[Notice, None]
-Step = Callable[[House], Awaitable[object]]
+Step = Callable[[UseCases], Awaitable[object]]
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +42,9 @@ def run(check: Coroutine[Any, Any, None]) -> None:
 
 
 @asynccontextmanager
-async def following(house: House, payment_id: str | None = None) -> AsyncIterator[Notices]:
+async def following(app: UseCases, payment_id: str | None = None) -> AsyncIterator[Notices]:
     """The notices after the one at the beginning."""
-    async with aclosing(house.control.feed.follow(SANDBOX, payment_id)) as notices, asyncio.timeout(SOON):
+    async with aclosing(app.control.feed.follow(SANDBOX, payment_id)) as notices, asyncio.timeout(SOON):
         assert (await anext(notices)).changed == ["payments", "requests"]
         yield notices
 
@@ -70,47 +71,47 @@ def entry() -> JournalEntry:
     )
 
 
-async def create(house: House) -> None:
-    await house.create("order-1002-payment")
+async def create(app: UseCases) -> None:
+    await app.create("order-1002-payment")
 
 
-async def deposit(house: House) -> None:
-    payment, _ = await house.create()
-    await house.control.deposit(SANDBOX, payment.id, {"amount": "1"}, None, b"")
+async def deposit(app: UseCases) -> None:
+    payment, _ = await app.create()
+    await app.control.deposit(SANDBOX, payment.id, {"amount": "1"}, None, b"")
 
 
-async def move(house: House) -> None:
-    payment, _ = await house.create()
-    await house.control.advance_payment(SANDBOX, payment.id, {"to": "next"})
+async def move(app: UseCases) -> None:
+    payment, _ = await app.create()
+    await app.control.advance_payment(SANDBOX, payment.id, {"to": "next"})
 
 
 STEPS: dict[str, tuple[Step, str]] = {
     "a payment is created": (create, "payments"),
     "a deposit is made": (deposit, "payments"),
     "a payment is moved ahead": (move, "payments"),
-    "the sandbox is moved ahead": (lambda house: house.control.advance(SANDBOX, {"seconds": 1}), "payments"),
-    "the speed is changed": (lambda house: house.control.set_clock(SANDBOX, {"speed": 9}), "payments"),
+    "the sandbox is moved ahead": (lambda app: app.control.advance(SANDBOX, {"seconds": 1}), "payments"),
+    "the speed is changed": (lambda app: app.control.set_clock(SANDBOX, {"speed": 9}), "payments"),
     "something is pending": (
-        lambda house: house.control.overrides.add(SANDBOX, {"scenario": "late_payment"}),
+        lambda app: app.control.overrides.add(SANDBOX, {"scenario": "late_payment"}),
         "payments",
     ),
-    "the sandbox is reset": (lambda house: house.control.reset(SANDBOX), "payments"),
-    "a request is noted": (lambda house: house.control.journal.add(SANDBOX, entry()), "requests"),
-    "the journal is emptied": (lambda house: house.control.journal.clear(SANDBOX), "requests"),
+    "the sandbox is reset": (lambda app: app.control.reset(SANDBOX), "payments"),
+    "a request is noted": (lambda app: app.control.journal.add(SANDBOX, entry()), "requests"),
+    "the journal is emptied": (lambda app: app.control.journal.clear(SANDBOX), "requests"),
 }
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_whatever_happens_is_told_with_what_to_read_again(step: str) -> None:
     async def check() -> None:
-        house = House(MemoryStore())
-        await house.create()
+        app = UseCases(MemoryStore())
+        await app.create()
         noted = step == "the journal is emptied"
         if noted:
-            await house.control.journal.add(SANDBOX, entry())
-        async with following(house) as notices:
+            await app.control.journal.add(SANDBOX, entry())
+        async with following(app) as notices:
             do, changed = STEPS[step]
-            await do(house)
+            await do(app)
             assert (await anext(notices)).changed == [changed]
             await nothing_comes(notices)
 
@@ -121,7 +122,7 @@ def test_whatever_happens_is_told_with_what_to_read_again(step: str) -> None:
 def test_what_another_process_does_is_told_too(step: str) -> None:
     async def check() -> None:
         store = TellingStore()
-        one, other = House(store), House(store)
+        one, other = UseCases(store), UseCases(store)
         await other.create()
         await other.control.journal.add(SANDBOX, entry())
         async with following(one) as notices:
@@ -138,10 +139,10 @@ def test_what_another_process_does_is_told_too(step: str) -> None:
 
 def test_what_happens_in_another_sandbox_is_not_told() -> None:
     async def check() -> None:
-        house, other = House(MemoryStore()), sandbox_of("mk_test_other")
-        async with following(house) as notices:
-            await house.control.advance(other, {"seconds": 1})
-            await house.control.journal.add(other, entry())
+        app, other = UseCases(MemoryStore()), sandbox_of("mk_test_other")
+        async with following(app) as notices:
+            await app.control.advance(other, {"seconds": 1})
+            await app.control.journal.add(other, entry())
             await nothing_comes(notices)
 
     run(check())
@@ -150,8 +151,8 @@ def test_what_happens_in_another_sandbox_is_not_told() -> None:
 def test_a_change_somewhere_in_the_store_is_no_change_here() -> None:
     async def check() -> None:
         store = TellingStore()
-        house = House(store)
-        async with following(house) as notices:
+        app = UseCases(store)
+        async with following(app) as notices:
             store.told.put_nowait(Change(None))
             await nothing_comes(notices)
 
@@ -166,11 +167,11 @@ def test_a_payment_beyond_the_newest_is_followed_when_it_is_named(
     monkeypatch.setattr(feed, "NEWEST", 1)
 
     async def check() -> None:
-        house = House(MemoryStore(), new_origin(NOON, 1000, "tests"))
-        old, _ = await house.create("order-1001-payment")
-        await house.create("order-1002-payment", "no_payment_expired")
-        async with following(house, old.id if named else None) as notices:
-            house.clock.advance(0.005)
+        app = UseCases(MemoryStore(), new_origin(NOON, 1000, "tests"))
+        old, _ = await app.create("order-1001-payment")
+        await app.create("order-1002-payment", "no_payment_expired")
+        async with following(app, old.id if named else None) as notices:
+            app.clock.advance(0.005)
             if told:
                 assert (await anext(notices)).changed == ["payments"]
             else:
@@ -182,9 +183,9 @@ def test_a_payment_beyond_the_newest_is_followed_when_it_is_named(
 @pytest.mark.parametrize("payment_id", ["", "pay_unknown", f"pay_{'a' * 40}", f"we_{'a' * 40}"])
 def test_the_id_of_no_payment_changes_nothing(payment_id: str) -> None:
     async def check() -> None:
-        house = House(MemoryStore())
-        async with following(house, payment_id) as notices:
-            await create(house)
+        app = UseCases(MemoryStore())
+        async with following(app, payment_id) as notices:
+            await create(app)
             assert (await anext(notices)).changed == ["payments"]
 
     run(check())
@@ -192,11 +193,11 @@ def test_the_id_of_no_payment_changes_nothing(payment_id: str) -> None:
 
 def test_each_scripted_change_is_told_when_it_comes() -> None:
     async def check() -> None:
-        house = House(MemoryStore(), new_origin(NOON, 1000, "tests"))
-        await house.create()
-        async with following(house) as notices:
+        app = UseCases(MemoryStore(), new_origin(NOON, 1000, "tests"))
+        await app.create()
+        async with following(app) as notices:
             for real in (0.005, 0.002, 0.002, 0.002, 0.002, 0.012, 0.005, 0.015):
-                house.clock.advance(real)
+                app.clock.advance(real)
                 notice = await anext(notices)
                 assert notice.changed == ["payments"]
             assert notice.clock.now == "2030-01-31T12:00:45.000Z"
@@ -207,12 +208,12 @@ def test_each_scripted_change_is_told_when_it_comes() -> None:
 
 def test_many_creations_are_told_in_few_notices() -> None:
     async def check() -> None:
-        house = House(SharedStore())
-        async with following(house) as notices:
+        app = UseCases(SharedStore())
+        async with following(app) as notices:
             loop = asyncio.get_running_loop()
             began, told = loop.time(), 0
-            creating = asyncio.gather(*(house.create(f"order-{number:04d}-payment") for number in range(100)))
-            creating.add_done_callback(lambda _: loop.call_later(5 * GAP, house.sandboxes.stop))
+            creating = asyncio.gather(*(app.create(f"order-{number:04d}-payment") for number in range(100)))
+            creating.add_done_callback(lambda _: loop.call_later(5 * GAP, app.sandboxes.stop))
             async for notice in notices:
                 assert notice.changed == ["payments"]
                 told += 1
@@ -224,14 +225,14 @@ def test_many_creations_are_told_in_few_notices() -> None:
 def test_no_change_is_missed_while_the_store_answers() -> None:
     async def check() -> None:
         store = LateStore()
-        house = House(store)
-        async with following(house) as notices:
+        app = UseCases(store)
+        async with following(app) as notices:
             coming = asyncio.create_task(anext(notices))
             store.holding = True
             await asyncio.sleep(0)
-            house.sandboxes.wake(SANDBOX)
+            app.sandboxes.wake(SANDBOX)
             await store.held.wait()
-            await house.control.advance(SANDBOX, {"seconds": 5})
+            await app.control.advance(SANDBOX, {"seconds": 5})
             store.let_go.set()
             assert (await coming).clock.now == "2030-01-31T12:00:05.000Z"
 
@@ -242,10 +243,10 @@ def test_the_time_is_told_now_and_then_though_nothing_changes(monkeypatch: pytes
     monkeypatch.setattr(feed, "RESYNC_SECONDS", 0.05)
 
     async def check() -> None:
-        house = House(MemoryStore(), new_origin(NOON, 1, "tests"))
-        async with following(house) as notices:
+        app = UseCases(MemoryStore(), new_origin(NOON, 1, "tests"))
+        async with following(app) as notices:
             for second in range(1, 4):
-                house.clock.advance(1)
+                app.clock.advance(1)
                 notice = await anext(notices)
                 assert notice.changed == []
                 assert notice.clock.now == f"2030-01-31T12:00:0{second}.000Z"
@@ -259,13 +260,13 @@ def test_what_is_merely_added_wakes_those_who_follow_and_nobody_who_waits(step: 
     """Of the waits of a sandbox, however many, none reads its payment again."""
 
     async def check() -> None:
-        house = House(MemoryStore())
-        await house.create()
+        app = UseCases(MemoryStore())
+        await app.create()
         do, _ = STEPS[step]
-        with house.sandboxes.watch(SANDBOX) as wait, house.sandboxes.watch(SANDBOX, closely=True) as follow:
-            await do(house)
+        with app.sandboxes.watch(SANDBOX) as wait, app.sandboxes.watch(SANDBOX, closely=True) as follow:
+            await do(app)
             assert (wait.is_set(), follow.is_set()) == (False, True)
-            await house.control.advance(SANDBOX, {"seconds": 1})
+            await app.control.advance(SANDBOX, {"seconds": 1})
             assert wait.is_set()
 
     run(check())
@@ -275,8 +276,8 @@ def test_what_another_process_merely_adds_wakes_nobody_who_waits() -> None:
     async def check() -> None:
         store = TellingStore()
         store.failures = 0
-        house = House(store)
-        with house.sandboxes.watch(SANDBOX) as wait, house.sandboxes.watch(SANDBOX, closely=True) as follow:
+        app = UseCases(store)
+        with app.sandboxes.watch(SANDBOX) as wait, app.sandboxes.watch(SANDBOX, closely=True) as follow:
             async with asyncio.timeout(SOON):
                 store.told.put_nowait(Change(SANDBOX, minor=True))
                 await follow.wait()
@@ -291,10 +292,10 @@ def test_who_comes_later_is_told_at_once_what_holds_by_then(monkeypatch: pytest.
     monkeypatch.setattr(feed, "GAP_SECONDS", 60)
 
     async def check() -> None:
-        house = House(MemoryStore())
-        async with following(house):
-            await house.control.advance(SANDBOX, {"seconds": 1})
-            async with aclosing(house.control.feed.follow(SANDBOX)) as notices:
+        app = UseCases(MemoryStore())
+        async with following(app):
+            await app.control.advance(SANDBOX, {"seconds": 1})
+            async with aclosing(app.control.feed.follow(SANDBOX)) as notices:
                 assert (await anext(notices)).clock.now == "2030-01-31T12:00:01.000Z"
 
     run(check())
@@ -303,10 +304,10 @@ def test_who_comes_later_is_told_at_once_what_holds_by_then(monkeypatch: pytest.
 @pytest.mark.parametrize("turns", range(6))
 def test_who_leaves_just_when_something_changes_is_not_followed_any_more(turns: int) -> None:
     async def check() -> None:
-        house = House(SharedStore())
-        async with following(house) as notices:
-            await leave_amid_a_change(house, notices, after=2 * GAP, turns=turns)
-            assert house.sandboxes.watchers == 0
+        app = UseCases(SharedStore())
+        async with following(app) as notices:
+            await leave_amid_a_change(app, notices, after=2 * GAP, turns=turns)
+            assert app.sandboxes.watchers == 0
 
     run(check())
 
@@ -315,12 +316,12 @@ def test_a_stop_does_not_wait_for_the_gap(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(feed, "GAP_SECONDS", 60)
 
     async def check() -> None:
-        house = House(MemoryStore())
-        async with following(house) as notices:
+        app = UseCases(MemoryStore())
+        async with following(app) as notices:
             coming = asyncio.create_task(anext(notices, None))
-            await create(house)
+            await create(app)
             await asyncio.sleep(0.01)
-            house.sandboxes.stop()
+            app.sandboxes.stop()
             await coming
             assert [notice async for notice in notices] == []
 
@@ -329,11 +330,11 @@ def test_a_stop_does_not_wait_for_the_gap(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_it_ends_when_the_server_stops() -> None:
     async def check() -> None:
-        house = House(MemoryStore())
-        async with following(house) as notices:
-            house.sandboxes.stop()
+        app = UseCases(MemoryStore())
+        async with following(app) as notices:
+            app.sandboxes.stop()
             assert [notice async for notice in notices] == []
-        assert house.sandboxes.watchers == 0
+        assert app.sandboxes.watchers == 0
 
     run(check())
 
@@ -349,13 +350,13 @@ def test_it_ends_when_the_store_is_gone_and_nobody_is_left_behind() -> None:
 
     async def check() -> None:
         store = FailingStore()
-        house = House(store)
-        async with following(house) as notices:
+        app = UseCases(store)
+        async with following(app) as notices:
             store.failing = True
-            house.sandboxes.wake(None)
+            app.sandboxes.wake(None)
             with pytest.raises(PaymockError):
                 await anext(notices)
-            assert house.sandboxes.watchers == 0
+            assert app.sandboxes.watchers == 0
 
     run(check())
 
@@ -377,10 +378,10 @@ def test_who_has_left_is_not_missed_when_the_store_fails() -> None:
         complaints: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
         store = HeldStore()
-        house = House(store)
-        async with following(house) as notices:
+        app = UseCases(store)
+        async with following(app) as notices:
             store.holding = True
-            house.sandboxes.wake(None)
+            app.sandboxes.wake(None)
             coming = asyncio.ensure_future(anext(notices))
             await store.held.wait()
             coming.cancel()

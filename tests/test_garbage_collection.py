@@ -10,7 +10,7 @@ from paymock.core.errors import PaymockError
 from paymock.garbage_collection import THRESHOLDS
 from paymock.stores.memory import MemoryStore
 from paymock.testing import serve
-from tests.support.house import House
+from tests.support.use_cases import UseCases
 
 
 def printed(script: str) -> list[str]:
@@ -56,9 +56,9 @@ def test_a_server_in_a_thread_leaves_the_collector_of_its_process_alone() -> Non
 
 def test_a_refused_creation_leaves_nothing_to_search_for() -> None:
     async def refused() -> weakref.ref[PaymockError]:
-        house = House(MemoryStore())
+        app = UseCases(MemoryStore())
         try:
-            await house.create(receive__amount="none")
+            await app.create(receive__amount="none")
         except PaymockError as refusal:
             return weakref.ref(refusal)
         raise AssertionError("it was not refused")

@@ -11,7 +11,8 @@ from paymock.sandboxes import SeedDiffers, new_origin, origin_of
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
-from tests.support.house import SANDBOX, House, SharedStore, TellingStore
+from tests.support.stores import SharedStore, TellingStore
+from tests.support.use_cases import SANDBOX, UseCases
 
 
 def run(check: Coroutine[Any, Any, None]) -> None:
@@ -20,13 +21,13 @@ def run(check: Coroutine[Any, Any, None]) -> None:
 
 def test_concurrent_advances_add_up() -> None:
     async def check() -> None:
-        house = House(SharedStore())
-        payment, _ = await house.create()
-        await asyncio.gather(*(house.control.advance(SANDBOX, {"seconds": 1}) for _ in range(20)))
-        assert (await house.control.clock(SANDBOX)).now == "2030-01-31T12:00:20.000Z"
-        moves = (house.control.advance_payment(SANDBOX, payment.id, {"seconds": 1}) for _ in range(10))
+        app = UseCases(SharedStore())
+        payment, _ = await app.create()
+        await asyncio.gather(*(app.control.advance(SANDBOX, {"seconds": 1}) for _ in range(20)))
+        assert (await app.control.clock(SANDBOX)).now == "2030-01-31T12:00:20.000Z"
+        moves = (app.control.advance_payment(SANDBOX, payment.id, {"seconds": 1}) for _ in range(10))
         await asyncio.gather(*moves)
-        detail = await house.control.payment(SANDBOX, payment.id)
+        detail = await app.control.payment(SANDBOX, payment.id)
         assert detail.now == "2030-01-31T12:00:30.000Z"
 
     run(check())
@@ -35,13 +36,13 @@ def test_concurrent_advances_add_up() -> None:
 def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -> None:
     async def check() -> None:
         store = SharedStore()
-        house = House(store)
-        await house.create("order-1001-payment")
+        app = UseCases(store)
+        await app.create("order-1001-payment")
         assert store.steps == ["add"]
-        await house.control.advance(SANDBOX, {"seconds": 1})
+        await app.control.advance(SANDBOX, {"seconds": 1})
         store.steps.clear()
-        await house.create("order-1002-payment")
-        await house.create("order-1002-payment")
+        await app.create("order-1002-payment")
+        await app.create("order-1002-payment")
         assert store.steps == ["add", "add"]
 
     run(check())
@@ -50,7 +51,7 @@ def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -> None
 def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox() -> None:
     async def check() -> None:
         store = SharedStore()
-        one, other = House(store), House(store)
+        one, other = UseCases(store), UseCases(store)
         await one.create("order-1001-payment")
         await other.control.advance(SANDBOX, {"seconds": 60})
         await other.control.overrides.add(SANDBOX, {"scenario": "no_payment_expired"})
@@ -65,7 +66,7 @@ def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox() -> No
 def test_a_refusal_that_depends_on_time_goes_by_the_time_of_the_sandbox() -> None:
     async def check() -> None:
         store = SharedStore()
-        one, other = House(store), House(store)
+        one, other = UseCases(store), UseCases(store)
         await one.create("order-1001-payment")
         await other.control.advance(SANDBOX, {"seconds": 60})
         with pytest.raises(PaymockError) as caught:
@@ -80,10 +81,10 @@ def test_of_a_creation_and_a_reset_that_meet_one_comes_first() -> None:
 
     async def check() -> None:
         for _ in range(20):
-            house = House(SharedStore())
-            first, *_ = await asyncio.gather(house.create(), house.control.reset(SANDBOX))
-            again, replayed = await house.create()
-            stored = await house.sandboxes.store.page(SANDBOX, "payment", limit=9)
+            app = UseCases(SharedStore())
+            first, *_ = await asyncio.gather(app.create(), app.control.reset(SANDBOX))
+            again, replayed = await app.create()
+            stored = await app.sandboxes.store.page(SANDBOX, "payment", limit=9)
             assert len(stored) == 1
             assert replayed == (again == first[0])
 
@@ -92,11 +93,11 @@ def test_of_a_creation_and_a_reset_that_meet_one_comes_first() -> None:
 
 def test_resets_that_meet_never_bring_an_old_id_back() -> None:
     async def check() -> None:
-        house = House(SharedStore())
+        app = UseCases(SharedStore())
         seen = set()
         for _ in range(5):
-            await asyncio.gather(house.control.reset(SANDBOX), house.control.reset(SANDBOX))
-            seen.add((await house.create())[0].id)
+            await asyncio.gather(app.control.reset(SANDBOX), app.control.reset(SANDBOX))
+            seen.add((await app.create())[0].id)
         assert len(seen) == 5
 
     run(check())
@@ -104,12 +105,12 @@ def test_resets_that_meet_never_bring_an_old_id_back() -> None:
 
 def test_a_wait_misses_no_change_between_its_look_and_its_sleep() -> None:
     async def check() -> None:
-        house = House(SharedStore())
-        payment, _ = await house.create()
-        waiting = asyncio.create_task(house.control.wait(SANDBOX, payment.id, "payment_detected", 30))
+        app = UseCases(SharedStore())
+        payment, _ = await app.create()
+        waiting = asyncio.create_task(app.control.wait(SANDBOX, payment.id, "payment_detected", 30))
         for _ in range(5):
             await asyncio.sleep(0)
-            await house.control.advance(SANDBOX, {"seconds": 1})
+            await app.control.advance(SANDBOX, {"seconds": 1})
         async with asyncio.timeout(5):
             assert (await waiting).reached
 
@@ -118,11 +119,11 @@ def test_a_wait_misses_no_change_between_its_look_and_its_sleep() -> None:
 
 def test_a_stop_ends_waits_at_once() -> None:
     async def check() -> None:
-        house = House(SharedStore())
-        payment, _ = await house.create()
-        waiting = asyncio.create_task(house.control.wait(SANDBOX, payment.id, "completed", 30))
+        app = UseCases(SharedStore())
+        payment, _ = await app.create()
+        waiting = asyncio.create_task(app.control.wait(SANDBOX, payment.id, "completed", 30))
         await asyncio.sleep(0.01)
-        house.sandboxes.stop()
+        app.sandboxes.stop()
         async with asyncio.timeout(5):
             result = await waiting
         assert (result.reached, result.possible) == (False, True)
@@ -133,7 +134,7 @@ def test_a_stop_ends_waits_at_once() -> None:
 def test_a_wait_is_told_of_what_other_processes_do_even_after_the_store_has_failed() -> None:
     async def check() -> None:
         store = TellingStore()
-        one, other = House(store), House(store)
+        one, other = UseCases(store), UseCases(store)
         payment, _ = await one.create()
         waiting = asyncio.create_task(one.control.wait(SANDBOX, payment.id, "payment_detected", 30))
         await asyncio.sleep(0.01)
@@ -152,14 +153,14 @@ def test_a_slower_clock_begins_when_every_process_knows_of_it() -> None:
         store = SharedStore()
         store.lag = 20
         origin = new_origin(NOON, 10_000, "tests")
-        one, other = House(store, origin), House(store, origin)
+        one, other = UseCases(store, origin), UseCases(store, origin)
         setting = asyncio.create_task(one.control.set_clock(SANDBOX, {"speed": 0}))
-        for house in (one, other):
-            house.clock.advance(0.010)  # while the change is on its way
+        for app in (one, other):
+            app.clock.advance(0.010)  # while the change is on its way
         seen = (await other.control.clock(SANDBOX)).now
-        for house in (one, other):
+        for app in (one, other):
             await asyncio.sleep(0)
-            house.clock.advance(0.020)
+            app.clock.advance(0.020)
         async with asyncio.timeout(5):
             frozen = await setting
         assert seen <= frozen.now == (await other.control.clock(SANDBOX)).now
@@ -171,12 +172,12 @@ def test_a_deposit_is_observed_when_every_process_knows_of_it() -> None:
     async def check() -> None:
         store = SharedStore()
         store.lag = 20
-        house = House(store, new_origin(NOON, 1, "tests"))
-        payment, _ = await house.create()
-        making = asyncio.create_task(house.control.deposit(SANDBOX, payment.id, {"amount": "1"}, None, b""))
+        app = UseCases(store, new_origin(NOON, 1, "tests"))
+        payment, _ = await app.create()
+        making = asyncio.create_task(app.control.deposit(SANDBOX, payment.id, {"amount": "1"}, None, b""))
         while not making.done():
             await asyncio.sleep(0.001)
-            house.clock.advance(0.001)
+            app.clock.advance(0.001)
         made, _ = await making
         assert (made.attempts[0].deposits or [])[0].observed_at == "2030-01-31T12:00:00.020Z"
 
@@ -185,20 +186,20 @@ def test_a_deposit_is_observed_when_every_process_knows_of_it() -> None:
 
 def test_no_time_comes_after_the_year_9999() -> None:
     async def check() -> None:
-        house = House(SharedStore(), new_origin(NOON, 10_000, "tests"))
-        early, _ = await house.create("order-1001-payment")
-        house.clock.advance(10**9)
-        assert (await house.control.clock(SANDBOX)).now == "9999-12-31T23:59:59.999Z"
-        late, _ = await house.create("order-1002-payment", expires_at=None)
+        app = UseCases(SharedStore(), new_origin(NOON, 10_000, "tests"))
+        early, _ = await app.create("order-1001-payment")
+        app.clock.advance(10**9)
+        assert (await app.control.clock(SANDBOX)).now == "9999-12-31T23:59:59.999Z"
+        late, _ = await app.create("order-1002-payment", expires_at=None)
         for move in (
-            house.control.advance(SANDBOX, {"seconds": 1}),
-            house.control.advance_payment(SANDBOX, early.id, {"seconds": 1}),
+            app.control.advance(SANDBOX, {"seconds": 1}),
+            app.control.advance_payment(SANDBOX, early.id, {"seconds": 1}),
         ):
             with pytest.raises(PaymockError) as caught:
                 await move
             assert caught.value.details == {"seconds": "leads beyond 9999-12-31T23:59:59.999Z"}
-        assert b'"status":"completed"' in await house.service.payment(SANDBOX, early.id)
-        assert (await house.control.payment(SANDBOX, late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
+        assert b'"status":"completed"' in await app.service.payment(SANDBOX, early.id)
+        assert (await app.control.payment(SANDBOX, late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
 
     run(check())
 
@@ -215,14 +216,14 @@ def test_an_engine_that_lost_everything_leaves_all_processes_with_one_origin() -
     async def check() -> None:
         store = ForgettingStore()
         origin = await origin_of(store, NOON, 0, None)
-        one, other = House(store, origin), House(store, origin)
+        one, other = UseCases(store, origin), UseCases(store, origin)
         await one.create()
         store.lose_everything()
         created, replayed = await other.create()
         assert not replayed
-        newcomer = House(store, await origin_of(store, NOON, 0, None))
-        for house in (one, newcomer):
-            assert await house.create() == (created, True)
+        newcomer = UseCases(store, await origin_of(store, NOON, 0, None))
+        for app in (one, newcomer):
+            assert await app.create() == (created, True)
 
     run(check())
 
@@ -230,10 +231,10 @@ def test_an_engine_that_lost_everything_leaves_all_processes_with_one_origin() -
 def test_a_newcomer_on_an_engine_that_lost_everything_is_followed() -> None:
     async def check() -> None:
         store = ForgettingStore()
-        one = House(store, await origin_of(store, NOON, 0, None))
+        one = UseCases(store, await origin_of(store, NOON, 0, None))
         await one.create()
         store.lose_everything()
-        newcomer = House(store, await origin_of(store, NOON, 0, None))
+        newcomer = UseCases(store, await origin_of(store, NOON, 0, None))
         created, _ = await newcomer.create()
         assert await one.create() == (created, True)
 
@@ -244,11 +245,11 @@ def test_a_late_reply_of_the_store_does_not_show_later_times() -> None:
     class SlowStore(SharedStore):
         async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
             found = await super().get(sandbox, *keys)
-            house.clock.advance(0.2)
+            app.clock.advance(0.2)
             return found
 
-    house = House(SlowStore(), new_origin(NOON, 10_000, "tests"))
-    assert asyncio.run(house.control.clock(SANDBOX)).now == "2030-01-31T12:00:00.000Z"
+    app = UseCases(SlowStore(), new_origin(NOON, 10_000, "tests"))
+    assert asyncio.run(app.control.clock(SANDBOX)).now == "2030-01-31T12:00:00.000Z"
 
 
 class TestOrigin:

@@ -23,8 +23,9 @@ from paymock.web.app import create_app
 from paymock.web.log import RequestLog
 from tests.support.client import order
 from tests.support.clock import ManualClock
-from tests.support.house import SANDBOX, SharedStore
 from tests.support.specification import COURSES
+from tests.support.stores import SharedStore
+from tests.support.use_cases import SANDBOX
 
 SECRET = "a secret in the message of an exception"
 

@@ -60,8 +60,8 @@ class Killed:
     violations: list[str] = field(default_factory=list)
 
 
-class House(NamedTuple):
-    """A server and its store."""
+class Target(NamedTuple):
+    """What can be killed: a server, and the engine of its store if it has one."""
 
     server: Server
     engine: RedisEngine | None
@@ -71,12 +71,12 @@ def killed(case: Case, rounds: int, seed: int, folder: Path) -> Killed:
     """So many rounds of a case on one store."""
     outcome, choice = Killed(case.name), seeded(seed)
     sandbox, history = fresh_sandbox(), History()
-    with _house(case, folder) as house:
+    with _target(case, folder) as target:
         for number in range(rounds):
-            _round(case, house, f"kill-{seed}-{number}", choice, sandbox, history, outcome)
+            _round(case, target, f"kill-{seed}-{number}", choice, sandbox, history, outcome)
         events = history.since()
         outcome.stored = stored_unseen(events)
-        urls = [house.server.url]
+        urls = [target.server.url]
         outcome.violations += replay(urls, sandbox, history, acknowledged(events))
         outcome.violations += judged(urls[0], sandbox, history)
     return outcome
@@ -84,14 +84,14 @@ def killed(case: Case, rounds: int, seed: int, folder: Path) -> Killed:
 
 def _round(
     case: Case,
-    house: House,
+    target: Target,
     prefix: str,
     choice: random.Random,
     sandbox: str,
     history: History,
     outcome: Killed,
 ) -> None:
-    start, url = len(history), house.server.url
+    start, url = len(history), target.server.url
 
     def work(client: Client, number: int, enough: threading.Event) -> None:
         count = 0
@@ -102,21 +102,21 @@ def _round(
         wait_until(lambda: len(history) >= start + LEAST_PAYMENTS)
         enough.wait(choice.uniform(SOONEST_SECONDS, LATEST_SECONDS))
         victims: list[Server | RedisEngine] = [
-            *([house.server] if case.kills_server else []),
-            *([house.engine] if case.kills_engine and house.engine else []),
+            *([target.server] if case.kills_server else []),
+            *([target.engine] if case.kills_engine and target.engine else []),
         ]
         choice.shuffle(victims)
         for victim in victims:
             victim.kill()
-    if case.kills_engine and house.engine:
-        house.engine.restart()
+    if case.kills_engine and target.engine:
+        target.engine.restart()
     if case.kills_server:
-        house.server.start()
+        target.server.start()
     else:
         outcome.recoveries.append(_recovery(url, f"{prefix}-again", sandbox, history))
     events = history.since(start)
     known, unknown = acknowledged(events), unacknowledged(events)
-    urls = [house.server.url]
+    urls = [target.server.url]
     outcome.violations += replay(urls, sandbox, history, known)
     outcome.violations += retry(urls, sandbox, history, unknown)
     outcome.rounds += 1
@@ -130,10 +130,10 @@ def _recovery(url: str, key: str, sandbox: str, history: History) -> float:
 
 
 @contextmanager
-def _house(case: Case, folder: Path) -> Iterator[House]:
+def _target(case: Case, folder: Path) -> Iterator[Target]:
     if case.engine is None:
         with servers(folder, [f"sqlite://{folder}/payments.db"], case.workers) as [server]:
-            yield House(server, None)
+            yield Target(server, None)
     else:
         with redis_server(*case.engine) as engine, servers(folder, [engine.url], case.workers) as [server]:
-            yield House(server, engine)
+            yield Target(server, engine)

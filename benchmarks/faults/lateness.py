@@ -40,7 +40,7 @@ class Late:
     """In how many rounds something went back."""
 
 
-class House(NamedTuple):
+class SlowAndQuick(NamedTuple):
     """A server whose commits can be late, and one whose are not."""
 
     slow: str
@@ -51,18 +51,18 @@ class House(NamedTuple):
 def late_deposits(rounds: int, folder: Path) -> Late:
     """A payment is paid just before its window closes, over the slow way."""
 
-    def ask(slow: Client, house: House) -> None:
-        event = slow.create(house.slow, "late-payment", scenario="no_payment_expired")
+    def ask(slow: Client, two: SlowAndQuick) -> None:
+        event = slow.create(two.slow, "late-payment", scenario="no_payment_expired")
         assert event.status == CREATED, event
 
         def look(client: Client, _: int, enough: threading.Event) -> None:
             while not enough.is_set():
-                client.read(house.quick, event.payment_id)
+                client.read(two.quick, event.payment_id)
 
         with crew(1, look, slow.sandbox, slow.history) as enough:
             enough.wait(DELAY_SECONDS)
-            house.proxy.set(_LATE)
-            slow.deposit(house.slow, event.payment_id, "late-deposit", AMOUNT)
+            two.proxy.set(_LATE)
+            slow.deposit(two.slow, event.payment_id, "late-deposit", AMOUNT)
 
     return _rounds(Late("a deposit"), rounds, folder, ask)
 
@@ -70,26 +70,26 @@ def late_deposits(rounds: int, folder: Path) -> Late:
 def late_clocks(rounds: int, folder: Path) -> Late:
     """A clock is stopped, over the slow way."""
 
-    def ask(slow: Client, house: House) -> None:
+    def ask(slow: Client, two: SlowAndQuick) -> None:
         def look(client: Client, _: int, enough: threading.Event) -> None:
             while not enough.is_set():
-                client.read_clock(house.quick)
+                client.read_clock(two.quick)
 
         with crew(1, look, slow.sandbox, slow.history):
-            house.proxy.set(_LATE)
-            slow.set_speed(house.slow, 0)
-            slow.read_clock(house.quick)
+            two.proxy.set(_LATE)
+            slow.set_speed(two.slow, 0)
+            slow.read_clock(two.quick)
 
     return _rounds(Late("a slower clock"), rounds, folder, ask)
 
 
-def _rounds(outcome: Late, rounds: int, folder: Path, ask: Callable[[Client, House], None]) -> Late:
-    with _house(folder) as house:
+def _rounds(outcome: Late, rounds: int, folder: Path, ask: Callable[[Client, SlowAndQuick], None]) -> Late:
+    with _slow_and_quick(folder) as two:
         for _ in range(rounds):
             with closing(Client(fresh_sandbox(), History())) as client:
-                client.set_speed(house.quick, SPEED)
-                ask(client, house)
-                house.proxy.set(PASSING)
+                client.set_speed(two.quick, SPEED)
+                ask(client, two)
+                two.proxy.set(PASSING)
                 events = client.history.since()
             found = [*courses(events), *clocks(events)]
             outcome.rounds += 1
@@ -99,8 +99,8 @@ def _rounds(outcome: Late, rounds: int, folder: Path, ask: Callable[[Client, Hou
 
 
 @contextmanager
-def _house(folder: Path) -> Iterator[House]:
+def _slow_and_quick(folder: Path) -> Iterator[SlowAndQuick]:
     with redis_server(*LASTING) as engine, proxied(engine.port) as proxy:
         stores = [f"redis://127.0.0.1:{proxy.port}", engine.url]
         with servers(folder, stores, 1) as [slow, quick]:
-            yield House(slow.url, quick.url, proxy)
+            yield SlowAndQuick(slow.url, quick.url, proxy)

@@ -59,7 +59,7 @@ Fault = Callable[[random.Random, threading.Event], None]
 """Breaks something, and mends it before it returns."""
 
 
-class House(NamedTuple):
+class Breakable(NamedTuple):
     """Two servers on one store, and what can befall them."""
 
     servers: Sequence[Server]
@@ -96,13 +96,13 @@ def mixed(name: str, seconds: float, seed: int, folder: Path) -> Mixed:
     """Requests and faults for so long, then calm, in which all that is unknown is retried and judged."""
     outcome, choice, pool = Mixed(name, seed), seeded(seed), Pool()
     sandbox, history = fresh_sandbox(), History()
-    with _house(name, folder) as house:
+    with _breakable(name, folder) as breakable:
         with closing(Client(sandbox, history)) as client:
-            client.set_speed(house.servers[0].url, SPEED)
+            client.set_speed(breakable.servers[0].url, SPEED)
 
         def work(client: Client, number: int, enough: threading.Event) -> None:
             own = seeded(f"{seed}-{number}")
-            first, second = (house.servers[(number + turn) % 2] for turn in range(2))
+            first, second = (breakable.servers[(number + turn) % 2] for turn in range(2))
             while not enough.is_set():
                 ask = _request(client, own, pool)
                 if ask(first.url).unknown and ask(second.url).unknown:  # as behind a balancer
@@ -111,13 +111,13 @@ def mixed(name: str, seconds: float, seed: int, folder: Path) -> Mixed:
         with crew(CLIENTS, work, sandbox, history) as enough:
             ends = time.monotonic() + seconds
             while time.monotonic() < ends and not enough.wait(choice.uniform(*CALM_SECONDS)):
-                fault = choice.choice(list(house.faults))
+                fault = choice.choice(list(breakable.faults))
                 outcome.faults[fault] = outcome.faults.get(fault, 0) + 1
-                house.faults[fault](choice, enough)
+                breakable.faults[fault](choice, enough)
         events = history.since()
         _count(outcome, events)
-        outcome.violations += _settled(house, sandbox, history, events)
-        outcome.violations += judged(house.servers[1].url, sandbox, history)
+        outcome.violations += _settled(breakable, sandbox, history, events)
+        outcome.violations += judged(breakable.servers[1].url, sandbox, history)
     return outcome
 
 
@@ -147,9 +147,9 @@ def _deposit_amount(key: str, number: int) -> str:
     return str(1_000 * (int(key.rpartition("-")[2]) + 1) + number)
 
 
-def _settled(house: House, sandbox: str, history: History, events: Sequence[Event]) -> list[str]:
+def _settled(breakable: Breakable, sandbox: str, history: History, events: Sequence[Event]) -> list[str]:
     """Retries everything once more, with every body, and reads all payments."""
-    urls = [server.url for server in house.servers]
+    urls = [server.url for server in breakable.servers]
     with closing(Client(sandbox, History())) as client:
         wait_until(lambda: all(client.ready(url).status == 200 for url in urls), RECOVERY_SECONDS)
 
@@ -184,11 +184,11 @@ def _count(outcome: Mixed, events: Sequence[Event]) -> None:
 
 
 @contextmanager
-def _house(name: str, folder: Path) -> Iterator[House]:
+def _breakable(name: str, folder: Path) -> Iterator[Breakable]:
     if name == "SQLite":
         store = f"sqlite://{folder}/payments.db"
         with servers(folder, [store, store], 2) as both:
-            yield House(both, _kills_of(both))
+            yield Breakable(both, _kills_of(both))
         return
     with (
         redis_server(*LASTING) as engine,
@@ -221,7 +221,7 @@ def _house(name: str, folder: Path) -> Iterator[House]:
             "every reply lost": cut(Way(Mode.LOSE_REPLY)),
             "replies of commits lost": cut(Way(Mode.LOSE_REPLY, word=b"EVALSHA")),
         }
-        yield House(both, {**_kills_of(both), "engine killed": engine_killed, **cuts})
+        yield Breakable(both, {**_kills_of(both), "engine killed": engine_killed, **cuts})
 
 
 def _kills_of(both: Sequence[Server]) -> dict[str, Fault]:

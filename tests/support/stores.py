@@ -1,27 +1,12 @@
-"""The use cases without HTTP, on a store that lets others in between."""
+"""Stores in memory that let others in between, as a store across a network does, or answer late, or fail."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
-
-from paymock.catalog_file import load_catalog
-from paymock.checkouts import Checkouts
-from paymock.control import Control
 from paymock.core.errors import PaymockError
-from paymock.core.identity import sandbox_of
-from paymock.core.records import OriginRecord
-from paymock.core.strict_json import fingerprint
-from paymock.core.wire import Payment
-from paymock.sandboxes import KeyedRequest, Sandboxes, new_origin
-from paymock.service import Service
 from paymock.stores.base import Addition, Change
 from paymock.stores.memory import MemoryStore
-from tests.support.client import order
-from tests.support.clock import NOON, ManualClock
-
-SANDBOX = sandbox_of("mk_test_demo")
 
 
 class SharedStore(MemoryStore):
@@ -73,25 +58,6 @@ class LateStore(MemoryStore):
         return found
 
 
-class House:
-    """The use cases on a store; two houses on one store are two processes."""
-
-    def __init__(self, store: MemoryStore, origin: OriginRecord | None = None) -> None:
-        self.clock = ManualClock()
-        self.sandboxes = Sandboxes(store, self.clock, origin or new_origin(NOON, 0, "tests"))
-        self.service = Service(load_catalog(None), 100, self.sandboxes)
-        self.control = Control(load_catalog(None), self.sandboxes)
-        self.checkouts = Checkouts(load_catalog(None), self.sandboxes)
-
-    async def create(
-        self, key: str = "order-1001-payment", scenario: str | None = None, **changes: Any
-    ) -> tuple[Payment, bool]:
-        body = order(**changes)
-        request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
-        created = await self.service.create_payment(request, scenario)
-        return msgspec.json.decode(created.json, type=Payment), created.replayed
-
-
 class TellingStore(SharedStore):
     """Tells of changes of other processes, after it has failed once."""
 
@@ -106,19 +72,3 @@ class TellingStore(SharedStore):
             raise PaymockError("store_unavailable")
         while True:
             yield await self.told.get()
-
-
-async def leave_amid_a_change(
-    house: House, told: AsyncGenerator[object, None], *, after: float, turns: int
-) -> None:
-    """Waits for what is told next. `after` so many seconds comes a change, and so many `turns` of the event
-    loop later it gives up; asserts that the wait ends with that.
-    """
-    leaving = asyncio.create_task(anext(told))
-    await asyncio.sleep(after)
-    house.sandboxes.wake(SANDBOX)
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    leaving.cancel()
-    await asyncio.wait([leaving], timeout=1)
-    assert leaving.cancelled()
