@@ -23,7 +23,7 @@ from paymock.core.timeline import State, deposit_between, event_between, state_a
 from paymock.core.times import LATEST, to_rfc3339
 from paymock.core.validation import checker_for, decoded, validation_failed
 from paymock.core.wire import Payment
-from paymock.feed import Feed
+from paymock.feed import Feed, clock_of
 from paymock.found import Filter, Found, find, newest
 from paymock.journal import Journal
 from paymock.overrides import Overrides
@@ -46,7 +46,7 @@ class Control:
 
     async def clock(self, sandbox: str) -> wire.Clock:
         """The sandbox's virtual clock."""
-        return _clock(await self._sandboxes.gather(sandbox))
+        return clock_of(await self._sandboxes.gather(sandbox))
 
     async def set_clock(self, sandbox: str, body: Any) -> wire.Clock:
         """Changes the speed from now on. Raises PaymockError `validation_failed`.
@@ -61,7 +61,7 @@ class Control:
 
         after = await self._sandboxes.change(sandbox, changed)
         await self._sandboxes.until(after.clock.since_real)
-        return _clock(msgspec.structs.replace(after, real=max(after.real, after.clock.since_real)))
+        return clock_of(msgspec.structs.replace(after, real=max(after.real, after.clock.since_real)))
 
     async def advance(self, sandbox: str, body: Any) -> wire.Clock:
         """Moves the sandbox ahead at once. Raises PaymockError `validation_failed`."""
@@ -71,7 +71,7 @@ class Control:
             _check_time(now.now + milliseconds)
             return msgspec.structs.replace(now.record, clock=now.clock.advanced(milliseconds))
 
-        return _clock(await self._sandboxes.change(sandbox, advanced))
+        return clock_of(await self._sandboxes.change(sandbox, advanced))
 
     async def advance_payment(self, sandbox: str, payment_id: str, body: Any) -> Payment:
         """Moves one payment ahead of its sandbox. Raises PaymockError `payment_not_found`,
@@ -240,10 +240,6 @@ def _timeline_entry(before: State | None, state: State, found: Found) -> wire.Ti
         deposit=None if number is None else number + 1,
         confirmations=None if number is None else state.deposits[number].confirmations,
     )
-
-
-def _clock(gathered: Gathered) -> wire.Clock:
-    return wire.Clock(now=to_rfc3339(gathered.now), speed=gathered.clock.speed)
 
 
 def _check_room(simulation: SimulationRecord) -> None:

@@ -168,6 +168,10 @@ def _until(found: Found, now: float) -> float:
     return INFINITE if seconds is None else now + seconds
 
 
+def clock_of(gathered: Gathered) -> wire.Clock:
+    """The clock of a sandbox, as everybody is told of it."""
+    return wire.Clock(now=to_rfc3339(gathered.now), speed=gathered.clock.speed)
+
+
 def _notice(gathered: Gathered, changed: list[wire.Changed]) -> wire.Notice:
-    clock = wire.Clock(now=to_rfc3339(gathered.now), speed=gathered.clock.speed)
-    return wire.Notice(clock=clock, changed=changed)
+    return wire.Notice(clock=clock_of(gathered), changed=changed)
