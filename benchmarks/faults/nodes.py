@@ -17,7 +17,7 @@ from benchmarks.faults.settling import acknowledged, judged, replay, retry, unac
 from redis.crc import key_slot
 
 from paymock.core.identity import sandbox_of
-from tests.support.engines import RedisCluster, RedisEngine, redis_cluster, until
+from tests.support.engines import ANSWER_SECONDS, RedisCluster, RedisEngine, redis_cluster
 from tests.support.waiting import wait_until
 
 SANDBOXES = 2
@@ -50,7 +50,7 @@ def bereaved(rounds: int, seconds: float, folder: Path) -> Bereaved:
         homes = _homes(cluster)
         histories = {sandbox: History() for sandbox in homes}
         for number in range(rounds):
-            until(lambda: all(map(_knows_of_no_failure, cluster.nodes)))
+            wait_until(lambda: all(map(_knows_of_no_failure, cluster.nodes)), ANSWER_SECONDS)
             dead = cluster.nodes[number % len(cluster.nodes)]
             _round(f"node-{number}", dead, homes, histories, server.url, seconds, outcome)
         for sandbox, history in histories.items():
@@ -93,7 +93,7 @@ def _round(
             crews[0].wait(5 * PAUSE_SECONDS)
         restarted = time.monotonic()
         dead.restart()
-        until(lambda: dead.ask("CLUSTER INFO")["cluster_state"] == "ok")
+        wait_until(lambda: dead.ask("CLUSTER INFO")["cluster_state"] == "ok", ANSWER_SECONDS)
         back = time.monotonic()
         of_the_dead = [sandbox for sandbox, home in homes.items() if home is dead]
         wait_until(lambda: all(_successes(events(each), back) for each in of_the_dead), RECOVERY_SECONDS)

@@ -6,8 +6,9 @@ import pytest
 from paymock.stores.base import STATE
 from paymock.stores.redis import RedisStore
 from tests.stores.contract import add, run
-from tests.support.engines import RedisCluster, cluster_node, redis_cluster, until
+from tests.support.engines import ANSWER_SECONDS, RedisCluster, cluster_node, redis_cluster
 from tests.support.redis_store import eventually, reason_of, refused, sandboxes_of, slot_of, warning_of, works
+from tests.support.waiting import wait_until
 
 
 class Move:
@@ -171,15 +172,17 @@ class TestNodesThatEnd:
         with redis_cluster(3) as cluster, cluster_node() as successor:
             gone = cluster.nodes[0]
             successor.ask("CLUSTER MEET", "127.0.0.1", gone.port)
-            until(lambda: len(successor.ask("CLUSTER NODES")) == 4)
+            wait_until(lambda: len(successor.ask("CLUSTER NODES")) == 4, ANSWER_SECONDS)
             successor.ask("CLUSTER REPLICATE", gone.ask("CLUSTER MYID"))
-            until(lambda: successor.ask("INFO", "replication")["master_link_status"] == "up")
+            wait_until(
+                lambda: successor.ask("INFO", "replication")["master_link_status"] == "up", ANSWER_SECONDS
+            )
             store = RedisStore(cluster.url)
             [sandbox] = sandboxes_of(cluster, gone)
 
             async def check() -> None:
                 await add(store, sandbox, "key", b"value")
-                until(lambda: int(successor.ask("DBSIZE")) == 3)
+                wait_until(lambda: int(successor.ask("DBSIZE")) == 3, ANSWER_SECONDS)
                 gone.kill()
                 await refused(store.get(sandbox, "key"))
                 successor.ask("CLUSTER FAILOVER", "TAKEOVER")

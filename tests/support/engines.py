@@ -5,8 +5,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from typing import Any
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from tests.support.waiting import wait_until
 
 ANSWER_SECONDS = 20
 """How long an engine may take to answer, on a machine that runs many tests at once."""
@@ -78,7 +79,7 @@ class RedisEngine:
         with log.open("ab") as output:
             process = subprocess.Popen([*command, *self.options], stdout=output, stderr=output)
         try:
-            until(lambda: process.poll() is not None or _listens(self.port))
+            wait_until(lambda: process.poll() is not None or _listens(self.port), ANSWER_SECONDS)
             if process.poll() is not None:
                 raise EngineError(f"redis-server ended: {log.read_text()[-2000:]}")
         except BaseException:
@@ -106,7 +107,7 @@ class RedisCluster:
             node.ask("CLUSTER ADDSLOTS", *_share(at, len(self.nodes)))
         for node in self.nodes[1:]:
             node.ask("CLUSTER MEET", "127.0.0.1", self.nodes[0].port)
-        until(lambda: all(self._complete(node) for node in self.nodes))
+        wait_until(lambda: all(self._complete(node) for node in self.nodes), ANSWER_SECONDS)
 
     def _complete(self, node: RedisEngine) -> bool:
         nodes, slots = node.ask("CLUSTER INFO"), node.ask("CLUSTER SLOTS")
@@ -151,15 +152,6 @@ def free_port() -> int:
             with suppress(OSError, OverflowError):
                 other.bind(("127.0.0.1", port + _BUS))
                 return port
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Returns when the condition holds, as other processes will have it soon."""
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise EngineError("the engine was not ready in time")
-        time.sleep(0.01)
 
 
 def _on_a_free_port(folder: Path, options: Sequence[str]) -> RedisEngine:

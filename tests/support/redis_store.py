@@ -12,10 +12,7 @@ from paymock.core.errors import PaymockError
 from paymock.stores.base import Store, StoreError
 from paymock.stores.redis import RedisStore
 from tests.stores.contract import add
-from tests.support.engines import (
-    RedisCluster,
-    RedisEngine,
-)
+from tests.support.engines import RedisCluster, RedisEngine
 
 OUTAGE_SECONDS = 2.0
 """Within so long a step fails when the engine is gone, and works when it is back."""
