@@ -22,13 +22,13 @@ from paymock.sandboxes import new_origin
 from paymock.settings import Settings
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
-from tests.core.test_checkout import SHOWN
 from tests.support.client import ORDER, Api, error_of
 from tests.support.clock import NOON
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
 from tests.support.stores import LateStore, SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, UseCases, leave_amid_a_change
+from tests.support.views import SHOWN
 
 SOON = 10.0
 """Seconds in which a busy machine gets there."""
