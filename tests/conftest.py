@@ -18,8 +18,8 @@ def shared_server() -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="session")
 def contract(shared_server: RunningServer) -> Contract:
-    """What the server promises in its OpenAPI document."""
-    return Contract.of(shared_server.url)
+    """What the server promises in its two OpenAPI documents."""
+    return Contract.of(shared_server.url, "/openapi.yaml", "/_mock/openapi.yaml")
 
 
 @pytest.fixture

@@ -19,12 +19,6 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="session")
-def contract(shared_server: RunningServer) -> Contract:
-    """Both documents as one."""
-    return Contract.of(shared_server.url, "/openapi.yaml", "/_mock/openapi.yaml")
-
-
 @pytest.fixture
 def api(server: RunningServer, contract: Contract) -> Iterator[Sandbox]:
     with Sandbox(server.url, contract) as client:

@@ -9,7 +9,6 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import httpx
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -390,12 +389,6 @@ EXPECTED = {
     "ended overpaid_review",
 }
 """What must have happened, lest the machine runs without doing anything."""
-
-
-@pytest.fixture(scope="module")
-def contract(shared_server: RunningServer) -> Contract:
-    """Both documents as one."""
-    return Contract.of(shared_server.url, "/openapi.yaml", "/_mock/openapi.yaml")
 
 
 def test_requests_in_any_order_do_what_the_model_expects(server: RunningServer, contract: Contract) -> None:

@@ -40,6 +40,12 @@ def text(shared_server: RunningServer) -> str:
     return httpx.get(f"{shared_server.url}/openapi.yaml").text
 
 
+@pytest.fixture(scope="module")
+def contract(shared_server: RunningServer) -> Contract:
+    """What the document of the service promises, without that of the control API."""
+    return Contract.of(shared_server.url)
+
+
 @pytest.fixture
 def document(contract: Contract) -> Json:
     return contract.document

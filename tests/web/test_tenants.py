@@ -29,12 +29,6 @@ each_operation_of_payments = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module")
-def contract(shared_server: RunningServer) -> Contract:
-    """Both documents as one."""
-    return Contract.of(shared_server.url, "/openapi.yaml", "/_mock/openapi.yaml")
-
-
 @dataclass
 class Owner:
     """A tenant with payments in different states, endpoints, overrides, a clock of its own and a journal."""

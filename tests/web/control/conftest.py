@@ -9,12 +9,6 @@ from tests.support.contract import Contract
 from tests.support.server import RunningServer
 
 
-@pytest.fixture(scope="session")
-def contract(shared_server: RunningServer) -> Contract:
-    """Both documents as one."""
-    return Contract.of(shared_server.url, "/openapi.yaml", "/_mock/openapi.yaml")
-
-
 @pytest.fixture
 def api(server: RunningServer, contract: Contract) -> Iterator[Api]:
     """A client whose sandbox stands still."""
