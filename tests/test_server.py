@@ -1,16 +1,10 @@
 """`paymock serve` as a user meets it: start, stop, the ready file, the log, clear errors."""
 
-import contextlib
 import io
 import json
-import os
-import re
 import signal
 import socket
-import subprocess
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -20,13 +14,11 @@ from paymock.server import bind
 from paymock.settings import Settings
 from paymock.starting import announce
 from paymock.web.log import RequestLog
-from tests.support import proc, raw
+from tests.support import proc
 from tests.support.client import AUTHORIZED, ORDER, Api, fresh_key
 from tests.support.contract import Contract
 from tests.support.process import run, serving
 from tests.support.specification import COURSES
-
-CREATION = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
 
 
 def test_the_ready_file_says_where_the_server_is(tmp_path: Path) -> None:
@@ -122,156 +114,6 @@ def test_the_banner_shows_nothing_secret_of_the_store(store: str, shown: str) ->
         assert "secret" not in out.getvalue()
         line = f"\n  Store     {shown}\n" if log == "text" else f'"store":"{shown}"'
         assert line in out.getvalue()
-
-
-def test_configured_keys_are_counted_and_never_shown(tmp_path: Path) -> None:
-    with serving(tmp_path, "--api-key", "secret-one", "--api-key", "secret-two") as served:
-        httpx.get(f"{served.url}/v1/chains", headers={"Authorization": "Bearer secret-one"})
-        httpx.get(f"{served.url}/v1/payments/secret-two", headers={"Authorization": "Bearer wrong-key"})
-        address = ORDER["receive"]["address"]
-        encoded = [address.replace("x5", "%785"), address.replace("53", "%35%33", 1), "secret%2Done"]
-        for hidden in (address, address[2:], *encoded, "m%6B_test_demo", "whsec_" + "0" * 64):
-            httpx.get(f"{served.url}/v1/payments/{hidden}", headers=AUTHORIZED)
-        _, output = served.stop(signal.SIGTERM)
-    assert "2 configured" in output
-    assert not re.search("secret|wrong-key|mk_test|whsec_0|5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", output)
-
-
-def test_each_request_is_one_line_of_text(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
-        response = httpx.get(f"{served.url}/v1/payments/pay_x?secret=1", headers=AUTHORIZED)
-        _, output = served.stop(signal.SIGTERM)
-    line = output.splitlines()[-1]
-    pattern = r"\d\d:\d\d:\d\d  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\w+"
-    assert re.fullmatch(pattern, line)
-    assert line.endswith(response.headers["x-request-id"])
-
-
-def test_each_request_is_one_line_of_json(tmp_path: Path) -> None:
-    with serving(tmp_path, "--log", "json") as served:
-        for _ in range(2):
-            httpx.post(
-                f"{served.url}/v1/payments",
-                json={**ORDER},
-                headers={**AUTHORIZED, "Idempotency-Key": "order-1001-payment"},
-            )
-        httpx.get(f"{served.url}/nowhere")
-        raw.exchange(served.port, b"nonsense\r\n\r\n")
-        _, output = served.stop(signal.SIGTERM)
-    started, created, replayed, refused, malformed = map(json.loads, output.splitlines())
-    assert (started["event"], started["url"], started["mock"]) == ("started", served.url, True)
-    assert (created["method"], created["path"], created["status"]) == ("POST", "/v1/payments", 201)
-    assert ("replayed" in created, replayed["replayed"]) == (False, True)
-    assert (refused["status"], refused["error"]) == (404, "not_found")
-    assert (malformed["status"], malformed["error"]) == (400, "bad_request")
-    for line in (created, replayed, refused, malformed):
-        assert line["request_id"].startswith("req_")
-        assert line["duration_ms"] >= 0
-
-
-def test_the_access_log_can_be_left_out(tmp_path: Path) -> None:
-    with serving(tmp_path, "--no-access-log") as served:
-        httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED)
-        _, output = served.stop(signal.SIGTERM)
-    assert "/v1/chains" not in output
-
-
-def test_a_reader_of_the_log_that_goes_away_does_not_stop_the_server(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
-        assert served.process.stdout is not None
-        served.process.stdout.close()
-        assert [httpx.get(f"{served.url}/livez").status_code for _ in range(3)] == [200, 200, 200]
-
-
-def test_a_reader_of_the_log_that_does_not_read_does_not_stop_the_server(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, httpx.Client(base_url=served.url) as client:
-        assert served.process.stdout is not None
-        for _ in range(2000):  # more than a pipe holds
-            assert client.get("/livez").status_code == 200
-        os.read(served.process.stdout.fileno(), 65536)
-        client.get("/readyz")
-        _, output = served.stop(signal.SIGTERM)
-    left_out, last = output.splitlines()[-2:]
-    assert re.fullmatch(r"\(\d+ lines left out: nobody was reading\)", left_out)
-    assert "/readyz" in last
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_server_with_status_0(tmp_path: Path, number: int) -> None:
-    with serving(tmp_path) as served:
-        assert served.stop(number)[0] == 0
-
-
-def test_clients_in_mid_request_do_not_hold_up_a_stop(tmp_path: Path) -> None:
-    post = raw.request("POST", "/v1/payments", {**CREATION, "Content-Length": "100"})
-    with serving(tmp_path) as served:
-        clients = [socket.create_connection(("127.0.0.1", served.port), 5) for _ in range(30)]
-        for index, client in enumerate(clients):
-            client.sendall([b"GET /v1/chains HTTP/1.1\r\nHost: loc", post + b"{", b""][index % 3])
-        assert httpx.get(f"{served.url}/livez").status_code == 200
-        started = time.monotonic()
-        status, _ = served.stop(signal.SIGTERM)
-        assert (status, time.monotonic() - started < 5) == (0, True)
-        for client in clients:
-            client.close()
-
-
-def test_a_client_that_floods_does_not_hold_up_a_stop(tmp_path: Path) -> None:
-    ping = raw.request("GET", "/livez") * 500
-    with serving(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), 5) as flood:
-        flood.settimeout(0.2)
-        with contextlib.suppress(TimeoutError):
-            for _ in range(1000):
-                flood.send(ping)
-        started = time.monotonic()
-        status, _ = served.stop(signal.SIGTERM)
-    assert (status, time.monotonic() - started < 5) == (0, True)
-
-
-def test_a_stop_ends_a_wait_with_a_reply(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
-        headers = {"Idempotency-Key": "order-1001-payment"}
-        payment_id = client.post("/v1/payments", json={**ORDER}, headers=headers).json()["id"]
-        with ThreadPoolExecutor(1) as pool:
-            target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=30"
-            wait = pool.submit(client.get, target)
-            with pytest.raises(TimeoutError):
-                wait.result(0.3)
-            started = time.monotonic()
-            assert served.stop(signal.SIGTERM)[0] == 0
-            assert time.monotonic() - started < 2.5
-            reply = wait.result(1)
-    assert (reply.status_code, reply.json()["reached"]) == (200, False)
-    assert reply.json()["payment"]["id"] == payment_id
-    assert reply.headers["x-request-id"].startswith("req_")
-
-
-def test_what_takes_too_long_for_a_stop_gets_no_reply(tmp_path: Path) -> None:
-    slow = {**AUTHORIZED, "Idempotency-Key": "slow-request", "X-Mock-Fault": "delay=30000"}
-    with serving(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), 10) as client:
-        client.sendall(raw.request("GET", "/v1/chains", slow))
-        assert httpx.get(f"{served.url}/livez").status_code == 200
-        started = time.monotonic()
-        status, _ = served.stop(signal.SIGTERM)
-        assert (status, time.monotonic() - started < 5) == (0, True)
-        assert client.recv(4096) == b""
-
-
-def wait_until_it_no_longer_listens(url: str) -> None:
-    """The sign that a server has taken a signal."""
-    with contextlib.suppress(httpx.TransportError):
-        while httpx.get(f"{url}/livez").status_code:
-            pass
-
-
-def test_a_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), 5) as client:
-        client.sendall(raw.request("POST", "/v1/payments", {**CREATION, "Content-Length": "9"}))
-        assert httpx.get(f"{served.url}/livez").status_code == 200
-        served.process.send_signal(signal.SIGTERM)
-        wait_until_it_no_longer_listens(served.url)
-        assert served.process.poll() is None
-        assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
 
 
 def test_a_port_in_use_is_named_at_once() -> None:
@@ -455,9 +297,3 @@ def test_an_idle_server_takes_less_than_60_mb(tmp_path: Path) -> None:
     """Memory only: how quick the start is, `benchmarks/start.py` measures."""
     with serving(tmp_path) as served:
         assert proc.resident_bytes(served.process.pid) < 60e6
-
-
-def test_the_module_is_the_command() -> None:
-    command = Path(sys.executable).with_name("paymock")
-    outcome = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
-    assert outcome.stdout == run("--version").stdout

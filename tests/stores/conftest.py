@@ -1,7 +1,8 @@
-"""Engines for the tests of stores."""
+"""Files and engines for the tests of stores."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,3 +63,9 @@ def own_cluster() -> Iterator[RedisCluster]:
     """A cluster of which a test may end nodes."""
     with redis_cluster(3) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The file of a store."""
+    return tmp_path / "store.db"

@@ -1,45 +1,19 @@
-"""HTTP as it comes over the wire: limits on head and body, malformed requests, connections that go on."""
+"""HTTP as it comes over the wire: limits of size and time, malformed requests, and what is merely seldom."""
 
-import asyncio
-import contextlib
 import json
 import socket
 import time
 
 import pytest
 
-from paymock.core.identity import sandbox_of
-from paymock.core.records import PaymentRecord
 from paymock.web.protocol import GuardedProtocol
 from tests.support import raw
-from tests.support.client import fresh_key, order
+from tests.support.client import order
 from tests.support.contract import Contract
+from tests.support.creation import AUTHORIZED, GET, creation, stored
 from tests.support.server import RunningServer
 
-KEY = "mk_test_protocol"
-AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
-GET = raw.request("GET", "/v1/chains", AUTHORIZED)
 MAX_BODY = 64 * 1024
-
-
-def creation(body: bytes, more: dict[str, str] | None = None, *, chunk: int | None = None) -> bytes:
-    """A create request; with `chunk`, its body in chunks of that size."""
-    fields = {
-        **AUTHORIZED,
-        "Content-Type": "application/json",
-        "Idempotency-Key": fresh_key(),
-        **(more or {}),
-    }
-    if chunk is None:
-        return raw.request("POST", "/v1/payments", fields, body)
-    head = raw.request("POST", "/v1/payments", {**fields, "Transfer-Encoding": "chunked"})
-    parts = [body[start : start + chunk] for start in range(0, len(body), chunk)]
-    return head + b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
-
-
-def stored(server: RunningServer) -> list[tuple[int, bytes]]:
-    """What the server keeps for the API key."""
-    return asyncio.run(server.store.page(sandbox_of(KEY), PaymentRecord.KIND, limit=9999))
 
 
 def padded(size: int) -> bytes:
@@ -74,11 +48,6 @@ def test_an_announced_body_that_is_too_large_is_refused_before_it_is_sent(server
     head = head.replace(b"Content-Length: 0\r\n", b"")
     [reply] = raw.exchange(server.port, head)
     assert (reply.status, reply.code) == (413, "payload_too_large")
-
-
-def test_a_body_in_single_bytes_is_accepted(server: RunningServer) -> None:
-    [reply] = raw.exchange(server.port, creation(json.dumps(order()).encode(), chunk=1))
-    assert reply.status == 201
 
 
 @pytest.mark.parametrize("lines", [99, 100])
@@ -127,6 +96,11 @@ def test_too_large_a_head_is_refused_while_it_is_read(
     assert (reply.status, reply.code) == (431, "headers_too_large")
     assert reply.headers["connection"] == "close"
     assert "x-request-id" in reply.headers
+
+
+def test_a_body_in_single_bytes_is_accepted(server: RunningServer) -> None:
+    [reply] = raw.exchange(server.port, creation(json.dumps(order()).encode(), chunk=1))
+    assert reply.status == 201
 
 
 MALFORMED = {
@@ -184,43 +158,6 @@ def test_a_client_that_leaves_in_mid_body_stores_nothing(server: RunningServer) 
     assert stored(server) == before
 
 
-def test_requests_of_one_connection_are_answered_in_order(server: RunningServer) -> None:
-    paths = ["/v1/chains", "/nowhere", "/livez", "/v1/chains/bsc/assets"]
-    data = b"".join(raw.request("GET", path, AUTHORIZED) for path in paths)
-    replies = raw.exchange(server.port, data, replies=4)
-    assert [reply.status for reply in replies] == [200, 404, 200, 200]
-    assert json.loads(replies[2].body) == {"status": "ok"}
-
-
-def test_what_takes_longer_holds_up_what_was_asked_for_after_it(server: RunningServer) -> None:
-    slow = {**AUTHORIZED, "X-Mock-Fault": "delay=200"}
-    create = creation(json.dumps(order()).encode())
-    data = (
-        raw.request("GET", "/v1/chains", slow) + create + raw.request("GET", "/nowhere", slow) + create + GET
-    )
-    replies = raw.exchange(server.port, data, replies=5)
-    assert [reply.status for reply in replies] == [200, 201, 404, 201, 200]
-    assert replies[1].body == replies[3].body
-    assert "idempotent-replayed" in replies[3].headers
-
-
-def test_an_offer_to_upgrade_is_ignored_and_the_connection_goes_on(server: RunningServer) -> None:
-    """Java's client makes this offer with its first request."""
-    offer = {
-        "Connection": "Upgrade, HTTP2-Settings",
-        "Upgrade": "h2c",
-        "HTTP2-Settings": "AAEAAEAAAAIAAAABAAMAAABk",
-    }
-    first, second, third = raw.exchange(
-        server.port,
-        creation(json.dumps(order()).encode(), offer)
-        + raw.request("GET", "/v1/chains", {**AUTHORIZED, **offer})
-        + GET,
-        replies=3,
-    )
-    assert (first.status, second.status, third.status) == (201, 200, 200)
-
-
 def test_a_trailer_is_no_header(server: RunningServer) -> None:
     data = creation(json.dumps(order()).encode(), chunk=50)
     data = data[:-2] + b"X-Mock-Scenario: nonsense\r\nHost: evil.example\r\n\r\n"
@@ -258,57 +195,11 @@ def test_small_replies_are_not_delayed(server: RunningServer) -> None:
     assert time.perf_counter() - started < 25 * 0.040
 
 
-def test_headers_are_not_seen_by_other_requests_of_the_connection(server: RunningServer) -> None:
-    first, second = raw.exchange(server.port, GET + raw.request("GET", "/v1/chains"), replies=2)
-    assert (first.status, second.status) == (200, 401)
-
-
 def test_a_slow_client_does_not_hold_up_others(server: RunningServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), 5) as slow:
         slow.sendall(creation(json.dumps(order()).encode())[:-10])
         [reply] = raw.exchange(server.port, GET)
         assert reply.status == 200
-
-
-def test_a_good_request_before_garbage_gets_its_answer_first(server: RunningServer) -> None:
-    first, second = raw.exchange(server.port, GET + b"garbage\r\n\r\n", replies=2)
-    assert (first.status, second.status) == (200, 400)
-
-
-@pytest.mark.parametrize("requests", [2, 3, 10])
-def test_many_good_requests_before_garbage_get_their_answers_first(
-    server: RunningServer, requests: int
-) -> None:
-    replies = raw.exchange(server.port, GET * requests + b"garbage\r\n\r\n", replies=requests + 1)
-    assert [reply.status for reply in replies] == [*[200] * requests, 400]
-
-
-@pytest.mark.parametrize("before", [1, 2, 5])
-def test_a_malformed_body_is_refused_when_its_turn_comes(server: RunningServer, before: int) -> None:
-    stored_before = stored(server)
-    malformed = creation(json.dumps(order()).encode(), chunk=50).replace(b"\r\n0\r\n\r\n", b"\r\nzz\r\n\r\n")
-    replies = raw.exchange(server.port, GET * before + malformed, replies=before + 1)
-    assert [reply.status for reply in replies] == [*[200] * before, 400]
-    assert stored(server) == stored_before
-
-
-def refusal_on(connection: socket.socket) -> bytes:
-    """A whole reply with an error: its head and its body may come one after the other."""
-    received = b""
-    while not received.endswith(b"}}"):
-        part = connection.recv(65536)
-        assert part, received
-        received += part
-    return received
-
-
-def test_the_rest_of_an_answered_request_is_not_answered_again(server: RunningServer) -> None:
-    head = raw.request("POST", "/v1/payments", {"Transfer-Encoding": "chunked"})
-    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
-        connection.sendall(head)
-        assert refusal_on(connection).startswith(b"HTTP/1.1 401")
-        connection.sendall(b"nonsense\r\n")
-        assert connection.recv(65536) == b""
 
 
 def test_a_client_that_waits_for_100_continue_and_sends_garbage_is_no_defect(server: RunningServer) -> None:
@@ -321,35 +212,6 @@ def test_a_client_that_waits_for_100_continue_and_sends_garbage_is_no_defect(ser
     [next_reply] = raw.exchange(server.port, GET)
     assert next_reply.status == 200
     assert "defect" not in server.log.getvalue()[before:]
-
-
-@pytest.mark.parametrize("what", ["no HTTP at all", "a header of 16 KiB"])
-def test_what_comes_after_an_answered_request_gets_its_own_refusal(server: RunningServer, what: str) -> None:
-    head = raw.request("POST", "/v1/payments", {"Content-Length": "2"})
-    refused = {**MALFORMED, **TOO_LARGE}[what]
-    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
-        connection.sendall(head)
-        assert refusal_on(connection).startswith(b"HTTP/1.1 401")
-        connection.sendall(b"{}" + refused)
-        assert refusal_on(connection).startswith(b"HTTP/1.1 4")
-
-
-def test_many_offers_to_upgrade_in_one_packet_are_ignored_one_by_one(server: RunningServer) -> None:
-    offer = raw.request("GET", "/livez", {"Connection": "Upgrade", "Upgrade": "h2c"})
-    replies = raw.exchange(server.port, offer * 300, replies=300)
-    assert [reply.status for reply in replies] == [200] * 300
-
-
-def test_a_client_that_sends_without_reading_takes_no_memory(server: RunningServer) -> None:
-    """Its requests wait on its own side once those that were read are not answered yet."""
-    ping = raw.request("GET", "/livez") * 1000
-    sent = 0
-    with socket.create_connection(("127.0.0.1", server.port), 5) as flood:
-        flood.settimeout(0.5)
-        with contextlib.suppress(TimeoutError):
-            for _ in range(2000):
-                sent += flood.send(ping)
-    assert sent < 32 * 2**20
 
 
 SLOW = {

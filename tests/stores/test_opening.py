@@ -1,0 +1,33 @@
+"""From a URL to a store."""
+
+from pathlib import Path
+
+import pytest
+
+from paymock.stores.base import StoreError
+from paymock.stores.opening import open_store
+from paymock.stores.sqlite import SqliteStore
+
+
+@pytest.mark.parametrize(("option", "synchronous"), [("", "full"), ("?synchronous=NORMAL", "normal")])
+def test_an_option_of_the_url_says_what_survives_a_loss_of_power(
+    tmp_path: Path, option: str, synchronous: str
+) -> None:
+    store = open_store(f"sqlite://{tmp_path}/store.db{option}")
+    assert isinstance(store, SqliteStore)
+    assert store.synchronous == synchronous
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///x.db?synchronous=off", "sqlite:///x.db?mode=ro", "x://"]
+)
+def test_a_url_that_is_none_of_a_store_is_refused(url: str) -> None:
+    with pytest.raises(StoreError):
+        open_store(url)
+
+
+def test_a_url_shows_nothing_but_its_scheme() -> None:
+    for url in ("redis:/user:secret@host/0", "user:secret@host", "secret", "se-cret://host"):
+        with pytest.raises(StoreError) as caught:
+            open_store(url)
+        assert "secret" not in str(caught.value).replace("se-cret", "secret")
