@@ -1,10 +1,9 @@
 """What those are told who follow a checkout."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -18,18 +17,10 @@ from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import LateStore, SharedStore, TellingStore
-from tests.support.use_cases import SANDBOX, UseCases, leave_amid_a_change
+from tests.support.use_cases import SANDBOX, SOON, UseCases, leave_amid_a_change
 from tests.support.views import SHOWN
 
-SOON = 10.0
-"""Seconds in which a busy machine gets there."""
-
-
 Events = AsyncGenerator[Checkout, None]
-
-
-def run(check: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(check)
 
 
 @asynccontextmanager
@@ -64,7 +55,7 @@ class TestEvents:
                 assert seen == SHOWN[scenario]
                 await nothing_comes(events)
 
-        run(check())
+        asyncio.run(check())
 
     def test_one_comes_at_each_change_that_somebody_makes(self) -> None:
         async def check() -> None:
@@ -82,7 +73,7 @@ class TestEvents:
                 assert (await anext(events)).speed == 60
                 await nothing_comes(events)
 
-        run(check())
+        asyncio.run(check())
 
     def test_none_comes_when_nothing_changes_for_this_customer(self) -> None:
         async def check() -> None:
@@ -96,7 +87,7 @@ class TestEvents:
                 app.sandboxes.wake(None)
                 await nothing_comes(events)
 
-        run(check())
+        asyncio.run(check())
 
     def test_a_change_costs_one_look(self) -> None:
         async def check() -> None:
@@ -110,7 +101,7 @@ class TestEvents:
                 await nothing_comes(events)
                 assert store.steps in ([], ["get"])
 
-        run(check())
+        asyncio.run(check())
 
     def test_what_another_process_does_is_told_too(self) -> None:
         async def check() -> None:
@@ -122,7 +113,7 @@ class TestEvents:
                 store.told.put_nowait(Change(SANDBOX))
                 assert (await anext(events)).view == "detected"
 
-        run(check())
+        asyncio.run(check())
 
     def test_no_change_is_missed_while_the_store_answers(self) -> None:
         async def check() -> None:
@@ -139,7 +130,7 @@ class TestEvents:
                 store.let_go.set()
                 assert (await coming).view == "detected"
 
-        run(check())
+        asyncio.run(check())
 
     def test_the_time_is_told_now_and_then_though_nothing_changes(
         self, monkeypatch: pytest.MonkeyPatch
@@ -154,7 +145,7 @@ class TestEvents:
                     app.clock.advance(1)
                     assert (await anext(events)).seconds_left == 30 - second
 
-        run(check())
+        asyncio.run(check())
 
     def test_they_end_when_the_payment_is_forgotten(self) -> None:
         async def check() -> None:
@@ -165,7 +156,7 @@ class TestEvents:
                 assert [event async for event in events] == []
             assert app.sandboxes.watchers == 0
 
-        run(check())
+        asyncio.run(check())
 
     def test_they_end_when_the_server_stops(self) -> None:
         async def check() -> None:
@@ -176,7 +167,7 @@ class TestEvents:
                 assert [event async for event in events] == []
             assert app.sandboxes.watchers == 0
 
-        run(check())
+        asyncio.run(check())
 
     def test_they_end_when_the_store_is_gone(self) -> None:
         class FailingStore(MemoryStore):
@@ -201,7 +192,7 @@ class TestEvents:
             assert caught.value.kind.code == "store_unavailable"
             assert app.sandboxes.watchers == 0
 
-        run(check())
+        asyncio.run(check())
 
     @pytest.mark.parametrize("turns", range(6))
     def test_a_customer_who_leaves_just_when_something_changes_is_not_followed_any_more(
@@ -214,4 +205,4 @@ class TestEvents:
                 await leave_amid_a_change(app, events, after=0.01, turns=turns)
                 assert app.sandboxes.watchers == 0
 
-        run(check())
+        asyncio.run(check())

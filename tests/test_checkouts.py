@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,6 @@ from tests.support.client import ORDER, Api, error_of
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
 from tests.support.use_cases import SANDBOX, UseCases
-
-
-def run(check: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(check)
-
 
 FOREIGN = "pay_" + token_of(secret_of("another server"), SANDBOX, "order-1001-payment")
 
@@ -74,7 +69,7 @@ def test_a_payment_of_an_asset_that_the_catalog_has_lost_cannot_be_shown(tmp_pat
             await later.show(payment.id)
         assert caught.value.kind.code == "payment_not_found"
 
-    run(check())
+    asyncio.run(check())
 
 
 class TestJson:

@@ -2,15 +2,14 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from itertools import count
 from typing import Any
 
 import pytest
 
 from paymock import feed
-from paymock.core.control_wire import JournalEntry, Notice
+from paymock.core.control_wire import Notice
 from paymock.core.errors import PaymockError
 from paymock.core.identity import sandbox_of
 from paymock.sandboxes import new_origin
@@ -18,27 +17,21 @@ from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import LateStore, SharedStore, TellingStore
-from tests.support.use_cases import SANDBOX, UseCases, leave_amid_a_change
+from tests.support.use_cases import SANDBOX, SOON, UseCases, entry, leave_amid_a_change
 
 GAP = 0.02
 """Seconds between two looks, at least, in these tests."""
 
-SOON = 10.0
-"""Seconds in which a busy machine gets there."""
-
-_numbers = count(1)
 
 Notices = AsyncGenerator[Notice, None]
+
+
 Step = Callable[[UseCases], Awaitable[object]]
 
 
 @pytest.fixture(autouse=True)
 def short_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "GAP_SECONDS", GAP)
-
-
-def run(check: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(check)
 
 
 @asynccontextmanager
@@ -53,22 +46,6 @@ async def nothing_comes(notices: Notices) -> None:
     """Asserts that no notice comes for longer than the gap, and gives the notices up."""
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(anext(notices), 10 * GAP)
-
-
-def entry() -> JournalEntry:
-    return JournalEntry(
-        at="2030-01-31T12:00:00.000Z",
-        method="GET",
-        path="/v1/chains",
-        status=200,
-        error=None,
-        message=None,
-        details=[],
-        payment_id=None,
-        idempotency=None,
-        request_id=f"req_{next(_numbers)}",
-        duration_ms=0.1,
-    )
 
 
 async def create(app: UseCases) -> None:
@@ -115,7 +92,7 @@ def test_whatever_happens_is_told_with_what_to_read_again(step: str) -> None:
             assert (await anext(notices)).changed == [changed]
             await nothing_comes(notices)
 
-    run(check())
+    asyncio.run(check())
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -134,7 +111,7 @@ def test_what_another_process_does_is_told_too(step: str) -> None:
             while changed not in (await anext(notices)).changed:
                 pass  # of several steps, the first may be told alone
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_what_happens_in_another_sandbox_is_not_told() -> None:
@@ -145,7 +122,7 @@ def test_what_happens_in_another_sandbox_is_not_told() -> None:
             await app.control.journal.add(other, entry())
             await nothing_comes(notices)
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_change_somewhere_in_the_store_is_no_change_here() -> None:
@@ -156,7 +133,7 @@ def test_a_change_somewhere_in_the_store_is_no_change_here() -> None:
             store.told.put_nowait(Change(None))
             await nothing_comes(notices)
 
-    run(check())
+    asyncio.run(check())
 
 
 @pytest.mark.parametrize(("named", "told"), [(False, False), (True, True)])
@@ -177,7 +154,7 @@ def test_a_payment_beyond_the_newest_is_followed_when_it_is_named(
             else:
                 await nothing_comes(notices)
 
-    run(check())
+    asyncio.run(check())
 
 
 @pytest.mark.parametrize("payment_id", ["", "pay_unknown", f"pay_{'a' * 40}", f"we_{'a' * 40}"])
@@ -188,7 +165,7 @@ def test_the_id_of_no_payment_changes_nothing(payment_id: str) -> None:
             await create(app)
             assert (await anext(notices)).changed == ["payments"]
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_each_scripted_change_is_told_when_it_comes() -> None:
@@ -203,7 +180,7 @@ def test_each_scripted_change_is_told_when_it_comes() -> None:
             assert notice.clock.now == "2030-01-31T12:00:45.000Z"
             await nothing_comes(notices)
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_many_creations_are_told_in_few_notices() -> None:
@@ -219,7 +196,7 @@ def test_many_creations_are_told_in_few_notices() -> None:
                 told += 1
             assert 1 <= told <= (loop.time() - began) / GAP + 1
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_no_change_is_missed_while_the_store_answers() -> None:
@@ -236,7 +213,7 @@ def test_no_change_is_missed_while_the_store_answers() -> None:
             store.let_go.set()
             assert (await coming).clock.now == "2030-01-31T12:00:05.000Z"
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_the_time_is_told_now_and_then_though_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,40 +229,7 @@ def test_the_time_is_told_now_and_then_though_nothing_changes(monkeypatch: pytes
                 assert notice.clock.now == f"2030-01-31T12:00:0{second}.000Z"
                 assert notice.clock.speed == 1
 
-    run(check())
-
-
-@pytest.mark.parametrize("step", ["a payment is created", "a request is noted", "the journal is emptied"])
-def test_what_is_merely_added_wakes_those_who_follow_and_nobody_who_waits(step: str) -> None:
-    """Of the waits of a sandbox, however many, none reads its payment again."""
-
-    async def check() -> None:
-        app = UseCases(MemoryStore())
-        await app.create()
-        do, _ = STEPS[step]
-        with app.sandboxes.watch(SANDBOX) as wait, app.sandboxes.watch(SANDBOX, closely=True) as follow:
-            await do(app)
-            assert (wait.is_set(), follow.is_set()) == (False, True)
-            await app.control.advance(SANDBOX, {"seconds": 1})
-            assert wait.is_set()
-
-    run(check())
-
-
-def test_what_another_process_merely_adds_wakes_nobody_who_waits() -> None:
-    async def check() -> None:
-        store = TellingStore()
-        store.failures = 0
-        app = UseCases(store)
-        with app.sandboxes.watch(SANDBOX) as wait, app.sandboxes.watch(SANDBOX, closely=True) as follow:
-            async with asyncio.timeout(SOON):
-                store.told.put_nowait(Change(SANDBOX, minor=True))
-                await follow.wait()
-                assert not wait.is_set()
-                store.told.put_nowait(Change(SANDBOX))
-                await wait.wait()
-
-    run(check())
+    asyncio.run(check())
 
 
 def test_who_comes_later_is_told_at_once_what_holds_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +242,7 @@ def test_who_comes_later_is_told_at_once_what_holds_by_then(monkeypatch: pytest.
             async with aclosing(app.control.feed.follow(SANDBOX)) as notices:
                 assert (await anext(notices)).clock.now == "2030-01-31T12:00:01.000Z"
 
-    run(check())
+    asyncio.run(check())
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -309,7 +253,7 @@ def test_who_leaves_just_when_something_changes_is_not_followed_any_more(turns: 
             await leave_amid_a_change(app, notices, after=2 * GAP, turns=turns)
             assert app.sandboxes.watchers == 0
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_stop_does_not_wait_for_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +269,7 @@ def test_a_stop_does_not_wait_for_the_gap(monkeypatch: pytest.MonkeyPatch) -> No
             await coming
             assert [notice async for notice in notices] == []
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_it_ends_when_the_server_stops() -> None:
@@ -336,7 +280,7 @@ def test_it_ends_when_the_server_stops() -> None:
             assert [notice async for notice in notices] == []
         assert app.sandboxes.watchers == 0
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_it_ends_when_the_store_is_gone_and_nobody_is_left_behind() -> None:
@@ -358,7 +302,7 @@ def test_it_ends_when_the_store_is_gone_and_nobody_is_left_behind() -> None:
                 await anext(notices)
             assert app.sandboxes.watchers == 0
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_who_has_left_is_not_missed_when_the_store_fails() -> None:
@@ -392,4 +336,4 @@ def test_who_has_left_is_not_missed_when_the_store_fails() -> None:
         gc.collect()
         assert complaints == []
 
-    run(check())
+    asyncio.run(check())

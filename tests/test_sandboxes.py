@@ -1,7 +1,6 @@
 """What holds when other requests, or other processes, come between two steps of a use case."""
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -15,10 +14,6 @@ from tests.support.stores import SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, UseCases
 
 
-def run(check: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(check)
-
-
 def test_concurrent_advances_add_up() -> None:
     async def check() -> None:
         app = UseCases(SharedStore())
@@ -30,7 +25,7 @@ def test_concurrent_advances_add_up() -> None:
         detail = await app.control.payment(SANDBOX, payment.id)
         assert detail.now == "2030-01-31T12:00:30.000Z"
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -> None:
@@ -45,7 +40,7 @@ def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -> None
         await app.create("order-1002-payment")
         assert store.steps == ["add", "add"]
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox() -> None:
@@ -60,7 +55,7 @@ def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox() -> No
         assert (await one.control.payment(SANDBOX, payment.id)).scenario == "no_payment_expired"
         assert (await one.control.overrides.pending(SANDBOX)).data == []
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_refusal_that_depends_on_time_goes_by_the_time_of_the_sandbox() -> None:
@@ -73,7 +68,7 @@ def test_a_refusal_that_depends_on_time_goes_by_the_time_of_the_sandbox() -> Non
             await one.create("order-1002-payment", expires_at="2030-01-31T12:00:30Z")
         assert caught.value.kind.code == "validation_failed"
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_of_a_creation_and_a_reset_that_meet_one_comes_first() -> None:
@@ -88,7 +83,7 @@ def test_of_a_creation_and_a_reset_that_meet_one_comes_first() -> None:
             assert len(stored) == 1
             assert replayed == (again == first[0])
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_resets_that_meet_never_bring_an_old_id_back() -> None:
@@ -100,7 +95,7 @@ def test_resets_that_meet_never_bring_an_old_id_back() -> None:
             seen.add((await app.create())[0].id)
         assert len(seen) == 5
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_wait_misses_no_change_between_its_look_and_its_sleep() -> None:
@@ -114,7 +109,7 @@ def test_a_wait_misses_no_change_between_its_look_and_its_sleep() -> None:
         async with asyncio.timeout(5):
             assert (await waiting).reached
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_stop_ends_waits_at_once() -> None:
@@ -128,7 +123,7 @@ def test_a_stop_ends_waits_at_once() -> None:
             result = await waiting
         assert (result.reached, result.possible) == (False, True)
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_wait_is_told_of_what_other_processes_do_even_after_the_store_has_failed() -> None:
@@ -143,7 +138,7 @@ def test_a_wait_is_told_of_what_other_processes_do_even_after_the_store_has_fail
         async with asyncio.timeout(5):
             assert (await waiting).reached
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_slower_clock_begins_when_every_process_knows_of_it() -> None:
@@ -165,7 +160,7 @@ def test_a_slower_clock_begins_when_every_process_knows_of_it() -> None:
             frozen = await setting
         assert seen <= frozen.now == (await other.control.clock(SANDBOX)).now
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_deposit_is_observed_when_every_process_knows_of_it() -> None:
@@ -181,7 +176,7 @@ def test_a_deposit_is_observed_when_every_process_knows_of_it() -> None:
         made, _ = await making
         assert (made.attempts[0].deposits or [])[0].observed_at == "2030-01-31T12:00:00.020Z"
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_no_time_comes_after_the_year_9999() -> None:
@@ -201,7 +196,7 @@ def test_no_time_comes_after_the_year_9999() -> None:
         assert b'"status":"completed"' in await app.service.payment(SANDBOX, early.id)
         assert (await app.control.payment(SANDBOX, late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
 
-    run(check())
+    asyncio.run(check())
 
 
 class ForgettingStore(SharedStore):
@@ -225,7 +220,7 @@ def test_an_engine_that_lost_everything_leaves_all_processes_with_one_origin() -
         for app in (one, newcomer):
             assert await app.create() == (created, True)
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_newcomer_on_an_engine_that_lost_everything_is_followed() -> None:
@@ -238,7 +233,7 @@ def test_a_newcomer_on_an_engine_that_lost_everything_is_followed() -> None:
         created, _ = await newcomer.create()
         assert await one.create() == (created, True)
 
-    run(check())
+    asyncio.run(check())
 
 
 def test_a_late_reply_of_the_store_does_not_show_later_times() -> None:

@@ -183,6 +183,25 @@ class Tab(Visit):
         return self.page.locator("#head .badge")
 
     @property
+    def picture(self) -> Locator:
+        """The timeline of the payment, drawn."""
+        return self.page.locator("#picture svg")
+
+    @property
     def headline(self) -> Locator:
         """What the checkout says."""
         return self.page.get_by_role("heading", level=1)
+
+
+def payment_page(tab: Tab, payment: Json) -> Tab:
+    """The page of the payment, with the payment in it."""
+    tab.open(f"/payments/{payment['id']}")
+    expect(tab.headline).to_have_text(payment["order_id"])
+    return tab
+
+
+def checkout_page(tab: Tab, payment: Json) -> Tab:
+    """The checkout of the payment, following it."""
+    with tab.page.expect_response("**/events"):
+        tab.open(f"/checkout/{payment['id']}")
+    return tab

@@ -1,33 +1,29 @@
 """What a customer sees at `/checkout/{id}`."""
 
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import httpx
 import pytest
 import segno
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
 from paymock.core.checkout import VIEWS
 from paymock.core.scenarios import SCENARIOS
-from paymock.settings import Settings
 from tests.pages.conftest import NewTab
-from tests.pages.steps import Sandbox, Tab
-from tests.support import markdown
+from tests.pages.steps import Sandbox, Tab, checkout_page
 from tests.support.client import DUE
-from tests.support.contract import Contract, Json
-from tests.support.server import RunningServer, running_server
-from tests.support.snippets import SERVER
 
 PAY = (0, "Waiting for your payment", "Send the exact amount")
+
+
 DETECTED = [
     (at, "Payment detected", f"{confirmations}/16 confirmations")
     for at, confirmations in ((5, 0), (7, 4), (9, 8), (11, 12))
 ]
+
+
 RECEIVED = (13, "Payment received", "being paid out to the shop")
+
+
 COURSES = {
     "happy_path": [PAY, *DETECTED, RECEIVED, (45, "Paid", "The shop has its money")],
     "no_payment_expired": [PAY, (30, "The time is up", "No payment arrived in time")],
@@ -56,15 +52,10 @@ COURSES = {
 
 
 BAND = "Mock: do not send real funds"
+
+
 PAY_AGAIN = re.compile(r"(?<!not )\b(send|pay again|pay now|retry|try again)\b", re.IGNORECASE)
 """What must not be said to somebody who has paid, or whose time is up."""
-
-
-def opened(tab: Tab, payment: Json) -> Tab:
-    """The checkout of the payment, following it."""
-    with tab.page.expect_response("**/events"):
-        tab.open(f"/checkout/{payment['id']}")
-    return tab
 
 
 @pytest.fixture
@@ -82,7 +73,7 @@ class TestCourse:
     @pytest.mark.parametrize("scenario", COURSES)
     def test_is_shown_as_it_happens(self, customer: Tab, api: Sandbox, scenario: str) -> None:
         payment = api.created(scenario)
-        opened(customer, payment).keep()
+        checkout_page(customer, payment).keep()
         now = 0
         for at, headline, words in COURSES[scenario]:
             if at:
@@ -101,7 +92,7 @@ class TestCourse:
         assert customer.kept()
 
     def test_is_announced_to_those_who_do_not_see_it(self, customer: Tab, api: Sandbox) -> None:
-        opened(customer, api.created("happy_path"))
+        checkout_page(customer, api.created("happy_path"))
         api.advance(5)
         customer.announced("Payment detected")
         api.advance(2)
@@ -112,7 +103,7 @@ class TestCourse:
 
     def test_asks_for_the_rest_when_a_part_has_arrived(self, customer: Tab, api: Sandbox) -> None:
         payment = api.created("underpaid_expired")
-        opened(customer, payment)
+        checkout_page(customer, payment)
         api.advance(13)
         expect(customer.headline).to_have_text("A part has arrived")
         instructions = customer.page.get_by_role("region", name="How to pay")
@@ -128,7 +119,7 @@ class TestCourse:
 class TestInstructions:
     def test_say_what_to_send_where(self, customer: Tab, api: Sandbox) -> None:
         payment = api.created()
-        opened(customer, payment)
+        checkout_page(customer, payment)
         address = payment["attempts"][0]["instructions"]["invoice_address"]
         instructions = customer.page.get_by_role("region", name="How to pay")
         for text in ("1.01 USDT", f"{DUE} raw units", "BNB Smart Chain (56)", "Tether USD (USDT)", address):
@@ -139,7 +130,7 @@ class TestInstructions:
 
     def test_address_is_copied_and_that_is_announced(self, customer: Tab, api: Sandbox) -> None:
         payment = api.created()
-        opened(customer, payment).button("Copy the address").click()
+        checkout_page(customer, payment).button("Copy the address").click()
         expect(customer.page.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
         expect(customer.button("Copied")).to_be_visible()
         assert customer.copied() == payment["attempts"][0]["instructions"]["invoice_address"]
@@ -150,7 +141,7 @@ class TestInstructions:
     ) -> None:
         customer.page.add_init_script("navigator.clipboard.writeText = () => Promise.reject(new Error('no'))")
         payment = api.created()
-        button = opened(customer, payment).page.locator("#copy")
+        button = checkout_page(customer, payment).page.locator("#copy")
         button.click()
         customer.announced("Copied")
         assert customer.copied() == payment["attempts"][0]["instructions"]["invoice_address"]
@@ -167,7 +158,7 @@ class TestInstructions:
             if token
             else f"ethereum:{address}@56?value={DUE}"
         )
-        drawn = opened(customer, payment).page.locator("svg.qr path").all()
+        drawn = checkout_page(customer, payment).page.locator("svg.qr path").all()
         expected = segno.make(checkout["payment_uri"], error="m").svg_inline(border=4, lineclass=None)
         assert drawn[-1].get_attribute("d") == re.findall(r' d="([^"]+)"', expected)[-1]
         expect(customer.page.get_by_role("img", name="QR code")).to_be_visible()
@@ -182,7 +173,7 @@ class TestCountdown:
     ) -> None:
         customer.stop_time()
         left, note = customer.page.get_by_role("timer"), customer.page.get_by_text("the clock stands still")
-        opened(customer, api.created("no_payment_expired"))
+        checkout_page(customer, api.created("no_payment_expired"))
         expect(note).to_be_visible()
         for _ in range(2):
             customer.pass_time(10)
@@ -204,7 +195,7 @@ class TestCountdown:
 class TestPrivacy:
     def test_nothing_private_is_shown(self, customer: Tab, api: Sandbox) -> None:
         payment = api.created(metadata={"customer_id": "private-metadata"}, expires_at="2098-01-31T12:30:00Z")
-        opened(customer, payment)
+        checkout_page(customer, payment)
         secrets = (
             "private-metadata",
             "customer_id",
@@ -220,49 +211,9 @@ class TestPrivacy:
     def test_no_key_is_asked_for_or_sent(self, customer: Tab, api: Sandbox) -> None:
         headers: list[dict[str, str]] = []
         customer.page.on("request", lambda request: headers.append(request.headers))
-        opened(customer, api.created())
+        checkout_page(customer, api.created())
         assert [sent for sent in headers if sent.get("authorization") or sent.get("referer")] == []
         expect(customer.page.get_by_role("textbox")).to_have_count(0)
-
-
-class TestWithoutJavaScript:
-    @pytest.fixture
-    def plain(self, browser: Browser, server: RunningServer) -> Iterator[Tab]:
-        with browser.new_context(java_script_enabled=False) as context:
-            yield Tab(context.new_page(), server.url)
-
-    def test_page_asks_again_by_itself(self, plain: Tab, api: Sandbox) -> None:
-        payment = api.created("happy_path")
-        api.speed(60)  # the server's own clock stands still: the page asks every second, and nothing changes
-        plain.open(f"/checkout/{payment['id']}")
-        expect(plain.headline).to_have_text("Waiting for your payment")
-        api.advance(7)
-        expect(plain.headline).to_have_text("Payment detected")
-        expect(plain.page.get_by_text("4/16 confirmations")).to_be_visible()
-
-    @pytest.mark.parametrize(
-        ("speed", "seconds", "refresh"),
-        [(0, 0, "10"), (1, 2, "4"), (1, 13, "10"), (60, 0, "1"), (1, 45, None)],
-    )
-    def test_page_asks_again_when_something_is_due(
-        self, plain: Tab, api: Sandbox, speed: float, seconds: float, refresh: str | None
-    ) -> None:
-        payment = api.created("happy_path")
-        if seconds:
-            api.move(payment, seconds=seconds)
-        api.speed(speed)
-        plain.open(f"/checkout/{payment['id']}")
-        found = plain.page.locator("meta[http-equiv=refresh]")
-        assert [meta.get_attribute("content") for meta in found.all()] == ([refresh] if refresh else [])
-
-    def test_nothing_is_shown_that_does_not_work(self, plain: Tab, api: Sandbox) -> None:
-        plain.open(f"/checkout/{api.created()['id']}")
-        expect(plain.headline).to_be_visible()
-        expect(plain.page.get_by_role("button")).to_have_count(0)
-
-    def test_dashboard_says_that_it_needs_it(self, plain: Tab) -> None:
-        plain.page.goto(plain.origin)
-        expect(plain.page.locator("noscript p")).to_contain_text("The dashboard needs JavaScript.")
 
 
 class TestGone:
@@ -270,7 +221,7 @@ class TestGone:
         self, customer: Tab, api: Sandbox
     ) -> None:
         customer.stop_time()
-        opened(customer, api.created())
+        checkout_page(customer, api.created())
         api.reset()
         said = customer.page.get_by_role("status").first
         expect(said).to_have_text("Not connected; trying again.")
@@ -295,94 +246,3 @@ class TestGone:
         ).to_be_visible()
         expect(customer.page.get_by_text(BAND)).to_be_visible()
         customer.forgive("404")
-
-
-@contextmanager
-def shop(html: str) -> Iterator[str]:
-    """The origin of a site that consists of one page."""
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(html.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as site:
-        thread = threading.Thread(target=site.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{site.server_port}"
-        site.shutdown()
-        thread.join()
-
-
-@contextmanager
-def embedding(
-    browser: Browser, contract: Contract, ancestor: str | None = None
-) -> Iterator[tuple[Page, Callable[[], None]]]:
-    """A page of a shop, and what embeds a checkout there, whose server lets `ancestor`, or else that shop,
-    do so.
-    """
-    html = "<!doctype html><title>Shop</title><iframe></iframe>"
-    with shop(html) as origin, browser.new_context() as context:
-        settings = Settings(port=0, frame_ancestors=(ancestor or origin,))
-        with running_server(settings) as server, Sandbox(server.url, contract) as api:
-            page = context.new_page()
-            page.goto(origin)
-            address = f"{server.url}/checkout/{api.created()['id']}"
-            frame = page.locator("iframe")
-            yield page, lambda: frame.evaluate("(frame, address) => { frame.src = address }", address)
-
-
-class TestAPageOfOnesOwn:
-    def test_follows_a_payment_with_the_script_of_the_documentation(
-        self, browser: Browser, server: RunningServer, api: Sandbox
-    ) -> None:
-        [script] = [
-            block.text for block in markdown.blocks(markdown.read("docs/pages.md")) if block.language == "js"
-        ]
-        script = f"const id = '{api.created()['id']}'; {script.replace(SERVER, server.url)}"
-        html = f"<!doctype html><title>Shop</title><body><script type='module'>{script}</script>"
-        with shop(html) as origin, browser.new_context() as context:
-            page = context.new_page()
-            page.goto(origin)
-            expect(page.locator("body")).to_have_text("Waiting for your payment: 1.01, 30 s left")
-            api.advance(5)
-            expect(page.locator("body")).to_have_text("Payment detected: 1.01, 25 s left")
-
-
-class TestEmbedding:
-    def test_works_on_a_site_that_the_operator_names(self, browser: Browser, contract: Contract) -> None:
-        with embedding(browser, contract) as (page, embed):
-            embed()
-            frame = page.frame_locator("iframe")
-            expect(frame.get_by_role("heading", level=1)).to_have_text("Waiting for your payment")
-            frame.get_by_role("button", name="Copy the address").click()
-            expect(frame.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
-
-    def test_is_refused_on_any_other_site(self, browser: Browser, contract: Contract) -> None:
-        with embedding(browser, contract, "https://another.example") as (page, embed):
-            with page.expect_console_message(lambda message: "frame-ancestors" in message.text) as complaint:
-                embed()
-            assert "frame-ancestors https://another.example" in complaint.value.text
-            expect(page.frame_locator("iframe").get_by_text("Waiting for your payment")).to_have_count(0)
-
-    @pytest.mark.parametrize(
-        ("ancestors", "policy"),
-        [
-            ((), "'none'"),
-            (("https://a.example", "https://b.example:*"), "https://a.example https://b.example:*"),
-        ],
-    )
-    def test_is_a_matter_of_the_checkout_alone(
-        self, contract: Contract, ancestors: tuple[str, ...], policy: str
-    ) -> None:
-        settings = Settings(port=0, frame_ancestors=ancestors)
-        with running_server(settings) as server, Sandbox(server.url, contract) as api:
-            checkout, dashboard = f"/checkout/{api.created()['id']}", "/"
-            for path, expected in ((checkout, policy), (dashboard, "'none'")):
-                header = httpx.get(server.url + path).headers["content-security-policy"]
-                assert header.endswith(f"; frame-ancestors {expected}")

@@ -1,4 +1,4 @@
-"""One payment at `/payments/{id}`: its timeline, funding, JSON and requests, and what can be done to it."""
+"""One payment at `/payments/{id}`: its JSON and requests, and what can be done to it."""
 
 import json
 import re
@@ -7,27 +7,18 @@ import subprocess
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from paymock.core.payments import MAX_DEPOSITS
 from tests.pages.conftest import NewTab
-from tests.pages.steps import Sandbox, Tab
+from tests.pages.steps import Sandbox, Tab, payment_page
 from tests.support.client import DUE
-from tests.support.contract import Json
 
 HALF = DUE // 2
+
+
 OTHER_ASSET = "BNB"  # the first one of the chain that is not asked for
-BARS = """svg => [...svg.querySelectorAll("rect.future")].map(future => {
-    const solid = future.nextElementSibling, number = (node, name) => Number(node.getAttribute(name));
-    return {
-        from: number(future, "x"),
-        to: number(future, "x") + number(future, "width"),
-        solid: number(solid, "width"),
-        now: number(svg.querySelector("line.now"), "x1"),
-        dashed: [future, solid].map(bar => getComputedStyle(bar).strokeDasharray !== "none"),
-    };
-})"""
-"""The bars of the timeline: where each begins and ends, and how much of it is solid, in pixels."""
+
 
 CHANGED = {
     5: [
@@ -68,176 +59,15 @@ CHANGED = {
 """What the step in this second changes, without quotes, and without what differs in every run."""
 
 
-def opened(tab: Tab, payment: Json) -> Tab:
-    """The page of the payment, with the payment in it."""
-    tab.open(f"/payments/{payment['id']}")
-    expect(tab.headline).to_have_text(payment["order_id"])
-    return tab
-
-
-def picture(tab: Tab) -> Locator:
-    return tab.page.locator("#picture svg")
-
-
 def marked(tab: Tab) -> list[str]:
     """The marked lines of the JSON, without quotes, and without what differs in every run."""
     lines = [re.sub('[",]', "", line).strip() for line in tab.page.locator("#json .new").all_text_contents()]
     return [re.sub("^(id|from_address|tx_hash): .*", r"\1: …", line) for line in lines]
 
 
-def facts(tab: Tab) -> dict[str, str]:
-    """What the page says of the funding, by its name, in raw units."""
-    names, values = (tab.page.locator(f"#funding {part}").all_text_contents() for part in ("dt", "dd .raw"))
-    return {name: value.removesuffix(" raw units") for name, value in zip(names, values, strict=True)}
-
-
-class TestTimeline:
-    def test_is_solid_where_it_is_past_and_dashed_where_it_is_to_come(self, tab: Tab, api: Sandbox) -> None:
-        opened(tab, api.created("happy_path"))
-        now = 0.0
-        for age, text in (
-            (0, "0 s"),
-            (3, "3 s"),
-            (9.5, "9.5 s"),
-            (13, "13 s"),
-            (27, "27 s"),
-            (600, "10 min 0 s"),
-        ):
-            if age:
-                api.advance(age - now)
-            now = age
-            expect(picture(tab).locator(".now-label")).to_have_text(f"now: {text}")
-            bars = picture(tab).evaluate(BARS)
-            assert len(bars) == 1 + 6 + 1  # the window, the statuses, the deposit
-            for bar in bars:
-                assert bar["solid"] == pytest.approx(max(0, min(bar["now"], bar["to"]) - bar["from"]))
-                assert bar["dashed"] == [True, False]
-
-    def test_moves_its_line_with_a_running_clock_and_stops_at_what_only_the_server_can_say(
-        self, tab: Tab, api: Sandbox
-    ) -> None:
-        tab.stop_time()
-        api.speed(10)
-        opened(tab, api.created("happy_path"))
-        line, label = picture(tab).locator("line.now"), picture(tab).locator(".now-label")
-        places = []
-        for seconds, text in [(0.2, "now: 2 s"), (0.2, "now: 4 s"), (5, "now: 5 s"), (5, "now: 5 s")]:
-            tab.pass_time(seconds)
-            expect(label).to_have_text(text)
-            places.append(float(line.get_attribute("x1") or 0))
-        assert places[0] < places[1] < places[2] == places[3]
-
-    def test_stands_still_while_the_clock_does(self, tab: Tab, api: Sandbox) -> None:
-        tab.stop_time()
-        opened(tab, api.created("happy_path"))
-        place = picture(tab).locator("line.now").get_attribute("x1")
-        tab.pass_time(60)
-        expect(picture(tab).locator(".now-label")).to_have_text("now: 0 s")
-        expect(picture(tab).locator("line.now")).to_have_attribute("x1", place or "")
-        api.advance(8)
-        expect(picture(tab).locator(".now-label")).to_have_text("now: 8 s")
-
-    def test_has_a_tick_for_each_step_of_confirmation(self, tab: Tab, api: Sandbox) -> None:
-        payment = api.created("happy_path")
-        api.advance(9)
-        lane = picture(opened(tab, payment)).locator("g:has(> circle)")
-        expect(lane.locator("text")).to_have_text(["0", "4", "8", "12", "16"])
-        expect(lane.locator("circle:not(.future)")).to_have_count(3)
-        expect(lane.locator("circle.future")).to_have_count(2)
-
-    def test_names_the_window_the_deposit_and_each_status(self, tab: Tab, api: Sandbox) -> None:
-        drawn = picture(opened(tab, api.created("happy_path")))
-        for text in ("Window", "closes at 30 s", "Status", "Deposit 1"):
-            expect(drawn.locator("text").filter(has_text=text)).to_have_count(1)
-        expect(drawn.locator("g:has(> title):not(:has(circle)) > title")).to_have_text(
-            [
-                "awaiting payment, from 0 s",
-                "payment detected, from 5 s",
-                "payment finalized, from 13 s",
-                "settlement pending, from 25 s",
-                "settlement submitted, from 30 s",
-                "completed, from 45 s",
-            ]
-        )
-        expect(drawn).to_have_attribute(
-            "aria-label",
-            "awaiting payment at 0 s; next: Deposit observed, confirmations 0/16, pending: payment_detected, "
-            "at 5 s. All steps are in the table below.",
-        )
-
-    def test_has_the_same_as_a_table(self, tab: Tab, api: Sandbox) -> None:
-        payment = api.created("happy_path")
-        api.advance(25)
-        opened(tab, payment).page.get_by_text("The same as a table").click()
-        table = tab.page.get_by_role("region", name="Timeline, as a table")
-        expect(table.get_by_role("columnheader")).to_have_text(["After", "What happens", "Status", "When"])
-        assert [row.split("\t") for row in table.inner_text().splitlines()[1:]] == [
-            ["0 s", "Created", "awaiting payment", "past"],
-            [
-                "5 s",
-                "Deposit observed, confirmations 0/16, pending: payment detected",
-                "payment detected",
-                "past",
-            ],
-            ["7 s", "Confirmations 4/16, confirming", "payment detected", "past"],
-            ["9 s", "Confirmations 8/16, confirming", "payment detected", "past"],
-            ["11 s", "Confirmations 12/16, confirming", "payment detected", "past"],
-            ["13 s", "Confirmations 16/16, finalized: payment finalized", "payment finalized", "past"],
-            ["25 s", "settlement pending", "settlement pending", "past"],
-            ["30 s", "settlement submitted", "settlement submitted", "to come"],
-            ["45 s", "completed", "completed", "to come"],
-        ]
-
-    def test_has_a_lane_for_each_of_the_first_eight_deposits(self, tab: Tab, api: Sandbox) -> None:
-        payment = api.created("no_payment_expired")
-        for _ in range(10):
-            api.deposit(payment, 1)
-        drawn = picture(opened(tab, payment))
-        expect(drawn.locator("text").filter(has_text=re.compile("^Deposit "))).to_have_count(8)
-        expect(drawn.get_by_text("2 more deposits are in the table")).to_be_attached()
-
-
-class TestFunding:
-    @pytest.mark.parametrize(
-        ("deposits", "seconds", "expected"),
-        [
-            ([], 0, (0, 0, DUE, 0)),
-            ([HALF], 0, (HALF, 0, HALF, 0)),
-            ([HALF], 8, (0, HALF, HALF, 0)),
-            ([DUE + 5], 8, (0, DUE + 5, 0, 5)),
-        ],
-    )
-    def test_is_told_in_numbers_and_drawn(
-        self, tab: Tab, api: Sandbox, deposits: list[int], seconds: float, expected: tuple[int, ...]
-    ) -> None:
-        payment = api.created("no_payment_expired")
-        for amount in deposits:
-            api.deposit(payment, amount)
-        if seconds:
-            api.advance(seconds)
-        pending, finalized, missing, excess = expected
-        opened(tab, payment)
-        assert facts(tab) == {
-            "Due": str(DUE),
-            "Pending": str(pending),
-            "Finalized": str(finalized),
-            "Missing": str(missing),
-            "Excess": str(excess),
-        }
-        drawn = tab.page.locator("#funding svg rect")
-        whole = max(DUE, pending + finalized)
-        for kind, amount in (("pending", pending), ("final", finalized)):
-            widths = drawn.and_(tab.page.locator(f".{kind}")).evaluate_all(
-                "bars => bars.map(bar => Number(bar.getAttribute('width')))"
-            )
-            assert sum(widths) == pytest.approx(100 * amount / whole, abs=0.01)
-        expect(drawn.and_(tab.page.locator(".excess"))).to_have_count(1 if excess else 0)
-        expect(tab.page.locator("#funding dd").first).to_contain_text("1.01 USDT")
-
-
 class TestJson:
     def test_is_marked_at_the_lines_that_the_last_step_changed(self, tab: Tab, api: Sandbox) -> None:
-        opened(tab, api.created("happy_path"))
+        payment_page(tab, api.created("happy_path"))
         expect(tab.page.locator("#json-note")).to_have_text("Nothing has changed since it was created.")
         assert marked(tab) == []
         now = 0
@@ -255,7 +85,7 @@ class TestJson:
         for _ in range(2):
             api.deposit(payment, HALF)
             api.move(payment, seconds=2)
-        opened(tab, payment)
+        payment_page(tab, payment)
         assert marked(tab) == [
             "updated_at: 2030-01-31T12:00:04.000Z",
             "confirmations: 8",
@@ -267,7 +97,7 @@ class TestJson:
         metadata = {"__proto__": "a", "none": "", 'quoted "\\': "<b>"}
         payment = api.created("happy_path", metadata=metadata)
         api.advance(13)
-        lines = opened(tab, payment).page.locator("#json span").all_text_contents()
+        lines = payment_page(tab, payment).page.locator("#json span").all_text_contents()
         assert "\n".join(lines) == json.dumps(api.payment(payment["id"]), indent=2)
 
 
@@ -275,7 +105,7 @@ class TestRequests:
     def test_are_those_of_this_payment_as_they_come(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created(order_id="order-1")
         api.created(order_id="order-2")
-        opened(tab, payment)
+        payment_page(tab, payment)
         expect(tab.rows()).to_have_count(1)
         expect(tab.rows()).to_contain_text(["POST /v1/payments"])
         api.payment(payment["id"])
@@ -284,7 +114,7 @@ class TestRequests:
 
     def test_can_be_copied_as_curl_without_the_key_and_sent_again(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("late_payment", order_id="it's $HOME", metadata={"note": "'; exit 1; '"})
-        opened(tab, payment).button("Copy as curl").click()
+        payment_page(tab, payment).button("Copy as curl").click()
         tab.announced("Copied")
         command = tab.copied()
         assert api.api_key not in command
@@ -307,14 +137,14 @@ class TestControls:
     def test_take_it_step_by_step_and_to_its_end(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("happy_path")
         other = api.created("happy_path", order_id="another")
-        opened(tab, payment).keep()
+        payment_page(tab, payment).keep()
         steps = tab.page.get_by_role("group", name="Time")
         for event in ("confirmations 0/16", "Confirmations 4/16", "Confirmations 8/16"):
             steps.get_by_role("button", name="Next step").click()
             expect(tab.page.locator("#table tr:not(.ahead)").last).to_contain_text(event)
         tab.announced("Now payment detected")
         steps.get_by_role("button", name="+5 s").click()
-        expect(picture(tab).locator(".now-label")).to_have_text("now: 14 s")
+        expect(tab.picture.locator(".now-label")).to_have_text("now: 14 s")
         expect(tab.status).to_have_text("payment finalized")
         steps.get_by_role("button", name="To the end").click()
         expect(tab.status).to_have_text("completed")
@@ -335,7 +165,7 @@ class TestControls:
         self, tab: Tab, api: Sandbox, button: str, amount: int, asset: str, status: str
     ) -> None:
         payment = api.created("no_payment_expired")
-        opened(tab, payment).button(button).click()
+        payment_page(tab, payment).button(button).click()
         expect(tab.status).to_have_text("payment detected")
         (deposit,) = api.payment(payment["id"])["attempts"][0]["deposits"]
         assert (deposit["amount"], deposit["asset"]) == (str(amount), asset)
@@ -344,7 +174,7 @@ class TestControls:
 
     def test_complete_a_part_with_exactly_what_is_missing(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("no_payment_expired")
-        opened(tab, payment).button("Half of due").click()
+        payment_page(tab, payment).button("Half of due").click()
         expect(tab.status).to_have_text("payment detected")
         tab.button("Exact").click()
         expect(tab.page.locator("#reasons")).to_contain_text("Exact: nothing is missing.")
@@ -372,7 +202,7 @@ class TestControls:
         payment = api.created("happy_path")
         if prepare:
             api.move(payment, **prepare)
-        opened(tab, payment)
+        payment_page(tab, payment)
         before = api.get(f"/_mock/payments/{payment['id']}").json()
         expect(tab.page.locator("#reasons li")).to_have_text(
             [f"{name}: {reason}." for name, reason in impossible.items()]
@@ -391,7 +221,7 @@ class TestControls:
         payment = api.created("no_payment_expired")
         for _ in range(MAX_DEPOSITS):
             api.deposit(payment, 1)
-        opened(tab, payment)
+        payment_page(tab, payment)
         expect(tab.page.locator("#reasons li")).to_have_text(
             [
                 f"{name}: a payment takes a hundred deposits."
@@ -414,7 +244,7 @@ def test_link_leads_there_in_another_tab_of_the_same_sandbox(new_tab: NewTab, ta
 
 def test_id_is_copied_and_the_checkout_is_a_link_away(tab: Tab, api: Sandbox) -> None:
     payment = api.created()
-    opened(tab, payment).button("Copy id").click()
+    payment_page(tab, payment).button("Copy id").click()
     tab.announced("Copied")
     assert tab.copied() == payment["id"]
     tab.page.get_by_role("link", name="Open its checkout").click()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from paymock.catalog_file import load_catalog
 from paymock.checkouts import Checkouts
 from paymock.control import Control
+from paymock.core.control_wire import JournalEntry
 from paymock.core.identity import sandbox_of
 from paymock.core.records import OriginRecord
 from paymock.core.strict_json import fingerprint
@@ -20,6 +22,11 @@ from tests.support.client import order
 from tests.support.clock import NOON, ManualClock
 
 SANDBOX = sandbox_of("mk_test_demo")
+
+SOON = 10.0
+"""Seconds in which a busy machine gets there."""
+
+_numbers = count(1)
 
 
 class UseCases:
@@ -39,6 +46,23 @@ class UseCases:
         request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
         created = await self.service.create_payment(request, scenario)
         return msgspec.json.decode(created.json, type=Payment), created.replayed
+
+
+def entry() -> JournalEntry:
+    """A request, for the journal."""
+    return JournalEntry(
+        at="2030-01-31T12:00:00.000Z",
+        method="GET",
+        path="/v1/chains",
+        status=200,
+        error=None,
+        message=None,
+        details=[],
+        payment_id=None,
+        idempotency=None,
+        request_id=f"req_{next(_numbers)}",
+        duration_ms=0.1,
+    )
 
 
 async def leave_amid_a_change(
