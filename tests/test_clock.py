@@ -1,3 +1,5 @@
+"""The system's clock, on a machine whose clock is set back, or which sleeps."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

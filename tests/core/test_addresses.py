@@ -1,3 +1,5 @@
+"""EVM addresses and their checksum, as EIP-55 has them."""
+
 import sys
 from runpy import run_path
 

@@ -1,3 +1,5 @@
+"""Raw units, the fee, and whole tokens: exact at any size."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""The built-in catalog, and what a catalog must not be."""
+
 import tomllib
 from importlib.resources import files
 from typing import Any

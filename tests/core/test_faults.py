@@ -1,3 +1,5 @@
+"""The faults that a request can ask for, by their text."""
+
 import pytest
 
 from paymock.core.faults import Fault, fault_problem, parse_fault

@@ -1,3 +1,5 @@
+"""Ids, addresses and hashes: derived, unguessable, and never the same twice."""
+
 import re
 
 import pytest

@@ -1,3 +1,5 @@
+"""From a request to a record, from a record to a reply."""
+
 from typing import Any
 
 import pytest

@@ -1,3 +1,5 @@
+"""What decoders read differently is refused, and fingerprints tell requests apart."""
+
 import json
 from typing import Any
 

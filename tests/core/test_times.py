@@ -1,3 +1,5 @@
+"""RFC 3339, read and written."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

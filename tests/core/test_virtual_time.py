@@ -1,11 +1,13 @@
+"""The clock of a sandbox: it never runs backwards, never jumps by itself, and loses nothing."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paymock.core.times import LATEST
 from paymock.core.virtual_time import LEAD, ClockSetting
+from tests.support.clock import NOON
 
-NOON = 1_896_091_200_000
 speeds = st.sampled_from([0, 0.001, 0.5, 1, 2, 60, 10_000])
 changes = st.lists(
     st.tuples(

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from paymock.core.checkout import VIEWS
 from paymock.core.scenarios import PaymentStatus
 from tests.pages.conftest import NewTab
-from tests.pages.steps import Sandbox, Tab
+from tests.pages.steps import Sandbox, Tab, checkout_page
 from tests.support.client import DUE, order
 from tests.support.contract import Json
 from tests.support.specification import COURSES
@@ -139,8 +139,7 @@ def part_at_the_checkout(tab: Tab, api: Sandbox) -> None:
 
 def payment_gone_at_the_checkout(tab: Tab, api: Sandbox) -> None:
     made = api.created()
-    with tab.page.expect_response("**/events"):
-        tab.open(f"/checkout/{made['id']}")
+    checkout_page(tab, made)
     api.reset()
     expect(tab.page.get_by_text("This payment is no longer there.")).to_be_visible()
     tab.forgive("404")

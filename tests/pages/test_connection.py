@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 
 from paymock.settings import Settings
 from tests.pages.conftest import NewTab
-from tests.pages.steps import Sandbox, Tab
+from tests.pages.steps import Sandbox, Tab, checkout_page
 from tests.support.contract import Contract, Json
 from tests.support.process import Served, serving
 from tests.support.server import RunningServer, running_server
@@ -124,8 +124,7 @@ def test_checkout_works_without_the_control_api_and_the_dashboard_is_not_there(
     with running_server(Settings(port=0, control=False)) as server, Sandbox(server.url, contract) as api:
         payment = api.created("happy_path")
         customer = new_tab(origin=server.url)
-        with customer.page.expect_response("**/events"):
-            customer.open(f"/checkout/{payment['id']}")
+        checkout_page(customer, payment)
         expect(customer.headline).to_have_text("Waiting for your payment")
         customer.button("Copy the address").click()
         customer.announced("Copied")

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.pages.conftest import NewTab
-from tests.pages.steps import Sandbox, Tab
+from tests.pages.steps import Sandbox, Tab, checkout_page
 
 
 def press(tab: Tab, target: Locator, key: str = "Enter", most: int = 40) -> None:
@@ -59,8 +59,7 @@ def test_dashboard_is_used_from_the_key_to_the_end_of_a_payment(new_tab: NewTab,
 
 def test_checkout_lets_the_address_be_copied(new_tab: NewTab, api: Sandbox) -> None:
     tab, payment = new_tab(), api.created()
-    with tab.page.expect_response("**/events"):
-        tab.open(f"/checkout/{payment['id']}")
+    checkout_page(tab, payment)
     press(tab, tab.button("Copy the address"), most=3)
     tab.announced("Copied")
     assert tab.copied() == payment["attempts"][0]["instructions"]["invoice_address"]
@@ -134,8 +133,7 @@ class TestFocus:
 
     def test_stays_on_the_button_of_the_checkout(self, new_tab: NewTab, api: Sandbox) -> None:
         tab, payment = new_tab(), api.created("underpaid_expired")
-        with tab.page.expect_response("**/events"):
-            tab.open(f"/checkout/{payment['id']}")
+        checkout_page(tab, payment)
         tab.button("Copy the address").focus()
         api.advance(5)
         expect(tab.page.get_by_text("Still to pay")).to_be_visible()

@@ -1,3 +1,5 @@
+"""The store in memory: the contract, and nothing else."""
+
 import pytest
 
 from paymock.stores.memory import MemoryStore

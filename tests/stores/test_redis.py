@@ -1,3 +1,5 @@
+"""The Redis store: the contract, its round trips, and what goes by itself with `--retention`."""
+
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

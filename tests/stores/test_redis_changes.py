@@ -1,3 +1,5 @@
+"""What processes on one Redis tell each other."""
+
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager

@@ -1,3 +1,5 @@
+"""A Redis Cluster whose slots move, and whose nodes end."""
+
 import asyncio
 import socket
 

@@ -1,3 +1,5 @@
+"""What a start says of an engine that cannot be used, or not be relied on, and which URLs there are."""
+
 import asyncio
 import socket
 import subprocess

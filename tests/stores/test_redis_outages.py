@@ -1,3 +1,5 @@
+"""Engines that end, are stuck, refuse or have no room: each step fails in time, and works again later."""
+
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
