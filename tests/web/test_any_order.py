@@ -22,8 +22,9 @@ from hypothesis.stateful import (
 from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus
 from tests.support.client import Api, error_of, order
 from tests.support.contract import Contract, Json
-from tests.support.model import Queue, Remembered, check_money, milliseconds, plain
+from tests.support.model import Queue, Remembered, check_money, milliseconds
 from tests.support.server import RunningServer
+from tests.support.twins import Twins
 
 EXAMPLES, STEPS = 80, 30
 
@@ -55,19 +56,12 @@ class Requests(RuleBasedStateMachine):
     """What a client may ask for, in any order."""
 
     server: ClassVar[RunningServer]
-    apis: ClassVar[tuple[httpx.Client, httpx.Client]]
-    """Of the sandbox that is read all the time, and of its twin, which is read at the end."""
-
-    again: ClassVar[httpx.Client]
-    """Of the first sandbox once more, for what is read twice."""
-
+    twins: ClassVar[Twins]
     happened: ClassVar[Counter[str]] = Counter()
 
     def __init__(self) -> None:
         super().__init__()
-        for api in self.apis:
-            api.headers["Authorization"] = f"Bearer mk_test_{uuid.uuid4().hex}"
-        self.again.headers["Authorization"] = self.apis[0].headers["Authorization"]
+        self.twins.begin((f"mk_test_{uuid.uuid4().hex}", f"mk_test_{uuid.uuid4().hex}"))
         self.forgotten: list[Remembered] = []
         self.begin()
 
@@ -93,7 +87,7 @@ class Requests(RuleBasedStateMachine):
         headers = {"Idempotency-Key": key}
         headers |= {"X-Mock-Scenario": scenario} if scenario else {}
         headers |= {"X-Mock-Fault": fault} if fault else {}
-        replies = self.ask("POST", CREATIONS, body=body, headers=headers)
+        replies = self.twins.ask("POST", CREATIONS, body=body, headers=headers)
         if fault == "status=503":
             self.refused(replies, CREATIONS, (503, "injected_fault"))
         elif key in self.keys:
@@ -105,7 +99,7 @@ class Requests(RuleBasedStateMachine):
             if fault == "drop":
                 assert replies == []
                 self.note("POST", CREATIONS, 0, "new")
-                replies = self.ask("POST", CREATIONS, body=body, headers={"Idempotency-Key": key})
+                replies = self.twins.ask("POST", CREATIONS, body=body, headers={"Idempotency-Key": key})
                 self.note("POST", CREATIONS, 201, "replayed")
             else:
                 self.note("POST", CREATIONS, 201, "new")
@@ -126,13 +120,13 @@ class Requests(RuleBasedStateMachine):
 
     @rule(key=KEYS, body=REFUSED)
     def create_badly(self, key: str, body: Any) -> None:
-        replies = self.ask("POST", CREATIONS, body=body, headers={"Idempotency-Key": key})
+        replies = self.twins.ask("POST", CREATIONS, body=body, headers={"Idempotency-Key": key})
         self.refused(replies, CREATIONS, CONFLICT if key in self.keys else (422, "validation_failed"))
 
     @rule(key=KEYS, number=st.integers(1, 2))
     def create_endpoint(self, key: str, number: int) -> None:
         body = {"url": f"https://merchant.example/hooks/{number}"}
-        replies = self.ask("POST", ENDPOINTS, body=body, headers={"Idempotency-Key": key})
+        replies = self.twins.ask("POST", ENDPOINTS, body=body, headers={"Idempotency-Key": key})
         if key in self.keys:
             self.repeated(replies, key, (ENDPOINTS, body), ENDPOINTS)
         else:
@@ -148,7 +142,7 @@ class Requests(RuleBasedStateMachine):
     def retry(self, which: int) -> None:
         key = [*self.keys][which % len(self.keys)]
         (path, *about, body), _ = self.keys[key]
-        replies = self.ask("POST", path, *about, body=body, headers={"Idempotency-Key": key})
+        replies = self.twins.ask("POST", path, *about, body=body, headers={"Idempotency-Key": key})
         self.repeated(replies, key, self.keys[key][0], path)
 
     def repeated(self, replies: list[httpx.Response], key: str, asked: Any, path: str) -> None:
@@ -183,7 +177,7 @@ class Requests(RuleBasedStateMachine):
         body = {"amount": str(amounts.get(share, payment.due + 1))} | ({"asset": asset} if asset else {})
         headers = {"Idempotency-Key": key} if key else {}
         path = "/_mock/payments/{}/deposits"
-        replies = self.ask("POST", path, payment, body=body, headers=headers)
+        replies = self.twins.ask("POST", path, payment, body=body, headers=headers)
         asked = (path, payment, body)
         if key in self.keys:
             self.repeated(replies, key, asked, path)
@@ -199,12 +193,12 @@ class Requests(RuleBasedStateMachine):
     @rule(seconds=SECONDS)
     def advance(self, seconds: float) -> None:
         self.now += round(seconds * 1000)
-        self.check_clock(self.ask("POST", "/_mock/clock/advance", body={"seconds": seconds})[0])
+        self.check_clock(self.twins.ask("POST", "/_mock/clock/advance", body={"seconds": seconds})[0])
 
     @rule(speed=st.sampled_from([0, 0, 1, 10]))
     def change_speed(self, speed: int) -> None:
         self.speed = speed
-        self.check_clock(self.ask("PUT", "/_mock/clock", body={"speed": speed})[0])
+        self.check_clock(self.twins.ask("PUT", "/_mock/clock", body={"speed": speed})[0])
 
     @rule(seconds=SECONDS)
     def let_real_time_pass(self, seconds: float) -> None:
@@ -220,7 +214,7 @@ class Requests(RuleBasedStateMachine):
     def advance_payment(self, which: int, seconds: float) -> None:
         payment = self.chosen(which)
         payment.lead += round(seconds * 1000)
-        [reply, _] = self.ask("POST", "/_mock/payments/{}/advance", payment, body={"seconds": seconds})
+        [reply, _] = self.twins.ask("POST", "/_mock/payments/{}/advance", payment, body={"seconds": seconds})
         payment.see(reply.json(), self.now)
 
     @precondition(lambda self: self.payments)
@@ -229,7 +223,7 @@ class Requests(RuleBasedStateMachine):
         payment = self.chosen(which)
         path = f"/_mock/payments/{payment.ids[0]}"
         before = self.read(path)
-        [reply, _] = self.ask("POST", "/_mock/payments/{}/advance", payment, body={"to": to})
+        [reply, _] = self.twins.ask("POST", "/_mock/payments/{}/advance", payment, body={"to": to})
         after = self.read(path)
         ahead = [entry["status"] for entry in before["timeline"] if not entry["reached"]]
         if reply.status_code == 409:
@@ -254,14 +248,16 @@ class Requests(RuleBasedStateMachine):
     @rule(scenario=SCENARIO_NAMES, times=st.sampled_from([2, 1, None]))
     def override(self, scenario: str, times: int | None) -> None:
         self.queue.add(scenario, times)
-        self.check_queue(self.ask("POST", "/_mock/next", body={"scenario": scenario, "times": times})[0])
+        self.check_queue(
+            self.twins.ask("POST", "/_mock/next", body={"scenario": scenario, "times": times})[0]
+        )
 
     def check_queue(self, reply: httpx.Response) -> None:
         assert [(one["scenario"], one["times"]) for one in reply.json()["data"]] == [*self.queue]
 
     @rule(what=st.sampled_from(["next", "requests"]))
     def forget(self, what: str) -> None:
-        assert self.ask("DELETE", f"/_mock/{what}")[0].status_code == 204
+        assert self.twins.ask("DELETE", f"/_mock/{what}")[0].status_code == 204
         if what == "next":
             self.queue = Queue()
         else:
@@ -270,7 +266,7 @@ class Requests(RuleBasedStateMachine):
     @precondition(lambda self: len(self.payments) + len(self.endpoints) >= MANY)
     @rule()
     def reset(self) -> None:
-        assert self.ask("POST", "/_mock/reset")[0].status_code == 204
+        assert self.twins.ask("POST", "/_mock/reset")[0].status_code == 204
         self.forgotten += self.payments
         known = [*self.keys]
         self.begin()
@@ -303,7 +299,7 @@ class Requests(RuleBasedStateMachine):
             age = self.now + payment.lead - milliseconds(one["created_at"])
             assert one.pop("age_seconds") == age / 1000
             payment.see(one, self.now)
-        [api, _] = self.apis
+        api = self.twins.first
         self.check_clock(api.get("/_mock/clock"))
         self.check_queue(api.get("/_mock/next"))
         requests = self.read("/_mock/requests?limit=1000")["data"]
@@ -316,7 +312,7 @@ class Requests(RuleBasedStateMachine):
     )
     def look_for_what_is_forgotten(self, which: int, path: str) -> None:
         payment_id = self.forgotten[which % len(self.forgotten)].ids[0]
-        [api, _] = self.apis
+        api = self.twins.first
         assert error_of(api.get(path.format(payment_id))) == UNKNOWN
         assert error_of(api.get(f"/checkout/{payment_id}.json")) == UNKNOWN
         if path.startswith("/v1"):
@@ -325,51 +321,23 @@ class Requests(RuleBasedStateMachine):
     def teardown(self) -> None:
         """The twin, which nobody has read, stands where the other does."""
         for number, payment in enumerate(self.payments):
-            [reply, _] = self.ask("GET", "/_mock/payments/{}", payment)
+            [reply, _] = self.twins.ask("GET", "/_mock/payments/{}", payment)
             payment.see(reply.json()["payment"], self.now)
             self.advance_payment_to(number, "end")
         self.look_around()
         for path in ("/_mock/payments", ENDPOINTS, "/_mock/next", "/_mock/clock"):
-            self.ask("GET", path)
-        self.ask("POST", "/_mock/reset")
+            self.twins.ask("GET", path)
+        self.twins.ask("POST", "/_mock/reset")
 
     def chosen(self, which: int) -> Remembered:
         return self.payments[which % len(self.payments)]
 
     def read(self, path: str) -> Any:
-        """What the first sandbox answers, twice in the same bytes."""
-        [api, _] = self.apis
-        first = api.get(path)
+        """What the first sandbox answers, twice, as its journal says."""
         if path.startswith("/v1"):
             self.note("GET", path, 200)
             self.note("GET", path, 200)
-        assert self.again.get(path).content == first.content
-        assert first.status_code == 200, first.text
-        return first.json()
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        about: Remembered | None = None,
-        *,
-        body: Any = None,
-        headers: Any = None,
-    ) -> list[httpx.Response]:
-        """The same request to both sandboxes, which answer the same: their replies, or none if dropped."""
-        replies = []
-        for number, api in enumerate(self.apis):
-            own = path.format(about.ids[number] if about else "")
-            try:
-                replies.append(api.request(method, own, json=body, headers=headers))
-            except httpx.RemoteProtocolError:
-                assert headers["X-Mock-Fault"] == "drop"
-        if replies:
-            first, other = replies
-            assert first.status_code == other.status_code
-            assert not first.content or plain(first.json()) == plain(other.json())
-            assert first.headers.get("idempotent-replayed") == other.headers.get("idempotent-replayed")
-        return replies
+        return self.twins.read(path)
 
     def note(self, method: str, path: str, status: int, idempotency: str | None = None) -> None:
         """What the journal of the first sandbox is to say, which is nothing of the control API."""
@@ -396,9 +364,12 @@ def test_requests_in_any_order_do_what_the_model_expects(server: RunningServer, 
         happened: ClassVar[Counter[str]] = Counter()
 
     Machine.server = server
-    twins = (httpx.Client(base_url=server.url) for _ in range(2))
-    with Api(server.url, contract) as first, next(twins) as twin, next(twins) as again:
-        Machine.apis, Machine.again = (first, twin), again
+    with (
+        Api(server.url, contract) as first,
+        httpx.Client(base_url=server.url) as other,
+        httpx.Client(base_url=server.url) as again,
+    ):
+        Machine.twins = Twins(first, other, again)
         run_state_machine_as_test(
             Machine,
             settings=settings(
