@@ -254,3 +254,8 @@ def test_every_module_is_on_the_map_and_nothing_that_is_not_there() -> None:
         for path in (markdown.ROOT / folder).rglob("*.*")
     }
     assert listed <= known
+
+
+def test_no_test_imports_from_another() -> None:
+    for file in (markdown.ROOT / "tests").rglob("*.py"):
+        assert not re.search(r"^from tests\.(?:\w+\.)*test_\w+ import", file.read_text(), re.MULTILINE), file
