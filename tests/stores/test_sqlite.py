@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from paymock.core.errors import PaymockError
+from paymock.stores import sqlite_rows
 from paymock.stores.base import STATE, Change, StoreError
 from paymock.stores.opening import open_store
 from paymock.stores.sqlite import SqliteStore
@@ -50,6 +51,17 @@ def refusal(path: Path) -> str:
     assert str(path) in text
     assert "\n" not in text
     return text
+
+
+def test_there_are_few_statements_however_many_values_are_read(path: Path) -> None:
+    store = SqliteStore(path)
+
+    async def check() -> None:
+        for many in range(1, 100):
+            await store.get("sandbox", *map(str, range(many)))
+        assert sqlite_rows._look_up.cache_info().currsize <= sqlite_rows.AT_ONCE
+
+    run(store, check())
 
 
 def test_what_was_stored_is_there_after_a_restart(path: Path) -> None:
