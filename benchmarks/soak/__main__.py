@@ -22,7 +22,7 @@ import argparse
 import signal
 import sys
 import tempfile
-import time
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -97,10 +97,14 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # which ends what was started
+    ended = threading.Event()
     with tempfile.TemporaryDirectory(prefix="paymock-soak-") as folder, ExitStack() as stack:
         houses = [stack.enter_context(house(name, Path(folder, name))) for name in STORES]
         with ThreadPoolExecutor(len(houses)) as pool:
-            results = list(pool.map(partial(soaked, minutes=options.minutes), houses))
+            try:
+                results = list(pool.map(partial(soaked, minutes=options.minutes, ended=ended), houses))
+            finally:
+                ended.set()
     print(*results, sep="\n")
     if options.write:
         figures.write("soak", _figure(results, options.minutes))
@@ -109,17 +113,17 @@ def main() -> None:
         sys.exit("\n".join(wrong))
 
 
-def soaked(house: House, minutes: float) -> Soaked:
-    """Users of one server for so many minutes."""
+def soaked(house: House, minutes: float, ended: threading.Event) -> Soaked:
+    """Users of one server for so many minutes, or until it is `ended`."""
     diary = Diary()
     crew = partial(users, house.server.url, house.name, USERS, diary)
     warming = minutes * 60 * FIRST
     with crew(0.0):
-        time.sleep(warming)
+        ended.wait(warming)
     before = least_files(house.server, CALM_SECONDS)
     each = EACH_SECONDS if minutes >= LEAST_MINUTES else SHORT_EACH_SECONDS
     with crew(each), watching(house.server) as taken:
-        time.sleep(minutes * 60 - warming)
+        ended.wait(minutes * 60 - warming)
     after = least_files(house.server, MOST_CALM_SECONDS, enough=before)
     return Soaked(house, diary, taken, (before, after), minutes, house.said)
 
