@@ -13,7 +13,7 @@ from benchmarks.soak.users import Diary, Surprise
 from benchmarks.soak.watch import Taken, least_files
 
 FLAT = [50.0] * 100
-SECONDS = [float(second) for second in range(100)]
+SECONDS = [15.0 * number for number in range(100)]
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +46,13 @@ def soaked(
     memory: list[float] = FLAT,
     surprise: Surprise | None = None,
     cuts: tuple[tuple[float, float], ...] = (),
+    held_up: tuple[tuple[float, float], ...] = (),
     files: tuple[int, int] = (9, 9),
     minutes: float = 30,
     said: str = "",
 ) -> list[str]:
     diary = Diary(surprises=[surprise] if surprise else [])
-    house = House("memory", Running("http://127.0.0.1:1", 1), Path("log"), 0, [*cuts])
+    house = House("memory", Running("http://127.0.0.1:1", 1), Path("log"), 0, [*cuts], [*held_up])
     return [*Soaked(house, diary, Taken(SECONDS, memory), files, minutes, said).violations]
 
 
@@ -61,19 +62,30 @@ REFUSED = Surprise(10.0, 10.1, "create: 503 b'{}'")
 def test_a_server_that_stays_as_it_was_is_well() -> None:
     assert soaked() == []
     assert soaked(surprise=REFUSED, cuts=((9.0, 9.5),)) == []
+    assert soaked(surprise=REFUSED, held_up=((9.0, 9.6),)) == []
+    assert soaked(memory=[50 + second / 2000 for second in SECONDS]) == []  # half a megabyte in all
+    assert soaked(memory=[50 - second / 100 for second in SECONDS]) == []
 
 
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        ({"memory": [50 + second / 3000 for second in SECONDS]}, "grows by 1.2 MB an hour"),
-        ({"memory": [50 + second for second in SECONDS], "minutes": 1}, "grew by 75.0 MB"),
+        ({"memory": [50 + second / 1000 for second in SECONDS]}, "grows by 3.6 MB an hour"),
+        ({"memory": [50 + second / 50 for second in SECONDS], "minutes": 1}, "grew by 22.5 MB"),
         ({"files": (9, 10)}, "9 files open before, 10 after"),
         ({"said": "Task exception was never retrieved"}, "the server complained: Task exception"),
         ({"surprise": REFUSED}, "1 surprises, such as create: 503"),
-        ({"surprise": REFUSED, "cuts": ((1.0, 2.0),)}, "1 surprises"),
+        ({"surprise": REFUSED, "cuts": ((1.0, 4.5),)}, "1 surprises"),
         ({"surprise": REFUSED, "cuts": ((11.0, 12.0),)}, "1 surprises"),
         ({"surprise": Surprise(10.0, 10.1, "create: 500 b''"), "cuts": ((9.0, 9.5),)}, "1 surprises"),
+        (
+            {
+                "surprise": Surprise(10.0, 40.1, "read: 0 b''"),
+                "cuts": ((9.0, 9.5),),
+                "held_up": ((9.0, 9.6),),
+            },
+            "1 surprises",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -26,15 +26,22 @@ CUTS = (
     Way(Mode.LOSE_REPLY, word=b"EVALSHA"),
 )
 CUT_SECONDS = (0.2, 1.5)
-CALM_SECONDS = (3.0, 8.0)
-RECOVERY_SECONDS = 3.0
-"""How long after a cut a refusal still comes of it."""
+CALM_SECONDS = (6.0, 14.0)
+RECOVERY_SECONDS = 5.0
+"""How long after a cut a refusal still comes of it: a server gives up a silent connection after two seconds,
+and the next one has to open on a machine that does much else.
+"""
+
+NOTICE_SECONDS, HELD_UP_SECONDS = 0.1, 0.5
+"""How often this process looks at the clock, and after how long it was held up: whatever passes through its
+proxy was held up, too, which to a server is the same as a cut.
+"""
 
 
 @dataclass
 class House:
-    """A server, and when it was cut off from its store. After the first characters of its log, which say
-    where it is, it should have nothing to say.
+    """A server, when it was cut off from its store, and when what stands between the two was held up. After
+    the first characters of its log, which say where it is, it should have nothing to say.
     """
 
     name: str
@@ -42,6 +49,7 @@ class House:
     log: Path
     begun: int
     cuts: list[tuple[float, float]] = field(default_factory=list)
+    held_up: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def said(self) -> str:
@@ -49,10 +57,10 @@ class House:
         return self.log.read_text(encoding="utf-8")[self.begun :]
 
     def explains(self, surprise: Surprise) -> bool:
-        """Whether what surprised a user comes of a cut."""
+        """Whether what surprised a user comes of a cut, or of what is like one."""
         return ": 503 " in surprise.what and any(
             surprise.began < restored + RECOVERY_SECONDS and cut < surprise.ended
-            for cut, restored in self.cuts
+            for cut, restored in (*self.cuts, *self.held_up)
         )
 
 
@@ -94,13 +102,22 @@ def _cut_off(proxy: Proxy, house: House) -> Iterator[None]:
             _break(proxy, choice, enough)
             house.cuts.append((began, time.monotonic()))
 
-    breaking = threading.Thread(target=cut)
-    breaking.start()
+    def notice() -> None:
+        began = time.monotonic()
+        while not enough.wait(NOTICE_SECONDS):
+            before, began = began, time.monotonic()
+            if began - before > HELD_UP_SECONDS:
+                house.held_up.append((before, began))
+
+    threads = [threading.Thread(target=cut), threading.Thread(target=notice)]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         enough.set()
-        breaking.join()
+        for thread in threads:
+            thread.join()
 
 
 def _break(proxy: Proxy, choice: random.Random, enough: threading.Event) -> None:

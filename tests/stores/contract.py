@@ -50,6 +50,9 @@ class StoreContract:
             await add(store, "sandbox", "two", b"2")
             assert await store.get("sandbox", "two", "none", "one") == [b"2", None, b"1"]
             assert await store.get("nobody", "two", "one") == [None, None]
+            others = [f"none {number}" for number in range(100)]
+            assert await store.get("sandbox", *others, "one") == [*[None] * 100, b"1"]
+            assert await store.get("nobody", *others) == [None] * 100
 
         run(store, check())
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from paymock.core.errors import PaymockError
+from paymock.stores import sqlite_rows
 from paymock.stores.base import STATE, Change
 from paymock.stores.sqlite import SqliteStore
 from tests.stores.contract import StoreContract, add, run
@@ -18,6 +19,17 @@ class TestSqliteStore(StoreContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> SqliteStore:
         return SqliteStore(tmp_path / "store.db")
+
+
+def test_there_are_few_statements_however_many_values_are_read(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+
+    async def check() -> None:
+        for many in range(1, 100):
+            await store.get("sandbox", *map(str, range(many)))
+        assert sqlite_rows._look_up.cache_info().currsize <= sqlite_rows.AT_ONCE
+
+    run(store, check())
 
 
 def test_a_change_is_in_the_file_when_it_is_answered(path: Path) -> None:

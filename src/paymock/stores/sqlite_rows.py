@@ -16,6 +16,11 @@ Rows = sqlite3.Connection
 OF = "(SELECT id FROM sandbox WHERE name = ?)"
 """The number of a sandbox in the file."""
 
+AT_ONCE = 16
+"""How many values a statement reads at most. Every statement is kept ready, at 2 KiB for each value, and a
+long one takes far longer to get ready than it takes to run.
+"""
+
 SWEPT = 200
 """How many rows of those that resets have forgotten go with a commit."""
 
@@ -24,8 +29,12 @@ _entries = msgspec.msgpack.Decoder(list[bytes])
 
 def values(rows: Rows, sandbox: str, keys: Sequence[str]) -> list[bytes | None]:
     """The values under `keys`, each or None."""
-    found = rows.execute(_look_up(len(keys)), (*keys, sandbox)).fetchall()
-    return list(found[0]) if found else [None] * len(keys)
+    found: list[bytes | None] = []
+    for start in range(0, len(keys), AT_ONCE):
+        some = keys[start : start + AT_ONCE]
+        row = rows.execute(_look_up(len(some)), (*some, sandbox)).fetchall()
+        found += row[0] if row else [None] * len(some)
+    return found
 
 
 def number_of(rows: Rows, sandbox: str) -> int:
