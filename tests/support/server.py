@@ -12,6 +12,7 @@ from paymock.sandboxes import new_origin
 from paymock.server import Server, bind, url_of, uvicorn_config
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
+from paymock.telling import Telling
 from paymock.web.app import create_app
 from paymock.web.asgi import App
 from paymock.web.log import RequestLog
@@ -23,7 +24,7 @@ FAST_LANE = not os.environ.get("PAYMOCK_NO_FAST_LANE")
 
 @dataclass
 class RunningServer:
-    """Where a server is, the clock it goes by, its store, and what it has logged."""
+    """Where a server is, the clock it goes by, its store, what it has logged, and where it tells figures."""
 
     url: str
     port: int
@@ -31,6 +32,7 @@ class RunningServer:
     store: MemoryStore
     app: App
     log: io.StringIO
+    metrics: str | None
 
 
 @contextmanager
@@ -45,14 +47,18 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     sockets = bind(settings)
     ready = threading.Event()
     config = uvicorn_config(app, fast_lane=settings.fast_lane and FAST_LANE)
-    server = Server(config, ready.set)
+    telling = Telling(settings, request_log)
+    telling.open()
+    server = Server(config, ready.set, telling.of(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     port: int = sockets[0].getsockname()[1]
     thread.start()
     assert ready.wait(10), "the server did not start"
     try:
-        yield RunningServer(url_of(settings, sockets), port, clock, store, app, log)
+        yield RunningServer(url_of(settings, sockets), port, clock, store, app, log, telling.url)
     finally:
         server.should_exit = True
         thread.join(10)
+        for listening in telling.sockets:
+            listening.close()
         assert not thread.is_alive(), "the server did not stop"
