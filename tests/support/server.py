@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from paymock.catalog_file import load_catalog
+from paymock.metrics_address import MetricsAddress
 from paymock.sandboxes import new_origin
 from paymock.server import Server, bind, url_of, uvicorn_config
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
-from paymock.telling import Telling
 from paymock.web.app import create_app
 from paymock.web.asgi import App
 from paymock.web.log import RequestLog
@@ -47,18 +47,18 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     sockets = bind(settings)
     ready = threading.Event()
     config = uvicorn_config(app, fast_lane=settings.fast_lane and FAST_LANE)
-    telling = Telling(settings, request_log)
-    telling.open()
-    server = Server(config, ready.set, telling.of(app))
+    metrics = MetricsAddress(settings, request_log)
+    metrics.open()
+    server = Server(config, ready.set, metrics.beside(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     port: int = sockets[0].getsockname()[1]
     thread.start()
     assert ready.wait(10), "the server did not start"
     try:
-        yield RunningServer(url_of(settings, sockets), port, clock, store, app, log, telling.url)
+        yield RunningServer(url_of(settings, sockets), port, clock, store, app, log, metrics.url)
     finally:
         server.should_exit = True
         thread.join(10)
-        for listening in telling.sockets:
+        for listening in metrics.sockets:
             listening.close()
         assert not thread.is_alive(), "the server did not stop"

@@ -1,0 +1,306 @@
+"""Canaries: words that go through every route and every error of a server, and are then looked for wherever
+it keeps or tells something.
+"""
+
+import base64
+import html
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from paymock.service import Service
+from paymock.web.operations import Operation
+from tests.support import raw
+from tests.support.client import fresh_key, order
+from tests.support.contract import Json
+from tests.support.operations import OPERATIONS, arguments_of, body_of, path_of
+from tests.support.server import RunningServer
+from tests.support.spoiling import spoiled
+
+OWN, REFUSALS, JOURNAL = "own replies", "own refusals", "own journal"
+OTHERS, CHECKOUT, PAGES = "replies to others", "checkout", "pages and documents"
+LOG, STORE, METRICS = "log", "store", "metrics"
+PLACES = (OWN, REFUSALS, JOURNAL, OTHERS, CHECKOUT, PAGES, LOG, STORE, METRICS)
+
+PAYOUT, REFUND = "0xcafe000000000000000000000000000000c0ffee", "0xbeef00000000000000000000000000000000feed"
+OPEN_KEY, WRONG_KEY = "mk_test_canary_of_a_tenant", "canary-of-a-wrong-key"
+CONFIGURED_KEY = "canary+key/of.the~first-merchant=="
+OTHER_KEYS = {OPEN_KEY: "mk_test_another_tenant", CONFIGURED_KEY: "key-of-the-second-merchant"}
+
+BELONGS: Mapping[str, tuple[str, ...]] = {
+    "canary-order-id": (OWN, CHECKOUT, STORE),
+    "canary-metadata-name": (OWN, STORE),
+    "canary-metadata-value": (OWN, STORE),
+    "https://canary-hook.example/path": (OWN, STORE),
+    "canary-note-of-an-endpoint": (OWN, STORE),
+    PAYOUT: (OWN, STORE),
+    REFUND: (OWN, STORE),
+    "canary-unknown-field": (REFUSALS, JOURNAL, STORE),
+    "canary-refused-value": (),
+    "canary-broken-json": (),
+    "canary-idempotency-key": (),
+    "canary-header-value": (),
+    "canary-query-name": (),
+    "canary-query-value": (),
+    "canary-host": (),
+    "canary-malformed": (),
+    "canary-path": (JOURNAL, LOG, STORE),
+    WRONG_KEY: (),
+}
+"""Where each word is found: what a merchant sends comes back to the merchant alone, the log has paths, the
+journal paths and the names of unknown fields, and the store has the journal.
+"""
+(
+    ORDER_ID, META_NAME, META_VALUE, HOOK, NOTE, _, _, NAME, VALUE, BROKEN, IDEMPOTENCY, HEADER, QUERY_NAME,
+    QUERY_VALUE, HOST, MALFORMED, PATH, _,
+) = BELONGS  # fmt: skip
+
+BODIES: Mapping[str, Json] = {
+    "createPayment": order(
+        order_id=ORDER_ID,
+        metadata={META_NAME: META_VALUE},
+        receive__address=PAYOUT,
+        refund_to__address=REFUND,
+    ),
+    "createWebhookEndpoint": {"url": HOOK, "description": NOTE},
+}
+"""What merchants say, where it is kept."""
+
+BENIGN = dict.fromkeys(
+    ("User-Agent", "Cookie", "Referer", "X-Request-Id", "X-Forwarded-For", "Traceparent", "Origin"), HEADER
+)
+JSON = {"Content-Type": "application/json"}
+
+
+def forms(word: str) -> set[str]:
+    """How a word may be written, in small letters."""
+    plain = {word, word.removeprefix("0x"), quote(word, safe=""), json.dumps(word)[1:-1], html.escape(word)}
+    encoded = {base64.b64encode(word.encode()).decode().rstrip("="), word.encode().hex()}
+    return {form.lower() for form in plain | encoded}
+
+
+class Merchant:
+    """A client with an API key that keeps all that it is told, and what others are told meanwhile."""
+
+    def __init__(self, server: RunningServer, api_key: str) -> None:
+        self.server = server
+        self.api_key = api_key
+        self.other_key = OTHER_KEYS[api_key]
+        self.client = httpx.Client(base_url=server.url, headers=BENIGN)
+        self.found: defaultdict[str, list[str]] = defaultdict(list)
+        self.secrets: set[str] = set()
+        self.last_id = ""
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.api_key}"}
+
+    def ask(self, method: str, path: str, **arguments: Any) -> httpx.Response | None:
+        """The reply, if it is not dropped."""
+        headers = httpx.Headers(arguments.pop("headers", ()))
+        if "authorization" not in headers:
+            headers.update(self.bearer)
+        try:
+            reply = self.client.request(method, path, headers=headers, **arguments)
+        except (httpx.RemoteProtocolError, httpx.ReadError):
+            assert headers["X-Mock-Fault"] == "drop"
+            return None
+        told = JOURNAL if path.startswith("/_mock/requests") else OWN
+        self.keep(told if reply.is_success else REFUSALS, reply)
+        return reply
+
+    def keep(self, place: str, reply: httpx.Response) -> None:
+        self.found[place].append(f"{reply.headers} {reply.text}")
+
+    def keyed(self, operation: Operation) -> dict[str, str]:
+        """An idempotency key that was never used, where there can be one."""
+        return {"Idempotency-Key": f"{IDEMPOTENCY}-{fresh_key()}"} if operation.idempotency else {}
+
+    def created(self) -> str:
+        """The id of a new payment, with all the words that a payment can keep."""
+        headers = {"Idempotency-Key": f"{IDEMPOTENCY}-{fresh_key()}"}
+        reply = self.ask("POST", "/v1/payments", json=BODIES["createPayment"], headers=headers)
+        assert reply is not None
+        assert reply.status_code == 201, reply.text
+        self.last_id = str(reply.json()["id"])
+        return self.last_id
+
+    def try_everything(self, operation: Operation) -> None:
+        """The operation as it should be, and in every way in which it can be wrong."""
+        path, body = path_of(operation, self.created()), self.body_of(operation)
+        headers = self.keyed(operation)
+        for _ in range(2 if operation.idempotency else 1):  # and a replay
+            reply = self.ask(operation.method, path, json=body, headers=headers)
+            assert reply is not None
+            assert reply.status_code == operation.status, f"{operation.operation_id}: {reply.text}"
+            self.secrets |= {*re.findall("whsec_[0-9a-f]+", reply.text)}
+        if operation.idempotency:
+            self.ask(operation.method, path, json={NAME: VALUE}, headers=headers)  # a conflict
+        for words in ((VALUE, NAME, PATH, HEADER), *((word,) * 4 for word in self.hidden())):
+            value, name, part, line = words
+            self.spoil_body(operation, path, value, name)
+            self.spoil_path(operation, path, part)
+            self.spoil_headers(operation, path, line)
+        self.spoil_key(operation, path)
+
+    @staticmethod
+    def body_of(operation: Operation) -> Json | None:
+        return BODIES.get(operation.operation_id, body_of(operation))
+
+    def hidden(self) -> list[str]:
+        """What is masked wherever it is sent."""
+        return [self.api_key, PAYOUT, *self.secrets]
+
+    def spoil_body(self, operation: Operation, path: str, value: str, name: str) -> None:
+        broken = BROKEN if value == VALUE else value
+        contents = [f'{{"{broken}": ', f'{{"{broken}": 1, "{broken}": 2}}', f'"{broken}', f"[{broken}]"]
+        contents += [json.dumps(broken * 8_000)] if value == VALUE else []
+        for content in (*(text.encode() for text in contents), broken.encode() + b"\xff"):
+            self.ask(operation.method, path, content=content, headers={**JSON, **self.keyed(operation)})
+        for body in spoiled(self.body_of(operation) or {}, value, name):
+            self.ask(operation.method, path, json=body, headers=self.keyed(operation))
+
+    def spoil_path(self, operation: Operation, path: str, word: str) -> None:
+        query_name, query_value = (QUERY_NAME, QUERY_VALUE) if word == PATH else (word, word)
+        part, path = quote(word, safe=""), path.partition("?")[0]
+        for parameter in operation.parameters:
+            self.ask(operation.method, operation.path.replace(f"{{{parameter}}}", part))
+        for other in (f"{path}/{part}", f"/v1/{word}", f"/_mock/{word}", f"/{part}"):
+            self.ask(operation.method, other)
+        queries = [query_value, *(f"{name}={query_value}" for name in (query_name, *names_of(operation)))]
+        for query in queries:
+            self.ask(operation.method, f"{path}?{query}")
+        for method in ("PATCH", "TRACE", "OPTIONS", "HEAD", "DELETE" if operation.method == "GET" else "GET"):
+            self.ask(method, f"{path}?{queries[-1]}")
+
+    def spoil_headers(self, operation: Operation, path: str, word: str) -> None:
+        content = json.dumps(self.body_of(operation))
+        for name, value in (
+            ("Content-Type", f"text/{word}"),
+            ("Content-Type", f"application/json; charset={word}"),
+            ("Content-Encoding", word),
+            ("X-Mock-Scenario", word),
+            ("X-Mock-Fault", word),
+            ("X-Mock-Fault", "status=418"),
+            ("X-Mock-Fault", "drop"),
+            ("Idempotency-Key", f"{word} {IDEMPOTENCY}"),
+            ("Idempotency-Key", word * 20),
+            ("Host", f"{HOST}.example"),
+        ):
+            headers = {**JSON, **self.keyed(operation), name: value}
+            self.ask(operation.method, path, content=content, headers=headers)
+        lines = [*JSON.items(), *self.keyed(operation).items(), ("X-Mock-Scenario", word)]
+        self.ask(operation.method, path, content=content, headers=lines * 2)
+
+    def spoil_key(self, operation: Operation, path: str) -> None:
+        bearer = self.bearer["Authorization"]
+        for lines in (
+            [("Authorization", "")],
+            [("Authorization", f"Bearer {WRONG_KEY}")],
+            [("Authorization", f"Basic {WRONG_KEY}")],
+            [("Authorization", f"Basic {self.api_key}")],
+            [("Authorization", self.api_key)],
+            [("Authorization", f"{bearer} x")],
+            [("Authorization", f"{bearer}, {WRONG_KEY}")],
+            [("Authorization", bearer), ("Authorization", bearer)],
+        ):
+            headers = [*self.keyed(operation).items(), *lines]
+            self.ask(operation.method, path, json=self.body_of(operation), headers=headers)
+
+    def send_malformed(self) -> None:
+        """What is not even a request."""
+        host, key = "Host: localhost", f"Authorization: Bearer {self.api_key}"
+        for lines in (
+            [f"GET /{MALFORMED} HTTP/9.9"],
+            [f"{MALFORMED} / HTTP/1.1", host],
+            ["GET / HTTP/1.1", f"Host: {MALFORMED}.example", host],
+            ["GET / HTTP/1.1", host, f"{MALFORMED} : {self.api_key}"],
+            ["GET / HTTP/1.1", host, key, f"X-Long: {MALFORMED * 2000}"],
+            ["POST /v1/payments HTTP/1.1", host, key, "Transfer-Encoding: chunked", "", MALFORMED],
+        ):
+            data = "\r\n".join([*lines, "", ""])
+            [reply] = raw.exchange(self.server.port, data.encode())
+            assert reply.status in (400, 431)
+            self.found[REFUSALS].append(f"{reply.headers} {reply.body!r}")
+
+    def meet_a_defect(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An exception that tells everything."""
+
+        async def broken(*_: object) -> None:
+            raise RuntimeError(f"{self.api_key} {VALUE} {PAYOUT}")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Service, "payment", broken)
+            reply = self.ask("GET", f"/v1/payments/{self.created()}")
+        assert reply is not None
+        assert reply.status_code == 500
+
+    def look(self) -> None:
+        """Into what is kept, before it is forgotten."""
+        journal = self.client.get("/_mock/requests?limit=1000", headers=self.bearer)
+        assert len(journal.json()["data"]) < 1000, "requests have been forgotten before they were looked at"
+        self.keep(JOURNAL, journal)
+        self.found[STORE].append(repr(everything_in(self.server.store)))
+
+    def look_as_another(self) -> None:
+        """At what others are told, who may ask for anything."""
+        other = {"Authorization": f"Bearer {self.other_key}"}
+        with httpx.Client(base_url=self.server.url, headers=other) as client:
+            for operation in OPERATIONS:
+                for payment_id in ("pay_" + "a" * 40, self.last_id):
+                    path = path_of(operation, payment_id)
+                    reply = client.request(operation.method, path, **arguments_of(operation, fresh_key()))
+                    self.keep(CHECKOUT if operation.of_checkout else OTHERS, reply)
+
+    def visit(self) -> None:
+        """All that is not among the operations: pages, documents, streams."""
+        paid = self.created()
+        operations = {operation.path for operation in OPERATIONS}
+        for template in self.server.app.routes.templates:
+            if template in operations and not template.startswith("/checkout/"):
+                continue
+            place = CHECKOUT if template.startswith("/checkout/") else PAGES
+            for payment_id in (paid, PATH):
+                path = template.replace("{payment_id}", payment_id)
+                url = f"{path}?{QUERY_NAME}={QUERY_VALUE}" if "events" not in template else path
+                with self.client.stream("GET", url, headers=self.bearer) as reply:
+                    first = (
+                        next(reply.iter_text(), "")
+                        if "events" in template
+                        else reply.read().decode("latin-1")
+                    )
+                self.found[place].append(f"{reply.headers} {first}")
+        assert self.server.metrics
+        self.keep(METRICS, httpx.get(self.server.metrics, headers={**self.bearer, **BENIGN}))
+
+    def where(self, word: str) -> tuple[str, ...]:
+        """The places in which a word is found."""
+        written = forms(word)
+        texts = {place: "".join(self.found[place]).lower() for place in PLACES}
+        return tuple(place for place in PLACES if any(form in texts[place] for form in written))
+
+
+def names_of(operation: Operation) -> list[str]:
+    """The parameters that the operation's query may have."""
+    return [one.name for one in operation.query]
+
+
+def everything_in(store: object) -> object:
+    """What a store keeps, as far as it can be seen."""
+    if isinstance(store, Mapping):
+        return [(key, everything_in(value)) for key, value in store.items()]
+    if isinstance(store, str | bytes | int | float | None):
+        return store
+    return (
+        everything_in(vars(store)) if hasattr(store, "__dict__") else [*map(everything_in, iterated(store))]
+    )
+
+
+def iterated(value: object) -> Iterable[object]:
+    return value if isinstance(value, Iterable) else [repr(value)]
