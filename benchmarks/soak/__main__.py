@@ -7,7 +7,7 @@ they create, replay, read, advance, pay, wait, follow live pages, look at pages,
 that what is stored stays bounded; they ask for faults, make mistakes, send garbage, leave in the middle, and
 do not end what they began. Meanwhile a proxy cuts the third server off from Redis.
 
-In the first third of the time, users do not pause: they fill what is kept to be quick, which is bounded, and
+In the first half of the time, users do not pause: they fill what is kept to be quick, which is bounded, and
 let the allocator find its size. Most of it are the courses of 2,000 payments, 5 MB in each process. Then the
 resident memory may not grow by 1 MB an hour. Where that comes to less than 1 MB in all, from the first
 quarter of what is left to the last, it is not told from what the allocator takes from the system and gives
@@ -39,8 +39,8 @@ USERS = 6
 LEAST_MINUTES = 10
 """A shorter run cannot tell what an hour will bring."""
 
-FIRST = 1 / 3
-"""Of the time: then what is kept is full."""
+FIRST = 1 / 2
+"""Of the time, after which what is kept is full."""
 
 EACH_SECONDS, SHORT_EACH_SECONDS = 0.1, 0.04
 """Between two actions of a user, once what is kept is full: in a long run, and in a short one."""
@@ -106,11 +106,11 @@ def main() -> None:
             finally:
                 ended.set()
     print(*results, sep="\n")
-    if options.write:
-        figures.write("soak", _figure(results, options.minutes))
     wrong = [f"{result.house.name}: {found}" for result in results for found in result.violations]
     if wrong:
         sys.exit("\n".join(wrong))
+    if options.write:
+        figures.write("soak", _figure(results, options.minutes))
 
 
 def soaked(house: House, minutes: float, ended: threading.Event) -> Soaked:
