@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from benchmarks import figures
+from benchmarks import figures, http
 from benchmarks.peers.servers import PEERS
 
 from paymock.settings import Settings
@@ -218,6 +218,13 @@ def test_every_figure_of_a_program_has_its_place(tmp_path: Path) -> None:
         figures.write(name, f"a figure of {name}", page)
     for name in get_args(figures.Name):
         assert f"<!-- {name} -->a figure of {name}; 20" in page.read_text(encoding="utf-8")
+
+
+def test_the_least_ratios_that_are_shown_are_those_that_decide() -> None:
+    rows = re.findall(
+        r"^\| ([a-z ]+) \|.* \| (0\.\d+) \|$", markdown.read("docs/performance.md"), re.MULTILINE
+    )
+    assert {name: float(least) for name, least in rows} == http.FLOORS
 
 
 def test_what_proves_a_promise_is_there() -> None:

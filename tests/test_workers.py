@@ -22,6 +22,7 @@ from tests.support.client import AUTHORIZED, ORDER, fresh_key
 from tests.support.process import Served
 from tests.support.waiting import wait_until
 from tests.support.workers import (
+    NEEDS_PROCESSES,
     connections,
     create,
     one_connection_each,
@@ -32,9 +33,7 @@ from tests.support.workers import (
     workers_of,
 )
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="needs fork, and /proc to look at the workers"
-)
+pytestmark = NEEDS_PROCESSES
 
 
 # Serving as one

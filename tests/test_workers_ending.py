@@ -17,6 +17,7 @@ from paymock.settings import Settings
 from tests.support.process import run
 from tests.support.waiting import wait_until
 from tests.support.workers import (
+    NEEDS_PROCESSES,
     ask,
     create,
     in_progress,
@@ -29,9 +30,7 @@ from tests.support.workers import (
     workers_of,
 )
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="needs fork, and /proc to look at the workers"
-)
+pytestmark = NEEDS_PROCESSES
 
 # A stop
 

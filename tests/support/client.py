@@ -1,6 +1,7 @@
 """A merchant's backend: requests with a key, every reply held against the OpenAPI document."""
 
 import copy
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -37,14 +38,22 @@ def order(**changes: Any) -> Json:
     """A complete create request; `receive__amount="5"` changes a nested member, `...` removes one."""
     body = copy.deepcopy(dict(ORDER))
     for name, value in changes.items():
-        *path, last = name.split("__")
-        target = body
-        for step in path:
-            target = target[step]
-        if value is ...:
-            del target[last]
-        else:
-            target[last] = value
+        with_member(body, name.replace("__", "."), value)
+    return body
+
+
+def with_member(body: Any, path: str, value: Any = ...) -> Any:
+    """`body` itself, with `value` at `path`, in the notation of `details`; without a value, with nothing
+    there.
+    """
+    *steps, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", path)]
+    target = body
+    for step in steps:
+        target = target[step]
+    if value is ...:
+        del target[last]
+    else:
+        target[last] = value
     return body
 
 

@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER, fresh_key
 from tests.support.process import PAYMOCK, Served, environment
 from tests.support.waiting import wait_until
+
+NEEDS_PROCESSES = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="needs fork, and /proc to look at the workers"
+)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ _DRAWN, _NAME = 16, 9
 """How many bytes of a token cannot be guessed, and how many hide the name of its sandbox."""
 
 _UNKEYED = hashlib.blake2b(digest_size=32)
+"""Copied for each digest: to begin one takes longer than to end it."""
 
 
 @lru_cache(maxsize=1024)  # a server knows few keys, and each comes with every request
@@ -103,7 +104,7 @@ def _keyed(secret: bytes, data: bytes, size: int) -> bytes:
     return digest.digest()
 
 
-@lru_cache(maxsize=8)  # to begin takes longer than the digest
+@lru_cache(maxsize=8)  # a server has one secret
 def _begun(secret: bytes, size: int) -> hashlib.blake2b:
     return hashlib.blake2b(key=secret, digest_size=size)
 

@@ -17,7 +17,7 @@ from paymock.core.identity import sandbox_of
 from paymock.core.scenarios import SCENARIOS
 from paymock.core.wire import Error, ErrorEnvelope, Problem
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
-from paymock.web.http import Request, Response
+from paymock.web.http import IDEMPOTENCY_KEY, Request, Response
 
 REALM = 'Bearer realm="paymock"'
 RETRY_AFTER_SECONDS = 1
@@ -26,7 +26,7 @@ _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
 _OPEN_KEY = re.compile("mk_test_[A-Za-z0-9_-]{1,64}")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
-_IDEMPOTENCY_KEY = re.compile("[!-~]{8,128}")
+_IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY)
 _JSON_TYPE = re.compile(r"application/json[ \t]*(;.*)?", re.IGNORECASE)
 _PARAMETER = re.compile(r';[ \t]*([^=;" \t]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
 

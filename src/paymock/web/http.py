@@ -20,6 +20,10 @@ MAX_BODY = 64 * 1024
 
 JSON = "application/json"
 
+LEAST_KEY, MOST_KEY = 8, 128
+IDEMPOTENCY_KEY = f"[!-~]{{{LEAST_KEY},{MOST_KEY}}}"
+"""What an idempotency key looks like: so many visible ASCII characters, as a regular expression."""
+
 REPLAYED = ("Idempotent-Replayed", "true")
 """The header of a reply to a request that was sent before."""
 
@@ -116,7 +120,7 @@ class Request:
         value = self.headers.get(name)
         if value is None:
             return None
-        if self._repeated and name in self._repeated:
+        if name in self._repeated:
             raise ValueError(f"{name.decode()} was sent twice")
         return value.decode("latin-1").strip(" \t")
 

@@ -6,7 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from paymock.web.http import Request, Response
+from paymock.web.http import IDEMPOTENCY_KEY, Request, Response
 
 MOST = 1_000
 """How many requests are known by all their bytes, and how many by their head."""
@@ -15,7 +15,7 @@ LONGEST = 4_096
 """How many bytes a request may have that is known."""
 
 _END_OF_HEAD = b"\r\n\r\n"
-_KEY = re.compile(rb"\r\n[Ii]dempotency-[Kk]ey: ([!-~]{8,128})\r\n")
+_KEY = re.compile(rb"\r\n[Ii]dempotency-[Kk]ey: (%b)\r\n" % IDEMPOTENCY_KEY.encode())
 
 
 class Known:

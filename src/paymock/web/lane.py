@@ -30,8 +30,7 @@ class LaneProtocol(GuardedProtocol):
         """What is known by its bytes is answered. What has not come whole does not fit."""
         between = self._between and self._refusal is None
         known = self.app.known.find(data, self.app.ids) if between and self._idle() else None
-        response = self._answered(known) if known is not None else None
-        if known is not None and response is not None:
+        if known is not None and (response := self._answered(known)) is not None:
             self.request_completed(answered=True)
             if response.replayed:
                 self.app.known.remember(data, known, response)
@@ -104,8 +103,7 @@ class LaneProtocol(GuardedProtocol):
         response: Response | None = None if request.size > MAX_BODY else self.app.answer_at_once(request)
         if response is None:
             return None
-        lines = self.server_state.default_headers
-        head = self.app.head(response, request.id, lines)
+        head = self.app.head(response, request.id, self.server_state.default_headers)
         self.transport.write(STATUS_LINE[response.status] + head + response.body)
         self.server_state.total_requests += 1
         return response

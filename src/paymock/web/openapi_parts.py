@@ -5,6 +5,7 @@ from typing import Any
 from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web import examples
+from paymock.web.http import IDEMPOTENCY_KEY, LEAST_KEY, MOST_KEY
 from paymock.web.operations import CHECKOUT
 
 Json = dict[str, Any]
@@ -67,7 +68,12 @@ HEADERS: Json = {
     },
 }
 
-_IDEMPOTENCY_KEY = {"type": "string", "minLength": 8, "maxLength": 128, "pattern": "^[!-~]{8,128}$"}
+_IDEMPOTENCY_KEY = {
+    "type": "string",
+    "minLength": LEAST_KEY,
+    "maxLength": MOST_KEY,
+    "pattern": f"^{IDEMPOTENCY_KEY}$",
+}
 
 PARAMETERS: Json = {
     "IdempotencyKey": {

@@ -1,5 +1,6 @@
 """Amounts and addresses."""
 
+from tests.support.client import with_member
 from tests.web.bad_input.building import (
     CHECKSUMMED,
     accepted,
@@ -7,7 +8,6 @@ from tests.web.bad_input.building import (
     changed,
     unacceptable,
     unacceptable_values,
-    with_member,
 )
 
 MAX_DUE = 2**256 - 1

@@ -8,11 +8,10 @@ in the id of a webhook endpoint. The server's clock says 2030-01-31T12:00:00Z.
 
 import copy
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tests.support.client import ORDER
+from tests.support.client import ORDER, with_member
 
 KIB = 1024
 CHECKSUMMED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
@@ -51,19 +50,6 @@ def changed(path: str, value: Any = ...) -> Any:
     what is there.
     """
     return with_member(copy.deepcopy(dict(ORDER)), path, value)
-
-
-def with_member(body: Any, path: str, value: Any = ...) -> Any:
-    """`body` itself, after the same change."""
-    *steps, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", path)]
-    target = body
-    for step in steps:
-        target = target[step]
-    if value is ...:
-        del target[last]
-    else:
-        target[last] = value
-    return body
 
 
 def encoded(value: Any) -> bytes:

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.support.client import ORDER
+from tests.support.client import ORDER, with_member
 from tests.web.bad_input.building import (
     CHECKSUMMED,
     accepted,
@@ -10,7 +10,6 @@ from tests.web.bad_input.building import (
     changed,
     unacceptable,
     unacceptable_values,
-    with_member,
 )
 
 STRINGS = (

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.support.client import ORDER
-from tests.web.bad_input.building import accepted, changed, unacceptable, unacceptable_values, with_member
+from tests.support.client import ORDER, with_member
+from tests.web.bad_input.building import accepted, changed, unacceptable, unacceptable_values
 
 NO_CHAIN = {
     "empty": "",
