@@ -67,7 +67,8 @@ class TestJournal:
             Api(server.url, contract, key) as api,
         ):
             for secret in secrets:
-                body = order(**{secret: 1, "receive__" + secret: 1, "order_id": secret * 20})
+                body = order(order_id=secret * 20)
+                body[secret] = body["receive"][secret] = 1
                 headers = {"Idempotency-Key": "order-1001-payment"} | (
                     {"X-Mock-Fault": "drop"} if lost else {}
                 )
