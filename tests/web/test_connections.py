@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -205,6 +206,21 @@ def test_thousands_that_are_let_go_leave_others_their_turn() -> None:
     seen = asyncio.run(order())
     assert len(seen) == 1001
     assert seen.index("another") < 50
+
+
+@pytest.mark.parametrize("path", ["/livez", "/v1/chains"])
+def test_a_connection_lasts_while_it_is_used_and_ends_in_silence(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Whichever way its requests are answered."""
+    monkeypatch.setattr(serving_module, "KEEP_ALIVE_SECONDS", 0.3)
+    asked = raw.request("GET", path, AUTHORIZED)
+    with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            connection.sendall(asked)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        assert ended(connection)
 
 
 @pytest.mark.parametrize("waiting", ["for the rest of a request", "for another request"])

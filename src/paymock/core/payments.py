@@ -73,7 +73,11 @@ def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> Pay
     else:
         expires_at, amount = request.expires_at, request.receive.amount
     _check_expiry(expires_at, creation.now, problems)
-    due, fee = _amounts(amount, fee_bps, problems)
+    due = fee = ""
+    if amount is not None and "receive.amount" not in problems:
+        due, fee = _due_and_fee(amount, fee_bps)
+        if not due:
+            problems["receive.amount"] = "must fit in 256 bits together with the fee"
     if problems:
         raise validation_failed(problems)
     request = request or msgspec.convert(body, CreatePayment)
@@ -83,8 +87,8 @@ def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> Pay
         created_at=creation.now,
         scenario=creation.scenario,
         request=request,
-        due=str(due),
-        fee=str(fee),
+        due=due,
+        fee=fee,
         other_asset=catalog.another_asset(request.receive.chain, request.receive.asset),
     )
 
@@ -146,7 +150,7 @@ def could_come(record: PaymentRecord, simulation: SimulationRecord, age: int, st
     )
 
 
-@lru_cache(maxsize=512)  # many payments of a test suite have the same amount, and each is read many times
+@lru_cache(maxsize=512)  # of payments with the same amount, each of which is read many times
 def _scripted_course(scenario: str, due: int, other_asset: str) -> tuple[State, ...]:
     return play(SCENARIOS[scenario], due, other_asset)
 
@@ -188,14 +192,14 @@ def _check_expiry(expires_at: str | None, now: int, problems: Problems) -> None:
         problems.setdefault("expires_at", f"must be in the future; the mock's clock says {to_rfc3339(now)}")
 
 
-def _amounts(amount: str | None, fee_bps: int, problems: Problems) -> tuple[int, int]:
-    if amount is None or "receive.amount" in problems:
-        return 0, 0
+@lru_cache(maxsize=512)  # many payments of a test suite have the same amount
+def _due_and_fee(amount: str, fee_bps: int) -> tuple[str, str]:
+    """What is due for the settlement of `amount`, and the fee in it, in raw units; nothing where that is more
+    than a token can express.
+    """
     settlement = int(amount)
     fee = fee_for(settlement, fee_bps)
-    if settlement + fee > MAX_RAW:
-        problems["receive.amount"] = "must fit in 256 bits together with the fee"
-    return settlement + fee, fee
+    return (str(settlement + fee), str(fee)) if settlement + fee <= MAX_RAW else ("", "")
 
 
 def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:

@@ -29,7 +29,8 @@ def decode(body: bytes) -> Any:
         try:
             # A body that reads back as it was written, but for white space, has none of the above.
             value = msgspec.json.decode(body)
-            if msgspec.json.encode(value) == msgspec.json.format(body, indent=-1):
+            read = msgspec.json.encode(value)
+            if read == body or read == msgspec.json.format(body, indent=-1):
                 return value
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # what exactly is wrong is found below

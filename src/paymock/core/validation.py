@@ -89,8 +89,12 @@ def _rule(of: inspect.Type) -> Rule | None:
         case inspect.ListType(item_type=item):
             return _each_item(_rule(item))
         case inspect.UnionType(types=types):
-            return next(filter(None, map(_rule, types)), None)
+            return _unless_absent(next(filter(None, map(_rule, types)), None))
     return None
+
+
+def _unless_absent(rule: Rule | None) -> Rule | None:
+    return rule and (lambda value: None if value is None else rule(value))
 
 
 def _both(first: Rule | None, second: Rule | None) -> Rule | None:
@@ -113,19 +117,12 @@ def _each_member(rules: dict[str, Rule]) -> Rule | None:
     if len(rules) < 2:  # of one name, attrgetter answers with the value alone
         return next((_of_member(name, rule) for name, rule in rules.items()), None)
     members_of, each = operator.attrgetter(*rules), [*rules.values()]
-
-    def find_problem(value: Any) -> str | None:
-        for rule, member in zip(each, members_of(value), strict=True):
-            if member is not None and (problem := rule(member)):
-                return problem
-        return None
-
-    return find_problem
+    return lambda value: next(filter(None, map(operator.call, each, members_of(value))), None)
 
 
 def _of_member(name: str, rule: Rule) -> Rule:
     member_of = operator.attrgetter(name)
-    return lambda value: None if (member := member_of(value)) is None else rule(member)
+    return lambda value: rule(member_of(value))
 
 
 def _each_item(rule: Rule | None) -> Rule | None:

@@ -31,8 +31,12 @@ class ClockSetting(NamedTuple):
         """The virtual time at the real time `real`. It stops before the year 10000, and where real time was
         set back it stands still.
         """
-        passed = max(real - self.since_real, -LEAD)
-        return min(LATEST, self.since_virtual + int(passed * (self.speed if passed > 0 else self.before)))
+        passed = real - self.since_real
+        if passed > 0:
+            virtual = self.since_virtual + int(passed * self.speed)
+        else:
+            virtual = self.since_virtual + int(max(passed, -LEAD) * self.before)
+        return virtual if virtual < LATEST else LATEST
 
     def running_at(self, speed: float, real: int, ahead: int = 0) -> "ClockSetting":
         """The setting that goes on at `speed` from `real` on, or from so many milliseconds `ahead`, at most

@@ -62,7 +62,7 @@ class MemoryStore:
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         of = self._sandboxes.get(sandbox)
-        return [of.values.get(key) for key in keys] if of else [None] * len(keys)
+        return [*map(of.values.get, keys)] if of else [None] * len(keys)
 
     async def replace(
         self, sandbox: str, key: str, old: bytes | None, new: bytes, *, given: bytes | None

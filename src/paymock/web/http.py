@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -58,7 +59,7 @@ class Response(msgspec.Struct, frozen=True):
         return REPLAYED in self.headers
 
 
-class Request:
+class Request(msgspec.Struct, eq=False):
     """One request: what was sent, and what is found out about it on its way.
 
     `path` is as it was sent, `headers` are by lower-case name. `route` is where it leads, `params` are the
@@ -67,28 +68,29 @@ class Request:
     idempotency key and `keyed` what its body means, once somebody has looked.
     """
 
-    __slots__ = (
-        "_body", "_receive", "_repeated", "headers", "id", "key", "keyed", "method", "params", "path",
-        "route", "sandbox", "scenario", "scope", "suffered",
-    )  # fmt: skip
+    scope: Scope
+    _receive: Any
+    id: str
+    _body: bytes | None = None
+    method: str = ""
+    path: str = ""
+    headers: Mapping[bytes, bytes] = {}
+    _repeated: Collection[bytes] = ()
+    route: Any = None
+    params: Mapping[str, str] = {}
+    sandbox: str = ""
+    scenario: str | None = None
+    suffered: bool = False
+    key: str | None = None
+    keyed: Any = None
 
-    def __init__(self, scope: Scope, receive: Any, request_id: str, body: bytes | None = None) -> None:
-        self.scope = scope
-        self.id = request_id
-        self.method: str = scope["method"]
-        self.path = scope["raw_path"].decode("latin-1")
-        self.params: Mapping[str, str] = {}
-        self.sandbox = ""
-        self.scenario: str | None = None
-        self.suffered = False
-        self.route: Any = None
-        self.key: str | None = None
-        self.keyed: Any = None
-        lines: Sequence[Header] = scope["headers"]
+    def __post_init__(self) -> None:
+        """Reads the scope (ASGI)."""
+        lines: Sequence[Header] = self.scope["headers"]
+        self.method, self.path = self.scope["method"], self.scope["raw_path"].decode("latin-1")
         self.headers = dict(lines)
-        self._repeated = _repeated(lines) if len(lines) != len(self.headers) else ()
-        self._receive = receive
-        self._body = body
+        if len(lines) != len(self.headers):
+            self._repeated = _repeated(lines)
 
     @property
     def size(self) -> int:
@@ -97,12 +99,8 @@ class Request:
 
     def again(self, request_id: str) -> "Request":
         """The same request, sent once more: what was found out about it still holds."""
-        again = Request.__new__(Request)
-        again.scope, again.method, again.path, again.route = self.scope, self.method, self.path, self.route
-        again.headers, again.params, again.sandbox = self.headers, self.params, self.sandbox
-        again.key, again.keyed, again._body = self.key, self.keyed, self._body
-        again.id, again.scenario, again.suffered = request_id, None, False
-        again._receive, again._repeated = None, self._repeated
+        again = copy(self)
+        again.id, again.scenario = request_id, None
         return again
 
     def anew(self, request_id: str, key: bytes, body: bytes) -> "Request":

@@ -46,6 +46,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._method = b""
         self._allowed: float | None = None  # seconds for what is under way
         self._deadline: asyncio.TimerHandle | None = None
+        self._silent_since = 0.0  # by the clock of the event loop
         self.used = False
 
     @property
@@ -98,18 +99,32 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """A connection that stays silent is closed like one that falls silent."""
         super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+        self._await_next()
         self.app.connections.add(self)
+
+    def _await_next(self) -> None:
+        """Another request may come, but not forever. A timer that is set stays: it is cheaper to look, once
+        it is over, whether anything has come meanwhile.
+        """
+        self._silent_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._end_silence_at(self._silent_since + self.timeout_keep_alive)
+
+    def _end_silence_at(self, moment: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_at(moment, self.timeout_keep_alive_handler)
 
     def timeout_keep_alive_handler(self) -> None:
         """Nothing has come for too long."""
         self.app.connections.in_turn(self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        if self._is_over(self.timeout_keep_alive_task):
+        if not self._is_over(self.timeout_keep_alive_task):
+            return
+        end = self._silent_since + self.timeout_keep_alive
+        if end < self.loop.time() + _RESOLUTION:
             super().timeout_keep_alive_handler()
+        else:
+            self._end_silence_at(end)
 
     def _is_over(self, timer: asyncio.TimerHandle | None) -> bool:
         """Whether it is over, and nothing has come while the connection waited for its turn."""
@@ -192,10 +207,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.app.connections.use(self)
         self._in_head = True
         if answered:
-            self._unset_keepalive_if_required()
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self._await_next()
 
     def _collect(self) -> None:
         """Adds what has come to the body. The application is woken when it is whole, or large: a body in
