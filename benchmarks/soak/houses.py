@@ -16,6 +16,7 @@ from benchmarks.soak.users import Surprise
 from tests.support.engines import redis_server
 from tests.support.process import serving_by
 from tests.support.proxy import PASSING, Mode, Proxy, Way, proxied
+from tests.support.waiting import wait_until
 
 STORES = ("memory", "SQLite", "Redis")
 CUTS = (
@@ -31,6 +32,9 @@ RECOVERY_SECONDS = 5.0
 """How long after a cut a refusal still comes of it: a server gives up a silent connection after two seconds,
 and the next one has to open on a machine that does much else.
 """
+
+_LAST_OF_BANNER = "Ctrl-C\n"
+"""A server is ready a moment before it has said so."""
 
 NOTICE_SECONDS, HELD_UP_SECONDS = 0.1, 0.5
 """How often this process looks at the clock, and after how long it was held up: whatever passes through its
@@ -88,6 +92,7 @@ def house(name: str, folder: Path) -> Iterator[House]:
 def _served(name: str, folder: Path, *arguments: str) -> Iterator[House]:
     log = folder / "log"
     with serving_by(folder, f'exec "$@" > {log} 2>&1', "--no-access-log", *arguments) as served:
+        wait_until(lambda: log.read_text(encoding="utf-8").endswith(_LAST_OF_BANNER))
         begun = len(log.read_text(encoding="utf-8"))
         yield House(name, Running(served.url, served.process.pid), log, begun)
 
