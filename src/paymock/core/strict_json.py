@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from functools import lru_cache
 from typing import Any, Never
 
 import msgspec
@@ -13,9 +14,6 @@ MAX_DEPTH = 32
 _MAX_INTEGER_DIGITS = 309  # the largest double has that many
 _NEITHER = bytes(set(range(256)) - set(b"[{0123456789"))
 """What neither opens an array or object nor is a digit."""
-
-_UNKEYED = hashlib.blake2b(digest_size=16)
-"""Copied for each fingerprint: to begin one takes longer than to end it."""
 
 
 def decode(body: bytes) -> Any:
@@ -72,10 +70,14 @@ def depth(value: Any) -> int:
 def fingerprint(method: str, path: str, value: Any) -> bytes:
     """16 bytes that tell one request from another: key order and white space of the body do not matter, array
     order, case and types do. Specification: "Limits", same key and same body."""
-    canonical = msgspec.json.encode(value, order="sorted")
-    digest = _UNKEYED.copy()
-    digest.update(f"{method} {path} ".encode() + canonical)
+    digest = _begun(method, path).copy()
+    digest.update(msgspec.json.encode(value, order="sorted"))
     return digest.digest()
+
+
+@lru_cache(maxsize=256)  # copied for each fingerprint: to begin one takes longer than to end it
+def _begun(method: str, path: str) -> hashlib.blake2b:
+    return hashlib.blake2b(f"{method} {path} ".encode(), digest_size=16)
 
 
 def _refuse(reason: str) -> Never:
