@@ -1,5 +1,6 @@
 """The embedded store: dictionaries, lost on exit, as the specification says of the mock ("Limits")."""
 
+import math
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from itertools import islice
@@ -46,19 +47,18 @@ class MemoryStore:
         limit: int | None = None,
     ) -> Addition:
         of = self._sandboxes[sandbox]
-        found = Addition(of.values.get(STATE), of.values.get(key))
-        if found == (given, None):
-            keys = of.kinds[kind]
-            if limit is not None and len(keys) >= limit:
+        values, keys = of.values, of.kinds[kind]
+        state, existing = values.get(STATE), values.get(key)
+        if existing is None and state == given:
+            total = self._totals[kind]
+            if (limit is not None and len(keys) >= limit) or total >= self._limits.get(kind, math.inf):
                 raise PaymockError("capacity_exceeded")
-            if kind in self._limits and self._totals[kind] >= self._limits[kind]:
-                raise PaymockError("capacity_exceeded")
-            self._totals[kind] += 1
-            of.values[key] = value
+            self._totals[kind] = total + 1
+            values[key] = value
             keys.append(key)
             if then is not None:
-                of.values[STATE] = then
-        return found
+                values[STATE] = then
+        return Addition(state, existing)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         of = self._sandboxes.get(sandbox)

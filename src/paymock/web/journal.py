@@ -25,11 +25,12 @@ def entry(
     many seconds, or whose reply was dropped. Of path and message it keeps what `log` would.
     """
     outcome: Literal["new", "replayed", "conflict"] | None = None
-    if response.error == _CONFLICT:
-        outcome = "conflict"
-    elif response.status == 201:
+    refusal = None
+    if response.status == 201:
         outcome = "replayed" if response.replayed else "new"
-    refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error if response.error else None
+    elif response.error:
+        outcome = "conflict" if response.error == _CONFLICT else None
+        refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error
     return JournalEntry(
         at=to_rfc3339(now),
         method=request.method,

@@ -58,7 +58,7 @@ class LaneProtocol(GuardedProtocol):
         """The request is whole: it is answered now, or leaves the lane."""
         if self._in_lane:
             request = self._request()
-            response = self._answered(request)
+            response = None if request.size > MAX_BODY else self._answered(request)
             if response is None:
                 self._leave()
             else:
@@ -100,7 +100,7 @@ class LaneProtocol(GuardedProtocol):
         return Request(self.scope, None, next(self.app.ids), b"".join(self._parts))
 
     def _answered(self, request: Request) -> Response | None:
-        response: Response | None = None if request.size > MAX_BODY else self.app.answer_at_once(request)
+        response = self.app.answer_at_once(request)
         if response is None:
             return None
         head = self.app.head(response, request.id, self.server_state.default_headers)
