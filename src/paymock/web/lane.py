@@ -100,7 +100,7 @@ class LaneProtocol(GuardedProtocol):
         return Request(self.scope, None, next(self.app.ids), b"".join(self._parts))
 
     def _answered(self, request: Request) -> Response | None:
-        response = self.app.answer_at_once(request)
+        response: Response | None = self.app.answer_at_once(request)
         if response is None:
             return None
         head = self.app.head(response, request.id, self.server_state.default_headers)
