@@ -1,8 +1,9 @@
 """Requests that came before: they are not parsed again, and answered as if they were."""
 
+import contextlib
 import json
 import time
-from socket import create_connection
+from socket import create_connection, socket
 from typing import Any
 
 import pytest
@@ -167,6 +168,56 @@ def test_creations_with_a_known_head_may_come_together(pair: Pair) -> None:
         replies = raw.exchange_on(connection, together, replies=5)
     assert [reply.status for reply in replies] == [201] * 5
     assert len({json.loads(reply.body)["id"] for reply in replies}) == 5
+
+
+AFTER_A_KNOWN_REQUEST = {
+    "the same": (raw.request("GET", "/v1/chains", KEY), 200),
+    "another": (raw.request("GET", "/v1/nothing", KEY), 404),
+    "what goes through ASGI": (raw.request("GET", "/_mock/clock", KEY), 200),
+    "what is refused": (b"no request\r\n\r\n", 400),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_A_KNOWN_REQUEST)
+def test_what_comes_in_the_same_round_does_not_overtake_the_reply(pair: Pair, name: str) -> None:
+    data, (following, status) = raw.request("GET", "/v1/chains", KEY), AFTER_A_KNOWN_REQUEST[name]
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+        [known] = raw.exchange_on(connection, data)
+        received_at_once(pair, connection, data, following)
+        replies = raw.exchange_on(connection, b"", replies=2)
+    assert replies[0].body == known.body
+    assert [reply.status for reply in replies] == [200, status]
+
+
+def test_a_client_that_has_gone_in_the_same_round_leaves_others_their_replies(pair: Pair) -> None:
+    data = raw.request("GET", "/v1/chains", KEY)
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as gone, contextlib.ExitStack() as stack:
+        here = [stack.enter_context(create_connection(("127.0.0.1", pair.quick.port), 5)) for _ in range(2)]
+        for connection in (gone, *here):
+            raw.exchange_on(connection, data)
+        first, second = (protocol_of(pair, connection) for connection in here)
+        going = protocol_of(pair, gone)
+
+        def round_of_three() -> None:
+            for protocol in (first, going, second):
+                protocol.data_received(data)
+            going.transport.abort()
+
+        first.loop.call_soon_threadsafe(round_of_three)
+        replies = [raw.exchange_on(connection, b"")[0] for connection in here]
+    assert [reply.status for reply in replies] == [200, 200]
+
+
+def protocol_of(pair: Pair, connection: socket) -> Any:
+    port = connection.getsockname()[1]
+    [found] = [one for one in connections(pair) if one.client[1] == port]
+    return found
+
+
+def received_at_once(pair: Pair, connection: socket, *parts: bytes) -> None:
+    """As when a connection is read more than once in a round of the event loop."""
+    protocol = protocol_of(pair, connection)
+    protocol.loop.call_soon_threadsafe(lambda: [protocol.data_received(part) for part in parts])
 
 
 def test_so_many_requests_are_known_and_no_more(pair: Pair) -> None:

@@ -29,6 +29,7 @@ from paymock.web.known import Known
 from paymock.web.log import RequestLog
 from paymock.web.observer import Observer
 from paymock.web.operations import CHECKOUT, PUBLIC
+from paymock.web.outbox import Outbox
 from paymock.web.request_id import request_ids
 from paymock.web.routes import Routes
 
@@ -91,6 +92,9 @@ class App:
 
         self.known = Known()
         """Requests that were answered at once."""
+
+        self.outbox = Outbox()
+        """Replies that have not gone out yet."""
 
         self.connections = Connections(room_for_connections())
         self._common: list[tuple[bytes, bytes]] = []

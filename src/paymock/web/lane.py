@@ -30,11 +30,13 @@ class LaneProtocol(GuardedProtocol):
         """What is known by its bytes is answered. What has not come whole does not fit."""
         between = self._between and self._refusal is None
         known = self.app.known.find(data, self.app.ids) if between and self._idle() else None
-        if known is not None and (response := self._answered(known)) is not None:
+        if known is not None and (response := self.app.answer_at_once(known)) is not None:
+            self.app.outbox.add(self.transport, self._reply(known, response))
             self.request_completed(answered=True)
             if response.replayed:
                 self.app.known.remember(data, known, response)
             return
+        self.app.outbox.empty()  # what takes another way must not overtake a reply
         self._begun, self._last = 0, None
         super().data_received(data)
         if self._in_lane:
@@ -58,10 +60,11 @@ class LaneProtocol(GuardedProtocol):
         """The request is whole: it is answered now, or leaves the lane."""
         if self._in_lane:
             request = self._request()
-            response = None if request.size > MAX_BODY else self._answered(request)
+            response = None if request.size > MAX_BODY else self.app.answer_at_once(request)
             if response is None:
                 self._leave()
             else:
+                self.transport.write(self._reply(request, response))
                 self._last = request, response
         if not self._in_lane:
             super().complete_request()
@@ -99,14 +102,10 @@ class LaneProtocol(GuardedProtocol):
         self.scope["raw_path"] = self.url
         return Request(self.scope, None, next(self.app.ids), b"".join(self._parts))
 
-    def _answered(self, request: Request) -> Response | None:
-        response: Response | None = self.app.answer_at_once(request)
-        if response is None:
-            return None
-        head = self.app.head(response, request.id, self.server_state.default_headers)
-        self.transport.write(STATUS_LINE[response.status] + head + response.body)
+    def _reply(self, request: Request, response: Response) -> bytes:
         self.server_state.total_requests += 1
-        return response
+        head: bytes = self.app.head(response, request.id, self.server_state.default_headers)
+        return STATUS_LINE[response.status] + head + response.body
 
     def _leave(self) -> None:
         """Hands the request, as far as it has come, over to ASGI."""
