@@ -30,7 +30,9 @@ _URL = re.compile(URL_PATTERN.removeprefix("^").removesuffix("$"))
 
 
 def _order_id_problem(text: str) -> str | None:
-    return "must not contain control characters" if _CONTROL.search(text) else None
+    if text.isprintable() or not _CONTROL.search(text):
+        return None
+    return "must not contain control characters"
 
 
 def _note_problem(text: str) -> str | None:

@@ -32,7 +32,6 @@ _DRAWN, _NAME = 26, 14
 """How many letters of a token cannot be guessed, and how many hide the name of its sandbox."""
 
 _UNKEYED = hashlib.blake2b(digest_size=32)
-"""Copied for each digest: to begin one takes longer than to end it."""
 
 
 @lru_cache(maxsize=1024)  # a server knows few keys, and each comes with every request
@@ -46,7 +45,8 @@ def token_of(secret: bytes, sandbox: str, idempotency_key: str, generation: int 
     creates in `sandbox`, which has been reset `generation` times. `secret` is at most 64 bytes.
     """
     scope = f"{sandbox}.{generation}" if generation else sandbox
-    drawn = _keyed(secret, f"{scope} {idempotency_key}".encode(), _DRAWN).translate(_LETTERS)
+    drawing, _ = _begun(secret)
+    drawn = _digest(drawing, f"{scope} {idempotency_key}".encode()).translate(_LETTERS)
     return (drawn + _masked(secret, drawn, sandbox.encode())).decode()
 
 
@@ -99,24 +99,24 @@ def sender_address(token: str) -> str:
     return address_of(f"sender {PAYMENT}{token}".encode())
 
 
-def _keyed(secret: bytes, data: bytes, size: int) -> bytes:
-    digest = _begun(secret, size).copy()
+@lru_cache(maxsize=8)  # a server has one secret
+def _begun(secret: bytes) -> tuple[hashlib.blake2b, hashlib.blake2b]:
+    """What digests begin with that draw the letters of tokens, and that mask the names of sandboxes."""
+    return hashlib.blake2b(key=secret, digest_size=_DRAWN), hashlib.blake2b(key=secret, digest_size=_NAME)
+
+
+def _digest(begun: hashlib.blake2b, data: bytes) -> bytes:
+    digest = begun.copy()  # to begin one takes longer than to end it
     digest.update(data)
     return digest.digest()
 
 
-@lru_cache(maxsize=8)  # a server has one secret
-def _begun(secret: bytes, size: int) -> hashlib.blake2b:
-    return hashlib.blake2b(key=secret, digest_size=size)
-
-
 def _masked(secret: bytes, drawn: bytes, name: bytes) -> bytes:
     """The name of a sandbox, hidden; or of what was hidden, the name."""
-    mask, bits = _keyed(secret, drawn, _NAME), name.translate(_BITS)
+    _, masking = _begun(secret)
+    mask, bits = _digest(masking, drawn), name.translate(_BITS)
     return (int.from_bytes(bits) ^ int.from_bytes(mask)).to_bytes(_NAME).translate(_LETTERS)
 
 
 def _derived(purpose: str, token: str) -> str:
-    digest = _UNKEYED.copy()
-    digest.update(f"{purpose} {token}".encode())
-    return digest.hexdigest()
+    return _digest(_UNKEYED, f"{purpose} {token}".encode()).hex()

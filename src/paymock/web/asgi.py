@@ -214,7 +214,7 @@ class App:
         if common is not self._common:  # the server replaces the list each second, with the date in it
             self._common = common
             self._common_lines = b"".join([b"%b: %b\r\n" % line for line in common])
-        more = "".join([f"{name}: {value}\r\n" for name, value in response.headers])
+        more = "".join(map("%s: %s\r\n".__mod__, response.headers))
         return _HEAD % (self._common_lines, request_id.encode(), len(response.body), more.encode("latin-1"))
 
     @staticmethod

@@ -103,11 +103,17 @@ class Request(msgspec.Struct, eq=False):
         again.id, again.scenario = request_id, None
         return again
 
-    def anew(self, request_id: str, key: bytes, body: bytes) -> "Request":
-        """A request with the same head but for its idempotency key: what was found out about that holds."""
-        anew = self.again(request_id)
-        anew.headers, anew.params = {**self.headers, b"idempotency-key": key}, {}
-        anew.key, anew.keyed, anew._body = key.decode("ascii"), None, body
+    def without_key(self) -> "Request":
+        """What was found out about its head, but for the idempotency key."""
+        known = self.again("")
+        known.headers = {name: value for name, value in self.headers.items() if name != b"idempotency-key"}
+        known.key, known.keyed, known.params = None, None, {}
+        return known
+
+    def with_key(self, request_id: str, key: bytes, body: bytes) -> "Request":
+        """A request with the same head, and with an idempotency key, which is not among its `headers`."""
+        anew = copy(self)
+        anew.id, anew.key, anew._body = request_id, key.decode("ascii"), body
         return anew
 
     def header(self, name: bytes) -> str | None:

@@ -37,7 +37,7 @@ class Known:
         known = self._heads.get(head)
         if known is None or known.size != len(body):
             return None
-        return known.anew(next(ids), key, body)
+        return known.with_key(next(ids), key, body)
 
     def remember(self, data: bytes, request: Request, response: Response) -> None:
         """Knows the request that came as `data` from now on, if it would mean the same once more."""
@@ -48,7 +48,7 @@ class Known:
         elif response.status == 201:
             head, _, body = _parts(data)
             if len(body) == request.size:  # not so in chunks
-                _keep(self._heads, head, request)
+                _keep(self._heads, head, request.without_key())
 
 
 def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:
