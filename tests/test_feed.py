@@ -17,7 +17,7 @@ from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import LateStore, SharedStore, TellingStore
-from tests.support.use_cases import SANDBOX, SOON, UseCases, entry, leave_amid_a_change
+from tests.support.use_cases import SANDBOX, SOON, UseCases, leave_amid_a_change, line
 
 GAP = 0.02
 """Seconds between two looks, at least, in these tests."""
@@ -73,7 +73,7 @@ STEPS: dict[str, tuple[Step, str]] = {
         "payments",
     ),
     "the sandbox is reset": (lambda app: app.control.reset(SANDBOX), "payments"),
-    "a request is noted": (lambda app: app.control.journal.add(SANDBOX, entry()), "requests"),
+    "a request is noted": (lambda app: app.control.journal.add(SANDBOX, line()), "requests"),
     "the journal is emptied": (lambda app: app.control.journal.clear(SANDBOX), "requests"),
 }
 
@@ -85,7 +85,7 @@ def test_whatever_happens_is_told_with_what_to_read_again(step: str) -> None:
         await app.create()
         noted = step == "the journal is emptied"
         if noted:
-            await app.control.journal.add(SANDBOX, entry())
+            await app.control.journal.add(SANDBOX, line())
         async with following(app) as notices:
             do, changed = STEPS[step]
             await do(app)
@@ -101,7 +101,7 @@ def test_what_another_process_does_is_told_too(step: str) -> None:
         store = TellingStore()
         one, other = UseCases(store), UseCases(store)
         await other.create()
-        await other.control.journal.add(SANDBOX, entry())
+        await other.control.journal.add(SANDBOX, line())
         async with following(one) as notices:
             do, changed = STEPS[step]
             await do(other)
@@ -119,7 +119,7 @@ def test_what_happens_in_another_sandbox_is_not_told() -> None:
         app, other = UseCases(MemoryStore()), sandbox_of("mk_test_other")
         async with following(app) as notices:
             await app.control.advance(other, {"seconds": 1})
-            await app.control.journal.add(other, entry())
+            await app.control.journal.add(other, line())
             await nothing_comes(notices)
 
     asyncio.run(check())

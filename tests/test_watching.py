@@ -8,11 +8,11 @@ import pytest
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import TellingStore
-from tests.support.use_cases import SANDBOX, SOON, UseCases, entry
+from tests.support.use_cases import SANDBOX, SOON, UseCases, line
 
 ADDITIONS: dict[str, Callable[[UseCases], Awaitable[object]]] = {
     "a payment is created": lambda app: app.create("order-1002-payment"),
-    "a request is noted": lambda app: app.control.journal.add(SANDBOX, entry()),
+    "a request is noted": lambda app: app.control.journal.add(SANDBOX, line()),
     "the journal is emptied": lambda app: app.control.journal.clear(SANDBOX),
 }
 """What changes no payment that anybody may wait for."""

@@ -10,11 +10,11 @@ import msgspec
 from paymock.catalog_file import load_catalog
 from paymock.checkouts import Checkouts
 from paymock.control import Control
-from paymock.core.control_wire import JournalEntry
 from paymock.core.identity import sandbox_of
 from paymock.core.records import OriginRecord
 from paymock.core.strict_json import fingerprint
 from paymock.core.wire import Payment
+from paymock.journal import Line
 from paymock.sandboxes import KeyedRequest, Sandboxes, new_origin
 from paymock.service import Service
 from paymock.stores.memory import MemoryStore
@@ -48,9 +48,9 @@ class UseCases:
         return msgspec.json.decode(created.json, type=Payment), created.replayed
 
 
-def entry() -> JournalEntry:
+def line() -> Line:
     """A request, for the journal."""
-    return JournalEntry(
+    return Line(
         at="2030-01-31T12:00:00.000Z",
         method="GET",
         path="/v1/chains",

@@ -194,8 +194,8 @@ class App:
             return
         try:
             sandbox = request.sandbox or self._keyring.sandbox(request)
-            entry = journal.entry(request, response, self._clock(), seconds, self._log, dropped=dropped)
-            await self._control.journal.add(sandbox, entry)
+            line = journal.line(request, response, self._clock(), seconds, self._log, dropped=dropped)
+            await self._control.journal.add(sandbox, line)
         except PaymockError:
             return  # without a key, or without the store, nothing is noted
 

@@ -5,10 +5,10 @@ from typing import Literal
 
 import msgspec
 
-from paymock.core.control_wire import JournalEntry
 from paymock.core.identity import PAYMENT, token_in
 from paymock.core.times import to_rfc3339
 from paymock.core.wire import Error, ErrorEnvelope, Problem
+from paymock.journal import Line
 from paymock.web.http import Request, Response
 from paymock.web.log import RequestLog
 
@@ -18,9 +18,9 @@ MAX_DETAILS = 5
 _CONFLICT = "idempotency_key_reused_with_different_payload"
 
 
-def entry(
+def line(
     request: Request, response: Response, now: int, seconds: float, log: RequestLog, *, dropped: bool
-) -> JournalEntry:
+) -> Line:
     """The journal's line about a request that was answered at `now`, in milliseconds since the epoch, in so
     many seconds, or whose reply was dropped. Of path and message it keeps what `log` would.
     """
@@ -31,7 +31,10 @@ def entry(
     elif response.error:
         outcome = "conflict" if response.error == _CONFLICT else None
         refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error
-    return JournalEntry(
+    payment_id = request.params.get("payment_id")
+    if payment_id and refusal and not token_in(payment_id, PAYMENT):
+        payment_id = None
+    return Line(
         at=to_rfc3339(now),
         method=request.method,
         path=log.masked(request.path),
@@ -39,7 +42,7 @@ def entry(
         error=response.error,
         message=log.without_secrets(refusal.message) if refusal else None,
         details=_first(refusal, log.without_secrets) if refusal else [],
-        payment_id=_payment_id(request, response),
+        payment_id=payment_id,
         idempotency=outcome,
         request_id=request.id,
         duration_ms=int(seconds * 1_000_000) / 1000,
@@ -49,8 +52,3 @@ def entry(
 def _first(refusal: Error, masked: Callable[[str], str]) -> list[Problem]:
     details = (refusal.details or [])[:MAX_DETAILS]
     return [Problem(field=masked(one.field), message=masked(one.message)) for one in details]
-
-
-def _payment_id(request: Request, response: Response) -> str | None:
-    named = request.params.get("payment_id")
-    return named if named and (response.status < 400 or token_in(named, PAYMENT)) else None
