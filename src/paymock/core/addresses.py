@@ -19,6 +19,8 @@ ADDRESS_PATTERN = "^0x[0-9a-fA-F]{40}$"
 """An EVM address, as a JSON Schema pattern. The checksum of a mixed-case address goes beyond any pattern."""
 
 _ADDRESS = re.compile("0x[0-9a-fA-F]{40}")
+_LENGTH = len("0x") + 40
+_NO_ADDRESS = "must be an EVM address: 0x followed by 40 hex digits"
 _HEX = b"0123456789abcdef"
 _LETTERS = bytes.maketrans(_HEX, b"\0" * 10 + b"\x20" * 6)
 _EIGHT_OR_MORE = bytes.maketrans(_HEX, b"\0" * 8 + b"\x20" * 8)
@@ -43,11 +45,15 @@ def _checksummed(digits: bytes) -> str:
     return "0x" + (int.from_bytes(digits) ^ raised).to_bytes(len(digits)).decode("ascii")
 
 
-@lru_cache(maxsize=1024)  # a merchant has few payout addresses and sends them with every payment
 def address_problem(text: str) -> str | None:
     """Says why `text` is not an acceptable EVM address, or None when it is one. Never repeats the address."""
+    return _problem_of(text) if len(text) == _LENGTH else _NO_ADDRESS
+
+
+@lru_cache(maxsize=1024)  # a merchant has few payout addresses and sends them with every payment
+def _problem_of(text: str) -> str | None:
     if not _ADDRESS.fullmatch(text):
-        return "must be an EVM address: 0x followed by 40 hex digits"
+        return _NO_ADDRESS
     digits = text[2:]
     if not digits.strip("0"):
         return "must not be the zero address"

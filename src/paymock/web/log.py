@@ -45,8 +45,7 @@ class RequestLog:
         self._secrets = sorted(secrets, key=len, reverse=True)
         self._stream = _stream_of(out)
         self._dropped = 0
-        self.masked = lru_cache(maxsize=1024)(self._masked)  # most paths are asked for again and again
-        """A request's path without what is secret, or looks like it."""
+        self._masked_before = lru_cache(maxsize=1024)(self._masked)  # most paths come again and again
 
     def request(
         self,
@@ -111,6 +110,10 @@ class RequestLog:
             self._out.flush()
         except (OSError, ValueError):
             self._out = self._stream = None
+
+    def masked(self, path: str) -> str:
+        """A request's path without what is secret, or looks like it."""
+        return self._masked_before(path) if len(path) <= _PATH_LENGTH else self._masked(path)
 
     def _masked(self, path: str) -> str:
         path = quote(unquote(path, errors="replace"), safe=_PLAIN_IN_PATHS)  # what is encoded cannot hide
