@@ -223,6 +223,14 @@ def test_a_connection_lasts_while_it_is_used_and_ends_in_silence(
         assert ended(connection)
 
 
+def test_a_slow_request_behind_another_has_all_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_module, "KEEP_ALIVE_SECONDS", 0.2)
+    slow = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Mock-Fault": "delay=500"})
+    with running_server() as server:
+        replies = raw.exchange(server.port, raw.request("GET", "/v1/chains", AUTHORIZED) + slow, replies=2)
+    assert [reply.status for reply in replies] == [200, 200]
+
+
 @pytest.mark.parametrize("waiting", ["for the rest of a request", "for another request"])
 def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPatch, waiting: str) -> None:
     """The connection is to be let go, and its turn has not come yet."""

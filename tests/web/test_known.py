@@ -189,7 +189,53 @@ def test_what_comes_in_the_same_round_does_not_overtake_the_reply(pair: Pair, na
     assert [reply.status for reply in replies] == [200, status]
 
 
-def test_a_client_that_has_gone_in_the_same_round_leaves_others_their_replies(pair: Pair) -> None:
+def test_a_refusal_in_the_same_round_follows_the_reply_and_leaves_others_theirs(pair: Pair) -> None:
+    """As when a deadline is over just then."""
+    data = raw.request("GET", "/v1/chains", KEY)
+    with (
+        create_connection(("127.0.0.1", pair.quick.port), 5) as refused,
+        create_connection(("127.0.0.1", pair.quick.port), 5) as other,
+    ):
+        for connection in (refused, other):
+            raw.exchange_on(connection, data)
+        protocol, beside = protocol_of(pair, refused), protocol_of(pair, other)
+
+        def round_of_two() -> None:
+            protocol.data_received(data)
+            beside.data_received(data)
+            protocol._refuse("bad_request")
+
+        protocol.loop.call_soon_threadsafe(round_of_two)
+        replies = raw.exchange_on(refused, b"", replies=2)
+        [another] = raw.exchange_on(other, b"")
+    assert [reply.status for reply in (*replies, another)] == [200, 400, 200]
+
+
+def test_empty_lines_between_requests_change_nothing(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LaneProtocol, "HEAD_SECONDS", 0.2)
+    data = raw.request("GET", "/v1/chains", KEY)
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+        raw.exchange_on(connection, data)
+        connection.sendall(b"\r\n")
+        wait_until(lambda: protocol_of(pair, connection)._received)
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            [reply] = raw.exchange_on(connection, data)
+            assert reply.status == 200
+
+
+def test_what_has_been_answered_goes_out_before_the_server_stops(pair: Pair) -> None:
+    data = raw.request("GET", "/v1/chains", KEY)
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+        raw.exchange_on(connection, data)
+        protocol = protocol_of(pair, connection)
+        protocol.loop.call_soon_threadsafe(lambda: [protocol.data_received(data), protocol.shutdown()])
+        [reply] = raw.exchange_on(connection, b"")
+    assert reply.status == 200
+
+
+@pytest.mark.parametrize("end", ["abort", "write_eof"])
+def test_a_client_that_has_gone_in_the_same_round_leaves_others_their_replies(pair: Pair, end: str) -> None:
     data = raw.request("GET", "/v1/chains", KEY)
     with create_connection(("127.0.0.1", pair.quick.port), 5) as gone, contextlib.ExitStack() as stack:
         here = [stack.enter_context(create_connection(("127.0.0.1", pair.quick.port), 5)) for _ in range(2)]
@@ -201,7 +247,7 @@ def test_a_client_that_has_gone_in_the_same_round_leaves_others_their_replies(pa
         def round_of_three() -> None:
             for protocol in (first, going, second):
                 protocol.data_received(data)
-            going.transport.abort()
+            getattr(going.transport, end)()
 
         first.loop.call_soon_threadsafe(round_of_three)
         replies = [raw.exchange_on(connection, b"")[0] for connection in here]

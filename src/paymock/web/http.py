@@ -84,6 +84,9 @@ class Request(msgspec.Struct, eq=False):
     key: str | None = None
     keyed: Any = None
 
+    def __repr__(self) -> str:
+        return f"Request({self.id})"  # it holds an API key
+
     def __post_init__(self) -> None:
         """Reads the scope (ASGI)."""
         lines: Sequence[Header] = self.scope["headers"]

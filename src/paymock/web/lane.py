@@ -28,7 +28,7 @@ class LaneProtocol(GuardedProtocol):
 
     def data_received(self, data: bytes) -> None:
         """What is known by its bytes is answered. What has not come whole does not fit."""
-        between = self._between and self._refusal is None
+        between = self._between and not self._received and self._refusal is None
         known = self.app.known.find(data, self.app.ids) if between and self._idle() else None
         if known is not None and (response := self.app.answer_at_once(known)) is not None:
             self.app.outbox.add(self.transport, self._reply(known, response))

@@ -21,4 +21,7 @@ class Outbox:
         """All of them go out now."""
         waiting, self._waiting = self._waiting, []
         for transport, reply in waiting:
-            transport.write(reply)
+            try:
+                transport.write(reply)
+            except RuntimeError:  # it has been ended: those that follow get theirs
+                continue

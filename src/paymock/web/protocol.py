@@ -100,6 +100,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """A connection that stays silent is closed like one that falls silent."""
         super().connection_made(transport)
         self._await_next()
+        self.app.outbox.empty()  # whoever gives way has had its reply
         self.app.connections.add(self)
 
     def _await_next(self) -> None:
@@ -179,8 +180,14 @@ class GuardedProtocol(HttpToolsProtocol):
             self.call_application()
             self.headers = []  # the lines of a trailer come too late to be headers
 
+    def shutdown(self) -> None:
+        """The server stops: what has been answered goes out first."""
+        self.app.outbox.empty()
+        super().shutdown()
+
     def call_application(self) -> None:
         """Lets the application answer the request whose head is whole, after those before it."""
+        self._unset_keepalive_if_required()  # one before it, in the same data, may have been answered
         self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
@@ -246,6 +253,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._write_refusal(self._refusal)
 
     def _refuse(self, code: str, message: str | None = None) -> None:
+        self.app.outbox.empty()  # a refusal must not overtake a reply
         self._refusal = PaymockError(code, message)
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or (cycle.response_complete and self._in_head):
