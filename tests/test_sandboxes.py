@@ -3,11 +3,13 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
+from paymock.core import records
 from paymock.core.errors import PaymockError
 from paymock.sandboxes import SeedDiffers, new_origin, origin_of
-from paymock.stores.base import Change
+from paymock.stores.base import STATE, Change, StoreError
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import SharedStore, TellingStore
@@ -263,6 +265,14 @@ class TestOrigin:
         assert self.origin(MemoryStore(), seed="one").secret == first.secret
         with pytest.raises(SeedDiffers):
             self.origin(store, seed="two")
+
+    @pytest.mark.parametrize("form", [records.FORM - 1, records.FORM + 1])
+    def test_that_of_another_version_is_refused(self, form: int) -> None:
+        store, origin = MemoryStore(), new_origin(NOON, 1, None)
+        other = records.encode(msgspec.structs.replace(origin, form=form))
+        asyncio.run(store.replace("origin", STATE, None, other, given=None))
+        with pytest.raises(StoreError, match=rf"another version .* \(form {form}, not {records.FORM}\)"):
+            self.origin(store)
 
     def test_another_speed_counts_from_now_on(self) -> None:
         store = MemoryStore()

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from paymock.clock import Clock
 from paymock.core import identity, records
@@ -16,7 +17,7 @@ from paymock.core.courses import Courses
 from paymock.core.errors import PaymockError
 from paymock.core.records import DepositRecord, EndpointRecord, OriginRecord, PaymentRecord, SandboxRecord
 from paymock.core.virtual_time import ClockSetting
-from paymock.stores.base import STATE, Store
+from paymock.stores.base import STATE, Store, StoreError
 from paymock.watching import Watched
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
@@ -77,23 +78,28 @@ def new_origin(now: int, speed: float, seed: str | None) -> OriginRecord:
     touched, `now` is in milliseconds since the epoch.
     """
     secret = secrets.token_bytes(32) if seed is None else identity.secret_of(seed)
-    return OriginRecord(secret, ClockSetting(now, now, speed))
+    return OriginRecord(secret, ClockSetting(now, now, speed), records.FORM)
 
 
 async def origin_of(store: Store, now: int, speed: float, seed: str | None) -> OriginRecord:
     """Where the identifiers and the time of `store` begin, if need be now. Clocks that nobody has touched go
-    on from `now` where `speed` is not what it was. Raises SeedDiffers.
+    on from `now` where `speed` is not what it was. Raises SeedDiffers, and StoreError for a store of another
+    version.
     """
     while True:
         [stored] = await store.get(_ORIGIN, STATE)
         origin = new_origin(now, speed, seed)
         if stored is not None:
             found = records.decode_as(OriginRecord, stored)
+            if found.form != records.FORM:
+                raise StoreError(
+                    f"another version of paymock wrote it (form {found.form}, not {records.FORM})"
+                )
             if seed is not None and origin.secret != found.secret:
                 raise SeedDiffers
             if found.clock.speed == speed:
                 return found
-            origin = OriginRecord(found.secret, found.clock.running_at(speed, now))
+            origin = replace(found, clock=found.clock.running_at(speed, now))
         if await store.replace(_ORIGIN, STATE, stored, records.encode(origin), given=stored):
             return origin
 

@@ -88,12 +88,17 @@ class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class OriginRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Where the identifiers and the time of a store begin: the secret that identifiers are derived from, at
-    most 64 bytes, and the clock of a sandbox that nobody has touched.
+    most 64 bytes, and the clock of a sandbox that nobody has touched. With it the store says which `form`
+    the identifiers and records in it have.
     """
 
     secret: bytes
     clock: ClockSetting
+    form: int = 1
 
+
+FORM = 2
+"""Of identifiers and records. It rises when those of before are no longer read."""
 
 Record = PaymentRecord | EndpointRecord | DepositRecord
 T = TypeVar("T")
