@@ -7,7 +7,7 @@ import html
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -22,6 +22,7 @@ from tests.support.contract import Json
 from tests.support.operations import OPERATIONS, arguments_of, body_of, path_of
 from tests.support.server import RunningServer
 from tests.support.spoiling import spoiled
+from tests.support.stores import everything_in
 
 OWN, REFUSALS, JOURNAL = "own replies", "own refusals", "own journal"
 OTHERS, CHECKOUT, PAGES = "replies to others", "checkout", "pages and documents"
@@ -289,18 +290,3 @@ class Merchant:
 def names_of(operation: Operation) -> list[str]:
     """The parameters that the operation's query may have."""
     return [one.name for one in operation.query]
-
-
-def everything_in(store: object) -> object:
-    """What a store keeps, as far as it can be seen."""
-    if isinstance(store, Mapping):
-        return [(key, everything_in(value)) for key, value in store.items()]
-    if isinstance(store, str | bytes | int | float | None):
-        return store
-    return (
-        everything_in(vars(store)) if hasattr(store, "__dict__") else [*map(everything_in, iterated(store))]
-    )
-
-
-def iterated(value: object) -> Iterable[object]:
-    return value if isinstance(value, Iterable) else [repr(value)]

@@ -1,7 +1,9 @@
-"""Stores in memory that let others in between, as a store across a network does, or answer late, or fail."""
+"""Stores in memory that let others in between, as a store across a network does, or answer late, or fail; and
+what is in a store.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from paymock.core.errors import PaymockError
@@ -72,3 +74,18 @@ class TellingStore(SharedStore):
             raise PaymockError("store_unavailable")
         while True:
             yield await self.told.get()
+
+
+def everything_in(store: object) -> object:
+    """What a store keeps, as far as it can be seen."""
+    if isinstance(store, Mapping):
+        return [(key, everything_in(value)) for key, value in store.items()]
+    if isinstance(store, str | bytes | int | float | None):
+        return store
+    return (
+        everything_in(vars(store)) if hasattr(store, "__dict__") else [*map(everything_in, iterated(store))]
+    )
+
+
+def iterated(value: object) -> Iterable[object]:
+    return value if isinstance(value, Iterable) else [repr(value)]
