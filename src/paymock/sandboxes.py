@@ -93,7 +93,8 @@ async def origin_of(store: Store, now: int, speed: float, seed: str | None) -> O
             found = records.decode_as(OriginRecord, stored)
             if found.form != records.FORM:
                 raise StoreError(
-                    f"another version of paymock wrote it (form {found.form}, not {records.FORM})"
+                    f"another version of paymock wrote the store (form {found.form}, not {records.FORM}): "
+                    "serve it with that one, or begin an empty store"
                 )
             if seed is not None and origin.secret != found.secret:
                 raise SeedDiffers
