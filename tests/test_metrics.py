@@ -157,16 +157,16 @@ def test_what_the_store_does_not_answer_is_counted(tmp_path: Path) -> None:
 
 
 def test_the_time_of_a_request_is_in_its_buckets(server: Watched) -> None:
-    before, fault = server.figures(), {"X-Mock-Fault": "delay=300"}
+    before, fault = server.figures(), {"X-Mock-Fault": "delay=1100"}
     for _ in range(2):
         server.client.get("/v1/chains", headers=fault)
     grew = grown(server.figures(), before)
     of_route = {key[1:]: value for key, value in grew.items() if "/v1/chains" in key}
     buckets = {key[0]: value for key, value in of_route.items() if len(key) == 3 and key[0] not in ("GET",)}
-    assert buckets == {"0.5": 2, "1.0": 2, "5.0": 2, "30.0": 2, "+Inf": 2}
+    assert buckets == {"5.0": 2, "30.0": 2, "+Inf": 2}
     name = "paymock_request_duration_seconds"
     assert grew[f"{name}_count", "GET", "/v1/chains"] == 2
-    assert 0.6 < grew[f"{name}_sum", "GET", "/v1/chains"] < 1
+    assert 2.2 < grew[f"{name}_sum", "GET", "/v1/chains"] < 10
 
 
 def test_the_table_of_metrics_is_what_is_told(server: Watched) -> None:

@@ -43,7 +43,7 @@ def test_a_signal_stops_all_processes(tmp_path: Path, number: int, to: Callable[
         slow = in_progress(served, clients, 700)
         started = time.monotonic()
         to(served.process.pid, number)
-        assert served.process.wait(5) == 0
+        assert served.process.wait(10) == 0
         assert processes_of(served.process) == set()
         assert time.monotonic() - started < 3
         assert reply_on(slow).startswith(b"HTTP/1.1 200 OK\r\n")
@@ -59,7 +59,7 @@ def test_a_stop_ends_waits_with_a_reply(tmp_path: Path) -> None:
                 waits[0].result(0.3)
             started = time.monotonic()
             assert served.stop(signal.SIGTERM)[0] == 0
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < 2
             for wait in waits:
                 assert wait.result(1).json()["reached"] is False
                 assert wait.result().headers["x-request-id"]
@@ -83,7 +83,7 @@ def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
         assert served.process.poll() is None
         started = time.monotonic()
         assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 2
         assert processes_of(served.process) == set()
         slow.close()
 

@@ -75,7 +75,7 @@ def _started(
 
 
 def _wait_for(ready_file: Path, process: subprocess.Popen[str]) -> dict[str, object]:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline and process.poll() is None:
         if ready_file.exists():
             ready: dict[str, object] = json.loads(ready_file.read_text())

@@ -162,8 +162,9 @@ class _Connection:
                 writer.close()
                 continue
             link: Any = writer.get_extra_info("socket")
-            with contextlib.suppress(OSError):
-                link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            if link is not None:  # uvloop forgets the socket of what has been closed
+                with contextlib.suppress(OSError):
+                    link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(holds: Callable[[], object], seconds: float = 10) -> None:
+def wait_until(holds: Callable[[], object], seconds: float = 30) -> None:
     """Returns as soon as `holds` does; fails after so many seconds."""
     deadline = time.monotonic() + seconds
     while not holds():

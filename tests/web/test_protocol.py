@@ -185,14 +185,17 @@ def test_a_refused_client_is_let_go(server: RunningServer) -> None:
 
 def test_small_replies_are_not_delayed(server: RunningServer) -> None:
     """Nagle's algorithm would make each of these wait 40 ms for an acknowledgment."""
-    started = time.perf_counter()
+    took = []
     with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
-        for _ in range(25):
-            connection.sendall(GET)
-            received = b""
-            while not received.endswith(b"}]}"):
-                received += connection.recv(65536)
-    assert time.perf_counter() - started < 25 * 0.040
+        for _ in range(3):  # on a busy machine, the quickest tells
+            started = time.perf_counter()
+            for _ in range(25):
+                connection.sendall(GET)
+                received = b""
+                while not received.endswith(b"}]}"):
+                    received += connection.recv(65536)
+            took.append(time.perf_counter() - started)
+    assert min(took) < 25 * 0.040
 
 
 def test_a_slow_client_does_not_hold_up_others(server: RunningServer) -> None:
