@@ -1,5 +1,5 @@
-"""How processes share connections: several acceptors on one socket, in one event loop, so that none of them is ever
-kept from its turn by another process.
+"""How processes share connections: several acceptors on one socket, in one event loop, so that none is
+ever kept from its turn by another process.
 """
 
 import asyncio
