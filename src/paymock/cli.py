@@ -226,8 +226,10 @@ def option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
 @option("--no-control/--control", help="Leave out the control API, /_mock, and faults.")
 def serve(**options: Any) -> None:
     """Start the server."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # until the server takes them over, in a tenth of a second
-        signal.signal(number, lambda *_: sys.exit(0))
+    # Until the server takes them over, in a tenth of a second. An exception would not do: Python ignores
+    # those of some callbacks, and the signal would be lost.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os._exit(0))
     garbage_collection.suspend()
     from paymock.core.catalog import CatalogError  # here, since all this takes a moment
     from paymock.server import StartError

@@ -70,6 +70,6 @@ def completed(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             outcome = asyncio.run(cancellable())
         except asyncio.CancelledError:
             raise SystemExit(0) from None
-        if asked:
-            raise SystemExit(0)
-        return outcome
+    if asked:  # now that no signal can come to `signaled` any more: none is lost
+        raise SystemExit(0)
+    return outcome
