@@ -1,4 +1,5 @@
-"""What a store costs: creations and reads a second on each, as a ratio to the in-memory store of the run.
+"""What a store costs: creations and reads a second on each, as a ratio to the in-memory store of the run. It
+goes the way of the others for that: without the fast lane, which is for stores that answer at once.
 
     python -m benchmarks.stores [--short] [--json FILE]
 
@@ -18,9 +19,10 @@ from pathlib import Path
 
 from benchmarks.load import CORES, Load, created, creations, median, need, paymock, reads
 
-from tests.support.engines import redis_server
+from tests.support.engines import LASTING, redis_server
 
 MEMORY = "memory"
+IN_THE_LANE = "memory, fast lane"
 TWO = ", 2 workers"
 FLOORS = {"sqlite full": (0.35, 0.65), "sqlite normal": (0.35, 0.65), "redis": (0.55, 0.55)}
 """Ratios to memory: creations, reads."""
@@ -31,8 +33,9 @@ def stores() -> Iterator[dict[str, str]]:
     """The stores by name, fresh."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        engine = stack.enter_context(redis_server("--appendonly", "yes", "--appendfsync", "everysec"))
+        engine = stack.enter_context(redis_server(*LASTING))
         yield {
+            IN_THE_LANE: "memory://",
             MEMORY: "memory://",
             "sqlite full": f"sqlite://{folder}/full.db",
             "sqlite normal": f"sqlite://{folder}/normal.db?synchronous=normal",
@@ -46,7 +49,8 @@ def measured(name: str, url: str, seconds: float) -> tuple[Load, Load]:
     """Creations and reads on the store at `url`."""
     two = name.endswith(TWO)
     workers, cores = ("2", CORES) if two else ("1", CORES[:1])
-    with paymock("--store", url, "--workers", workers, cores=cores) as server:
+    lane = () if name == IN_THE_LANE else ("--no-fast-lane",)
+    with paymock("--store", url, "--workers", workers, *lane, cores=cores) as server:
         payment_id = created(server.url)
         return creations(server, seconds), reads(server, seconds, payment_id)
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from benchmarks.faults.checks import CREATED, DONE
 from benchmarks.faults.clients import PAUSE_SECONDS, Client, crew, fresh_sandbox
 from benchmarks.faults.history import REFUSED, Event, History, Kind
-from benchmarks.faults.kills import LASTING, RECOVERY_SECONDS
+from benchmarks.faults.kills import RECOVERY_SECONDS
 from benchmarks.faults.servers import servers
 from benchmarks.faults.settling import acknowledged, judged, replay, retry, stored_unseen, unacknowledged
 
-from tests.support.engines import redis_server
+from tests.support.engines import LASTING, redis_server
 from tests.support.proxy import PASSING, Mode, Proxy, Way, proxied
 from tests.support.waiting import wait_until
 

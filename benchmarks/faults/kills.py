@@ -14,7 +14,7 @@ from benchmarks.faults.history import History
 from benchmarks.faults.servers import Server, seconds_until, servers
 from benchmarks.faults.settling import acknowledged, judged, replay, retry, stored_unseen, unacknowledged
 
-from tests.support.engines import RedisEngine, redis_server
+from tests.support.engines import LASTING, RedisEngine, redis_server
 from tests.support.waiting import wait_until
 
 CLIENTS = 16
@@ -23,7 +23,6 @@ LEAST_PAYMENTS = 40
 
 SOONEST_SECONDS, LATEST_SECONDS = 0.0, 0.25
 RECOVERY_SECONDS = 2.0
-LASTING = ("--appendonly", "yes", "--appendfsync", "everysec")
 
 
 class Case(NamedTuple):

@@ -14,10 +14,9 @@ from typing import NamedTuple
 from benchmarks.faults.checks import CREATED, clocks, courses
 from benchmarks.faults.clients import AMOUNT, Client, crew, fresh_sandbox
 from benchmarks.faults.history import History
-from benchmarks.faults.kills import LASTING
 from benchmarks.faults.servers import servers
 
-from tests.support.engines import redis_server
+from tests.support.engines import LASTING, redis_server
 from tests.support.proxy import PASSING, Mode, Proxy, Way, proxied
 
 DELAY_SECONDS = 0.4

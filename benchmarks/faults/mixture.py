@@ -12,11 +12,11 @@ from typing import NamedTuple
 from benchmarks.faults.checks import CREATED
 from benchmarks.faults.clients import AMOUNT, PAUSE_SECONDS, Client, crew, fresh_sandbox, seeded, spread
 from benchmarks.faults.history import Event, History, Kind, by_key
-from benchmarks.faults.kills import LASTING, RECOVERY_SECONDS
+from benchmarks.faults.kills import RECOVERY_SECONDS
 from benchmarks.faults.servers import Server, servers
 from benchmarks.faults.settling import judged
 
-from tests.support.engines import redis_server
+from tests.support.engines import LASTING, redis_server
 from tests.support.proxy import PASSING, Mode, Way, proxied
 from tests.support.waiting import wait_until
 

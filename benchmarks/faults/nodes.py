@@ -11,13 +11,13 @@ from benchmarks.faults.checks import CREATED, DONE
 from benchmarks.faults.clients import PAUSE_SECONDS, Client, crew, fresh_sandbox
 from benchmarks.faults.cuts import PATIENCE_SECONDS
 from benchmarks.faults.history import Event, History, Kind
-from benchmarks.faults.kills import LASTING, RECOVERY_SECONDS
+from benchmarks.faults.kills import RECOVERY_SECONDS
 from benchmarks.faults.servers import servers
 from benchmarks.faults.settling import acknowledged, judged, replay, retry, unacknowledged
 from redis.crc import key_slot
 
 from paymock.core.identity import sandbox_of
-from tests.support.engines import ANSWER_SECONDS, RedisCluster, RedisEngine, redis_cluster
+from tests.support.engines import ANSWER_SECONDS, LASTING, RedisCluster, RedisEngine, redis_cluster
 from tests.support.waiting import wait_until
 
 SANDBOXES = 2

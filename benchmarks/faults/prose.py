@@ -33,7 +33,7 @@ KILLS = """
 16 clients create payments. At a random moment all processes of the server are killed, or the engine, or
 both, and started again. What was acknowledged is then repeated and read, and once more after the last
 round; what is unknown is retried by {retries} clients at once. Redis has an append-only file that is synced
-every second.
+before each reply.
 
 {table}
 

@@ -13,13 +13,12 @@ from typing import NamedTuple
 from benchmarks.faults.checks import CREATED
 from benchmarks.faults.clients import Client, crew, fresh_sandbox
 from benchmarks.faults.history import NO_REPLY, History
-from benchmarks.faults.kills import LASTING
 from benchmarks.faults.settling import acknowledged, judged, replay, retry, unacknowledged
 from benchmarks.hostile.crowd import HALF_A_BODY, HALF_A_HEAD
 from benchmarks.load import Running
 from benchmarks.pages import asked, opened
 
-from tests.support.engines import redis_server
+from tests.support.engines import LASTING, redis_server
 from tests.support.process import Served, serving
 from tests.support.waiting import wait_until
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.faults.clients import seeded
-from benchmarks.faults.kills import LASTING
 from benchmarks.load import Running
 from benchmarks.soak.users import Surprise
 
-from tests.support.engines import redis_server
+from tests.support.engines import LASTING, redis_server
 from tests.support.process import serving_by
 from tests.support.proxy import PASSING, Mode, Proxy, Way, proxied
 from tests.support.waiting import wait_until

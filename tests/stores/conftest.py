@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.engines import RedisCluster, RedisEngine, redis_cluster, redis_server
+from tests.support.engines import LASTING, RedisCluster, RedisEngine, redis_cluster, redis_server
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
@@ -54,7 +54,7 @@ def cluster(shared_cluster: RedisCluster) -> RedisCluster:
 @pytest.fixture
 def own_engine() -> Iterator[RedisEngine]:
     """An engine that a test may end, and that keeps what is stored."""
-    with redis_server("--appendonly", "yes") as engine:
+    with redis_server(*LASTING) as engine:
         yield engine
 
 

@@ -115,6 +115,12 @@ class RedisCluster:
         return known and nodes["cluster_state"] == "ok" and len(slots) == len(self.nodes)
 
 
+LASTING = ("--appendonly", "yes", "--appendfsync", "always")
+"""An engine that answers when what it was given is on disk. With `everysec`, and while the disk is busy, it
+would answer before it has written it, and lose that with the process. See docs/stores.md.
+"""
+
+
 @contextmanager
 def redis_server(*options: str) -> Iterator[RedisEngine]:
     """An engine that keeps nothing on disk, unless the options say otherwise."""

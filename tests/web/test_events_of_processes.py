@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.client import AUTHORIZED, ORDER, fresh_key
-from tests.support.engines import redis_server
+from tests.support.engines import LASTING, redis_server
 from tests.support.process import Served, serving
 from tests.support.stream import Stream, following
 from tests.support.waiting import wait_until
@@ -103,7 +103,7 @@ def test_a_store_that_is_killed_ends_the_streams_and_one_that_is_back_begins_the
     tmp_path: Path,
 ) -> None:
     with (
-        redis_server("--appendonly", "yes") as engine,
+        redis_server(*LASTING) as engine,
         serving(tmp_path, "--store", engine.url, "--speed", "0") as served,
     ):
         payment_id = created(served)

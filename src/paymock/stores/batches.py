@@ -24,41 +24,60 @@ def joined(steps: Sequence[S | Append]) -> tuple[list[S | Append], list[int]]:
     """
     kept: list[S | Append] = []
     places: list[int] = []
-    appends: dict[tuple[str, str, int], int] = {}
+    logs: dict[tuple[str, str, int], tuple[int, list[bytes]]] = {}
     for step in steps:
         place = len(kept)
         if isinstance(step, Append):
-            place = appends.setdefault(step[:3], place)
+            place, entries = logs.setdefault(step[:3], (place, []))
+            entries += step.entries
         places.append(place)
         if place == len(kept):
             kept.append(step)
-        elif isinstance(step, Append):
-            first = kept[place]
-            kept[place] = step._replace(entries=(*first.entries, *step.entries))  # type: ignore[union-attr]
+    for (sandbox, log, keep), (place, entries) in logs.items():
+        kept[place] = Append(sandbox, log, keep, tuple(entries))
     return kept, places
 
 
 class Batches(Generic[S]):
     """A queue of steps. `carry_out` is given all that have come since it was called last, and answers with
     the outcome of each, in their order; an outcome that is an exception is raised to whoever asked for it.
+    Steps that are patient are carried out with the next one that is not, or after `patience` seconds.
     """
 
-    def __init__(self, carry_out: Callable[[Sequence[S]], Awaitable[Sequence[Any]]]) -> None:
+    def __init__(
+        self, carry_out: Callable[[Sequence[S]], Awaitable[Sequence[Any]]], patience: float = 0.0
+    ) -> None:
         self._carry_out = carry_out
+        self._patience = patience
         self._waiting: list[tuple[S, asyncio.Future[Any]]] = []
+        self._hurries = False  # whether one of those that wait is not patient
+        self._patient: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
 
-    async def do(self, step: S) -> Any:
+    async def do(self, step: S, *, patient: bool = False) -> Any:
         """The outcome of `step`. Raises what `carry_out` raises, or makes of this step."""
         outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((step, outcome))
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
+        self._hurries = self._hurries or not patient
+        self._begin()
         return await outcome
 
+    def _begin(self) -> None:
+        if self._running is not None:
+            return
+        if self._hurries:
+            self._running = asyncio.create_task(self._run())
+        elif self._patient is None:
+            self._patient = asyncio.get_running_loop().call_later(self._patience, self._hurry)
+
+    def _hurry(self) -> None:
+        self._patient = None
+        self._hurries = bool(self._waiting)
+        self._begin()
+
     async def _run(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
+        while self._hurries:
+            batch, self._waiting, self._hurries = self._waiting, [], False
             try:
                 outcomes = await self._carry_out([step for step, _ in batch])
             except Exception as error:  # noqa: BLE001 - raised to everybody who waits
@@ -71,3 +90,5 @@ class Batches(Generic[S]):
                 else:
                     future.set_result(outcome)
         self._running = None
+        if self._waiting:
+            self._begin()

@@ -23,6 +23,11 @@ from paymock.stores.sqlite_rows import OF, Rows, number_of, put, values
 NOTICE_SECONDS = 0.1
 """How often a process looks whether others have changed something, while somebody waits for that."""
 
+PATIENCE_SECONDS = 0.005
+"""So long entries of a log wait for others to share a commit with: nobody waits for them, and at 10,000
+requests a second their commits would cost as much as the reads.
+"""
+
 _LAST = 2**63 - 1
 """More than every position."""
 
@@ -55,7 +60,9 @@ class SqliteStore:
         self._sweeps = True
         self._reader, self._writer = Connector(path), Connector(path)
         self._reads: Batches[_Step] = Batches(partial(self._reader.run, _read))
-        self._changes: Batches[_Change | Append] = Batches(partial(self._writer.run, self._write))
+        self._changes: Batches[_Change | Append] = Batches(
+            partial(self._writer.run, self._write), PATIENCE_SECONDS
+        )
 
     @property
     def connections(self) -> int:
@@ -128,7 +135,7 @@ class SqliteStore:
         return await self._change(step, lasting=False)
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        await self._changes.do(Append(sandbox, log, keep, (entry,)))
+        await self._changes.do(Append(sandbox, log, keep, (entry,)), patient=True)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         return await self._change(lambda rows: sqlite_rows.tail(rows, sandbox, log, limit), lasting=False)
@@ -187,17 +194,21 @@ class SqliteStore:
         rows.execute(f"PRAGMA synchronous = {self.synchronous if lasting else 'normal'}")
         begin_change(rows)
         kept, places = joined(steps)
-        outcomes = [_outcome(rows, step) for step in kept]
+        outcomes = [_outcome(rows, _run_of(step)) for step in kept]
         if self._sweeps:
             self._sweeps = sqlite_rows.sweep(rows)
         rows.execute("COMMIT")
         return [outcomes[place] for place in places]
 
 
-def _outcome(rows: Rows, step: _Change | Append) -> Any:
+def _run_of(step: _Change | Append) -> _Step:
+    return partial(sqlite_rows.append, step=step) if isinstance(step, Append) else step.run
+
+
+def _outcome(rows: Rows, step: _Step) -> Any:
     """What the step answers, or why it is refused; the others of its batch go on."""
     try:
-        return sqlite_rows.append(rows, step) if isinstance(step, Append) else step.run(rows)
+        return step(rows)
     except sqlite3.Error:
         raise
     except Exception as refusal:  # noqa: BLE001 - raised to whoever asked for this step
@@ -206,7 +217,7 @@ def _outcome(rows: Rows, step: _Change | Append) -> Any:
 
 def _read(rows: Rows, steps: Sequence[_Step]) -> list[Any]:
     rows.execute("BEGIN")
-    outcomes = [_outcome(rows, _Change(step, lasting=False)) for step in steps]
+    outcomes = [_outcome(rows, step) for step in steps]
     rows.execute("COMMIT")
     return outcomes
 
