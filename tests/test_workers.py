@@ -133,7 +133,7 @@ def test_an_advance_wakes_who_waits_at_another_worker(tmp_path: Path) -> None:
             assert reply.result(5).json()["reached"] is True
             took.append(time.monotonic() - started)
             assert worker_behind(reply.result()) != worker_behind(advanced)
-        assert min(took) < 0.5  # on a busy machine, the quickest tells
+        assert sorted(took)[1] < 0.5, took  # a busy machine may be late once
 
 
 def test_what_one_worker_does_is_told_by_another(tmp_path: Path) -> None:
