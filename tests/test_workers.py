@@ -69,8 +69,8 @@ def fewest_of_a_burst(served: Served) -> int:
         burst = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(32)]
         for connection in burst:
             connection.sendall(raw.request("GET", "/livez"))
-        replies = b"".join(connection.recv(4096) for connection in burst)
-    counts = Counter(re.findall(rb"x-request-id: (\w+)_", replies))
+        replies = [raw.next_reply(connection) for connection in burst]
+    counts = Counter(reply.headers["x-request-id"].rpartition("_")[0] for reply in replies)
     return 32 - max(counts.values())
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from paymock.settings import Settings
 from tests.commands.terminals import COMMANDS, LONG, Terminal, freeze, interrupted, lines_of
+from tests.support import raw
 from tests.support.client import Api
 from tests.support.process import PAYMOCK, environment
 from tests.support.server import RunningServer, running_server
@@ -111,6 +112,7 @@ def answering(reply: bytes) -> Iterator[Terminal]:
                 with connection:
                     connection.recv(65536)
                     connection.sendall(reply)
+                    raw.end(connection)
 
         threading.Thread(target=answer, daemon=True).start()
         yield Terminal(f"http://127.0.0.1:{listening.getsockname()[1]}", "mk_test_demo")

@@ -44,6 +44,22 @@ def exchange_on(connection: socket.socket, data: bytes, *, replies: int = 1) -> 
     return found
 
 
+def next_reply(connection: socket.socket) -> RawReply:
+    """The reply to what was sent before, which may come in any number of parts."""
+    [reply] = exchange_on(connection, b"")
+    return reply
+
+
+def end(connection: socket.socket) -> None:
+    """Ends our side and reads until the other has ended, too: to close a connection with something unread
+    would reset it, and take from the other side what it has not read yet.
+    """
+    with contextlib.suppress(ConnectionError):
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+
+
 def request(
     method: str,
     path: str,

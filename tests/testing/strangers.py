@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.support import raw
+
 
 @contextmanager
 def canned(*replies: bytes, abruptly: bool = False) -> Iterator[str]:
@@ -22,6 +24,8 @@ def canned(*replies: bytes, abruptly: bool = False) -> Iterator[str]:
                     connection.sendall(reply)
                     if abruptly:
                         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    else:
+                        raw.end(connection)
 
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()

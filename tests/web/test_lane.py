@@ -87,9 +87,8 @@ def test_a_body_in_parts_leaves_the_lane_and_is_answered(pair: Pair, monkeypatch
         connection.sendall(data[:cut])
         while not left:
             time.sleep(0.001)
-        connection.sendall(data[cut:])
-        reply = connection.recv(65_536)
-    assert reply.startswith(b"HTTP/1.1 201")
+        [reply] = raw.exchange_on(connection, data[cut:])
+    assert reply.status == 201
     assert left == [data[data.index(b"\r\n\r\n") + 4 : cut]]
 
 

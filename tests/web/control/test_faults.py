@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import raw
 from tests.support.client import Api, error_of, fields_of, order
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer
@@ -123,8 +124,8 @@ class TestOverrides:
                 f"Content-Length: {len(body)}\r\n\r\n".encode()
             )
         for client in clients:
-            client.sendall(body)
-            assert client.recv(65536).startswith(b"HTTP/1.1 201")
+            [reply] = raw.exchange_on(client, body)
+            assert reply.status == 201
             client.close()
         failing = api.get("/_mock/payments", params={"scenario": "settlement_failed"}).json()["data"]
         assert len(failing) == 1
