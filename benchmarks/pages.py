@@ -106,7 +106,7 @@ def opened(server: Running, wanted: Sequence[tuple[str, str]]) -> Iterator[None]
             page = stack.enter_context(socket.create_connection((address.hostname, address.port)))
             head = f"GET {path} HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {key}\r\n\r\n"
             page.sendall(head.encode())
-            assert page.recv(12) == b"HTTP/1.1 200", path
+            assert page.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200", path
         time.sleep(SETTLES)
         yield
     time.sleep(SETTLES)

@@ -21,8 +21,10 @@ from tests.support.waiting import wait_until
 
 CLIENTS = 8
 LEAST_PAYMENTS = 40
-PATIENCE_SECONDS = 2.0
-"""How soon a refusal must come."""
+PATIENCE_SECONDS = 2.4
+"""How soon a refusal must come: a batch behind another takes 1.8 seconds, a third would make that 2.7, and a
+busy machine adds something.
+"""
 
 
 class Cut(NamedTuple):
