@@ -109,7 +109,7 @@ def test_a_signal_during_the_start_leaves_nothing_behind(
         wait_until((tmp_path / "store.db").exists)
         time.sleep(milliseconds / 1000)  # the moment is the point
         os.killpg(process.pid, number)
-        _, errors = process.communicate(timeout=5)
+        _, errors = process.communicate(timeout=30)
         assert (process.returncode, errors) == (0, "")
         assert processes_of(process) == set()
 
@@ -118,21 +118,33 @@ def test_a_signal_during_the_start_leaves_nothing_behind(
 
 
 def test_a_worker_that_ends_during_the_start_ends_the_start(tmp_path: Path) -> None:
-    with starting(tmp_path, workers=16, stderr=subprocess.PIPE) as process:
-        wait_until((tmp_path / "store.db").exists)
+    # On a busy machine, all may answer before one is killed.
+    assert any(ended_with_a_worker(tmp_path / str(attempt)) for attempt in range(10))
+
+
+def ended_with_a_worker(folder: Path) -> bool:
+    """Kills a worker during a start, which ends then as it should; False if it was over before."""
+    folder.mkdir()
+    ready_file = folder / "ready.json"
+    with starting(folder, workers=16, stderr=subprocess.PIPE) as process:
+        wait_until((folder / "store.db").exists)
         while not (first := workers_of(process)):
             assert process.poll() is None
         os.kill(min(first), signal.SIGKILL)
-        output, errors = process.communicate(timeout=5)
+        wait_until(lambda: ready_file.exists() or process.poll() is not None)
+        if process.poll() is None:
+            return False
+        output, errors = process.communicate()
         assert process.returncode == 1
         assert (output, errors) == ("", "Error: a worker ended before all of them answered (signal 9)\n")
         assert processes_of(process) == set()
-    assert not (tmp_path / "ready.json").exists()
+    assert not ready_file.exists()
+    return True
 
 
 def test_a_ready_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
     with starting(tmp_path, "--ready-file", "/no/ready", stderr=subprocess.PIPE) as process:
-        output, errors = process.communicate(timeout=5)
+        output, errors = process.communicate(timeout=30)
         assert process.returncode == 1
         assert (output, errors) == (
             "",
