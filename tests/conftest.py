@@ -3,11 +3,16 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.client import Api
 from tests.support.clock import NOON
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
+
+# How long an example takes says something of the machine, and nothing of the rules.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

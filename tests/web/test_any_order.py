@@ -376,7 +376,6 @@ def test_requests_in_any_order_do_what_the_model_expects(server: RunningServer, 
                 max_examples=EXAMPLES,
                 stateful_step_count=STEPS,
                 derandomize=True,
-                deadline=None,
                 suppress_health_check=list(HealthCheck),
             ),
         )
