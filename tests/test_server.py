@@ -124,7 +124,7 @@ def test_a_port_in_use_is_named_at_once() -> None:
             started = time.monotonic()
             outcome = run("serve", "--port", str(port))
             took.append(time.monotonic() - started)
-    assert min(took) < 1
+    assert min(took) < 2
     assert outcome.returncode == 1
     assert (
         outcome.stderr

@@ -235,7 +235,7 @@ def test_a_fork_that_fails_at_first_fails_the_start() -> None:
 
 def test_a_fork_that_fails_later_is_tried_again() -> None:
     lines = supervised(
-        "post.ready(); (time.sleep(60) if post.number else time.sleep(0.2))",
+        "post.ready(); (time.sleep(60) if post.number else time.sleep(1))",
         note="if event == 'worker_replaced': os.kill(os.getpid(), signal.SIGTERM)",
         fork="if len(starts) == 3: raise OSError(errno.EAGAIN, 'Try again')",
     )
