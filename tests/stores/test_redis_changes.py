@@ -90,7 +90,7 @@ class TestChanges:
     def test_an_engine_that_is_stuck_is_noticed(
         self, own_engine: RedisEngine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(redis_node, "SILENCE_SECONDS", 0.1)
+        monkeypatch.setattr(redis_node, "SILENCE_SECONDS", 0.5)
         store, other = RedisStore(own_engine.url), RedisStore(own_engine.url)
 
         async def check() -> None:
@@ -98,7 +98,7 @@ class TestChanges:
                 assert await store.replace("sandbox", STATE, None, b"1", given=None)
                 assert await heard.get() == Change("sandbox")
                 with pytest.raises(TimeoutError):
-                    await asyncio.wait_for(heard.get(), 0.5)  # it answers, so silence means nothing
+                    await asyncio.wait_for(heard.get(), 1.2)  # it answers, so silence means nothing
                 own_engine.pause()
                 assert await heard.get() == Change(None)
                 own_engine.resume()

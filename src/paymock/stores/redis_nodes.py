@@ -176,9 +176,12 @@ class Cluster:
 
     async def _follow(self, slot: int, step: Step, elsewhere: NotHere) -> Any:
         """The reply to a step that a node has not carried out, from where it belongs."""
-        deadline = asyncio.get_running_loop().time() + _REDIRECTION_SECONDS
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _REDIRECTION_SECONDS
         for attempt in range(_REDIRECTIONS):
             await asyncio.sleep(attempt * _REDIRECTION_PAUSE)
+            if loop.time() > deadline:
+                break
             node = self._slots[slot] if elsewhere.address is None else self._node(elsewhere.address)
             if node is None:
                 break
