@@ -1,5 +1,6 @@
 """Fixtures that every test can use."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from tests.support.client import Api
 from tests.support.clock import NOON
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
+
+# A shell lets what it starts in the background ignore SIGINT, and what tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says something of the machine, and nothing of the rules.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
