@@ -43,7 +43,8 @@ def test_the_checks_notice_an_engine_that_forgets(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CUTS)
 def test_a_cut_from_redis_refuses_in_time_and_loses_nothing(name: str, tmp_path: Path) -> None:
     silent = CUTS[name].way.mode in (Mode.BLACK_HOLE, Mode.SLOW)  # so that a request behind another ends, too
-    outcome = severed(name, 1, 2.2 if silent else 0.6, SEED, tmp_path)
+    # A batch behind another takes 1.8 seconds, and a third would make that 2.7: a busy machine gets the rest.
+    outcome = severed(name, 1, 2.2 if silent else 0.6, SEED, tmp_path, patience=2.4)
     assert not outcome.violations
     assert outcome.refused
     assert max(outcome.recoveries) < 2

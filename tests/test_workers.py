@@ -70,7 +70,7 @@ def fewest_of_a_burst(served: Served) -> int:
         for connection in burst:
             connection.sendall(raw.request("GET", "/livez"))
         replies = [raw.next_reply(connection) for connection in burst]
-    counts = Counter(reply.headers["x-request-id"].rpartition("_")[0] for reply in replies)
+    counts = Counter(map(worker_behind, replies))
     return 32 - max(counts.values())
 
 

@@ -48,8 +48,8 @@ CUTS = """
 
 A proxy between Redis and a server with 2 workers breaks the connection while 8 clients create payments,
 each again until it is acknowledged. While nothing gets through, every reply must be 503 within 2 seconds,
-or 2.4 on a busy machine, those of `/readyz`, too. Where only the replies of commits are lost, creations are
-stored and must get 503 all the same.
+those of `/readyz`, too. Where only the replies of commits are lost, creations are stored and must get 503
+all the same.
 
 {table}
 

@@ -79,7 +79,7 @@ def wait_for_successor(served: Served, ended: int) -> None:
     wait_until(has_come)
 
 
-def worker_behind(response: httpx.Response) -> str:
+def worker_behind(response: httpx.Response | raw.RawReply) -> str:
     """What tells the replies of one worker from those of another."""
     return response.headers["x-request-id"].rpartition("_")[0]
 
