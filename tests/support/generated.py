@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from paymock.catalog_file import load_catalog
-from paymock.cli import COMMANDS, serve
+from paymock.cli import COMMANDS, cli, serve
 from paymock.core import tables
 from paymock.core.amounts import DEFAULT_FEE_BPS
 from paymock.core.checkout import VIEWS
@@ -26,7 +26,6 @@ from paymock.web.openapi_documents import CONTROL_API, PUBLIC_API
 from paymock.web.readable_yaml import to_yaml
 from tests.support import markdown, states
 from tests.support.dependencies import dependencies
-from tests.support.process import run
 from tests.support.states import DUE, OTHER_ASSET
 
 SCRIPTS = sorted(path.name for path in (markdown.ROOT / "scripts").iterdir() if os.access(path, os.X_OK))
@@ -42,8 +41,17 @@ def courses() -> str:
     return tables.markdown(("Scenario", "Statuses"), rows)
 
 
-def command_help(command: str) -> str:
-    return f"```text\n{run(command, '--help', COLUMNS='100').stdout}```"
+def commands() -> str:
+    """Each command with its summary and its own options, without those that most commands share."""
+    shared = {"--url", "--key", "--json"}
+    rows = []
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        flags = [flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")]
+        own = ", ".join(f"`{flag}`" for flag in flags if flag not in shared)
+        rows.append((f"`{name}`", command.get_short_help_str(limit=200), own))
+    return tables.markdown(("Command", "Does", "Options"), rows)
 
 
 def options() -> str:
@@ -132,13 +140,11 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): tables.scenario_table,
     **{("docs/testing.md", f"examples/{file}"): partial(shown, f"examples/{file}") for file in SHOWN},
     ("docs/architecture.md", "floors"): floors,
-    ("docs/scenarios.md", "scenarios"): tables.scenario_table,
-    ("docs/scenarios.md", "courses"): courses,
-    ("docs/scenarios.md", "timing"): tables.timing_table,
-    ("docs/concepts.md", "transitions"): states.transition_table,
+    ("docs/concepts.md", "courses"): courses,
+    ("docs/concepts.md", "timing"): tables.timing_table,
     ("docs/configuration.md", "options"): options,
     ("docs/errors.md", "errors"): errors,
-    **{("docs/cli.md", command): partial(command_help, command) for command in (*COMMANDS, "serve")},
+    ("docs/cli.md", "commands"): commands,
     ("docs/control-api.md", "operations"): operations,
     ("docs/pages.md", "checkout-views"): checkout_views,
     ("docs/deploy.md", "metrics"): metrics,

@@ -7,7 +7,6 @@ from itertools import chain, combinations_with_replacement, pairwise, product
 from typing import NamedTuple
 
 from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW, PaymentStatus, Share
-from paymock.core.tables import markdown
 from paymock.core.timeline import State, Transfer, World, play, timeline
 
 DUE = 1010
@@ -47,20 +46,6 @@ def _worlds() -> Iterable[World]:
     for pair in combinations_with_replacement(transfers, 2):
         for payout_succeeds, review_hold in product((True, False), repeat=2):
             yield World(pair, payout_succeeds, review_hold)
-
-
-def transition_table() -> str:
-    rows = [
-        (f"`{row.before}`", f"`{row.after}`", _whose(row) or "only after a simulated deposit")
-        for row in transitions()
-    ]
-    return markdown(("From", "To", "In the scenario, after"), rows)
-
-
-def _whose(row: Transition) -> str:
-    """The scenarios in words. Those that only walk along the happy path need no mention there."""
-    names = [scenario for scenario in row.scenarios if scenario[0] == DEFAULT_SCENARIO] or row.scenarios
-    return ", ".join(f"`{name}` {second} s" for name, second in names)
 
 
 # The picture: the happy path down on the left, what leaves it on the right, each where it first can.
