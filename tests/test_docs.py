@@ -9,16 +9,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
+import httpx
 import pytest
 from benchmarks import figures, http
 from benchmarks.peers.servers import PEERS
 
 from paymock.settings import Settings
+from paymock.testing import NotReached, Refused, Sandbox
 from tests.support import markdown
+from tests.support.client import ORDER
 from tests.support.command_lines import check
 from tests.support.generated import GENERATED, GENERATED_FILES
 from tests.support.markdown import PAGES, Block
-from tests.support.process import serving
+from tests.support.process import run, serving
 from tests.support.server import RunningServer, running_server
 from tests.support.snippets import SERVER, change_files, comparable, file_of, run_in, shell, write_files
 
@@ -101,6 +104,66 @@ def test_the_ready_file_holds_what_is_shown(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         assert server.ready.keys() == shown.keys()
     assert shown["url"] == f"http://127.0.0.1:{shown['port']}"
+
+
+# Troubleshooting
+
+
+def quoted() -> set[str]:
+    """The messages that the page on troubleshooting quotes."""
+    return set(re.findall(r"^> (.+)$", markdown.read("docs/troubleshooting.md"), re.MULTILINE))
+
+
+REFUSED = [
+    {"Authorization": "Bearer sk_live_1"},
+    {"Authorization": "mk_test_demo"},
+    {"Host": "payments.test"},
+    {"Content-Type": "application/x-www-form-urlencoded"},
+    {"X-Mock-Scenario": "HappyPath"},
+]
+"""Headers of requests that are refused with a message of the page."""
+
+
+@pytest.mark.parametrize("wrong", REFUSED, ids=lambda headers: next(iter(headers)))
+def test_a_refusal_says_what_troubleshooting_quotes(demo: RunningServer, wrong: dict[str, str]) -> None:
+    headers = {"Authorization": "Bearer mk_test_demo", "Content-Type": "application/json", **wrong}
+    headers["Idempotency-Key"] = "order-1001-payment"
+    reply = httpx.post(f"{demo.url}/v1/payments", content=json.dumps(dict(ORDER)), headers=headers)
+    assert reply.json()["error"]["message"] in quoted()
+
+
+def test_a_sandbox_says_what_troubleshooting_quotes(demo: RunningServer, paymock: Sandbox) -> None:
+    payment = paymock.create(idempotency_key="order-1001-payment")
+    with pytest.raises(NotReached) as frozen:
+        paymock.wait(payment["id"], "completed", timeout=0)
+    with pytest.raises(NotReached) as impossible:
+        paymock.wait(payment["id"], "failed")
+    with pytest.raises(Refused) as late:
+        paymock.create(expires_at="2020-01-01T00:00:00Z")
+    with pytest.raises(Refused) as unknown:
+        paymock.payment("pay_unknown")
+    said = [str(error.value) for error in (frozen, impossible, late, unknown)]
+    for text in said:
+        assert any(quote in text for quote in quoted()), text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("payments", "--url", "http://127.0.0.1:9"),
+        ("serve", "--workers", "2"),
+        ("serve", "--host", "0.0.0.0"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_says_what_troubleshooting_quotes(arguments: tuple[str, ...]) -> None:
+    outcome = run(*arguments)
+    assert any(quote in outcome.stderr for quote in quoted()), outcome.stderr
+
+
+def test_a_busy_port_is_told_as_troubleshooting_quotes(demo: RunningServer) -> None:
+    said = run("serve", "--port", str(demo.port)).stderr.replace(str(demo.port), "8402")
+    assert any(quote in said for quote in quoted()), said
 
 
 # What is shown as files

@@ -32,7 +32,7 @@ def test_every_block_is_a_file_a_command_or_its_output() -> None:
         shown = block.language == "text" and before in COMMANDS
         assert file_of(block) or block in COMMANDS or shown, f"line {block.line}"
     assert len(TESTS) == 8
-    assert {block.language for block in BLOCKS} == {"python", "sh", "js", "java", "text"}
+    assert {block.language for block in BLOCKS} == {"python", "sh"}
 
 
 def test_the_first_example_has_ten_lines() -> None:

@@ -6,7 +6,6 @@ import subprocess
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 
 import click
 
@@ -124,21 +123,12 @@ def dependency_table() -> str:
     return tables.markdown(("Package", "Versions", "License", "With the extra", "Why"), rows)
 
 
-def shown(file: str) -> str:
-    languages = {".java": "java", ".mjs": "js", ".sh": "sh"}
-    return f"```{languages[Path(file).suffix]}\n{markdown.read(file)}```"
-
-
 def openapi(api: Api) -> str:
     return to_yaml(document(api, Premises(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
 
 
-SHOWN = ("shell/payment.sh", "javascript/payment.test.mjs", "java/PaymentTest.java")
-"""The examples that the documentation shows as they are."""
-
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): tables.scenario_table,
-    **{("docs/testing.md", f"examples/{file}"): partial(shown, f"examples/{file}") for file in SHOWN},
     ("docs/architecture.md", "floors"): floors,
     ("docs/concepts.md", "courses"): courses,
     ("docs/concepts.md", "timing"): tables.timing_table,
