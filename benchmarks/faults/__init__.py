@@ -1,1 +1,1 @@
-"""Faults under load, and what they cost. `python -m benchmarks.faults` writes docs/faults.md."""
+"""Faults under load, and what they cost. `python -m benchmarks.faults` writes docs/fault-tests.md."""

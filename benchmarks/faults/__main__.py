@@ -3,7 +3,7 @@
     python -m benchmarks.faults [--rounds N] [--seconds S] [--seed SEED] [--write]
 
 N rounds of each kill (default 20), and of the other proofs in proportion; S seconds of random requests on
-each store (default 60). About a quarter of an hour. `--write` writes docs/faults.md, and the figures of
+each store (default 60). About a quarter of an hour. `--write` writes docs/fault-tests.md, and the figures of
 docs/reliability.md. It needs redis-server and /proc, and it fails when a check has found something, or when
 they have found nothing where something is lost for certain.
 """
@@ -30,7 +30,7 @@ from benchmarks.faults.nodes import bereaved
 from benchmarks.faults.report import Results, report
 from benchmarks.faults.summary import summary
 
-PAGE = figures.PAGE.with_name("faults.md")
+PAGE = figures.PAGE.with_name("fault-tests.md")
 CUT_SECONDS = 2.5
 NODE_SECONDS = 4.0
 SHOWN = 20

@@ -1,4 +1,4 @@
-"""docs/faults.md, from what a run has seen."""
+"""docs/fault-tests.md, from what a run has seen."""
 
 import os
 import platform
@@ -74,7 +74,7 @@ def report(results: Results) -> str:
 
 def _verdict(violations: Sequence[str]) -> str:
     if not violations:
-        return "**No violation was found**, but where something is lost for certain, which is said there."
+        return "**No violation was found**, except where loss is expected, as stated there."
     shown = "\n".join(f"- {violation}" for violation in violations[:_SHOWN])
     return f"**{len(violations)} violations were found**, such as:\n\n{shown}"
 
