@@ -34,8 +34,8 @@ uses `appendfsync always`.
 {table}
 
 *Stored unseen*: payments that exist although no client was told. *Back after*: the longest time from the
-engine's first answer to the first new payment. The last row is an engine without persistence, which proves that
-the check can fail.
+engine's first answer to the first new payment. The last row is an engine without persistence, which proves
+that the check can fail.
 """
 
 CUTS = """
@@ -64,8 +64,8 @@ within 2 seconds; `/readyz` must stay 200.
 CROWDS = """
 ## {clients} identical creations at once
 
-{clients} connections to two servers with 2 workers each send the same creation before any reply is read. Every
-reply must be 201 with the same bytes, and exactly one without `Idempotent-Replayed`.
+{clients} connections to two servers with 2 workers each send the same creation before any reply is read.
+Every reply must be 201 with the same bytes, and exactly one without `Idempotent-Replayed`.
 
 {table}
 """
