@@ -1,4 +1,4 @@
-"""The documentation cannot lie: its tables are the code's, what it shows is run, its links lead somewhere."""
+"""The documentation: generated tables are current, examples run, links resolve."""
 
 import importlib.util
 import json
@@ -91,14 +91,14 @@ def test_no_api_key_is_used_by_two_pages() -> None:
     assert len(keys) == len(set(keys)), used
 
 
-def test_a_server_says_what_the_readme_shows(tmp_path: Path) -> None:
+def test_the_banner_is_as_in_the_readme(tmp_path: Path) -> None:
     [start, banner, *_] = markdown.blocks(markdown.read("README.md"))
     assert start.text == "scripts/run\n"
     with serving(tmp_path) as server:
         assert server.stop(15)[1].startswith(banner.text.replace(SERVER, server.url))
 
 
-def test_the_ready_file_holds_what_is_shown(tmp_path: Path) -> None:
+def test_the_ready_file_is_as_shown(tmp_path: Path) -> None:
     blocks = markdown.blocks(markdown.read("docs/configuration.md"))
     [shown] = [json.loads(block.text) for block in blocks if block.language == "json"]
     with serving(tmp_path) as server:
@@ -166,10 +166,10 @@ def test_a_busy_port_is_told_as_troubleshooting_quotes(demo: RunningServer) -> N
     assert any(quote in said for quote in quoted()), said
 
 
-# What is shown as files
+# Files
 
 
-def test_the_tests_that_are_shown_pass(tmp_path: Path) -> None:
+def test_the_tests_in_the_pages_pass(tmp_path: Path) -> None:
     for page in ("README.md", "docs/architecture.md"):
         assert len(write_files(tmp_path, markdown.blocks(markdown.read(page)))) == 1
     assert "2 passed" in run_in(tmp_path, "pytest -q")
@@ -218,16 +218,16 @@ def test_what_is_added_keeps_to_the_rules_of_the_house(extended: Path) -> None:
     assert " 0 broken" in run_in(extended, "lint-imports --no-logo", PYTHONPATH=str(extended / "src"))
 
 
-# What is printed from the code
+# Generated parts
 
 
 @pytest.mark.parametrize(("page", "name"), GENERATED)
-def test_what_is_printed_from_the_code_is_what_the_code_prints(page: str, name: str) -> None:
+def test_a_generated_block_is_current(page: str, name: str) -> None:
     assert markdown.marked(markdown.read(page), name) == GENERATED[page, name]()
 
 
 @pytest.mark.parametrize("name", GENERATED_FILES)
-def test_a_file_that_is_drawn_from_the_code_is_what_the_code_draws(name: str) -> None:
+def test_a_generated_file_is_current(name: str) -> None:
     assert markdown.read(name) == GENERATED_FILES[name]()
 
 
@@ -235,7 +235,7 @@ def test_a_file_that_is_drawn_from_the_code_is_what_the_code_draws(name: str) ->
 
 
 @pytest.mark.parametrize("page", [page for page in SITE if page not in ELSEWHERE])
-def test_nothing_is_shown_that_no_test_looks_at(page: str) -> None:
+def test_every_block_is_tested(page: str) -> None:
     text = markdown.read(page)
     generated = [markdown.marked(text, name) for of, name in GENERATED if of == page]
     files = [file_of(block) for block in markdown.blocks(text)]
@@ -251,12 +251,12 @@ def test_nothing_is_shown_that_no_test_looks_at(page: str) -> None:
             or any(block.text in part for part in generated)
             or (page, block.language) in NOT_RUN
         ):
-            pytest.fail(f"{page}, line {block.line}: what of this {block.language} is true?")
+            pytest.fail(f"{page}, line {block.line}: no test covers this {block.language} block")
         before = block
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_within_the_project_lead_somewhere(page: str) -> None:
+def test_links_within_the_project_resolve(page: str) -> None:
     for target in markdown.links(markdown.read(page)):
         path, _, anchor = target.partition("#")
         if re.match("[a-z]+:", target):
@@ -267,7 +267,7 @@ def test_links_within_the_project_lead_somewhere(page: str) -> None:
             assert anchor in markdown.anchors(file.read_text(encoding="utf-8")), target
 
 
-def test_every_figure_of_a_program_has_its_place(tmp_path: Path) -> None:
+def test_every_figure_has_a_marker(tmp_path: Path) -> None:
     page = tmp_path / "reliability.md"
     page.write_text(markdown.read("docs/reliability.md"), encoding="utf-8")
     for name in get_args(figures.Name):
@@ -276,14 +276,14 @@ def test_every_figure_of_a_program_has_its_place(tmp_path: Path) -> None:
         assert f"<!-- {name} -->a figure of {name}; 20" in page.read_text(encoding="utf-8")
 
 
-def test_the_least_ratios_that_are_shown_are_those_that_decide() -> None:
+def test_the_least_ratios_are_those_of_the_benchmark() -> None:
     rows = re.findall(
         r"^\| ([a-z ]+) \|.* \| (0\.\d+) \|$", markdown.read("docs/performance.md"), re.MULTILINE
     )
     assert {name: float(least) for name, least in rows} == http.FLOORS
 
 
-def test_what_proves_a_promise_is_there() -> None:
+def test_the_programs_and_tests_of_promises_exist() -> None:
     text = markdown.read("docs/reliability.md")
     commands, tests = re.findall(r"python -m ([\w.]+)", text), re.findall(r"`(tests/[\w/.]+)", text)
     assert commands

@@ -1,4 +1,4 @@
-"""The site that `scripts/docs` makes: it opens from its folder, its links lead somewhere, it needs nobody."""
+"""The site that `scripts/docs` builds: it works from its folder, offline, and its links resolve."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_leads_nowhere_and_what_has_no_place_fails(tmp_path: Path) -> None:
+def test_broken_links_and_pages_without_navigation_fail(tmp_path: Path) -> None:
     for name in ("deploy", "docs", "examples", "src", ".github"):
         shutil.copytree(markdown.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("node_modules"))
     for path in (*markdown.ROOT.glob("*.md"), markdown.ROOT / "mkdocs.yml", markdown.ROOT / "LICENSE"):
@@ -49,13 +49,13 @@ def test_what_leads_nowhere_and_what_has_no_place_fails(tmp_path: Path) -> None:
     assert made.stderr.count("WARNING") == 4
 
 
-def test_every_page_is_there(site: Path) -> None:
+def test_every_page_is_built(site: Path) -> None:
     made = {str(path.relative_to(site)) for path in site.rglob("*.html")}
     expected = (page.removeprefix("docs/").removesuffix(".md") + ".html" for page in PAGES)
     assert made == {page.replace("README.html", "index.html") for page in expected}
 
 
-def test_every_link_within_the_site_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
+def test_links_within_the_site_resolve(site: Path) -> None:
     pages = {path.resolve(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     for path, html in pages.items():
         for target in re.findall(r'(?:href|src)="([^"]+)"', html):
@@ -73,7 +73,7 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def test_pages_open_from_the_folder_and_ask_for_nothing_else(site: Path, browser: Browser) -> None:
+def test_pages_load_offline_from_the_folder(site: Path, browser: Browser) -> None:
     with browser.new_context(offline=True) as context:
         for path in sorted(site.rglob("*.html")):
             visit = Visit(context.new_page(), f"file://{site}")
@@ -112,7 +112,7 @@ def test_a_block_is_copied_by_keyboard(site: Path, browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("name", ["index", "concepts", "configuration"])
-def test_pages_can_be_read_by_everybody(site: Path, browser: Browser, name: str) -> None:
+def test_pages_are_accessible_and_fit_a_phone(site: Path, browser: Browser, name: str) -> None:
     with browser.new_context(viewport={"width": 360, "height": 800}) as context:
         page = context.new_page()
         page.goto(f"file://{site}/{name}.html")

@@ -1,4 +1,4 @@
-"""docs/testing.md cannot lie: its files are written, its commands run, its tables are the code's."""
+"""docs/testing.md: its tests pass, its commands run, its table lists the methods of a sandbox."""
 
 import inspect
 import re
@@ -46,7 +46,7 @@ def test_its_tests_pass(run: Callable[[str], str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda block: f"line {block.line}")
-def test_its_commands_do_what_is_shown(run: Callable[[str], str], command: Block) -> None:
+def test_its_commands_run(run: Callable[[str], str], command: Block) -> None:
     output = run(command.text)
     following = [block for block in BLOCKS if block.line > command.line][:1]
     if following and following[0].language == "text":
@@ -65,7 +65,7 @@ def shown_signature(name: str, method: Callable[..., object]) -> str:
     return f"{name}{shown}".replace("'", '"')
 
 
-def test_every_method_is_in_the_table_and_none_that_is_not_there() -> None:
+def test_the_table_lists_all_methods() -> None:
     methods = {
         shown_signature(name, method)
         for name, method in inspect.getmembers(Sandbox, inspect.isfunction)

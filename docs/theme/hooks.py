@@ -1,7 +1,7 @@
-"""What mkdocs does besides, to make a site of pages that are written to be read in the repository.
+"""mkdocs hooks that build a site from pages that are written for the repository.
 
-The site has the paths of the repository, without `docs/`: README.md is its home, and whatever a page links to
-comes along, so nothing leads out of the folder but what is on the Internet.
+The site has the paths of the repository, without `docs/`. README.md is its home page. Files that a page links
+to are copied, so that only links to the Internet leave the folder.
 """
 
 import json
@@ -25,7 +25,7 @@ _HEADING = re.compile(r'<h[123] id="([^"]*)">(.*?)</h[123]>', re.DOTALL)
 
 
 class Section(NamedTuple):
-    """A part of a page that the search finds."""
+    """A section of a page, for the search."""
 
     url: str
     page: str
@@ -37,16 +37,16 @@ _sections: list[Section] = []
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Names headings as the repository does, so a link leads to the same place in both."""
+    """Use the heading anchors of the repository, so that links work in both."""
     config.mdx_configs["toc"] = {
         "slugify": lambda text, _: re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-")
     }
-    config.theme.static_templates.clear()  # a map for search engines
+    config.theme.static_templates.clear()  # the sitemap
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages that are not in docs/, and every file that a page links to."""
+    """Add the pages outside docs/, and every file that a page links to."""
     ahead = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     seen = set(ahead)
     while ahead:
@@ -62,7 +62,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(text: str, page: Page, **_: Any) -> str:
-    """Lets links go by the paths of the site."""
+    """Rewrite links to the paths of the site."""
     source = Path(str(page.file.abs_src_path))
     here = Path(page.file.src_uri).parent
 
@@ -74,14 +74,14 @@ def on_page_markdown(text: str, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """Lets wide things be scrolled by keyboard, and notes what the search finds."""
+    """Make wide elements scrollable by keyboard, and collect the sections for the search."""
     for part in _SECTION.split(html):
         if heading := _HEADING.match(part):
             title, text = (
                 " ".join(unescape(re.sub("<[^>]+>", " ", some)).split()) for some in (heading[2], part)
             )
             _sections.append(Section(f"{page.url}#{heading[1]}", str(page.title), title, text))
-    html = html.replace("<th></th>", "<td></td>")  # a corner is no heading
+    html = html.replace("<th></th>", "<td></td>")  # an empty corner cell is not a heading
     html = html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace(
         "</table>", "</table></div>"
     )
@@ -89,7 +89,7 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Writes the index of the search, as a script, since a page in a folder may not read other files."""
+    """Write the search index as a script, because a page of a file: URL cannot fetch other files."""
     index = json.dumps([section._asdict() for section in _sections], separators=(",", ":"))
     (Path(config.site_dir) / "sections.js").write_text(f"const sections = {index};\n", encoding="utf-8")
 

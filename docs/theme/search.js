@@ -1,4 +1,4 @@
-// The search: all words that are typed must be in a section. Its index is a script that is loaded when it is needed first.
+// Search: finds the sections that contain all words. The index is a script, loaded at the first use.
 const root = document.body.dataset.root;
 const form = document.querySelector("form");
 const input = document.querySelector("#search");

@@ -1,4 +1,4 @@
-"""What the documentation prints from the code: `scripts/update-docs` writes it, a test checks it."""
+"""Parts of the documentation that are generated from the code, by `scripts/update-docs`."""
 
 import os
 import re
@@ -28,7 +28,7 @@ from tests.support.dependencies import dependencies
 from tests.support.states import DUE, OTHER_ASSET
 
 SCRIPTS = sorted(path.name for path in (markdown.ROOT / "scripts").iterdir() if os.access(path, os.X_OK))
-"""What people and CI call."""
+"""The executable scripts."""
 
 
 def courses() -> str:
@@ -106,7 +106,7 @@ def metrics() -> str:
 
 
 def scripts() -> str:
-    """What each script says of itself first."""
+    """The first sentence of the help of each script."""
     rows = []
     for name in SCRIPTS:
         said = subprocess.check_output([markdown.ROOT / "scripts" / name, "--help"], text=True)
@@ -141,7 +141,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("CONTRIBUTING.md", "scripts"): scripts,
     ("docs/dependencies.md", "dependencies"): dependency_table,
 }
-"""What stands between the markers of a name in a file."""
+"""The text between the markers of a name in a page."""
 
 GENERATED_FILES: Mapping[str, Callable[[], str]] = {"docs/images/states.svg": states.picture}
 """Files that are generated as a whole."""
@@ -150,11 +150,11 @@ DOCUMENTS: Mapping[str, tuple[str, Callable[[], str]]] = {
     "docs/openapi.yaml": ("/openapi.yaml", partial(openapi, PUBLIC_API)),
     "docs/openapi-control.yaml": ("/_mock/openapi.yaml", partial(openapi, CONTROL_API)),
 }
-"""The copies of the OpenAPI documents, and at which path a server without settings has the original."""
+"""The copies of the OpenAPI documents, each with its path on a server with default settings."""
 
 
 def update() -> Iterator[str]:
-    """Writes all of it anew, and says of each part whether it has changed."""
+    """Write all parts, and yield a line for each that says whether it has changed."""
     for name, content in GENERATED_FILES.items():
         yield _written(name, name, content())
     for (page, name), content in GENERATED.items():

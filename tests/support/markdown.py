@@ -1,4 +1,4 @@
-"""The parts of a Markdown file that a test can hold against the truth."""
+"""Parsing of Markdown pages: code blocks, sections, markers, links."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def read(name: str) -> str:
 
 
 def section(text: str, heading: str) -> str:
-    """What stands below a heading, up to the next of its level."""
+    """The text below a heading, up to the next one of its level."""
     return text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
@@ -40,19 +40,19 @@ def blocks(text: str) -> list[Block]:
 
 
 def marked(text: str, name: str) -> str:
-    """What stands between the markers `<!-- name -->` and `<!-- /name -->`."""
+    """The text between the markers `<!-- name -->` and `<!-- /name -->`."""
     return text.split(f"<!-- {name} -->\n", 1)[1].split(f"<!-- /{name} -->", 1)[0].removesuffix("\n")
 
 
 def with_marked(text: str, name: str, content: str) -> str:
-    """The text with something else between the markers of a name."""
+    """The text with new content between the markers of a name."""
     before, rest = text.split(f"<!-- {name} -->\n", 1)
     after = rest.split(f"<!-- /{name} -->", 1)[1]
     return f"{before}<!-- {name} -->\n{content}\n<!-- /{name} -->{after}"
 
 
 def anchors(text: str) -> set[str]:
-    """What a link can name in a text: its headings, as a reader of the repository sees them."""
+    """The anchors of the headings of a text, as the repository names them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

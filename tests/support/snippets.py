@@ -1,4 +1,4 @@
-"""What the documentation shows is run, as it stands: commands in a shell, files in a folder."""
+"""Running the examples of the documentation: commands in a shell, files in a folder."""
 
 import json
 import os
@@ -14,20 +14,20 @@ from tests.support.process import environment
 from tests.support.server import RunningServer
 
 SERVER = "http://127.0.0.1:8402"
-"""Where the documentation has its server."""
+"""The server in the examples."""
 
 TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
 _FILE = re.compile(r"(?:#|//) (\S+\.\w+)\n")
 
 
 def variables(**more: str) -> dict[str, str]:
-    """The environment of a reader who has installed paymock, and more of it."""
+    """The environment of a user who has installed paymock, with further variables."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return environment(PATH=path, **more)
 
 
 def shell(server: RunningServer, script: str) -> str:
-    """The output of a shell script of the documentation. Its waits are waits for the server's clock."""
+    """The output of a shell script. `sleep N` advances the clock of the server by N seconds instead."""
     script = re.sub(r"^sleep (\d+)$", r"echo wait \1; read -r _", script, flags=re.MULTILINE)
     script = script.replace(SERVER, server.url).replace(".venv/bin/", "")
     output = ""
@@ -54,7 +54,7 @@ def shell(server: RunningServer, script: str) -> str:
 
 
 def comparable(text: str) -> object:
-    """What a reader compares: JSON by value, text by line; times differ."""
+    """Output in a form to compare: JSON as values, other output as text; times are masked."""
     text = TIME.sub("(a time)", text.strip())
     values, decoder = [], json.JSONDecoder()
     try:
@@ -68,13 +68,13 @@ def comparable(text: str) -> object:
 
 
 def file_of(block: Block) -> str | None:
-    """The name of the file that a block shows, which is its first line."""
+    """The file name in the first line of a block, or None."""
     match = _FILE.match(block.text)
     return match[1] if match else None
 
 
 def write_files(folder: Path, blocks: Iterable[Block], url: str = SERVER) -> list[str]:
-    """Writes every file that is shown, for a server at `url`, and returns their names."""
+    """Write the files in the blocks, for a server at `url`, and return their names."""
     written = []
     for block in blocks:
         if name := file_of(block):
@@ -86,7 +86,7 @@ def write_files(folder: Path, blocks: Iterable[Block], url: str = SERVER) -> lis
 
 
 def change_files(folder: Path, diff: str) -> None:
-    """Carries out a diff whose places are found by the lines around them."""
+    """Apply a diff without line numbers: context lines locate each change."""
     name = ""
     for part in re.split(r"^(--- a/.+\n\+\+\+ b/.+\n)?@@\n", diff, flags=re.MULTILINE):
         if header := re.match(r"--- a/.+\n\+\+\+ b/(.+)\n", part or ""):
@@ -101,7 +101,7 @@ def change_files(folder: Path, diff: str) -> None:
 
 
 def run_in(folder: Path, script: str, url: str = SERVER, **more: str) -> str:
-    """The output of a script that runs in a folder, where `scripts/test` runs these tests alone."""
+    """The output of a script in a folder. `scripts/test` stands for `pytest -q` there."""
     script = script.replace(SERVER, url).replace("scripts/test", "pytest -q")
     ended = subprocess.run(
         ["/bin/sh", "-eu", "-c", script],
