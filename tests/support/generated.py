@@ -10,20 +10,20 @@ from pathlib import Path
 
 import click
 
-from paymock.catalog_file import load_catalog
-from paymock.cli import COMMANDS, serve
-from paymock.core import tables
-from paymock.core.amounts import DEFAULT_FEE_BPS
-from paymock.core.checkout import VIEWS
-from paymock.core.errors import ERRORS
-from paymock.core.scenarios import SCENARIOS
-from paymock.core.timeline import play
-from paymock.metrics import METRICS
-from paymock.web.examples import Premises
-from paymock.web.guard import Keyring
-from paymock.web.openapi import Api, document
-from paymock.web.openapi_documents import CONTROL_API, PUBLIC_API
-from paymock.web.readable_yaml import to_yaml
+from paymock.app.catalog_file import load_catalog
+from paymock.cli.main import COMMANDS, serve
+from paymock.resources.checkout import VIEWS
+from paymock.rules import tables
+from paymock.rules.amounts import DEFAULT_FEE_BPS
+from paymock.rules.errors import ERRORS
+from paymock.rules.scenarios import SCENARIOS
+from paymock.rules.timeline import play
+from paymock.web.http.auth import Keyring
+from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
+from paymock.web.openapi.examples import ExampleContext
+from paymock.web.openapi.generator import Api, document
+from paymock.web.openapi.yaml import to_yaml
+from paymock.web.telemetry.counters import METRICS
 from tests.support import markdown, states
 from tests.support.dependencies import dependencies
 from tests.support.process import run
@@ -122,7 +122,7 @@ def shown(file: str) -> str:
 
 
 def openapi(api: Api) -> str:
-    return to_yaml(document(api, Premises(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
+    return to_yaml(document(api, ExampleContext(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
 
 
 SHOWN = ("shell/payment.sh", "javascript/payment.test.mjs", "java/PaymentTest.java")

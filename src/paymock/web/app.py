@@ -2,42 +2,45 @@
 
 from functools import partial
 
-from paymock.checkouts import Checkouts
-from paymock.clock import Clock
-from paymock.control import Control
-from paymock.core.catalog import Catalog
-from paymock.core.records import OriginRecord
-from paymock.sandboxes import Sandboxes
-from paymock.service import Service
+from paymock.app.checkout_service import CheckoutService
+from paymock.app.control_service import ControlService
+from paymock.app.payments_service import PaymentsService
+from paymock.app.sandboxes import Sandboxes
+from paymock.app.system_clock import Clock
+from paymock.resources.catalog import Catalog
+from paymock.resources.records import StoreMetadata
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web import assets, checkout, dashboard, guard, swagger
-from paymock.web import control as control_handlers
-from paymock.web.asgi import Answer, App, Route
-from paymock.web.examples import Premises
-from paymock.web.faults import suffering
-from paymock.web.log import RequestLog
-from paymock.web.openapi import OpenApiPage
-from paymock.web.openapi_documents import CONTROL_API, PUBLIC_API
-from paymock.web.routes import Routes
+from paymock.web.api import checkout
+from paymock.web.api import control as control_handlers
+from paymock.web.api.faults import inject_fault
+from paymock.web.application import Answer, App, Route
+from paymock.web.http.auth import Keyring
+from paymock.web.http.hosts import AllowedHosts
+from paymock.web.http.routing import Routes
+from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
+from paymock.web.openapi.examples import ExampleContext
+from paymock.web.openapi.generator import OpenApiPage
+from paymock.web.pages import dashboard, static_files, swagger
+from paymock.web.telemetry.access_log import RequestLog
 
 
 def create_app(
-    settings: Settings, catalog: Catalog, store: Store, origin: OriginRecord, clock: Clock, log: RequestLog
+    settings: Settings, catalog: Catalog, store: Store, origin: StoreMetadata, clock: Clock, log: RequestLog
 ) -> App:
     """The whole service as an ASGI application. `origin` is that of the store."""
     sandboxes = Sandboxes(store, clock, origin)
-    service = Service(catalog, settings.fee_bps, sandboxes)
-    control = Control(catalog, sandboxes) if settings.control else None
-    keyring = guard.Keyring(settings.api_keys)
-    premises = Premises(catalog, settings.fee_bps, keyring)
-    checkouts = Checkouts(catalog, sandboxes)
+    service = PaymentsService(catalog, settings.fee_bps, sandboxes)
+    control = ControlService(catalog, sandboxes) if settings.control else None
+    keyring = Keyring(settings.api_keys)
+    premises = ExampleContext(catalog, settings.fee_bps, keyring)
+    checkouts = CheckoutService(catalog, sandboxes)
     routes: Routes[Route] = Routes()
     for operation in PUBLIC_API.operations:
         plain: Answer = partial(operation.handler, checkouts if operation.of_checkout else service)
         handler = plain
         if control is not None and operation.keyed:
-            handler = partial(suffering, control, carry_out=plain)
+            handler = partial(inject_fault, control, carry_out=plain)
         routes.add(operation.method, operation.path, Route(handler, operation.keyed, plain))
     routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, premises)))
     if control is not None:
@@ -56,9 +59,9 @@ def create_app(
     customers = partial(checkout.page, checkouts, frame_ancestors=ancestors)
     routes.add("GET", checkout.PATH, Route(customers))
     routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkouts)))
-    for path in assets.paths():
-        routes.add("GET", path, Route(assets.asset))
+    for path in static_files.paths():
+        routes.add("GET", path, Route(static_files.asset))
     routes.add("GET", "/swagger", Route(swagger.redirect))
     for path in swagger.STATIC_PATHS:
         routes.add("GET", path, Route(partial(swagger.static, with_control=control is not None)))
-    return App(routes, sandboxes, control, guard.HostGuard(settings), keyring, clock, log)
+    return App(routes, sandboxes, control, AllowedHosts(settings), keyring, clock, log)

@@ -7,13 +7,14 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from paymock.metrics import BUCKETS, DURATION, METRICS, REQUESTS, Counting
 from paymock.settings import Settings
-from paymock.web.asgi import App, Route
-from paymock.web.guard import HostGuard
-from paymock.web.http import Request, Response
-from paymock.web.log import RequestLog
-from paymock.web.routes import Routes
+from paymock.web.application import App, Route
+from paymock.web.http.hosts import AllowedHosts
+from paymock.web.http.requests import Request
+from paymock.web.http.responses import Response
+from paymock.web.http.routing import Routes
+from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.counters import BUCKETS, DURATION, METRICS, REQUESTS, Counting
 
 PATH = "/metrics"
 _FORM = "text/plain; version=0.0.4; charset=utf-8"
@@ -24,7 +25,7 @@ def create_metrics_app(app: App, counting: Counting, address: Settings, log: Req
     """The application that shows at `address` what is counted of `app`, in this worker and all others."""
     routes: Routes[Route] = Routes()
     routes.add("GET", PATH, Route(partial(_page, _Figures(counting))))
-    return app.beside(routes, HostGuard(address), log)
+    return app.beside(routes, AllowedHosts(address), log)
 
 
 async def _page(figures: "_Figures", request: Request) -> Response:
