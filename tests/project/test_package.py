@@ -27,7 +27,11 @@ from tests.support.process import environment, serving
 
 STEM = f"paymock-{__version__}"
 INFO = f"{STEM}.dist-info"
-LICENSES = ("LICENSE", "src/paymock/web/pages/static/swagger/LICENSE", "src/paymock/web/pages/static/swagger/NOTICE")
+LICENSES = (
+    "LICENSE",
+    "src/paymock/web/pages/static/swagger/LICENSE",
+    "src/paymock/web/pages/static/swagger/NOTICE",
+)
 NOT_IN_THE_SOURCE = (".ci/", ".github/")
 """What only makes sense in the repository."""
 
