@@ -20,13 +20,13 @@ from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.app import create_app
-from paymock.web.application import App
+from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 
 TASKS = 256
 
 
-def application(store: Store) -> App:
+def application(store: Store) -> Application:
     """The service on this store, as `paymock serve --no-access-log` has it."""
     clock, log = system_clock(), RequestLog(None, requests=False)
     return create_app(Settings(), load_catalog(None), store, new_metadata(clock(), 1, "inside"), clock, log)
@@ -35,7 +35,7 @@ def application(store: Store) -> App:
 class Client:
     """Asks the application with one API key."""
 
-    def __init__(self, app: App, api_key: str = API_KEY) -> None:
+    def __init__(self, app: Application, api_key: str = API_KEY) -> None:
         self._app = app
         self._headers = [
             (b"host", b"127.0.0.1:8402"),

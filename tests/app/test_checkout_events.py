@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from paymock.app import checkout_service
+from paymock.app import notifier
 from paymock.app.sandboxes import new_metadata
 from paymock.resources.checkout import Checkout
 from paymock.rules.errors import PaymockError
@@ -84,7 +84,7 @@ class TestEvents:
                 await app.control.advance_payment(SANDBOX, other.id, {"to": "end"})
                 await app.control.overrides.add(SANDBOX, {"scenario": "late_payment"})
                 await app.control.advance(sandbox_of("mk_test_other"), {"seconds": 60})
-                app.sandboxes.wake(None)
+                app.sandboxes.notifier.notify(None)
                 await nothing_comes(events)
 
         asyncio.run(check())
@@ -124,7 +124,7 @@ class TestEvents:
                 coming = asyncio.create_task(anext(events))
                 store.holding = True
                 await asyncio.sleep(0)
-                app.sandboxes.wake(SANDBOX)
+                app.sandboxes.notifier.notify(SANDBOX)
                 await store.held.wait()
                 await app.control.advance(SANDBOX, {"seconds": 5})
                 store.let_go.set()
@@ -135,7 +135,7 @@ class TestEvents:
     def test_the_time_is_told_now_and_then_though_nothing_changes(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(checkout_service, "RESYNC_SECONDS", 0.05)
+        monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
 
         async def check() -> None:
             app = UseCases(MemoryStore(), new_metadata(NOON, 1, "tests"))
@@ -154,7 +154,7 @@ class TestEvents:
             async with following(app, payment.id) as events:
                 await app.control.reset(SANDBOX)
                 assert [event async for event in events] == []
-            assert app.sandboxes.watchers == 0
+            assert app.sandboxes.notifier.subscribers == 0
 
         asyncio.run(check())
 
@@ -163,9 +163,9 @@ class TestEvents:
             app = UseCases(SharedStore())
             payment, _ = await app.create()
             async with following(app, payment.id) as events:
-                app.sandboxes.stop()
+                app.sandboxes.notifier.stop()
                 assert [event async for event in events] == []
-            assert app.sandboxes.watchers == 0
+            assert app.sandboxes.notifier.subscribers == 0
 
         asyncio.run(check())
 
@@ -184,13 +184,13 @@ class TestEvents:
             payment, _ = await app.create()
             async with following(app, payment.id) as events:
                 store.failing = True
-                app.sandboxes.wake(None)
+                app.sandboxes.notifier.notify(None)
                 assert [event async for event in events] == []
-                assert app.sandboxes.watchers == 0
+                assert app.sandboxes.notifier.subscribers == 0
             with pytest.raises(PaymockError) as caught:
                 await anext(app.checkouts.follow(payment.id))
             assert caught.value.kind.code == "store_unavailable"
-            assert app.sandboxes.watchers == 0
+            assert app.sandboxes.notifier.subscribers == 0
 
         asyncio.run(check())
 
@@ -203,6 +203,6 @@ class TestEvents:
             payment, _ = await app.create()
             async with following(app, payment.id) as events:
                 await leave_amid_a_change(app, events, after=0.01, turns=turns)
-                assert app.sandboxes.watchers == 0
+                assert app.sandboxes.notifier.subscribers == 0
 
         asyncio.run(check())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paymock.app import feed
+from paymock.app import feed, notifier
 from paymock.app.sandboxes import new_metadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
@@ -31,7 +31,7 @@ Step = Callable[[UseCases], Awaitable[object]]
 
 @pytest.fixture(autouse=True)
 def short_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "GAP_SECONDS", GAP)
+    monkeypatch.setattr(feed, "MIN_GAP_SECONDS", GAP)
 
 
 @asynccontextmanager
@@ -190,7 +190,7 @@ def test_many_creations_are_told_in_few_notices() -> None:
             loop = asyncio.get_running_loop()
             began, told = loop.time(), 0
             creating = asyncio.gather(*(app.create(f"order-{number:04d}-payment") for number in range(100)))
-            creating.add_done_callback(lambda _: loop.call_later(5 * GAP, app.sandboxes.stop))
+            creating.add_done_callback(lambda _: loop.call_later(5 * GAP, app.sandboxes.notifier.stop))
             async for notice in notices:
                 assert notice.changed == ["payments"]
                 told += 1
@@ -207,7 +207,7 @@ def test_no_change_is_missed_while_the_store_answers() -> None:
             coming = asyncio.create_task(anext(notices))
             store.holding = True
             await asyncio.sleep(0)
-            app.sandboxes.wake(SANDBOX)
+            app.sandboxes.notifier.notify(SANDBOX)
             await store.held.wait()
             await app.control.advance(SANDBOX, {"seconds": 5})
             store.let_go.set()
@@ -217,7 +217,7 @@ def test_no_change_is_missed_while_the_store_answers() -> None:
 
 
 def test_the_time_is_told_now_and_then_though_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "RESYNC_SECONDS", 0.05)
+    monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
 
     async def check() -> None:
         app = UseCases(MemoryStore(), new_metadata(NOON, 1, "tests"))
@@ -233,7 +233,7 @@ def test_the_time_is_told_now_and_then_though_nothing_changes(monkeypatch: pytes
 
 
 def test_who_comes_later_is_told_at_once_what_holds_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "GAP_SECONDS", 60)
+    monkeypatch.setattr(feed, "MIN_GAP_SECONDS", 60)
 
     async def check() -> None:
         app = UseCases(MemoryStore())
@@ -251,13 +251,13 @@ def test_who_leaves_just_when_something_changes_is_not_followed_any_more(turns: 
         app = UseCases(SharedStore())
         async with following(app) as notices:
             await leave_amid_a_change(app, notices, after=2 * GAP, turns=turns)
-            assert app.sandboxes.watchers == 0
+            assert app.sandboxes.notifier.subscribers == 0
 
     asyncio.run(check())
 
 
 def test_a_stop_does_not_wait_for_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "GAP_SECONDS", 60)
+    monkeypatch.setattr(feed, "MIN_GAP_SECONDS", 60)
 
     async def check() -> None:
         app = UseCases(MemoryStore())
@@ -265,7 +265,7 @@ def test_a_stop_does_not_wait_for_the_gap(monkeypatch: pytest.MonkeyPatch) -> No
             coming = asyncio.create_task(anext(notices, None))
             await create(app)
             await asyncio.sleep(0.01)
-            app.sandboxes.stop()
+            app.sandboxes.notifier.stop()
             await coming
             assert [notice async for notice in notices] == []
 
@@ -276,9 +276,9 @@ def test_it_ends_when_the_server_stops() -> None:
     async def check() -> None:
         app = UseCases(MemoryStore())
         async with following(app) as notices:
-            app.sandboxes.stop()
+            app.sandboxes.notifier.stop()
             assert [notice async for notice in notices] == []
-        assert app.sandboxes.watchers == 0
+        assert app.sandboxes.notifier.subscribers == 0
 
     asyncio.run(check())
 
@@ -297,10 +297,10 @@ def test_it_ends_when_the_store_is_gone_and_nobody_is_left_behind() -> None:
         app = UseCases(store)
         async with following(app) as notices:
             store.failing = True
-            app.sandboxes.wake(None)
+            app.sandboxes.notifier.notify(None)
             with pytest.raises(PaymockError):
                 await anext(notices)
-            assert app.sandboxes.watchers == 0
+            assert app.sandboxes.notifier.subscribers == 0
 
     asyncio.run(check())
 
@@ -325,7 +325,7 @@ def test_who_has_left_is_not_missed_when_the_store_fails() -> None:
         app = UseCases(store)
         async with following(app) as notices:
             store.holding = True
-            app.sandboxes.wake(None)
+            app.sandboxes.notifier.notify(None)
             coming = asyncio.ensure_future(anext(notices))
             await store.held.wait()
             coming.cancel()

@@ -25,7 +25,10 @@ def test_what_is_merely_added_wakes_those_who_follow_and_nobody_who_waits(step: 
     async def check() -> None:
         app = UseCases(MemoryStore())
         await app.create()
-        with app.sandboxes.watch(SANDBOX) as wait, app.sandboxes.watch(SANDBOX, closely=True) as follow:
+        with (
+            app.sandboxes.notifier.subscribe(SANDBOX) as wait,
+            app.sandboxes.notifier.subscribe(SANDBOX, additions=True) as follow,
+        ):
             await ADDITIONS[step](app)
             assert (wait.is_set(), follow.is_set()) == (False, True)
             await app.control.advance(SANDBOX, {"seconds": 1})
@@ -39,7 +42,10 @@ def test_what_another_process_merely_adds_wakes_nobody_who_waits() -> None:
         store = TellingStore()
         store.failures = 0
         app = UseCases(store)
-        with app.sandboxes.watch(SANDBOX) as wait, app.sandboxes.watch(SANDBOX, closely=True) as follow:
+        with (
+            app.sandboxes.notifier.subscribe(SANDBOX) as wait,
+            app.sandboxes.notifier.subscribe(SANDBOX, additions=True) as follow,
+        ):
             async with asyncio.timeout(SOON):
                 store.told.put_nowait(Change(SANDBOX, minor=True))
                 await follow.wait()

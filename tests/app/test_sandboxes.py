@@ -81,7 +81,7 @@ def test_of_a_creation_and_a_reset_that_meet_one_comes_first() -> None:
             app = UseCases(SharedStore())
             first, *_ = await asyncio.gather(app.create(), app.control.reset(SANDBOX))
             again, replayed = await app.create()
-            stored = await app.sandboxes.store.page(SANDBOX, "payment", limit=9)
+            stored = await app.sandboxes.page(SANDBOX, "payment", limit=9)
             assert len(stored) == 1
             assert replayed == (again == first[0])
 
@@ -120,7 +120,7 @@ def test_a_stop_ends_waits_at_once() -> None:
         payment, _ = await app.create()
         waiting = asyncio.create_task(app.control.wait(SANDBOX, payment.id, "completed", 30))
         await asyncio.sleep(0.01)
-        app.sandboxes.stop()
+        app.sandboxes.notifier.stop()
         async with asyncio.timeout(5):
             result = await waiting
         assert (result.reached, result.possible) == (False, True)
@@ -271,7 +271,7 @@ class TestOrigin:
         store, origin = MemoryStore(), new_metadata(NOON, 1, None)
         other = records.encode(msgspec.structs.replace(origin, form=form))
         asyncio.run(store.replace("origin", STATE, None, other, expected_state=None))
-        with pytest.raises(StoreError, match=rf"another version .* \(form {form}, not {records.FORM}\)"):
+        with pytest.raises(StoreError, match=rf"another version .* \(format {form}, not {records.FORM}\)"):
             self.origin(store)
 
     def test_another_speed_counts_from_now_on(self) -> None:

@@ -21,18 +21,18 @@ def printed(script: str) -> list[str]:
 
 def test_a_server_searches_seldom_and_not_through_what_was_there_at_its_start() -> None:
     script = (
-        "import gc, paymock.cli, paymock.serving\n"
+        "import gc, paymock.cli.main, paymock.server.uvicorn_server\n"
         "def run(self, sockets):\n"
         "    print(gc.isenabled(), gc.get_threshold()[0], gc.get_freeze_count() > 20_000)\n"
         "paymock.server.uvicorn_server.Server.run = run\n"
-        "paymock.cli.cli(['serve', '--port', '0'])\n"
+        "paymock.cli.main.cli(['serve', '--port', '0'])\n"
     )
     assert printed(script) == ["True", str(THRESHOLDS[0]), "True"]
 
 
 def test_what_nothing_refers_to_is_still_freed() -> None:
     script = (
-        "from paymock import garbage_collection\n"
+        "from paymock.server import garbage_collection\n"
         "class Node:\n"
         "    alive = most = 0\n"
         "    def __init__(self):\n"

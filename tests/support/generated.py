@@ -23,7 +23,7 @@ from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.examples import ExampleContext
 from paymock.web.openapi.generator import Api, document
 from paymock.web.openapi.yaml import to_yaml
-from paymock.web.telemetry.counters import METRICS
+from paymock.web.telemetry.metrics import METRICS
 from tests.support import markdown, states
 from tests.support.dependencies import dependencies
 from tests.support.process import run

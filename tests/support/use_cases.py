@@ -10,7 +10,7 @@ import msgspec
 from paymock.app.catalog_file import load_catalog
 from paymock.app.checkout_service import CheckoutService
 from paymock.app.control_service import ControlService
-from paymock.app.journal import Line
+from paymock.app.journal import StoredEntry
 from paymock.app.payments_service import PaymentsService
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, new_metadata
 from paymock.resources.records import StoreMetadata
@@ -48,9 +48,9 @@ class UseCases:
         return msgspec.json.decode(created.json, type=Payment), created.replayed
 
 
-def line() -> Line:
+def line() -> StoredEntry:
     """A request, for the journal."""
-    return Line(
+    return StoredEntry(
         at="2030-01-31T12:00:00.000Z",
         method="GET",
         path="/v1/chains",
@@ -73,7 +73,7 @@ async def leave_amid_a_change(
     """
     leaving = asyncio.create_task(anext(told))
     await asyncio.sleep(after)
-    app.sandboxes.wake(SANDBOX)
+    app.sandboxes.notifier.notify(SANDBOX)
     for _ in range(turns):
         await asyncio.sleep(0)
     leaving.cancel()

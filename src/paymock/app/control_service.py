@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal
 from paymock.app.overrides import Overrides
-from paymock.app.payment_lookup import Filter, PaymentSnapshot, find, newest
+from paymock.app.payment_lookup import PaymentFilter, PaymentSnapshot, find_payment, newest_payments
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.resources import payments, records
 from paymock.resources.catalog import Catalog
@@ -31,7 +32,7 @@ from paymock.schemas.validation import checker_for, decoded, validation_failed
 from paymock.stores.base import note_key
 
 _SCANNED = 500
-"""How many payments are looked through at a time for those that a filter takes."""
+"""How many payments are scanned at a time for those that a filter matches."""
 
 
 class ControlService:
@@ -45,198 +46,198 @@ class ControlService:
         self.feed = Feed(sandboxes, self.journal)
 
     async def clock(self, sandbox: str) -> schemas.Clock:
-        """The sandbox's virtual clock."""
+        """Return the sandbox's virtual clock."""
         return clock_of(await self._sandboxes.snapshot(sandbox))
 
     async def set_clock(self, sandbox: str, body: Any) -> schemas.Clock:
-        """Changes the speed from now on. Raises PaymockError `validation_failed`.
+        """Change the speed from now on. Raises PaymockError `validation_failed`.
 
-        A slower clock begins when every process knows of it, so that none has seen later times before.
+        A slower clock begins when every process knows of it, so that none has shown later times before.
         """
         speed = decoded(_check_set_clock, body, schemas.SetClock).speed
 
-        def changed(now: SandboxSnapshot) -> SandboxRecord:
-            ahead = self._sandboxes.store.propagation_ms if speed < now.clock.speed else 0
-            return msgspec.structs.replace(now.record, clock=now.clock.running_at(speed, now.real, ahead))
+        def with_speed(snapshot: SandboxSnapshot) -> SandboxRecord:
+            clock = snapshot.clock
+            delay = self._sandboxes.propagation_ms if speed < clock.speed else 0
+            return replace(snapshot.record, clock=clock.running_at(speed, snapshot.real, delay))
 
-        after = await self._sandboxes.change(sandbox, changed)
+        after = await self._sandboxes.change(sandbox, with_speed)
         await self._sandboxes.until(after.clock.since_real)
-        return clock_of(msgspec.structs.replace(after, real=max(after.real, after.clock.since_real)))
+        return clock_of(replace(after, real=max(after.real, after.clock.since_real)))
 
     async def advance(self, sandbox: str, body: Any) -> schemas.Clock:
-        """Moves the sandbox ahead at once. Raises PaymockError `validation_failed`."""
+        """Move the sandbox ahead at once. Raises PaymockError `validation_failed`."""
         milliseconds = _milliseconds(decoded(_check_advance, body, schemas.Advance).seconds)
 
-        def advanced(now: SandboxSnapshot) -> SandboxRecord:
-            _check_time(now.now + milliseconds)
-            return msgspec.structs.replace(now.record, clock=now.clock.advanced(milliseconds))
+        def advanced(snapshot: SandboxSnapshot) -> SandboxRecord:
+            _check_time(snapshot.now + milliseconds)
+            return replace(snapshot.record, clock=snapshot.clock.advanced(milliseconds))
 
         return clock_of(await self._sandboxes.change(sandbox, advanced))
 
     async def advance_payment(self, sandbox: str, payment_id: str, body: Any) -> Payment:
-        """Moves one payment ahead of its sandbox. Raises PaymockError `payment_not_found`,
+        """Move one payment ahead of its sandbox. Raises PaymockError `payment_not_found`,
         `validation_failed`, or `status_unreachable` when what `to` names does not lie ahead.
         """
         target = decoded(_check_advance_payment, body, schemas.AdvancePayment)
         if (target.seconds is None) == (target.to is None):
             raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
 
-        def moved(found: PaymentSnapshot) -> SimulationRecord:
+        def advanced(payment: PaymentSnapshot) -> SimulationRecord:
             step = (
                 _milliseconds(target.seconds)
                 if target.seconds is not None
-                else _step_to(found, target.to or END)
+                else _step_to(payment, target.to or END)
             )
-            _check_time(found.snapshot.now + found.simulation.time_offset + step)
-            return msgspec.structs.replace(found.simulation, time_offset=found.simulation.time_offset + step)
+            time_offset = payment.simulation.time_offset + step
+            _check_time(payment.sandbox.now + time_offset)
+            return replace(payment.simulation, time_offset=time_offset)
 
-        return (await self._simulate(sandbox, payment_id, moved)).payment
+        return (await self._simulate(sandbox, payment_id, advanced)).payment
 
     async def deposit(
         self, sandbox: str, payment_id: str, body: Any, key: str | None, fingerprint: bytes
     ) -> tuple[Payment, bool]:
-        """A transfer is observed now; the payment then, and whether this request repeats an earlier one.
+        """Observe a transfer now. Return the payment then, and whether this request repeats an earlier one.
 
         Raises PaymockError `payment_not_found`, `validation_failed`, `capacity_exceeded`, or the idempotency
-        conflict. It is observed when every process knows of it, so that none has seen a later state before.
+        conflict. The transfer is observed when every process knows of it, so that none has shown a later
+        state before.
         """
-        found = await self._found(sandbox, payment_id)
-        wanted = decoded(_check_deposit, body, schemas.MakeDeposit)
-        asked = found.record.request.receive
-        if wanted.asset is not None and wanted.asset not in (self._catalog.assets(asked.chain) or ()):
-            raise validation_failed({"asset": f"is not an asset of the chain {asked.chain}"})
-        other_asset = wanted.asset if wanted.asset != asked.asset else None
+        payment = await self._find(sandbox, payment_id)
+        deposit = decoded(_check_deposit, body, schemas.MakeDeposit)
+        receive = payment.record.request.receive
+        if deposit.asset is not None and deposit.asset not in (self._catalog.assets(receive.chain) or ()):
+            raise validation_failed({"asset": f"is not an asset of the chain {receive.chain}"})
+        other_asset = deposit.asset if deposit.asset != receive.asset else None
 
-        def accept(token: str, now: SandboxSnapshot) -> tuple[DepositRecord, SandboxRecord]:
-            _check_room(found.simulation)
-            payment = found.record.token
-            made = DepositRecord(token, fingerprint, payment, found.elapsed, wanted.amount, other_asset)
-            return made, now.record
+        def accept(token: str, snapshot: SandboxSnapshot) -> tuple[DepositRecord, SandboxRecord]:
+            _check_room(payment.simulation)
+            payment_token = payment.record.token
+            record = DepositRecord(
+                token, fingerprint, payment_token, payment.elapsed, deposit.amount, other_asset
+            )
+            return record, snapshot.record
 
         if key is None:
-            made, replayed = accept(secrets.token_hex(16), found.snapshot)[0], False
+            record, replayed = accept(secrets.token_hex(16), payment.sandbox)[0], False
         else:
             request = KeyedRequest(sandbox, key, fingerprint, body)
             created = await self._sandboxes.create(request, DepositRecord, accept)
-            made, replayed = created.record, created.replayed
+            record, replayed = created.record, created.replayed
 
-        propagation_ms = self._sandboxes.store.propagation_ms
+        propagation_ms = self._sandboxes.propagation_ms
 
-        def with_deposit(now: PaymentSnapshot) -> SimulationRecord:
-            deposits = now.simulation.deposits
-            if any(deposit.token == made.token for deposit in deposits):
-                return now.simulation
-            _check_room(now.simulation)
-            observed = msgspec.structs.replace(made, at=now.after(propagation_ms).elapsed)
-            return msgspec.structs.replace(now.simulation, deposits=(*deposits, observed))
+        def with_deposit(payment: PaymentSnapshot) -> SimulationRecord:
+            deposits = payment.simulation.deposits
+            if any(existing.token == record.token for existing in deposits):
+                return payment.simulation
+            _check_room(payment.simulation)
+            observed = replace(record, at=payment.after(propagation_ms).elapsed)
+            return replace(payment.simulation, deposits=(*deposits, observed))
 
-        made_so = await self._simulate(sandbox, payment_id, with_deposit)
-        if made_so.snapshot.clock.speed:
-            await self._sandboxes.until(made_so.snapshot.real + propagation_ms)
-        return _as_of(made_so, made.token), replayed
+        after = await self._simulate(sandbox, payment_id, with_deposit)
+        if after.sandbox.clock.speed:
+            await self._sandboxes.until(after.sandbox.real + propagation_ms)
+        return _just_after_deposit(after, record.token), replayed
 
     async def payments(
-        self, sandbox: str, wanted: Filter, limit: int, cursor: int | None
+        self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
     ) -> schemas.PaymentPage:
-        """A page of payments, newest first."""
-        shown: list[schemas.ListedPayment] = []
-        scanned = limit + 1 if wanted == Filter() else _SCANNED
+        """Return a page of payments, newest first."""
+        listed: list[schemas.ListedPayment] = []
+        scanned = limit + 1 if payment_filter == PaymentFilter() else _SCANNED
         while True:
-            _, page = await newest(self._sandboxes, sandbox, scanned, cursor)
-            for position, found in page:
-                if wanted.takes(found):
-                    if len(shown) == limit:
-                        return schemas.PaymentPage(data=shown, next_cursor=str(cursor))
-                    shown.append(_listed(found))
+            _, page = await newest_payments(self._sandboxes, sandbox, scanned, cursor)
+            for position, payment in page:
+                if payment_filter.matches(payment):
+                    if len(listed) == limit:
+                        return schemas.PaymentPage(data=listed, next_cursor=str(cursor))
+                    listed.append(_listed(payment))
                 cursor = position
             if len(page) < scanned:
-                return schemas.PaymentPage(data=shown, next_cursor=None)
-            await asyncio.sleep(0)  # other requests go on while many payments are looked through
+                return schemas.PaymentPage(data=listed, next_cursor=None)
+            await asyncio.sleep(0)  # other requests go on while many payments are scanned
 
     async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
-        """A payment with its past and its future. Raises PaymockError `payment_not_found`."""
-        found = await self._found(sandbox, payment_id)
-        states, age = found.states, found.elapsed
-        past = [state for state in found.lasting if state.at <= age]
+        """Return a payment with its past and its future. Raises PaymockError `payment_not_found`."""
+        payment = await self._find(sandbox, payment_id)
+        states, age = payment.states, payment.elapsed
+        past = [state for state in payment.visible_states if state.at <= age]
         if past[0] != states[0]:  # a deposit was made in the very moment of its creation
             past.insert(0, states[0])
         return schemas.PaymentDetail(
-            payment=found.payment,
-            scenario=found.record.scenario,
-            now=to_rfc3339(found.record.created_at + age),
+            payment=payment.payment,
+            scenario=payment.record.scenario,
+            now=to_rfc3339(payment.record.created_at + age),
             timeline=[
-                _timeline_entry(before, state, found)
-                for before, state in zip((None, *states), states, strict=False)
+                _timeline_entry(previous, state, payment)
+                for previous, state in zip((None, *states), states, strict=False)
             ],
             window_seconds=WINDOW / 1000,
-            before=payments.view(found.record, past[-2]) if len(past) > 1 else None,
+            before=payments.view(payment.record, past[-2]) if len(past) > 1 else None,
         )
 
     async def wait(
         self, sandbox: str, payment_id: str, status: str | None, timeout: float
     ) -> schemas.WaitResult:
-        """Answers as soon as the payment has reached `status`, or, without one, at its next change; at
-        once when that can no longer come; after `timeout` real seconds at the latest. Raises PaymockError
+        """Return as soon as the payment has reached `status`, or, without one, at its next change; at once
+        when that can no longer come; after `timeout` real seconds at the latest. Raises PaymockError
         `payment_not_found`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         first: State | None = None
-        with self._sandboxes.watch(sandbox) as changed:
+        with self._sandboxes.notifier.subscribe(sandbox) as changed:
             while True:
                 changed.clear()
-                found = await self._found(sandbox, payment_id)
-                current = found.state
+                payment = await self._find(sandbox, payment_id)
+                current = payment.state
                 first = first or current
-                ahead = [state for state in found.ahead if status in (None, state.status)]
-                reached = current != first if status is None else found.has_been(status)
-                possible = reached or bool(ahead) or found.could_come(status)
+                upcoming = [state for state in payment.upcoming if status in (None, state.status)]
+                reached = current != first if status is None else payment.has_been(status)
+                possible = reached or bool(upcoming) or payment.could_come(status)
                 now = loop.time()
-                if reached or not possible or now >= deadline or self._sandboxes.stopping:
-                    return schemas.WaitResult(reached=reached, possible=possible, payment=found.payment)
-                seconds = found.seconds_to(ahead[0]) if ahead else None
+                if reached or not possible or now >= deadline or self._sandboxes.notifier.stopping:
+                    return schemas.WaitResult(reached=reached, possible=possible, payment=payment.payment)
+                seconds = payment.seconds_to(upcoming[0]) if upcoming else None
                 await changed.until(deadline if seconds is None else min(now + seconds, deadline))
 
     async def reset(self, sandbox: str) -> None:
-        """Forgets payments, keys, endpoints, overrides, journal and clock of this sandbox."""
+        """Delete payments, keys, endpoints, overrides, journal and clock of this sandbox."""
         await self._sandboxes.reset(sandbox)
 
-    async def _found(self, sandbox: str, payment_id: str) -> PaymentSnapshot:
-        return await find(self._sandboxes, sandbox, payment_id)
+    async def _find(self, sandbox: str, payment_id: str) -> PaymentSnapshot:
+        return await find_payment(self._sandboxes, sandbox, payment_id)
 
     async def _simulate(
-        self, sandbox: str, payment_id: str, changed: Callable[[PaymentSnapshot], SimulationRecord]
+        self, sandbox: str, payment_id: str, compute: Callable[[PaymentSnapshot], SimulationRecord]
     ) -> PaymentSnapshot:
+        """Replace the simulation record of a payment by what `compute` makes of it."""
         while True:
-            found = await self._found(sandbox, payment_id)
-            after = changed(found)
-            if await self._sandboxes.store.replace(
-                sandbox,
-                note_key(found.record.token),
-                found.stored,
-                records.encode(after),
-                expected_state=found.snapshot.state,
-            ):
-                self._sandboxes.wake(sandbox)
-                return msgspec.structs.replace(found, course=PaymentTimeline(found.record, after))
+            payment = await self._find(sandbox, payment_id)
+            simulation = compute(payment)
+            key, new = note_key(payment.record.token), records.encode(simulation)
+            if await self._sandboxes.replace(payment.sandbox, key, payment.stored, new):
+                return replace(payment, timeline=PaymentTimeline(payment.record, simulation))
 
 
-def _listed(found: PaymentSnapshot) -> schemas.ListedPayment:
+def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:
     return schemas.ListedPayment(
-        **msgspec.structs.asdict(found.payment),
-        scenario=found.record.scenario,
-        age_seconds=found.elapsed / 1000,
+        **msgspec.structs.asdict(payment.payment),
+        scenario=payment.record.scenario,
+        age_seconds=payment.elapsed / 1000,
     )
 
 
-def _timeline_entry(before: State | None, state: State, found: PaymentSnapshot) -> schemas.TimelineEntry:
-    number = None if before is None else deposit_between(before, state)
+def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapshot) -> schemas.TimelineEntry:
+    number = None if previous is None else deposit_between(previous, state)
     return schemas.TimelineEntry(
-        at=to_rfc3339(found.record.created_at + state.at),
+        at=to_rfc3339(payment.record.created_at + state.at),
         offset_seconds=state.at / 1000,
-        event="Created" if before is None else event_between(before, state).replace("`", ""),
+        event="Created" if previous is None else event_between(previous, state).replace("`", ""),
         status=state.status,
-        reached=state.at <= found.elapsed,
+        reached=state.at <= payment.elapsed,
         deposit=None if number is None else number + 1,
         confirmations=None if number is None else state.deposits[number].confirmations,
     )
@@ -249,7 +250,7 @@ def _check_room(simulation: SimulationRecord) -> None:
 
 
 def _check_time(virtual: int) -> None:
-    """Raises PaymockError `validation_failed` for a time that could not be written."""
+    """Raises PaymockError `validation_failed` for a time that cannot be written in RFC 3339."""
     if virtual > LATEST:
         raise validation_failed({"seconds": f"leads beyond {to_rfc3339(LATEST)}"})
 
@@ -258,26 +259,27 @@ def _milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
 
 
-def _step_to(found: PaymentSnapshot, target: str) -> int:
-    """How many milliseconds ahead of the payment its target lies; 0 when it is at its end and END is asked
-    for.
+def _step_to(payment: PaymentSnapshot, target: str) -> int:
+    """Return how many milliseconds ahead of the payment its target lies; 0 for END when it is there.
+
+    Raises PaymockError `status_unreachable`.
     """
-    ahead = [state for state in found.ahead if target in (NEXT, END, state.status)]
-    if found.state.status == target:
-        ahead = []  # later confirmations have this status too, but it has come already
-    if not ahead and target != END:
+    upcoming = [state for state in payment.upcoming if target in (NEXT, END, state.status)]
+    if payment.state.status == target:
+        upcoming = []  # later confirmations have this status too, but it has come already
+    if not upcoming and target != END:
         raise PaymockError("status_unreachable")
-    chosen = ahead[-1:] if target == END else ahead[:1]
-    return chosen[0].at - found.elapsed if chosen else 0
+    chosen = upcoming[-1:] if target == END else upcoming[:1]
+    return chosen[0].at - payment.elapsed if chosen else 0
 
 
-def _as_of(found: PaymentSnapshot, token: str) -> Payment:
-    """The payment just after the deposit with this token was observed."""
-    deposits = found.simulation.deposits
+def _just_after_deposit(payment: PaymentSnapshot, token: str) -> Payment:
+    """Return the payment as it was just after the deposit with this token was observed."""
+    deposits = payment.simulation.deposits
     number = next(number for number, deposit in enumerate(deposits) if deposit.token == token)
-    then = msgspec.structs.replace(found.simulation, deposits=deposits[: number + 1])
-    states = payments.course(found.record, then)
-    return payments.view(found.record, state_at(states, deposits[number].at))
+    simulation = replace(payment.simulation, deposits=deposits[: number + 1])
+    states = payments.course(payment.record, simulation)
+    return payments.view(payment.record, state_at(states, deposits[number].at))
 
 
 _check_set_clock = checker_for(schemas.SetClock)

@@ -1,60 +1,65 @@
-"""What the followers of a sandbox are told: that what they were shown has changed.
+"""The feed of a sandbox: its followers are told that payments or requests have changed.
 
-All followers of a sandbox share one look at it. The more a look costs, and the more there are to tell, the
-seldomer it is taken: so open pages take next to nothing from those who create payments.
+All followers of a sandbox share its snapshots. These are throttled by their cost and by the number of
+followers, so that open pages take next to nothing from clients that create payments.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import NamedTuple
 
 from paymock.app.journal import Journal
-from paymock.app.notifier import GAP_SECONDS, RESYNC_SECONDS
-from paymock.app.payment_lookup import PaymentSnapshot, find, newest, sleep_for
+from paymock.app.notifier import MIN_GAP_SECONDS, Observation
+from paymock.app.payment_lookup import PaymentSnapshot, find_payment, newest_payments, sleep_for
 from paymock.app.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.rules.errors import PaymockError
 from paymock.rules.times import to_rfc3339
 from paymock.schemas import control as schemas
 
 NEWEST = 200
-"""How many of the newest payments are looked at for the next change."""
+"""How many of the newest payments a snapshot covers."""
 
-GAP_SECONDS_EACH = 0.01
-"""What each follower adds to the gap between two looks."""
+GAP_SECONDS_PER_FOLLOWER = 0.01
+"""What each follower adds to the gap between two snapshots."""
 
-REST, MOST_REST_SECONDS = 20, 2.0
-"""The next look waits so many times as long as the last one took, up to so many seconds."""
+COST_FACTOR, MAX_GAP_SECONDS = 20, 2.0
+"""The next snapshot waits so many times as long as the last one took, up to so many seconds."""
 
-INFINITE = float("inf")
+_NEVER = float("inf")
 
 
-class _Look(NamedTuple):
-    """A sandbox at one moment: marks that change with its payments and with its journal, and until when they
-    hold, by the clock of the event loop; INFINITE: until somebody does something.
+class _Snapshot(NamedTuple):
+    """A sandbox at one moment: marks that differ when its payments or its journal have changed, and until
+    when they hold by themselves, by the clock of the event loop.
     """
 
-    snapshot: SandboxSnapshot
+    sandbox: SandboxSnapshot
     payments: tuple[object, ...]
     requests: bytes | None
     until: float
 
-    def changed_since(self, before: "_Look") -> list[schemas.Changed]:
-        """What is no longer as it was."""
+    @property
+    def mark(self) -> object:
+        """What differs when anything has changed."""
+        return self.payments, self.requests
+
+    def changed_since(self, previous: "_Snapshot") -> list[schemas.Changed]:
+        """Return what differs from `previous`."""
         changed: list[schemas.Changed] = []
-        if self.payments != before.payments:
+        if self.payments != previous.payments:
             changed.append("payments")
-        if self.requests != before.requests:
+        if self.requests != previous.requests:
             changed.append("requests")
         return changed
 
-    def with_payment(self, found: PaymentSnapshot | None) -> "_Look":
-        """The same, with one payment more."""
-        if found is None:
+    def with_payment(self, payment: PaymentSnapshot | None) -> "_Snapshot":
+        """Return the same snapshot with one payment more."""
+        if payment is None:
             return self
-        return self._replace(
-            payments=(*self.payments, *_mark(found)), until=min(self.until, _until(found, _now()))
-        )
+        until = min(self.until, _until(payment, _now()))
+        return self._replace(payments=(*self.payments, *_mark(payment)), until=until)
 
 
 class Feed:
@@ -63,115 +68,120 @@ class Feed:
     def __init__(self, sandboxes: Sandboxes, journal: Journal) -> None:
         self._sandboxes = sandboxes
         self._journal = journal
-        self._following: Counter[str] = Counter()
-        self._last: dict[str, _Look] = {}
-        self._coming: dict[str, asyncio.Task[_Look]] = {}
+        self._followers: Counter[str] = Counter()
+        self._last: dict[str, _Snapshot] = {}
+        self._scheduled: dict[str, asyncio.Task[_Snapshot]] = {}
         self._not_before: dict[str, float] = {}
 
     async def follow(
         self, sandbox: str, payment_id: str | None = None
     ) -> AsyncGenerator[schemas.Notice, None]:
-        """A notice now, and after every change of the sandbox: what was asked of it, and what its newest
-        payments and the one with `payment_id` do by themselves. At least every RESYNC_SECONDS, since a clock
-        that a page only counts drifts. Ends when the server stops.
+        """Yield a notice now, and after every change of the sandbox: of its journal, of its newest payments,
+        and of the one with `payment_id`. At least one comes every RESYNC_SECONDS. It ends when the server
+        stops.
         """
-        self._following[sandbox] += 1
+
+        shared: _Snapshot | None = None
+
+        async def observe() -> Observation[_Snapshot]:
+            nonlocal shared
+            snapshot = shared or await self._next_snapshot(sandbox)
+            shared = None
+            snapshot = snapshot.with_payment(await self._find(sandbox, payment_id))
+            return Observation(snapshot, snapshot.mark, snapshot.until)
+
+        self._followers[sandbox] += 1
         try:
-            with self._sandboxes.watch(sandbox, closely=True) as changed:
-                last = self._last.get(sandbox) or await self._look(sandbox)
-                told = last.with_payment(await self._named(sandbox, payment_id))
-                yield _notice(await self._sandboxes.snapshot(sandbox), ["payments", "requests"])
-                resync = _now() + RESYNC_SECONDS
-                while not self._sandboxes.stopping:
-                    await changed.until(min(told.until, resync))
-                    changed.clear()
-                    look = await self._look(sandbox)
-                    look = look.with_payment(await self._named(sandbox, payment_id))
-                    differs = look.changed_since(told)
-                    told = look
-                    if differs or _now() >= resync:
-                        yield _notice(look.snapshot, differs)
-                        resync = _now() + RESYNC_SECONDS
+            shared = self._last.get(sandbox)
+            following = self._sandboxes.notifier.follow(sandbox, observe, additions=True)
+            async with aclosing(following) as observations:
+                async for current, previous in observations:
+                    if previous is None:
+                        yield _notice(await self._sandboxes.snapshot(sandbox), ["payments", "requests"])
+                    else:
+                        changed = current.value.changed_since(previous.value)
+                        yield _notice(current.value.sandbox, changed)
         finally:
-            self._following[sandbox] -= 1
-            if not self._following[sandbox]:
+            self._followers[sandbox] -= 1
+            if not self._followers[sandbox]:
                 self._forget(sandbox)
 
-    async def _look(self, sandbox: str) -> _Look:
-        """A look at the sandbox that begins after this call, shared with all who call before it begins."""
-        look = self._coming.get(sandbox)
-        if look is None:
-            look = self._coming[sandbox] = asyncio.create_task(self._look_when_due(sandbox))
-            look.add_done_callback(_noted)
-        return await asyncio.shield(look)
+    async def _next_snapshot(self, sandbox: str) -> _Snapshot:
+        """Return a snapshot that is taken after this call, shared with all who call before it is taken."""
+        task = self._scheduled.get(sandbox)
+        if task is None:
+            task = self._scheduled[sandbox] = asyncio.create_task(self._take_when_due(sandbox))
+            task.add_done_callback(_retrieve_exception)
+        return await asyncio.shield(task)
 
-    async def _look_when_due(self, sandbox: str) -> _Look:
-        await self._sandboxes.rest(self._not_before.get(sandbox, 0))
-        self._coming.pop(sandbox, None)
+    async def _take_when_due(self, sandbox: str) -> _Snapshot:
+        await self._sandboxes.notifier.sleep_until(self._not_before.get(sandbox, 0))
+        self._scheduled.pop(sandbox, None)
         started = _now()
-        look = await self._take(sandbox)
+        snapshot = await self._take(sandbox)
         ended = _now()
-        following = self._following[sandbox]
-        if following:
-            rest = min(REST * (ended - started), MOST_REST_SECONDS)
-            gap = max(GAP_SECONDS, following * GAP_SECONDS_EACH, rest)
+        followers = self._followers[sandbox]
+        if followers:
+            cost = min(COST_FACTOR * (ended - started), MAX_GAP_SECONDS)
+            gap = max(MIN_GAP_SECONDS, followers * GAP_SECONDS_PER_FOLLOWER, cost)
             self._not_before[sandbox] = ended + gap
-            self._last[sandbox] = look
-        return look
+            self._last[sandbox] = snapshot
+        return snapshot
 
     def _forget(self, sandbox: str) -> None:
-        del self._following[sandbox]
+        del self._followers[sandbox]
         self._not_before.pop(sandbox, None)
         self._last.pop(sandbox, None)
-        look = self._coming.pop(sandbox, None)
-        if look is not None:
-            look.cancel()
+        task = self._scheduled.pop(sandbox, None)
+        if task is not None:
+            task.cancel()
 
-    async def _take(self, sandbox: str) -> _Look:
-        snapshot, payments = await newest(self._sandboxes, sandbox, NEWEST)
-        now, lead = _now(), snapshot.pending_change_ms
-        return _Look(
+    async def _take(self, sandbox: str) -> _Snapshot:
+        snapshot, payments = await newest_payments(self._sandboxes, sandbox, NEWEST)
+        now, pending = _now(), snapshot.pending_change_ms
+        return _Snapshot(
             snapshot,
-            (snapshot.state, lead > 0, *(mark for _, found in payments for mark in _mark(found))),
+            (snapshot.state, pending > 0, *(mark for _, payment in payments for mark in _mark(payment))),
             await self._journal.mark(sandbox),
             min(
-                [_until(found, now) for _, found in payments] + [now + sleep_for(lead)] * (lead > 0),
-                default=INFINITE,
+                [_until(payment, now) for _, payment in payments]
+                + [now + sleep_for(pending)] * (pending > 0),
+                default=_NEVER,
             ),
         )
 
-    async def _named(self, sandbox: str, payment_id: str | None) -> PaymentSnapshot | None:
+    async def _find(self, sandbox: str, payment_id: str | None) -> PaymentSnapshot | None:
         if payment_id is None:
             return None
         try:
-            return await find(self._sandboxes, sandbox, payment_id)
+            return await find_payment(self._sandboxes, sandbox, payment_id)
         except PaymockError as error:
             if error.status != 404:
                 raise
             return None
 
 
-def _mark(found: PaymentSnapshot) -> tuple[object, ...]:
-    return found.record.token, found.stored, found.state.at
+def _mark(payment: PaymentSnapshot) -> tuple[object, ...]:
+    return payment.record.token, payment.stored, payment.state.at
 
 
-def _noted(look: asyncio.Task[_Look]) -> None:
-    """Takes the exception of a look that nobody waits for any more: asyncio would complain of it."""
-    if not look.cancelled():
-        look.exception()
+def _retrieve_exception(task: asyncio.Task[_Snapshot]) -> None:
+    """Take the exception of a task that nobody waits for any more: asyncio would report it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _until(found: PaymentSnapshot, now: float) -> float:
-    seconds = found.seconds_to_change
-    return INFINITE if seconds is None else now + seconds
+def _until(payment: PaymentSnapshot, now: float) -> float:
+    seconds = payment.seconds_to_change
+    return _NEVER if seconds is None else now + seconds
 
 
 def clock_of(snapshot: SandboxSnapshot) -> schemas.Clock:
-    """The clock of a sandbox, as everybody is told of it."""
+    """Return the clock of a sandbox as the control API shows it."""
     return schemas.Clock(now=to_rfc3339(snapshot.now), speed=snapshot.clock.speed)
 
 

@@ -1,4 +1,4 @@
-"""The journal: the last requests that a sandbox has seen."""
+"""The journal: the last requests to a sandbox."""
 
 from itertools import islice
 
@@ -8,16 +8,16 @@ from paymock.app.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
 
 LENGTH = 1_000
-"""How many requests a sandbox remembers."""
+"""How many requests a journal holds."""
 
 _LOG = "requests"
 
 
-class Line(schemas.JournalEntry, array_like=True, gc=False):
+class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
     """An entry as it is stored: without the names of its fields, which are half of it."""
 
 
-_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(Line).decode
+_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(StoredEntry).decode
 
 
 class Journal:
@@ -26,27 +26,25 @@ class Journal:
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
 
-    async def add(self, sandbox: str, line: Line) -> None:
-        """Adds a request to the journal."""
-        await self._sandboxes.store.append(sandbox, _LOG, _encode(line), keep=LENGTH)
-        self._sandboxes.wake(sandbox, minor=True)
+    async def add(self, sandbox: str, entry: StoredEntry) -> None:
+        """Add a request to the journal."""
+        await self._sandboxes.append(sandbox, _LOG, _encode(entry), keep=LENGTH)
 
     async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
-        """The last requests, newest first: all, or those that are about one payment."""
-        stored = await self._sandboxes.store.tail(sandbox, _LOG, LENGTH if payment_id else limit)
-        wanted = (line for line in map(_decode, stored) if payment_id in (None, line.payment_id))
-        return schemas.Journal(data=[_entry(line) for line in islice(wanted, limit)])
+        """Return the last requests, newest first: all, or those about one payment."""
+        stored = await self._sandboxes.tail(sandbox, _LOG, LENGTH if payment_id else limit)
+        entries = (entry for entry in map(_decode, stored) if payment_id in (None, entry.payment_id))
+        return schemas.Journal(data=[_shown(entry) for entry in islice(entries, limit)])
 
     async def mark(self, sandbox: str) -> bytes | None:
-        """What differs whenever the journal does."""
-        newest = await self._sandboxes.store.tail(sandbox, _LOG, 1)
+        """Return what differs whenever the journal does."""
+        newest = await self._sandboxes.tail(sandbox, _LOG, 1)
         return newest[0] if newest else None
 
     async def clear(self, sandbox: str) -> None:
-        """Empties the journal."""
-        await self._sandboxes.store.clear_log(sandbox, _LOG)
-        self._sandboxes.wake(sandbox, minor=True)
+        """Empty the journal."""
+        await self._sandboxes.clear_log(sandbox, _LOG)
 
 
-def _entry(line: Line) -> schemas.JournalEntry:
-    return msgspec.convert(line, schemas.JournalEntry, from_attributes=True)
+def _shown(entry: StoredEntry) -> schemas.JournalEntry:
+    return msgspec.convert(entry, schemas.JournalEntry, from_attributes=True)

@@ -1,67 +1,80 @@
-"""Who waits for a change of a sandbox, whichever process makes it."""
+"""Notifications of changes: whoever waits for a sandbox is told of each change, whichever process makes it."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Generic, NamedTuple, TypeVar
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Store
 
-GAP_SECONDS = 0.25
-"""The least time between two looks of a follower: what happens in between is told together."""
+T = TypeVar("T")
+
+MIN_GAP_SECONDS = 0.25
+"""The least time between two observations of a follower; changes in between are reported together."""
 
 RESYNC_SECONDS = 20.0
 """How often followers are told the time while nothing changes: a clock that a page only counts drifts."""
 
-_LISTEN_AGAIN = 0.2
-"""Seconds until a store that has failed is listened to again."""
+_RECONNECT_SECONDS = 0.2
+"""Seconds until the changes of a store that has failed are listened to again."""
 
 
 class TimedEvent(asyncio.Event):
     """An event that can be waited for until a certain moment."""
 
     async def until(self, moment: float) -> None:
-        """Returns when it is set, or at `moment` by the clock of the event loop."""
+        """Return when it is set, or at `moment` by the clock of the event loop."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(moment):  # `wait_for` can miss that its caller is cancelled
                 await self.wait()
 
 
-class Watch(TimedEvent):
-    """Set at each change of a sandbox; when watching `closely`, also when something is merely added: a
-    resource, a request in the journal.
+class Subscription(TimedEvent):
+    """Set at each change of a sandbox; with `additions`, also when something is merely added: a resource, a
+    request in the journal.
     """
 
-    def __init__(self, *, closely: bool) -> None:
+    def __init__(self, *, additions: bool) -> None:
         super().__init__()
-        self.closely = closely
+        self.additions = additions
 
 
-class Watched:
-    """The sandboxes of a store, to those who wait for a change of one."""
+class Observation(NamedTuple, Generic[T]):
+    """What a follower saw; a mark that differs when more than the time has changed; and until when it holds
+    by itself, by the clock of the event loop.
+    """
+
+    value: T
+    mark: object
+    until: float
+
+
+class Notifier:
+    """Notifies the subscribers of the sandboxes of a store."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
-        self._watching: defaultdict[str, set[Watch]] = defaultdict(set)
-        self._listening: asyncio.Task[None] | None = None
+        self._store = store
+        self._subscriptions: defaultdict[str, set[Subscription]] = defaultdict(set)
+        self._listener: asyncio.Task[None] | None = None
         self._stopped = TimedEvent()
 
-    def wake(self, sandbox: str | None, *, minor: bool = False) -> None:
-        """Tells everybody who watches this sandbox, or any if it is None, that something has changed; only
-        those who watch closely when the change is `minor`.
+    def notify(self, sandbox: str | None, *, addition: bool = False) -> None:
+        """Tell all subscribers of this sandbox, or of all if it is None, that it has changed. An `addition`
+        is told only to those who asked for additions.
         """
-        if not self._watching:
+        if not self._subscriptions:
             return
-        for watched in [*self._watching] if sandbox is None else [sandbox]:
-            for watch in self._watching.get(watched, ()):
-                if watch.closely or not minor:
-                    watch.set()
+        for changed in [*self._subscriptions] if sandbox is None else [sandbox]:
+            for subscription in self._subscriptions.get(changed, ()):
+                if subscription.additions or not addition:
+                    subscription.set()
 
     @property
-    def watchers(self) -> int:
+    def subscribers(self) -> int:
         """How many wait for a change."""
-        return sum(map(len, self._watching.values()))
+        return sum(map(len, self._subscriptions.values()))
 
     @property
     def stopping(self) -> bool:
@@ -69,36 +82,63 @@ class Watched:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Tells everybody who waits that the server stops."""
+        """Tell all subscribers that the server stops."""
         self._stopped.set()
-        self.wake(None)
+        self.notify(None)
 
-    async def rest(self, moment: float) -> None:
-        """Returns at `moment` by the clock of the event loop, or when the server stops."""
+    async def sleep_until(self, moment: float) -> None:
+        """Return at `moment` by the clock of the event loop, or when the server stops."""
         await self._stopped.until(moment)
 
     @contextmanager
-    def watch(self, sandbox: str, *, closely: bool = False) -> Iterator[Watch]:
-        """A watch on the sandbox for the length of the block, whichever process changes it."""
-        changed = Watch(closely=closely)
-        self._watching[sandbox].add(changed)
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._listen())
+    def subscribe(self, sandbox: str, *, additions: bool = False) -> Iterator[Subscription]:
+        """Subscribe to the changes of a sandbox for the length of the block."""
+        subscription = Subscription(additions=additions)
+        self._subscriptions[sandbox].add(subscription)
+        if self._listener is None:
+            self._listener = asyncio.create_task(self._listen())
         try:
-            yield changed
+            yield subscription
         finally:
-            self._watching[sandbox].discard(changed)
-            if not self._watching[sandbox]:
-                del self._watching[sandbox]
-            if not self._watching:
-                self._listening.cancel()
-                self._listening = None
+            self._subscriptions[sandbox].discard(subscription)
+            if not self._subscriptions[sandbox]:
+                del self._subscriptions[sandbox]
+            if not self._subscriptions:
+                self._listener.cancel()
+                self._listener = None
+
+    async def follow(
+        self,
+        sandbox: str,
+        observe: Callable[[], Awaitable[Observation[T]]],
+        *,
+        additions: bool = False,
+        min_gap: float = 0.0,
+    ) -> AsyncGenerator[tuple[Observation[T], Observation[T] | None], None]:
+        """Yield an observation of the sandbox now, whenever its mark differs, and at least every
+        RESYNC_SECONDS, each with the one before it. Two are at least `min_gap` seconds apart. It ends when
+        the server stops. Raises what `observe` raises.
+        """
+        previous: Observation[T] | None = None
+        time = asyncio.get_running_loop().time
+        resync = 0.0
+        with self.subscribe(sandbox, additions=additions) as changed:
+            while not self.stopping:
+                changed.clear()  # before observing, so that a change meanwhile leads to another observation
+                current = await observe()
+                if previous is None or current.mark != previous.mark or time() >= resync:
+                    resync = time() + RESYNC_SECONDS
+                    yield current, previous
+                previous, next_start = current, time() + min_gap
+                await changed.until(min(current.until, resync))
+                if min_gap:
+                    await self.sleep_until(next_start)
 
     async def _listen(self) -> None:
         while True:
             with suppress(PaymockError):
-                async for change in self.store.changes():
-                    self.wake(change.sandbox, minor=change.minor)
+                async for change in self._store.changes():
+                    self.notify(change.sandbox, addition=change.minor)
                 return  # nobody else changes anything
-            self.wake(None)
-            await asyncio.sleep(_LISTEN_AGAIN)
+            self.notify(None)
+            await asyncio.sleep(_RECONNECT_SECONDS)

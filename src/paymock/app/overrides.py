@@ -1,7 +1,7 @@
-"""What the next creations of a sandbox take when they cannot add headers, and who suffers a fault.
+"""Overrides: the scenario and the fault of the next creations that carry no header of their own.
 
-Scenarios and faults wait in queues of their own. So a refusal that was asked for leaves the scenario to the
-retry, and a fault does not replace a standing scenario.
+Scenarios and faults wait in separate queues. So a fault that refuses a creation leaves the scenario to the
+retry, and does not replace a permanent scenario.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ Queue = tuple[Override, ...]
 
 
 class FaultDue(Exception):
-    """The creation at hand meets `fault`, which a higher floor carries out."""
+    """A creation takes `fault` from the queue; whoever answers it applies the fault."""
 
     def __init__(self, fault: Override) -> None:
         self.fault = fault
@@ -30,12 +30,12 @@ class FaultDue(Exception):
 
 
 def without_first(queue: Queue) -> Queue:
-    """What is left when a creation has taken the first of the queue: one time less of it, if times count."""
+    """Return the queue after a creation has taken its first override once."""
     if not queue or queue[0].times is None:
         return queue
     first, *rest = queue
-    left = [replace(first, times=first.times - 1)] if first.times and first.times > 1 else []
-    return (*left, *rest)
+    remaining = [replace(first, times=first.times - 1)] if first.times and first.times > 1 else []
+    return (*remaining, *rest)
 
 
 class Overrides:
@@ -45,52 +45,55 @@ class Overrides:
         self._sandboxes = sandboxes
 
     async def pending(self, sandbox: str) -> schemas.PendingList:
-        """What is pending, in the order in which it will be taken."""
+        """Return what is pending, in the order in which it will be taken."""
         return _pending(await self._sandboxes.snapshot(sandbox))
 
     async def add(self, sandbox: str, body: Any) -> schemas.PendingList:
-        """Adds a scenario, a fault or both for the next creations. Raises PaymockError `validation_failed`,
+        """Add a scenario, a fault or both for the next creations. Raises PaymockError `validation_failed`,
         `capacity_exceeded`.
         """
-        wanted = decoded(_check_set_next, body, schemas.SetNext)
-        if wanted.scenario is None and wanted.fault is None:
+        override = decoded(_check_set_next, body, schemas.SetNext)
+        if override.scenario is None and override.fault is None:
             raise validation_failed({"scenario": "give a scenario, a fault, or both"})
 
-        def added(now: SandboxSnapshot) -> SandboxRecord:
+        def add(snapshot: SandboxSnapshot) -> SandboxRecord:
             return replace(
-                now.record,
-                scenarios=_queued(now.record.scenarios, wanted.scenario, wanted.times),
-                faults=_queued(now.record.faults, wanted.fault, wanted.times),
+                snapshot.record,
+                scenarios=_enqueued(snapshot.record.scenarios, override.scenario, override.times),
+                faults=_enqueued(snapshot.record.faults, override.fault, override.times),
             )
 
-        return _pending(await self._sandboxes.change(sandbox, added))
+        return _pending(await self._sandboxes.change(sandbox, add))
 
     async def clear(self, sandbox: str) -> None:
-        """Forgets what is pending."""
-        await self._sandboxes.change(sandbox, lambda now: replace(now.record, scenarios=(), faults=()))
+        """Delete what is pending."""
+        await self._sandboxes.change(
+            sandbox, lambda snapshot: replace(snapshot.record, scenarios=(), faults=())
+        )
 
     async def take(self, sandbox: str, fault: Override) -> bool:
-        """Takes `fault` if it is still the first, and says whether it was: of several creations at once, one
-        takes it.
+        """Take `fault` if it is still the first of the queue, and return whether it was: of several creations
+        at once, one takes it.
         """
-        took = False
+        taken = False
 
-        def taken(now: SandboxSnapshot) -> SandboxRecord:
-            nonlocal took
-            took = now.record.faults[:1] == (fault,)
-            return replace(now.record, faults=without_first(now.record.faults)) if took else now.record
+        def take(snapshot: SandboxSnapshot) -> SandboxRecord:
+            nonlocal taken
+            record = snapshot.record
+            taken = record.faults[:1] == (fault,)
+            return replace(record, faults=without_first(record.faults)) if taken else record
 
-        await self._sandboxes.change(sandbox, taken)
-        return took
+        await self._sandboxes.change(sandbox, take)
+        return taken
 
-    async def tries(self, sandbox: str, operation: str, fault: str) -> int:
-        """How often `operation` has been tried with `fault`, this time included."""
+    async def count_attempt(self, sandbox: str, operation: str, fault: str) -> int:
+        """Return how often `operation` has been attempted with `fault`, this time included."""
         key = hashlib.blake2b(f"{operation}\n{fault}".encode(), digest_size=16).hexdigest()
-        return await self._sandboxes.store.count(sandbox, f"fault {key}")
+        return await self._sandboxes.count(sandbox, f"fault {key}")
 
 
-def _queued(queue: Queue, value: str | None, times: int | None) -> Queue:
-    """The queue with one more at its end, but before what stands for good, of which there is one at most."""
+def _enqueued(queue: Queue, value: str | None, times: int | None) -> Queue:
+    """Return the queue with one more override. A permanent one, of which there is at most one, stays last."""
     if value is None:
         return queue
     limited = tuple(one for one in queue if one.times is not None)

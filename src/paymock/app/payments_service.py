@@ -1,10 +1,10 @@
-"""The use cases of `/v1`: gather, compute, apply."""
+"""The use cases of `/v1`: take a snapshot, compute, apply."""
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from paymock.app.overrides import FaultDue, without_first
-from paymock.app.payment_lookup import find
+from paymock.app.payment_lookup import find_payment
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.resources import endpoints, payments, records
 from paymock.resources.catalog import Catalog
@@ -35,11 +35,11 @@ class PaymentsService:
         self._sandboxes = sandboxes
 
     def chains(self) -> ChainList:
-        """The supported chains. Specification: "GET /v1/chains"."""
+        """Return the supported chains. Specification: "GET /v1/chains"."""
         return ChainList(data=list(self._catalog.chains.values()))
 
     def assets(self, chain: str) -> AssetList:
-        """The assets of a chain. Raises PaymockError `chain_not_found`. Specification: "GET
+        """Return the assets of a chain. Raises PaymockError `chain_not_found`. Specification: "GET
         /v1/chains/{chain}/assets".
         """
         assets = self._catalog.assets(chain)
@@ -50,62 +50,68 @@ class PaymentsService:
     async def create_payment(
         self, request: KeyedRequest, scenario: str | None, *, fault_applied: bool = False
     ) -> CreatedPayment:
-        """The payment as it was created, and whether this request repeats an earlier one.
+        """Return the payment as it was created, and whether this request repeats an earlier one.
 
-        Without a `scenario`, it takes the next of its sandbox, or DEFAULT_SCENARIO, and the next fault unless
-        a fault has been applied. A repeated request shows the payment as it was at its creation, so no reply
-        is ever stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency
-        conflict, and FaultDue. Specification: "POST /v1/payments", "Limits".
+        Without a `scenario`, it takes the next override of its sandbox, or DEFAULT_SCENARIO, and the next
+        fault unless one has been applied. A repeated request shows the payment as it was at its creation, so
+        no reply is ever stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the
+        idempotency conflict, and FaultDue. Specification: "POST /v1/payments", "Limits".
         """
 
-        def accept(token: str, now: SandboxSnapshot) -> tuple[PaymentRecord, SandboxRecord]:
-            sandbox = now.record
+        def accept(token: str, snapshot: SandboxSnapshot) -> tuple[PaymentRecord, SandboxRecord]:
+            sandbox = snapshot.record
             pending = sandbox.scenarios if scenario is None else ()
             chosen = scenario or (pending[0].value if pending else DEFAULT_SCENARIO)
-            creation = payments.Creation(token, request.fingerprint, chosen, now.now)
+            creation = payments.Creation(token, request.fingerprint, chosen, snapshot.now)
             record = payments.accept(request.body, creation, self._catalog, self._fee_bps)
             if sandbox.faults and scenario is None and not fault_applied:
                 raise FaultDue(sandbox.faults[0])
             return record, replace(sandbox, scenarios=without_first(pending)) if pending else sandbox
 
-        made = await self._sandboxes.create(request, PaymentRecord, accept)
-        known = self._sandboxes.timelines.of(made.stored, None) if made.replayed else None
-        json = known.json_at(0) if known else json_at_creation(made.record)
-        return CreatedPayment(
-            identifiers.PAYMENT + made.record.token, json, made.record.scenario, made.replayed
-        )
+        created = await self._sandboxes.create(request, PaymentRecord, accept)
+        record = created.record
+        timeline = self._sandboxes.timelines.of(created.stored, None) if created.replayed else None
+        json = timeline.json_at(0) if timeline else json_at_creation(record)
+        return CreatedPayment(identifiers.PAYMENT + record.token, json, record.scenario, created.replayed)
 
     async def payment(self, sandbox: str, payment_id: str) -> bytes:
-        """The payment as it stands now, as JSON. Raises PaymockError `payment_not_found`.
+        """Return the payment as it stands now, as JSON. Raises PaymockError `payment_not_found`.
         Specification: "GET /v1/payments/{payment_id}"."""
-        found = await find(self._sandboxes, sandbox, payment_id)
-        return found.json
+        return (await find_payment(self._sandboxes, sandbox, payment_id)).json
 
     async def attempts(self, sandbox: str, payment_id: str) -> AttemptList:
-        """The attempts of a payment as they stand now. Raises PaymockError `payment_not_found`.
+        """Return the attempts of a payment as they stand now. Raises PaymockError `payment_not_found`.
         Specification: "GET /v1/payments/{payment_id}/attempts"."""
-        return AttemptList(data=(await find(self._sandboxes, sandbox, payment_id)).payment.attempts)
+        snapshot = await find_payment(self._sandboxes, sandbox, payment_id)
+        return AttemptList(data=snapshot.payment.attempts)
 
     async def create_endpoint(self, request: KeyedRequest) -> tuple[Endpoint, bool]:
-        """The endpoint as it was created, with its secret, and whether this request repeats an earlier one.
+        """Return the endpoint as it was created, with its secret, and whether this request repeats an earlier
+        one.
 
         Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict.
         Specification: "POST /v1/webhooks".
         """
 
-        def accept(token: str, now: SandboxSnapshot) -> tuple[EndpointRecord, SandboxRecord]:
-            return endpoints.accept(request.body, token, request.fingerprint, now.now), now.record
+        def accept(token: str, snapshot: SandboxSnapshot) -> tuple[EndpointRecord, SandboxRecord]:
+            record = endpoints.accept(request.body, token, request.fingerprint, snapshot.now)
+            return record, snapshot.record
 
-        made = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
-        return endpoints.render(made.record, with_secret=True), made.replayed
+        created = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
+        return endpoints.render(created.record, with_secret=True), created.replayed
 
     async def endpoints(self, sandbox: str) -> EndpointList:
-        """The webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""
-        page = await self._sandboxes.store.page(sandbox, EndpointRecord.KIND, limit=endpoints.MAX_ENDPOINTS)
+        """Return the webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""
+        page = await self._sandboxes.page(sandbox, EndpointRecord.KIND, limit=endpoints.MAX_ENDPOINTS)
         oldest_first = (records.decode(value) for _, value in reversed(page))
-        found = [record for record in oldest_first if isinstance(record, EndpointRecord)]
-        return EndpointList(data=[endpoints.render(record, with_secret=False) for record in found])
+        return EndpointList(
+            data=[
+                endpoints.render(record, with_secret=False)
+                for record in oldest_first
+                if isinstance(record, EndpointRecord)
+            ]
+        )
 
     async def ready(self) -> None:
-        """Returns when requests can be served. Raises PaymockError `store_unavailable`."""
-        await self._sandboxes.store.ping()
+        """Return when requests can be served. Raises PaymockError `store_unavailable`."""
+        await self._sandboxes.ping()

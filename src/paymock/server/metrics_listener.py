@@ -8,10 +8,9 @@ from paymock.server.announce import StartError
 from paymock.server.sockets import bind, url_of
 from paymock.server.uvicorn_server import MetricsListener, uvicorn_config
 from paymock.settings import Settings
-from paymock.web.application import App
+from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
-from paymock.web.telemetry.counters import Figures
-from paymock.web.telemetry.observer import Observer
+from paymock.web.telemetry.metrics import RequestMetrics, SharedCounters
 
 
 class MetricsAddress:
@@ -30,7 +29,7 @@ class MetricsAddress:
             except ImportError:
                 message = "--metrics-address needs the extra: pip install 'paymock[metrics]'"
                 raise StartError(message) from None
-            self._figures = Figures(settings.workers)
+            self._figures = SharedCounters(settings.workers)
 
     def open(self) -> None:
         """Binds the address. Raises StartError."""
@@ -40,12 +39,12 @@ class MetricsAddress:
             self.sockets = bind(self._address, free="--metrics-address HOST:0")
             self.url = url_of(self._address, self.sockets) + PATH
 
-    def beside(self, app: App, worker: int = 0) -> MetricsListener | None:
+    def beside(self, app: Application, worker: int = 0) -> MetricsListener | None:
         """Counts what `app` answers as one `worker`, and returns what serves the figures of all of them."""
         if self._address is None:
             return None
         from paymock.web.metrics_page import create_metrics_app
 
-        app.observer = Observer(self._figures, worker, app.routes.templates)
-        page = create_metrics_app(app, app.observer.counting, self._address, self._log)
+        app.metrics = RequestMetrics(self._figures, worker, app.routes.templates)
+        page = create_metrics_app(app, app.metrics.counters, self._address, self._log)
         return MetricsListener(uvicorn_config(page), self.sockets)

@@ -49,8 +49,8 @@ def serve(settings: Settings, out: TextIO | None) -> None:
     metrics = MetricsAddress(settings, log)
     clock = system_clock()
     store = _opened(settings)
-    origin = completed(lambda: _begin(store, settings, clock(), log))
-    application = partial(create_app, settings, catalog, origin=origin, clock=clock, log=log)
+    metadata = completed(lambda: _begin(store, settings, clock(), log))
+    application = partial(create_app, settings, catalog, metadata=metadata, clock=clock, log=log)
     sockets = bind(settings)
     url = url_of(settings, sockets)
 
@@ -125,8 +125,8 @@ def in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECONDS) -
     """
     clock = system_clock()
     store = open_store(MEMORY_STORE, limits=_limits(settings))
-    origin = new_metadata(clock(), settings.speed, settings.seed)
-    app = create_app(settings, load_catalog(settings.catalog), store, origin, clock, log)
+    metadata = new_metadata(clock(), settings.speed, settings.seed)
+    app = create_app(settings, load_catalog(settings.catalog), store, metadata, clock, log)
     sockets = bind(settings)
     answering = threading.Event()
     server = Server(uvicorn_config(app, grace, fast_path=settings.fast_path), answering.set)

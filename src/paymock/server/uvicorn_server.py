@@ -12,15 +12,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import uvicorn
 
 from paymock.server.accept import Acceptor, ConnectionCounts
 from paymock.server.signals import STOP_SIGNALS, end_in_time, handling_signals
-from paymock.web.application import App
+from paymock.web.application import Application
 from paymock.web.transport.fast_path import FastPathProtocol
-from paymock.web.transport.protocol import StrictHttpProtocol
+from paymock.web.transport.protocol import StrictHttpProtocol, TransportState
 
 GRACE_SECONDS = 3
 """How long a stop waits for requests in progress."""
@@ -29,13 +29,13 @@ KEEP_ALIVE_SECONDS = 75
 """How long an idle connection is kept: longer than a client that polls takes between two requests."""
 
 
-def uvicorn_config(app: App, grace: int = GRACE_SECONDS, *, fast_path: bool = True) -> uvicorn.Config:
+def uvicorn_config(app: Application, grace: int = GRACE_SECONDS, *, fast_path: bool = True) -> uvicorn.Config:
     """How uvicorn serves `app`: with the guarded protocol, the fast lane where the store answers at once, and
     without saying anything itself.
     """
     return uvicorn.Config(
         app,
-        http=FastPathProtocol if fast_path and app.answers_at_once else StrictHttpProtocol,
+        http=FastPathProtocol if fast_path and app.never_waits else StrictHttpProtocol,
         ws="none",
         lifespan="off",
         proxy_headers=False,
@@ -70,6 +70,7 @@ class Server(uvicorn.Server):
         number: int = 0,
     ) -> None:
         super().__init__(config)
+        self.transport_state = TransportState()
         self._ready = ready
         self._beside = beside
         self._loads = loads or ConnectionCounts(1)
@@ -77,16 +78,18 @@ class Server(uvicorn.Server):
         self._acceptor: Acceptor | None = None
 
     @property
-    def _app(self) -> App:
-        app: App = self.config.app  # type: ignore[assignment]  # see `uvicorn_config`
+    def _app(self) -> Application:
+        app: Application = self.config.app  # type: ignore[assignment]  # see `uvicorn_config`
         return app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to accept connections, then says so."""
+        protocol: Any = self.config.http_protocol_class  # whatever makes a protocol will do
+        self.config.http_protocol_class = partial(protocol, transport_state=self.transport_state)  # type: ignore[assignment]
         if sys.platform == "win32":  # its event loop cannot watch a listening socket
             await super().startup(sockets)
         else:
-            connections = self._app.connections
+            connections = self.transport_state.connections
             self._acceptor = Acceptor(
                 self._loads, self._number, self._protocol, connections.__len__, connections.make_room
             )
@@ -104,6 +107,7 @@ class Server(uvicorn.Server):
             config=beside.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
+            transport_state=TransportState(),
         )
         for listening in beside.sockets:
             self.servers.append(await asyncio.get_running_loop().create_server(protocol, sock=listening))

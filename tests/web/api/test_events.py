@@ -12,7 +12,7 @@ import httpx
 import pytest
 import yaml
 
-from paymock.app import checkout_service, feed
+from paymock.app import notifier
 from paymock.app.catalog_file import load_catalog
 from paymock.app.sandboxes import new_metadata
 from paymock.rules.errors import PaymockError
@@ -120,8 +120,7 @@ class TestBeginAndEnd:
         async def failing(*args: Any) -> list[bytes | None]:
             raise PaymockError("store_unavailable")
 
-        for module in (feed, checkout_service):
-            monkeypatch.setattr(module, "RESYNC_SECONDS", 0.05)
+        monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
         path = PATHS[name](frozen.created()["id"])
         with watching(frozen, path) as stream:
             stream.next()
@@ -155,7 +154,7 @@ def test_a_defect_ends_it_and_is_logged_without_its_message(
     async def broken(*args: Any) -> list[bytes | None]:
         raise RuntimeError("a secret in the message of an exception")
 
-    monkeypatch.setattr(checkout_service, "RESYNC_SECONDS", 0.05)
+    monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
     with watching(frozen, f"/checkout/{frozen.created()['id']}/events") as stream:
         stream.next()
         monkeypatch.setattr(server.store, "get", broken)

@@ -10,7 +10,7 @@ import pytest
 from paymock.rules.errors import PaymockError
 from paymock.web.api.operations import Operation
 from paymock.web.http.auth import Keyring
-from paymock.web.http.requests import Request
+from paymock.web.http.requests import Body, parse_request
 from tests.support.client import Api, error_of, fresh_key, order
 from tests.support.contract import Contract, Json
 from tests.support.operations import BRIEFLY, OF_PAYMENTS, OPERATIONS, arguments_of, body_of, path_of
@@ -25,7 +25,7 @@ JOURNAL = "/_mock/requests?limit=1000"
 
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.operation_id)
 each_operation_of_payments = pytest.mark.parametrize(
-    "operation", [one for one in OF_PAYMENTS if one.keyed], ids=lambda one: one.operation_id
+    "operation", [one for one in OF_PAYMENTS if one.needs_key], ids=lambda one: one.operation_id
 )
 
 
@@ -161,11 +161,15 @@ def test_no_method_on_any_path_changes_anything_of_the_owner(
             path = path_of(operation, payment_id, unchanged.foreign())
             reply = stranger.request(method, path, **arguments_of(operation, fresh_key()))
             assert reply.status_code < 500
-            assert reply.status_code in (204, 404, 405) or operation not in OF_PAYMENTS or not operation.keyed
+            assert (
+                reply.status_code in (204, 404, 405)
+                or operation not in OF_PAYMENTS
+                or not operation.needs_key
+            )
 
 
 @pytest.mark.parametrize(
-    "operation", [one for one in OPERATIONS if one.keyed], ids=lambda one: one.operation_id
+    "operation", [one for one in OPERATIONS if one.needs_key], ids=lambda one: one.operation_id
 )
 def test_without_an_accepted_key_nothing_is_seen_or_changed(
     unchanged: Owner, server: RunningServer, operation: Operation
@@ -235,11 +239,11 @@ def test_a_token_is_compared_with_every_key_in_constant_time(
         compared.append((bytes(presented), bytes(key)))
         return compare_digest(presented, key)
 
-    monkeypatch.setattr("paymock.web.guard.hmac.compare_digest", noted)
+    monkeypatch.setattr("paymock.web.http.auth.hmac.compare_digest", noted)
     keys = ("first-key", "second-key", "third-key")
     keyring = Keyring([_Given(key) for key in keys])
     headers = [(b"authorization", f"Bearer {token}".encode())]
-    request = Request({"method": "GET", "raw_path": b"/v1/chains", "headers": headers}, None, "")
+    request = parse_request("GET", b"/v1/chains", headers, Body(b""))
     if token in keys:
         assert keyring.sandbox(request)
     else:

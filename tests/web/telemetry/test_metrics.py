@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from paymock.rules.scenarios import SCENARIOS
-from paymock.web.telemetry.counters import BUCKETS, METHODS, METRICS, Counting, Figures
+from paymock.web.telemetry.metrics import BUCKETS, METHODS, METRICS, SharedCounters, WorkerCounters
 from tests.support import raw
 from tests.support.client import ORDER, fresh_key, order
 from tests.support.engines import redis_server
@@ -253,12 +253,12 @@ def test_figures_are_those_of_all_workers_and_none_goes_back_when_one_is_killed(
 
 
 def test_a_successor_goes_on_from_the_figures_of_its_predecessor() -> None:
-    shared = Figures(workers=2)
-    first, other = (Counting(shared, number, ["/a", "/b"]) for number in (0, 1))
+    shared = SharedCounters(workers=2)
+    first, other = (WorkerCounters(shared, number, ["/a", "/b"]) for number in (0, 1))
     first.request(0, "GET", 200, 0.001)
     other.request(0, "GET", 200, 40)
     other.request(1, "PUT", 404, 0.1)
-    Counting(shared, 0, ["/a", "/b"]).request(0, "GET", 200, 0.0011)
+    WorkerCounters(shared, 0, ["/a", "/b"]).request(0, "GET", 200, 0.0011)
     told = {(one.route, one.method, one.status): (one.buckets, one.seconds) for one in first.series()}
     at = {bound: place for place, bound in enumerate(BUCKETS)}
     expected = [0] * (len(BUCKETS) + 1)
@@ -270,7 +270,7 @@ def test_a_successor_goes_on_from_the_figures_of_its_predecessor() -> None:
 
 
 def test_what_there_is_no_room_for_is_counted_together() -> None:
-    counting = Counting(Figures(1), 0, ["/a"])
+    counting = WorkerCounters(SharedCounters(1), 0, ["/a"])
     methods = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")
     for method in methods:
         for status in range(100, 1000 - 1):

@@ -77,7 +77,7 @@ class Crowd:
 def crowd() -> Iterator[Crowd]:
     """A server that has room for few connections."""
     with running_server() as server, ExitStack() as stack:
-        server.app.connections.room = ROOM
+        server.transport_state.connections.room = ROOM
         yield Crowd(server, stack)
 
 
@@ -99,7 +99,7 @@ def test_slow_clients_do_not_shut_out_those_of_the_same_address(crowd: Crowd, sl
         crowd.come(slow, 2 * ROOM)
         assert all(map(crowd.answers, kept))
         assert crowd.serves_a_visitor()
-    assert len(crowd.server.app.connections) <= ROOM
+    assert len(crowd.server.transport_state.connections) <= ROOM
 
 
 def test_idle_clients_do_not_shut_out_who_is_new(crowd: Crowd) -> None:
@@ -120,7 +120,7 @@ def test_who_has_been_idle_for_longest_gives_way(crowd: Crowd) -> None:
 
 def test_what_is_being_answered_is_not_cut_off_for_another_of_the_same_address(crowd: Crowd) -> None:
     busy = crowd.come(LONG, ROOM)
-    wait_until(lambda: len(crowd.server.app.connections) == ROOM)
+    wait_until(lambda: len(crowd.server.transport_state.connections) == ROOM)
     assert not crowd.answers(*crowd.come(NOTHING))
     assert not any(ended(one, within=0.05) for one in busy)
 
@@ -144,11 +144,11 @@ def test_a_client_that_does_not_take_its_replies_is_let_go(monkeypatch: pytest.M
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(0.5)
         connection.connect(("127.0.0.1", server.port))
-        wait_until(lambda: len(server.app.connections) == 1)
+        wait_until(lambda: len(server.transport_state.connections) == 1)
         with suppress(OSError):
             for _ in range(200):
                 connection.sendall(raw.request("GET", "/openapi.yaml") * 50)
-        wait_until(lambda: len(server.app.connections) == 0)
+        wait_until(lambda: len(server.transport_state.connections) == 0)
 
 
 def limit_of(pid: int) -> tuple[int, int]:
@@ -238,7 +238,7 @@ def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(serving_module, "KEEP_ALIVE_SECONDS", 0.1 if waiting == "for another request" else 75)
     with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 5) as connection:
         held: list[Callable[[], None]] = []
-        monkeypatch.setattr(server.app.connections, "in_turn", held.append)
+        monkeypatch.setattr(server.transport_state.connections, "in_turn", held.append)
         sent = 0 if waiting == "for another request" else 20
         connection.sendall(PING[:sent])
         wait_until(lambda: held)

@@ -67,7 +67,7 @@ def test_known_bytes_that_go_on_with_a_request_are_a_part_of_it(pair: Pair) -> N
 
 
 def connections(pair: Pair) -> list[Any]:
-    return [*pair.quick.app.connections._group_of]
+    return [*pair.quick.transport_state.connections._group_of]
 
 
 HEAD = {**JSON, "X-Shop": "of a test"}
@@ -270,4 +270,4 @@ def test_so_many_requests_are_known_and_no_more(pair: Pair) -> None:
     for number in range(1_100):
         [reply] = polled(pair, raw.request("GET", "/v1/chains", {**KEY, "X-Number": f"{number}"}), 1)
         assert reply.status == 200
-    assert 1_000 <= len(pair.quick.app.request_cache) <= 1_050  # with the heads of other tests
+    assert 1_000 <= len(pair.quick.transport_state.request_cache) <= 1_050  # with the heads of other tests

@@ -10,7 +10,7 @@ from paymock.app.checkout_service import CheckoutService
 from paymock.resources.checkout import Checkout
 from paymock.rules.errors import PaymockError
 from paymock.web.api.operations import PAYMENT_ID, Operation
-from paymock.web.http.error_responses import refusal
+from paymock.web.http.error_responses import error_response
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 from paymock.web.http.routing import CHECKOUT
@@ -28,7 +28,7 @@ async def page(checkouts: CheckoutService, request: Request, *, frame_ancestors:
     try:
         shown = await checkouts.show(request.params["payment_id"])
     except PaymockError as error:
-        refused = refusal(error)
+        refused = error_response(error)
         html = rendered("message.html", status=error.status, message=error.message)
         return msgspec.structs.replace(
             refused, body=html, content_type=HTML, headers=(*refused.headers, *headers)

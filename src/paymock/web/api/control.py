@@ -8,7 +8,7 @@ import msgspec
 
 from paymock.app import journal
 from paymock.app.control_service import ControlService
-from paymock.app.payment_lookup import Filter
+from paymock.app.payment_lookup import PaymentFilter
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas import control as schemas
@@ -57,12 +57,14 @@ async def deposit(control: ControlService, request: Request) -> Response:
 async def list_payments(control: ControlService, request: Request) -> Response:
     query = _query(request, "limit", "cursor", "status", "scenario", "order_id")
     cursor = _integer(query, "cursor", 10**18) if "cursor" in query else None
-    wanted = Filter(
+    payment_filter = PaymentFilter(
         _choice(query, "status", [*PaymentStatus]),
         _choice(query, "scenario", [*SCENARIOS]),
         query.get("order_id"),
     )
-    page = await control.payments(request.sandbox, wanted, _integer(query, "limit", MAX_PAGE, 50), cursor)
+    page = await control.payments(
+        request.sandbox, payment_filter, _integer(query, "limit", MAX_PAGE, 50), cursor
+    )
     return _ok(page)
 
 

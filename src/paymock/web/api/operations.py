@@ -63,6 +63,6 @@ class Operation:
         return self.path.startswith(CHECKOUT)
 
     @property
-    def keyed(self) -> bool:
+    def needs_key(self) -> bool:
         """Whether the operation needs an API key."""
         return self.path.startswith((PUBLIC, CONTROL))

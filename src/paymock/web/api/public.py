@@ -4,6 +4,7 @@ Specification: "Endpoints".
 """
 
 import msgspec
+from msgspec.structs import replace
 
 from paymock.app.payments_service import PaymentsService
 from paymock.app.sandboxes import KeyedRequest
@@ -29,14 +30,16 @@ async def list_assets(service: PaymentsService, request: Request) -> Response:
 
 
 async def create_payment(service: PaymentsService, request: Request) -> Response:
-    chosen = requested_scenario(request) or request.scenario
-    fault_applied = request.fault_applied
-    payment = await service.create_payment(await _keyed(request), chosen, fault_applied=fault_applied)
-    request.params = {"payment_id": payment.id}  # for the journal
-    request.scenario = payment.scenario
+    scenario = requested_scenario(request)
+    if scenario is None and b"x-mock-fault" in request.headers:
+        scenario = DEFAULT_SCENARIO  # a request with a fault of its own takes no override
+    payment = await service.create_payment(
+        await _keyed(request), scenario, fault_applied=request.fault_applied
+    )
     location = ("Location", f"/v1/payments/{payment.id}")
     link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
-    return _created(payment.json, location, link, replayed=payment.replayed)
+    response = _created(payment.json, location, link, replayed=payment.replayed)
+    return replace(response, payment_id=payment.id, scenario=payment.scenario)
 
 
 async def read_payment(service: PaymentsService, request: Request) -> Response:
@@ -57,15 +60,12 @@ async def list_endpoints(service: PaymentsService, request: Request) -> Response
 
 
 async def _keyed(request: Request) -> KeyedRequest:
-    if request.keyed is None:
-        if request.key is None:
-            check_json_body(request)
-            request.key = idempotency_key(request)
-        body = json_decoding.decode(await request.body())
-        fingerprint = json_decoding.fingerprint(request.method, request.path, body)
-        request.keyed = KeyedRequest(request.sandbox, request.key, fingerprint, body)
-    keyed: KeyedRequest = request.keyed
-    return keyed
+    check_json_body(request)
+    key = idempotency_key(request)
+    body = json_decoding.decode(await request.body())
+    return KeyedRequest(
+        request.sandbox, key, json_decoding.fingerprint(request.method, request.path, body), body
+    )
 
 
 def _created(body: bytes, *headers: tuple[str, str], replayed: bool) -> Response:

@@ -9,7 +9,7 @@ from paymock.web.http.responses import Response
 RETRY_AFTER_SECONDS = 1
 
 
-def refusal(error: PaymockError) -> Response:
+def error_response(error: PaymockError) -> Response:
     """The reply that carries `error`, in the envelope that every refusal has. Specification: "Errors"."""
     details = [Problem(field=field, message=message) for field, message in (error.details or {}).items()]
     body = Error(code=error.kind.code, message=error.message)

@@ -1,6 +1,6 @@
-"""A response, as the handlers make it."""
+"""A response, as handlers make it, and the header lines that it is sent with."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 
 import msgspec
 
@@ -11,14 +11,16 @@ JSON = "application/json"
 REPLAYED = ("Idempotent-Replayed", "true")
 """The header of a reply to a request that was sent before."""
 
-
-class ConnectionDropped(Exception):
-    """The connection is to be closed in place of the reply that is its first argument: a fault."""
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+_NOT_CACHED = (b"cache-control", b"no-store")
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What goes back. `error` is the error code, for the log. The parts of a `stream` follow the `body`, as
-    they come, while the client stays.
+    """What goes back to the client. The parts of a `stream` follow the `body`, as they come, while the client
+    stays.
+
+    The last fields are for log, journal and metrics: the error code, and the payment that was created with
+    its scenario.
     """
 
     status: int
@@ -27,6 +29,8 @@ class Response(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     error: str | None = None
     stream: AsyncGenerator[bytes, None] | None = None
+    payment_id: str | None = None
+    scenario: str | None = None
 
     @property
     def replayed(self) -> bool:
@@ -34,6 +38,23 @@ class Response(msgspec.Struct, frozen=True):
         return REPLAYED in self.headers
 
 
-def raw_headers(headers: Iterable[tuple[str, str]]) -> list[Header]:
-    """Header lines as ASGI wants them."""
-    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+class ConnectionDropped(Exception):
+    """The connection is to be closed in place of sending the response that is its first argument: a fault."""
+
+
+def header_lines(response: Response, request_id: str, *more: Header) -> list[Header]:
+    """Return the header lines of a response, in the order in which they are sent, with `more` at the end."""
+    lines = [(b"x-request-id", request_id.encode()), _NO_SNIFFING]
+    if response.status != 204 and response.stream is None:
+        lines.append((b"content-length", b"%d" % len(response.body)))
+    if response.content_type:
+        lines.append((b"content-type", response.content_type.encode()))
+    cached = False
+    for name, value in response.headers:
+        line = name.lower().encode("latin-1"), value.encode("latin-1")
+        cached = cached or line[0] == b"cache-control"
+        lines.append(line)
+    if not cached:
+        lines.append(_NOT_CACHED)
+    lines += more
+    return lines

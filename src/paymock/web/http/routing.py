@@ -3,9 +3,12 @@ even with a trailing slash. Segments are compared as they were sent and decoded 
 parameter, which may have a fixed end, as in `{id}.json`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
+
+from paymock.web.http.requests import Request
+from paymock.web.http.responses import Header, Response
 
 T = TypeVar("T")
 
@@ -14,6 +17,36 @@ PUBLIC, CONTROL = "/v1/", "/_mock/"
 
 CHECKOUT = "/checkout/"
 """Paths below this need the id of a payment."""
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Route(NamedTuple):
+    """Where a path leads: its handler, whether it needs an API key, and, where there is one, the handler for
+    requests without faults, which the fast path calls.
+    """
+
+    handler: Handler
+    needs_key: bool = False
+    fast_handler: Handler | None = None
+
+
+class RoutedRequest(NamedTuple):
+    """A request with the parameters of its path and the sandbox of its key, and where it leads."""
+
+    request: Request
+    route: Route
+
+
+class Answer(NamedTuple):
+    """The response to a request, the header lines to send it with, and the request as it was routed, if it
+    was.
+    """
+
+    response: Response
+    headers: list[Header]
+    routed: RoutedRequest | None
 
 
 class Match(NamedTuple, Generic[T]):

@@ -20,9 +20,9 @@ from paymock.rules.timeline import CREATED, play
 from paymock.schemas import json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.http.auth import Keyring
-from paymock.web.http.error_responses import refusal
+from paymock.web.http.error_responses import error_response
 from paymock.web.http.headers import requested_scenario
-from paymock.web.http.requests import Request
+from paymock.web.http.requests import Body, Request, parse_request
 
 SEED = "examples"
 NOW = 1_896_091_200_000
@@ -159,7 +159,7 @@ def all_examples(premises: ExampleContext) -> Mapping[str, Example]:
         found[name] = _example(f"{scenario}, {at // 1000} s after creation: {payment.status}", payment)
     found |= CONTROL_REQUESTS
     for code in ERRORS:
-        found[code] = Example(code, msgspec.json.decode(refusal(_error(code, premises)).body))
+        found[code] = Example(code, msgspec.json.decode(error_response(_error(code, premises)).body))
     return found
 
 
@@ -200,7 +200,7 @@ def _error(code: str, premises: ExampleContext) -> PaymockError:
 
 
 def _request(*headers: tuple[bytes, bytes]) -> Request:
-    return Request({"method": "POST", "raw_path": b"/v1/payments", "headers": headers}, None, "")
+    return parse_request("POST", b"/v1/payments", headers, Body(b""))
 
 
 CONTROL_REQUESTS = {

@@ -105,7 +105,7 @@ def _operation(operation: Operation, premises: examples.ExampleContext) -> Json:
         "summary": operation.summary,
         "description": operation.description,
     }
-    if not operation.keyed:
+    if not operation.needs_key:
         entry["security"] = []
     parameters = [
         {
@@ -164,7 +164,7 @@ def _success(operation: Operation) -> Json:
 
 
 def _refusals(operation: Operation) -> Json:
-    codes = {*ANY_ERRORS, *(KEYED_ERRORS if operation.keyed else ()), *operation.errors}
+    codes = {*ANY_ERRORS, *(KEYED_ERRORS if operation.needs_key else ()), *operation.errors}
     by_status: dict[int, list[str]] = {}
     for code, kind in ERRORS.items():
         if code in codes:

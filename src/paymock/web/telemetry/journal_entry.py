@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from paymock.app.journal import Line
+from paymock.app.journal import StoredEntry
 from paymock.rules.identifiers import PAYMENT, token_in
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.public import Error, ErrorEnvelope, Problem
@@ -19,11 +19,18 @@ MAX_DETAILS = 5
 _CONFLICT = "idempotency_key_reused_with_different_payload"
 
 
-def line(
-    request: Request, response: Response, now: int, seconds: float, log: RequestLog, *, dropped: bool
-) -> Line:
-    """The journal's line about a request that was answered at `now`, in milliseconds since the epoch, in so
-    many seconds, or whose reply was dropped. Of path and message it keeps what `log` would.
+def entry_for(
+    request: Request,
+    response: Response,
+    request_id: str,
+    now: int,
+    seconds: float,
+    log: RequestLog,
+    *,
+    dropped: bool,
+) -> StoredEntry:
+    """Return the journal entry of a request that was answered at `now`, in milliseconds since the epoch,
+    within `seconds`, or whose reply was dropped. Path and messages are masked as in the `log`.
     """
     outcome: Literal["new", "replayed", "conflict"] | None = None
     refusal = None
@@ -32,10 +39,10 @@ def line(
     elif response.error:
         outcome = "conflict" if response.error == _CONFLICT else None
         refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error
-    payment_id = request.params.get("payment_id")
+    payment_id = response.payment_id or request.params.get("payment_id")
     if payment_id and refusal and not token_in(payment_id, PAYMENT):
         payment_id = None
-    return Line(
+    return StoredEntry(
         at=to_rfc3339(now),
         method=request.method,
         path=log.masked(request.path),
@@ -45,7 +52,7 @@ def line(
         details=_first(refusal, log.without_secrets) if refusal else [],
         payment_id=payment_id,
         idempotency=outcome,
-        request_id=request.id,
+        request_id=request_id,
         duration_ms=int(seconds * 1_000_000) / 1000,
     )
 

@@ -34,19 +34,15 @@ class Connection(Protocol):
     """What is asked of a connection. `used` says whether it has brought a request since the last look."""
 
     client: tuple[str, int] | None
-    transport: "Transport"
     used: bool
+
+    @property
+    def transport(self) -> asyncio.WriteTransport:
+        """What it is ended by."""
 
     @property
     def answering(self) -> bool:
         """Whether a whole request is being answered."""
-
-
-class Transport(Protocol):
-    """What a connection is ended by."""
-
-    def abort(self) -> None:
-        """Ends it at once."""
 
 
 _Group = tuple[bytes | str, bool]

@@ -1,114 +1,116 @@
-"""A lane for requests that can be answered at once: straight from the parser's callbacks, without the task
-and the messages of ASGI. Whatever does not fit into it goes to ASGI, unchanged.
+"""The fast path: simple requests are answered straight from the callbacks of the parser, without the task and
+the messages of ASGI. All others go to ASGI, unchanged.
 """
 
 import re
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from paymock.web.http.requests import MAX_BODY, Request
-from paymock.web.http.responses import Response
-from paymock.web.http.routing import PUBLIC
+from paymock.web.http.requests import MAX_BODY, Body, parse_request
+from paymock.web.http.routing import PUBLIC, Answer
 from paymock.web.transport.protocol import StrictHttpProtocol
 
-_BELOW = PUBLIC.encode()
-_REST = re.compile(b"[?#]")
+_PREFIX = PUBLIC.encode()
+_QUERY_OR_FRAGMENT = re.compile(b"[?#]")
 _METHODS = (b"GET", b"POST")
 
 
 class FastPathProtocol(StrictHttpProtocol):
-    """The guarded protocol with the lane: for requests below `/v1` that come whole and wait for nothing."""
+    """The strict protocol with a fast path, for requests below `/v1` that come whole and wait for nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._in_lane = False
-        self._between = True  # whether the parser has come to the end of a request
-        self._begun = 0  # requests that have begun since the last data came
-        self._last: tuple[Request, Response] | None = None  # that the lane has answered
+        self._on_fast_path = False
+        self._between_requests = True  # by the parser
+        self._requests_begun = 0  # since the last data came
+        self._last: Answer | None = None  # given on the fast path
 
     def data_received(self, data: bytes) -> None:
-        """What is known by its bytes is answered. What has not come whole does not fit."""
-        between = self._between and not self._received and self._refusal is None
-        known = self.app.request_cache.find(data, self.app.ids) if between and self._idle() else None
-        if known is not None and (response := self.app.answer_at_once(known)) is not None:
-            self.app.write_batch.add(self.transport, self._reply(known, response))
+        """Answer a request whose bytes are cached; parse any other."""
+        state = self._transport_state
+        between = self._between_requests and not self._received and self._refusal is None
+        cached = state.request_cache.find(data) if between and self._idle() else None
+        if cached is not None and (answer := self.app.answer_now(cached.request, cached)) is not None:
+            state.write_batch.add(self.transport, self._encode(answer))
             self.request_completed(answered=True)
-            if response.replayed:
-                self.app.request_cache.remember(data, known, response)
+            if answer.response.replayed:
+                state.request_cache.add(data, cached, answer.response)
             return
-        self.app.write_batch.empty()  # what takes another way must not overtake a reply
-        self._begun, self._last = 0, None
+        state.write_batch.flush()  # what takes another way must not overtake a reply
+        self._requests_begun, self._last = 0, None
         super().data_received(data)
-        if self._in_lane:
+        if self._on_fast_path:
             self._leave()
-        if self._last is not None and between and self._between and self._begun == 1:
-            self.app.request_cache.remember(data, *self._last)
+        alone = between and self._between_requests and self._requests_begun == 1
+        if alone and self._last is not None and self._last.routed is not None:
+            state.request_cache.add(data, self._last.routed, self._last.response)
 
     def on_message_begin(self) -> None:
         """Another request begins."""
         super().on_message_begin()
-        self._between = False
-        self._begun += 1
+        self._between_requests = False
+        self._requests_begun += 1
 
     def call_application(self) -> None:
-        """A request that may fit is in the lane until its body has come."""
-        self._in_lane = self._may_fit()
-        if not self._in_lane:
+        """Keep a simple request on the fast path until its body has come."""
+        self._on_fast_path = self._is_simple()
+        if not self._on_fast_path:
             super().call_application()
 
     def complete_request(self) -> None:
-        """The request is whole: it is answered now, or leaves the lane."""
-        if self._in_lane:
-            request = self._request()
-            response = None if request.size > MAX_BODY else self.app.answer_at_once(request)
-            if response is None:
+        """Answer the request, which is whole now, or hand it over to ASGI."""
+        if self._on_fast_path:
+            answer = self._answer()
+            if answer is None:
                 self._leave()
             else:
-                self.transport.write(self._reply(request, response))
-                self._last = request, response
-        if not self._in_lane:
+                self.transport.write(self._encode(answer))
+                self._last = answer
+        if not self._on_fast_path:
             super().complete_request()
             return
-        self._in_lane = False
+        self._on_fast_path = False
         self._parts.clear()
         self.request_completed(answered=True)
 
     def request_completed(self, *, answered: bool) -> None:
-        """The next one can begin."""
-        self._between = True
+        """The next request can begin."""
+        self._between_requests = True
         super().request_completed(answered=answered)
 
     def _collect(self) -> None:
-        if self._in_lane:
+        if self._on_fast_path:
             self._leave()
         super()._collect()
 
     def _idle(self) -> bool:
-        before: RequestResponseCycle | None = self.cycle
-        return (before is None or before.response_complete) and not self.flow.write_paused
+        previous: RequestResponseCycle | None = self.cycle
+        return (previous is None or previous.response_complete) and not self.flow.write_paused
 
-    def _may_fit(self) -> bool:
+    def _is_simple(self) -> bool:
         return (
             self._idle()
-            and self.url.startswith(_BELOW)
-            and not _REST.search(self.url)
+            and self.url.startswith(_PREFIX)
+            and not _QUERY_OR_FRAGMENT.search(self.url)
             and self._method in _METHODS
             and self.parser.should_keep_alive()
             and not self.expect_100_continue
         )
 
-    def _request(self) -> Request:
-        self.scope["method"] = self._method.decode("ascii")
-        self.scope["raw_path"] = self.url
-        return Request(self.scope, None, next(self.app.ids), b"".join(self._parts))
+    def _answer(self) -> Answer | None:
+        content = b"".join(self._parts)
+        if len(content) > MAX_BODY:
+            return None
+        request = parse_request(self._method.decode("ascii"), self.url, self.scope["headers"], Body(content))
+        answer: Answer | None = self.app.answer_now(request)
+        return answer
 
-    def _reply(self, request: Request, response: Response) -> bytes:
+    def _encode(self, answer: Answer) -> bytes:
         self.server_state.total_requests += 1
-        head: bytes = self.app.head(response, request.id, self.server_state.default_headers)
-        return STATUS_LINE[response.status] + head + response.body
+        return self.encoded(answer.response, answer.headers)
 
     def _leave(self) -> None:
-        """Hands the request, as far as it has come, over to ASGI."""
-        self._in_lane = False
+        """Hand the request, as far as it has come, over to ASGI."""
+        self._on_fast_path = False
         super().call_application()

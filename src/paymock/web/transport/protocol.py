@@ -11,6 +11,10 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from paymock.rules.errors import PaymockError
+from paymock.web.http.responses import Header, Response
+from paymock.web.transport.connections import Connections, room_for_connections
+from paymock.web.transport.request_cache import RequestCache
+from paymock.web.transport.write_batch import WriteBatch
 
 MAX_HEAD = 16 * 1024
 """The largest request head, in bytes."""
@@ -25,6 +29,17 @@ _CLOSE = (b"connection", b"close")
 _END_OF_HEAD = b"\r\n\r\n"
 
 
+class TransportState:
+    """What the connections of a server share: which of them are open, replies that have not been written yet,
+    and requests that the fast path has answered before.
+    """
+
+    def __init__(self) -> None:
+        self.connections = Connections(room_for_connections())
+        self.write_batch = WriteBatch()
+        self.request_cache = RequestCache()
+
+
 class StrictHttpProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on the head, deadlines, strict versions, refusals in the envelope."""
 
@@ -34,7 +49,8 @@ class StrictHttpProtocol(HttpToolsProtocol):
     BODY_SECONDS = 15.0
     """From the end of the head to the end of the body."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, transport_state: TransportState, **kwargs: Any) -> None:
+        self._transport_state = transport_state
         self._parts: list[bytes] = []  # of a body, as they came
         self.on_body = self._parts.append  # type: ignore[method-assign,assignment]  # called for each chunk
         super().__init__(*args, **kwargs)
@@ -89,7 +105,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
             self._allowed = allowed
             if self._deadline is not None:
                 self._deadline.cancel()
-            let_go = self.app.connections.in_turn
+            let_go = self._transport_state.connections.in_turn
             self._deadline = self.loop.call_later(allowed, let_go, self._too_slow) if allowed else None
 
     def _too_slow(self) -> None:
@@ -100,8 +116,8 @@ class StrictHttpProtocol(HttpToolsProtocol):
         """A connection that stays silent is closed like one that falls silent."""
         super().connection_made(transport)
         self._await_next()
-        self.app.write_batch.empty()  # whoever gives way has had its reply
-        self.app.connections.add(self)
+        self._transport_state.write_batch.flush()  # whoever gives way has had its reply
+        self._transport_state.connections.add(self)
 
     def _await_next(self) -> None:
         """Another request may come, but not forever. A timer that is set stays: it is cheaper to look, once
@@ -116,7 +132,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         """Nothing has come for too long."""
-        self.app.connections.in_turn(self._close_if_idle)
+        self._transport_state.connections.in_turn(self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         if not self._is_over(self.timeout_keep_alive_task):
@@ -133,7 +149,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
-        self.app.connections.remove(self)
+        self._transport_state.connections.remove(self)
         if self._deadline is not None:
             self._deadline.cancel()
         self._unset_keepalive_if_required()
@@ -163,7 +179,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
         """The client has gone, or takes its refusal for the end. The connection is closed in turn."""
-        self.app.connections.in_turn(self.transport.close)
+        self._transport_state.connections.in_turn(self.transport.close)
         return True
 
     def on_headers_complete(self) -> None:
@@ -182,7 +198,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server stops: what has been answered goes out first."""
-        self.app.write_batch.empty()
+        self._transport_state.write_batch.flush()
         super().shutdown()
 
     def call_application(self) -> None:
@@ -211,7 +227,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
         forever.
         """
         if not self.used:
-            self.app.connections.use(self)
+            self._transport_state.connections.use(self)
         self._in_head = True
         if answered:
             self._await_next()
@@ -253,7 +269,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
             self._write_refusal(self._refusal)
 
     def _refuse(self, code: str, message: str | None = None) -> None:
-        self.app.write_batch.empty()  # a refusal must not overtake a reply
+        self._transport_state.write_batch.flush()  # a refusal must not overtake a reply
         self._refusal = PaymockError(code, message)
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or (cycle.response_complete and self._in_head):
@@ -269,14 +285,16 @@ class StrictHttpProtocol(HttpToolsProtocol):
             self._write_refusal(self._refusal)
         # Otherwise a request before it is still being answered: the refusal waits for its turn.
 
+    def encoded(self, response: Response, lines: list[Header]) -> bytes:
+        """Return the bytes of a reply with these header lines, after those that every reply has."""
+        head = b"".join([b"%b: %b\r\n" % line for line in (*self.server_state.default_headers, *lines)])
+        return b"%b%b\r\n%b" % (STATUS_LINE[response.status], head, response.body)
+
     def _write_refusal(self, error: PaymockError) -> None:
         self._unset_keepalive_if_required()
-        response, headers = self.app.refuse(error)
-        lines = [
-            name + b": " + value for name, value in [*self.server_state.default_headers, *headers, _CLOSE]
-        ]
-        self.transport.write(STATUS_LINE[response.status] + b"\r\n".join([*lines, b"", response.body]))
+        answer = self.app.refuse(error)
+        self.transport.write(self.encoded(answer.response, [*answer.headers, _CLOSE]))
         # Closing with unread data would reset the connection, and the client might never see the reply.
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(_LINGER_SECONDS, self.app.connections.in_turn, self.transport.close)
+        self.loop.call_later(_LINGER_SECONDS, self._transport_state.connections.in_turn, self.transport.close)

@@ -1,27 +1,28 @@
-"""Replies on their way out. Those to requests that have come together go out together, when all are answered:
-each that went out before would wake its reader first, which takes a tenth of the time of a creation.
+"""Replies that are written together. Requests that came together get their replies together, when all are
+answered: each reply that is written before would wake its reader first, which takes a tenth of the time of a
+creation.
 """
 
 import asyncio
 
 
 class WriteBatch:
-    """Replies that have not gone out yet."""
+    """Replies that have not been written yet."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[asyncio.WriteTransport, bytes]] = []
+        self._pending: list[tuple[asyncio.WriteTransport, bytes]] = []
 
     def add(self, transport: asyncio.WriteTransport, reply: bytes) -> None:
-        """One more, which goes out at the end of this round of the event loop."""
-        if not self._waiting:
-            asyncio.get_running_loop().call_soon(self.empty)
-        self._waiting.append((transport, reply))
+        """Write `reply` at the end of this iteration of the event loop."""
+        if not self._pending:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._pending.append((transport, reply))
 
-    def empty(self) -> None:
-        """All of them go out now."""
-        waiting, self._waiting = self._waiting, []
-        for transport, reply in waiting:
+    def flush(self) -> None:
+        """Write all pending replies now."""
+        pending, self._pending = self._pending, []
+        for transport, reply in pending:
             try:
                 transport.write(reply)
-            except RuntimeError:  # it has been ended: those that follow get theirs
+            except RuntimeError:  # this one has been closed; those that follow get theirs
                 continue

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from paymock.rules.scenarios import SCENARIOS
+from paymock.web.http.requests import Request
+from paymock.web.http.responses import Response
+from paymock.web.http.routing import Routes
 
 
 class Metric(NamedTuple):
@@ -56,6 +59,15 @@ _MOST_SERIES = 4096
 _WIDTH = 2 + len(BUCKETS) + 1
 """Numbers of a series: its code, all its nanoseconds, and how many requests there are in each bucket."""
 
+MALFORMED, UNKNOWN = "malformed", "unknown"
+"""In place of a route: of what is not HTTP, and of a path that leads nowhere."""
+
+_ERRORS = {
+    "idempotency_key_reused_with_different_payload": CONFLICTS,
+    "store_unavailable": STORE_ERRORS,
+}
+_CREATION = "/v1/payments"
+
 _STATUSES = 1000
 _OTHER = "other"
 _OTHER_STATUS = _STATUSES - 1
@@ -85,7 +97,7 @@ class Series(NamedTuple):
     seconds: float
 
 
-class Figures:
+class SharedCounters:
     """Memory for the figures of `workers` processes, which they share over a fork."""
 
     def __init__(self, workers: int) -> None:
@@ -96,13 +108,13 @@ class Figures:
         return [self._numbers[start : start + _PART] for start in range(0, len(self._numbers), _PART)]
 
 
-class Counting:
+class WorkerCounters:
     """Counts for worker `number`, and reports the figures of all. Requests are counted by `routes`, which are
     the same in each worker.
     """
 
-    def __init__(self, figures: Figures, number: int, routes: Iterable[str]) -> None:
-        self._parts = figures.parts()
+    def __init__(self, memory: SharedCounters, number: int, routes: Iterable[str]) -> None:
+        self._parts = memory.parts()
         self._own = self._parts[number]
         self._routes = (*routes, _OTHER)
         # Whoever takes the post of a worker that has ended goes on from its figures.
@@ -155,6 +167,36 @@ class Counting:
     def _code(route: int, method: str, status: int) -> int:
         """A number for a series; never zero, which stands where there is none."""
         return ((route + 1) * len(METHODS) + _VERBS.get(method, _VERBS[_OTHER])) * _STATUSES + status
+
+
+class RequestMetrics:
+    """Is told of every request, once, when it has been answered. It counts for worker `number`, by the
+    `templates` of paths.
+    """
+
+    def __init__(self, memory: SharedCounters, number: int, templates: Iterable[str]) -> None:
+        names = [MALFORMED, UNKNOWN, *templates]
+        self.counters = WorkerCounters(memory, number, names)
+        self._routes: Routes[int] = Routes()
+        for index, name in enumerate(names):
+            self._routes.add("", name, index)
+        self._creation = names.index(_CREATION)
+
+    def request(self, request: Request, response: Response, seconds: float, *, dropped: bool) -> None:
+        """Counts a request that was answered in so many seconds, or whose reply was dropped."""
+        match = self._routes.find(request.path)
+        route = 1 if match is None else match.targets[""]
+        self.counters.request(route, request.method, DROPPED if dropped else response.status, seconds)
+        if response.error in _ERRORS:
+            self.counters.count(_ERRORS[response.error])
+        elif response.replayed:
+            self.counters.count(REPLAYS)
+        elif route == self._creation and response.status == 201 and response.scenario:
+            self.counters.count(PAYMENTS, response.scenario)
+
+    def malformed(self, response: Response) -> None:
+        """Counts what was refused before it was a request."""
+        self.counters.request(0, "", response.status, 0.0)
 
 
 def _series_of(part: memoryview) -> Iterator[tuple[int, int]]:
