@@ -1,4 +1,4 @@
-"""Notifications of changes: whoever waits for a sandbox is told of each change, whichever process makes it."""
+"""Notifications of changes: subscribers to a sandbox are told of each change, whichever process makes it."""
 
 import asyncio
 from collections import defaultdict

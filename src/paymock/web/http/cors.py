@@ -1,4 +1,4 @@
-"""Cross-origin requests (CORS): which replies pages of any web origin may read, and the reply to `OPTIONS`."""
+"""Cross-origin requests (CORS): which replies pages of any origin may read, and the reply to `OPTIONS`."""
 
 from typing import Any
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -135,7 +135,7 @@ class Request(msgspec.Struct, frozen=True, eq=False):
 
 
 def parse_request(
-    method: str, path: bytes, lines: Sequence[Header], content: Body, query_string: bytes = b""
+    method: str, path: bytes, lines: Collection[Header], content: Body, query_string: bytes = b""
 ) -> Request:
     """Return the request with these header `lines`."""
     headers = dict(lines)

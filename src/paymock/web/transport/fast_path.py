@@ -102,7 +102,9 @@ class FastPathProtocol(StrictHttpProtocol):
         content = b"".join(self._parts)
         if len(content) > MAX_BODY:
             return None
-        request = parse_request(self._method.decode("ascii"), self.url, self.scope["headers"], Body(content))
+        request = parse_request(
+            self._method.decode("ascii"), self.url, [*self.scope["headers"]], Body(content)
+        )
         answer: Answer | None = self.app.answer_now(request)
         return answer
 
