@@ -21,11 +21,11 @@ from pathlib import Path
 import msgspec
 from benchmarks.load import ORDER
 
-from paymock.catalog_file import load_catalog
-from paymock.core import payments
-from paymock.core.records import PaymentRecord
-from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW
-from paymock.core.timeline import State, Transfer, play, state_at
+from paymock.app.catalog_file import load_catalog
+from paymock.resources import payments
+from paymock.resources.records import PaymentRecord
+from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW
+from paymock.rules.timeline import State, Transfer, play, state_at
 
 BASELINE = "baseline"
 DEPOSITS = tuple(Transfer(number * 100, 1) for number in range(payments.MAX_DEPOSITS))

@@ -135,14 +135,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="5 rounds of 1 second, not 7 of 5")
     parser.add_argument(
-        "--no-fast-lane", action="store_true", help="measure the server without its fast lane"
+        "--no-fast-path", action="store_true", help="measure the server without its fast lane"
     )
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     need("wrk", "taskset")
     rounds, seconds = (5, 1) if options.short else (7, 5)
     runs: dict[str, list[Load]] = {}
-    arguments = ["--max-payments", "100000000", *["--no-fast-lane"] * options.no_fast_lane]
+    arguments = ["--max-payments", "100000000", *["--no-fast-path"] * options.no_fast_path]
     with paymock(*arguments) as server, baseline() as plain:
         measured = kinds(server, plain, (created(server.url), completed(server)))
         order = list(measured)

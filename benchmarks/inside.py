@@ -9,32 +9,33 @@ from collections.abc import Iterable
 import msgspec
 from benchmarks.load import API_KEY, ORDER
 
-from paymock.catalog_file import load_catalog
-from paymock.clock import system_clock
-from paymock.core import identity, payments, records
-from paymock.core.payments import Creation
-from paymock.core.records import PaymentRecord
-from paymock.core.scenarios import DEFAULT_SCENARIO
-from paymock.sandboxes import new_origin
+from paymock.app.catalog_file import load_catalog
+from paymock.app.sandboxes import new_metadata
+from paymock.app.system_clock import system_clock
+from paymock.resources import payments, records
+from paymock.resources.payments import Creation
+from paymock.resources.records import PaymentRecord
+from paymock.rules import identifiers
+from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.app import create_app
-from paymock.web.asgi import App
-from paymock.web.log import RequestLog
+from paymock.web.application import Application
+from paymock.web.telemetry.access_log import RequestLog
 
 TASKS = 256
 
 
-def application(store: Store) -> App:
+def application(store: Store) -> Application:
     """The service on this store, as `paymock serve --no-access-log` has it."""
     clock, log = system_clock(), RequestLog(None, requests=False)
-    return create_app(Settings(), load_catalog(None), store, new_origin(clock(), 1, "inside"), clock, log)
+    return create_app(Settings(), load_catalog(None), store, new_metadata(clock(), 1, "inside"), clock, log)
 
 
 class Client:
     """Asks the application with one API key."""
 
-    def __init__(self, app: App, api_key: str = API_KEY) -> None:
+    def __init__(self, app: Application, api_key: str = API_KEY) -> None:
         self._app = app
         self._headers = [
             (b"host", b"127.0.0.1:8402"),
@@ -78,7 +79,7 @@ class Client:
 
 def token(number: int) -> str:
     """The token of the payment with this number."""
-    return identity.token_of(b"inside", "", str(number))
+    return identifiers.token_of(b"inside", "", str(number))
 
 
 def key_of_sandbox(number: int) -> str:
@@ -91,7 +92,7 @@ async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None
     now = system_clock()() - 3_600_000
     creation = Creation("", b"", DEFAULT_SCENARIO, now)
     record = payments.accept(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
-    of = [identity.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]
+    of = [identifiers.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]
     waiting = iter(numbers)
 
     async def add() -> None:
@@ -99,6 +100,6 @@ async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None
             own = msgspec.structs.replace(record, token=token(number), fingerprint=os.urandom(16))
             value = records.encode(own)
             sandbox = of[number % sandboxes]
-            await store.add(sandbox, own.token, value, kind=PaymentRecord.KIND, given=None)
+            await store.add(sandbox, own.token, value, kind=PaymentRecord.KIND, expected_state=None)
 
     await asyncio.gather(*(add() for _ in range(TASKS)))

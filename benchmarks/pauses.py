@@ -22,7 +22,8 @@ from pathlib import Path
 from benchmarks.inside import Client, application, fill
 from benchmarks.load import ORDER
 
-from paymock import garbage_collection
+from paymock.resources.records import PaymentRecord
+from paymock.server import garbage_collection
 from paymock.stores.opening import open_store
 
 OWN, SERVED = "Python's own", "paymock serve"
@@ -32,7 +33,7 @@ LONGEST = 10.0
 
 async def measured(payments: int, creations: int) -> dict[str, float]:
     """The figures of this process, times in milliseconds."""
-    store = open_store("memory://", max_payments=payments + creations)
+    store = open_store("memory://", limits={PaymentRecord.KIND: payments + creations})
     await fill(store, range(payments))
     gc.collect()
     client, body = Client(application(store)), ORDER.encode()

@@ -29,8 +29,9 @@ from typing import NamedTuple
 import uvloop
 from benchmarks.inside import Client, application, fill, key_of_sandbox, token
 
-from paymock import garbage_collection
-from paymock.core import identity
+from paymock.resources.records import PaymentRecord
+from paymock.rules import identifiers
+from paymock.server import garbage_collection
 from paymock.stores.opening import open_store
 from tests.support import proc
 from tests.support.engines import redis_server
@@ -65,7 +66,7 @@ class Subject:
         self.case = case
         self.cost = float("inf")
         self.bytes_a_payment = 0.0
-        self._store = open_store(url, max_payments=case.payments)
+        self._store = open_store(url, limits={PaymentRecord.KIND: case.payments})
         self._clients: list[Client] = []
         self._ahead: Iterator[int] = iter(())
 
@@ -83,7 +84,7 @@ class Subject:
     async def read(self, engine: Engine) -> None:
         """Takes a turn."""
         turn = [
-            (self._clients[number % len(self._clients)], f"/v1/payments/{identity.PAYMENT}{token(number)}")
+            (self._clients[number % len(self._clients)], f"/v1/payments/{identifiers.PAYMENT}{token(number)}")
             for number in islice(self._ahead, READS)
         ]
         before = engine.spent()

@@ -49,7 +49,7 @@ def measured(name: str, url: str, seconds: float) -> tuple[Load, Load]:
     """Creations and reads on the store at `url`."""
     two = name.endswith(TWO)
     workers, cores = ("2", CORES) if two else ("1", CORES[:1])
-    lane = () if name == IN_THE_LANE else ("--no-fast-lane",)
+    lane = () if name == IN_THE_LANE else ("--no-fast-path",)
     with paymock("--store", url, "--workers", workers, *lane, cores=cores) as server:
         payment_id = created(server.url)
         return creations(server, seconds), reads(server, seconds, payment_id)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from server import create_app
 from werkzeug.serving import make_server
 
 from paymock.testing import Sandbox
+from server import create_app
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line. An interrupt has an exit status even while the rest is still imported."""
     try:
-        from paymock import cli  # here, since it takes a moment
+        from paymock.cli.main import main as run  # here, since it takes a moment
 
-        cli.main()
+        run()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
 

@@ -5,12 +5,15 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paymock.core.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
-from paymock.core.virtual_time import MAX_SPEED
+from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
+from paymock.rules.clock import MAX_SPEED
 
 DEFAULT_PORT = 8402
 MEMORY_STORE = "memory://"
 MAX_WORKERS = 64
+MEMORY_CAPACITY = 1_000_000
+"""How many payments the in-memory store has room for by default."""
+
 OPEN_KEY_EXAMPLE = "mk_test_demo"
 _FORMS = (
     (
@@ -79,7 +82,7 @@ class Settings:
     max_payments: int | None = None
     retention: int | None = None
     frame_ancestors: tuple[str, ...] = ()
-    fast_lane: bool = True
+    fast_path: bool = True
     metrics_address: str | None = None
 
     def __post_init__(self) -> None:
@@ -117,6 +120,13 @@ class Settings:
                 f"binding {self.metrics_address} without --api-key would let anybody read the figures: "
                 "add --api-key KEY, or --open if that is meant"
             )
+
+    @property
+    def payment_capacity(self) -> int | None:
+        """How many payments the store has room for, in all sandboxes together; None: no limit."""
+        if self.max_payments is None and self.store == MEMORY_STORE:
+            return MEMORY_CAPACITY
+        return self.max_payments
 
     @property
     def on_loopback(self) -> bool:

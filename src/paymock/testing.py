@@ -14,8 +14,17 @@ from datetime import datetime
 from math import isnan
 from typing import Any, Self
 
-from paymock.client import Client, Json, Refused, Unreachable, checked_url, order_body, order_of, path_of
-from paymock.waiting import NotReached, wait
+from paymock.client.http import (
+    Client,
+    Json,
+    Refused,
+    Unreachable,
+    checked_url,
+    order_body,
+    order_of,
+    path_of,
+)
+from paymock.client.wait import NotReached, wait_for_payment
 
 __all__ = ["Json", "NotReached", "Refused", "Sandbox", "ServerHandle", "Unreachable", "remote", "serve"]
 
@@ -131,7 +140,7 @@ class Sandbox:
         Raises NotReached after `timeout` real seconds, and at once when it can no longer come. It wakes
         when another thread, or your application, moves time or pays.
         """
-        return wait(self._client, payment_id, status, _seconds(timeout))
+        return wait_for_payment(self._client, payment_id, status, _seconds(timeout))
 
     def requests(self) -> list[Json]:
         """The last 1,000 requests below `/v1`, newest first: `method`, `path`, `status` (0 when the
@@ -260,9 +269,9 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     # Here, since it takes a moment, and only those who start a server should wait for it.
     from pathlib import Path
 
-    from paymock.server import in_thread
+    from paymock.server.run import in_thread
     from paymock.settings import MEMORY_STORE, Settings, SettingsError
-    from paymock.web.log import RequestLog
+    from paymock.web.telemetry.access_log import RequestLog
 
     if isinstance(settings.get("catalog"), str):
         settings["catalog"] = Path(settings["catalog"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paymock.core.errors import PaymockError
+from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, Store, StoreError
 
 
@@ -38,7 +38,7 @@ async def add(
     store: Store, sandbox: str, key: str, value: bytes, kind: str = "a", limit: int | None = None
 ) -> bytes | None:
     """Adds a value to a sandbox that has no record of its own, and answers with what was there before."""
-    addition = await store.add(sandbox, key, value, kind=kind, given=None, limit=limit)
+    addition = await store.add(sandbox, key, value, kind=kind, expected_state=None, limit=limit)
     assert addition.state is None
     return addition.existing
 
@@ -69,35 +69,47 @@ class StoreContract:
 
     def test_a_value_is_replaced_only_if_it_is_what_was_read(self, store: Store) -> None:
         async def check() -> None:
-            assert not await store.replace("sandbox", "key", b"old", b"new", given=None)
-            assert await store.replace("sandbox", "key", None, b"old", given=None)
-            assert not await store.replace("sandbox", "key", None, b"new", given=None)
-            assert await store.replace("sandbox", "key", b"old", b"new", given=None)
+            assert not await store.replace("sandbox", "key", b"old", b"new", expected_state=None)
+            assert await store.replace("sandbox", "key", None, b"old", expected_state=None)
+            assert not await store.replace("sandbox", "key", None, b"new", expected_state=None)
+            assert await store.replace("sandbox", "key", b"old", b"new", expected_state=None)
             assert await store.get("sandbox", "key") == [b"new"]
 
         run(store, check())
 
     def test_nothing_is_stored_when_the_sandbox_is_not_what_was_read(self, store: Store) -> None:
         async def check() -> None:
-            assert await store.replace("sandbox", STATE, None, b"1", given=None)
+            assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
             for given in (None, b"0"):
-                assert not await store.replace("sandbox", "key", None, b"new", given=given)
-                assert not await store.replace("sandbox", STATE, given, b"2", given=given)
-                assert await store.add("sandbox", "key", b"new", kind="a", given=given) == (b"1", None)
-                assert not await store.reset("sandbox", b"2", given=given)
+                assert not await store.replace("sandbox", "key", None, b"new", expected_state=given)
+                assert not await store.replace("sandbox", STATE, given, b"2", expected_state=given)
+                assert await store.add("sandbox", "key", b"new", kind="a", expected_state=given) == (
+                    b"1",
+                    None,
+                )
+                assert not await store.reset("sandbox", b"2", expected_state=given)
             assert await store.get("sandbox", STATE, "key") == [b"1", None]
             assert await store.page("sandbox", "a", limit=9) == []
-            assert await store.replace("sandbox", "key", None, b"new", given=b"1")
-            assert await store.replace("sandbox", STATE, b"1", b"2", given=b"1")
+            assert await store.replace("sandbox", "key", None, b"new", expected_state=b"1")
+            assert await store.replace("sandbox", STATE, b"1", b"2", expected_state=b"1")
             assert await store.get("sandbox", STATE, "key") == [b"2", b"new"]
 
         run(store, check())
 
     def test_an_addition_replaces_the_record_of_the_sandbox_in_the_same_step(self, store: Store) -> None:
         async def check() -> None:
-            assert await store.add("sandbox", "one", b"1", kind="a", given=None, then=b"s") == (None, None)
-            assert await store.add("sandbox", "one", b"2", kind="a", given=b"s", then=b"t") == (b"s", b"1")
-            assert await store.add("sandbox", "two", b"2", kind="a", given=None, then=b"t") == (b"s", None)
+            assert await store.add("sandbox", "one", b"1", kind="a", expected_state=None, new_state=b"s") == (
+                None,
+                None,
+            )
+            assert await store.add("sandbox", "one", b"2", kind="a", expected_state=b"s", new_state=b"t") == (
+                b"s",
+                b"1",
+            )
+            assert await store.add("sandbox", "two", b"2", kind="a", expected_state=None, new_state=b"t") == (
+                b"s",
+                None,
+            )
             assert await store.get("sandbox", STATE, "one", "two") == [b"s", b"1", None]
 
         run(store, check())
@@ -106,7 +118,9 @@ class StoreContract:
         async def increase() -> None:
             while True:
                 [old] = await store.get("sandbox", STATE)
-                if await store.replace("sandbox", STATE, old, b"%d" % (int(old or 0) + 1), given=old):
+                if await store.replace(
+                    "sandbox", STATE, old, b"%d" % (int(old or 0) + 1), expected_state=old
+                ):
                     return
 
         async def check() -> None:
@@ -194,7 +208,7 @@ class StoreContract:
                 await add(store, sandbox, "key", b"value")
                 await store.append(sandbox, "log", b"entry", keep=9)
                 await store.count(sandbox, "counter")
-            assert await store.reset("one", b"fresh", given=None)
+            assert await store.reset("one", b"fresh", expected_state=None)
             assert await store.get("one", "key", STATE) == [None, b"fresh"]
             assert await store.page("one", "a", limit=9) == []
             assert await store.tail("one", "log", 9) == []

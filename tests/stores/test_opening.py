@@ -6,7 +6,7 @@ import pytest
 
 from paymock.stores.base import StoreError
 from paymock.stores.opening import open_store
-from paymock.stores.sqlite import SqliteStore
+from paymock.stores.sqlite.store import SqliteStore
 
 
 @pytest.mark.parametrize(("option", "synchronous"), [("", "full"), ("?synchronous=NORMAL", "normal")])

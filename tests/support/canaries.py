@@ -14,8 +14,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from paymock.service import Service
-from paymock.web.operations import Operation
+from paymock.app.payments_service import PaymentsService
+from paymock.web.api.operations import Operation
 from tests.support import raw
 from tests.support.client import fresh_key, order
 from tests.support.contract import Json
@@ -237,7 +237,7 @@ class Merchant:
             raise RuntimeError(f"{self.api_key} {VALUE} {PAYOUT}")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Service, "payment", broken)
+            patch.setattr(PaymentsService, "payment", broken)
             reply = self.ask("GET", f"/v1/payments/{self.created()}")
         assert reply is not None
         assert reply.status_code == 500

@@ -9,7 +9,7 @@ from unittest import mock
 
 import click
 
-from paymock.cli import cli, settings_of
+from paymock.cli.main import cli, settings_of
 from tests.support import markdown
 from tests.support.dependencies import declared
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from paymock.core.identity import sandbox_of
-from paymock.core.records import PaymentRecord
+from paymock.resources.records import PaymentRecord
+from paymock.rules.identifiers import sandbox_of
 from tests.support import raw
 from tests.support.client import fresh_key
 from tests.support.server import RunningServer

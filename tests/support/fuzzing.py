@@ -16,11 +16,11 @@ import httpx
 import schemathesis
 from schemathesis.core.parameters import ParameterLocation
 
-from paymock.core.addresses import address_problem
-from paymock.core.amounts import raw_problem
-from paymock.core.fields import url_problem
-from paymock.core.metadata import metadata_problem
-from paymock.core.times import parse_rfc3339
+from paymock.rules.addresses import address_problem
+from paymock.rules.amounts import raw_problem
+from paymock.rules.times import parse_rfc3339
+from paymock.schemas.fields import url_problem
+from paymock.schemas.metadata import metadata_problem
 from tests.support.client import ORDER
 from tests.support.clock import NOON
 from tests.support.contract import Json

@@ -9,20 +9,20 @@ from functools import partial
 
 import click
 
-from paymock.catalog_file import load_catalog
-from paymock.cli import COMMANDS, cli, serve
-from paymock.core import tables
-from paymock.core.amounts import DEFAULT_FEE_BPS
-from paymock.core.checkout import VIEWS
-from paymock.core.errors import ERRORS
-from paymock.core.scenarios import SCENARIOS
-from paymock.core.timeline import play
-from paymock.metrics import METRICS
-from paymock.web.examples import Premises
-from paymock.web.guard import Keyring
-from paymock.web.openapi import Api, document
-from paymock.web.openapi_documents import CONTROL_API, PUBLIC_API
-from paymock.web.readable_yaml import to_yaml
+from paymock.app.catalog_file import load_catalog
+from paymock.cli.main import COMMANDS, cli, serve
+from paymock.resources.checkout import VIEWS
+from paymock.rules import tables
+from paymock.rules.amounts import DEFAULT_FEE_BPS
+from paymock.rules.errors import ERRORS
+from paymock.rules.scenarios import SCENARIOS
+from paymock.rules.timeline import play
+from paymock.web.http.auth import Keyring
+from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
+from paymock.web.openapi.examples import ExampleContext
+from paymock.web.openapi.generator import Api, document
+from paymock.web.openapi.yaml import to_yaml
+from paymock.web.telemetry.metrics import METRICS
 from tests.support import markdown, states
 from tests.support.dependencies import dependencies
 from tests.support.states import DUE, OTHER_ASSET
@@ -124,7 +124,7 @@ def dependency_table() -> str:
 
 
 def openapi(api: Api) -> str:
-    return to_yaml(document(api, Premises(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
+    return to_yaml(document(api, ExampleContext(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
 
 
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import httpx
 import uvloop
 
-from paymock.core.errors import ERRORS
+from paymock.rules.errors import ERRORS
 from tests.support.mutations import request_of
 from tests.support.proc import open_files
 from tests.support.process import serving

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from paymock.core.times import parse_rfc3339
+from paymock.rules.times import parse_rfc3339
 from tests.support.contract import Json
 from tests.support.specification import COURSES, DEPOSIT_TRANSITIONS, TRANSITIONS
 
@@ -55,7 +55,7 @@ class Remembered:
     ids: tuple[str, ...]
     scenario: str
     seen: Json
-    lead: int = 0
+    time_offset: int = 0
     paid: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -72,8 +72,8 @@ class Remembered:
         assert attempt["instructions"] == earlier["instructions"]
         assert (before["status"], payment["status"]) in LATER
         assert before["updated_at"] <= payment["updated_at"]
-        age = now + self.lead - milliseconds(payment["created_at"])
-        assert milliseconds(payment["updated_at"]) <= now + self.lead
+        age = now + self.time_offset - milliseconds(payment["created_at"])
+        assert milliseconds(payment["updated_at"]) <= now + self.time_offset
         if not self.paid:
             assert payment["status"] == _scripted(self.scenario, age)
         _check_deposits(earlier.get("deposits", []), attempt.get("deposits", []), self.paid)

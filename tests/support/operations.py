@@ -7,12 +7,12 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
-from paymock.catalog_file import load_catalog
-from paymock.core.amounts import DEFAULT_FEE_BPS
-from paymock.web import examples
-from paymock.web.guard import Keyring
-from paymock.web.openapi_documents import CONTROL_API, PUBLIC_API
-from paymock.web.operations import Operation
+from paymock.app.catalog_file import load_catalog
+from paymock.rules.amounts import DEFAULT_FEE_BPS
+from paymock.web.api.operations import Operation
+from paymock.web.http.auth import Keyring
+from paymock.web.openapi import examples
+from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from tests.support.contract import Json
 
 OPERATIONS = (*PUBLIC_API.operations, *CONTROL_API.operations)
@@ -23,7 +23,7 @@ BRIEFLY = {"timeout": "0"}
 
 @cache
 def _examples() -> Mapping[str, examples.Example]:
-    return examples.all_examples(examples.Premises(load_catalog(None), DEFAULT_FEE_BPS, Keyring(())))
+    return examples.all_examples(examples.ExampleContext(load_catalog(None), DEFAULT_FEE_BPS, Keyring(())))
 
 
 def body_of(operation: Operation) -> Json | None:

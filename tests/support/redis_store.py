@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from redis.crc import key_slot
 
-from paymock.core.errors import PaymockError
+from paymock.rules.errors import PaymockError
 from paymock.stores.base import Store, StoreError
-from paymock.stores.redis import RedisStore
+from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
 from tests.support.engines import RedisCluster, RedisEngine
 

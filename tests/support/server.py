@@ -7,19 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from paymock.catalog_file import load_catalog
-from paymock.metrics_address import MetricsAddress
-from paymock.sandboxes import new_origin
-from paymock.server import Server, bind, url_of, uvicorn_config
+from paymock.app.catalog_file import load_catalog
+from paymock.app.sandboxes import new_metadata
+from paymock.server.metrics_listener import MetricsAddress
+from paymock.server.run import Server, bind, url_of, uvicorn_config
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
-from paymock.web.asgi import App
-from paymock.web.log import RequestLog
+from paymock.web.application import Application
+from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.transport.protocol import TransportState
 from tests.support.clock import ManualClock
 
-FAST_LANE = not os.environ.get("PAYMOCK_NO_FAST_LANE")
-"""So the same tests can be run without the fast lane."""
+FAST_PATH = not os.environ.get("PAYMOCK_NO_FAST_PATH")
+"""So the same tests can be run without the fast path."""
 
 
 @dataclass
@@ -30,7 +31,8 @@ class RunningServer:
     port: int
     clock: ManualClock
     store: MemoryStore
-    app: App
+    app: Application
+    transport_state: TransportState
     log: io.StringIO
     metrics: str | None
 
@@ -41,12 +43,12 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     settings = settings or Settings(port=0)
     clock, log = ManualClock(), io.StringIO()
     store = MemoryStore()
-    origin = new_origin(clock(), settings.speed, settings.seed or "tests")
+    metadata = new_metadata(clock(), settings.speed, settings.seed or "tests")
     request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
-    app = create_app(settings, load_catalog(settings.catalog), store, origin, clock, request_log)
+    app = create_app(settings, load_catalog(settings.catalog), store, metadata, clock, request_log)
     sockets = bind(settings)
     ready = threading.Event()
-    config = uvicorn_config(app, fast_lane=settings.fast_lane and FAST_LANE)
+    config = uvicorn_config(app, fast_path=settings.fast_path and FAST_PATH)
     metrics = MetricsAddress(settings, request_log)
     metrics.open()
     server = Server(config, ready.set, metrics.beside(app))
@@ -55,7 +57,9 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     thread.start()
     assert ready.wait(10), "the server did not start"
     try:
-        yield RunningServer(url_of(settings, sockets), port, clock, store, app, log, metrics.url)
+        yield RunningServer(
+            url_of(settings, sockets), port, clock, store, app, server.transport_state, log, metrics.url
+        )
     finally:
         server.should_exit = True
         thread.join(10)

@@ -6,8 +6,8 @@ from functools import cache
 from itertools import chain, combinations_with_replacement, pairwise, product
 from typing import NamedTuple
 
-from paymock.core.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW, PaymentStatus, Share
-from paymock.core.timeline import State, Transfer, World, play, timeline
+from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW, PaymentStatus, Share
+from paymock.rules.timeline import State, Transfer, World, play, timeline
 
 DUE = 1010
 OTHER_ASSET = "USDC"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from paymock.core.errors import PaymockError
+from paymock.rules.errors import PaymockError
 from paymock.stores.base import Addition, Change
 from paymock.stores.memory import MemoryStore
 

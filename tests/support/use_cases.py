@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from paymock.catalog_file import load_catalog
-from paymock.checkouts import Checkouts
-from paymock.control import Control
-from paymock.core.identity import sandbox_of
-from paymock.core.records import OriginRecord
-from paymock.core.strict_json import fingerprint
-from paymock.core.wire import Payment
-from paymock.journal import Line
-from paymock.sandboxes import KeyedRequest, Sandboxes, new_origin
-from paymock.service import Service
+from paymock.app.catalog_file import load_catalog
+from paymock.app.checkout_service import CheckoutService
+from paymock.app.control_service import ControlService
+from paymock.app.journal import StoredEntry
+from paymock.app.payments_service import PaymentsService
+from paymock.app.sandboxes import KeyedRequest, Sandboxes, new_metadata
+from paymock.resources.records import StoreMetadata
+from paymock.rules.identifiers import sandbox_of
+from paymock.schemas.json_decoding import fingerprint
+from paymock.schemas.public import Payment
 from paymock.stores.memory import MemoryStore
 from tests.support.client import order
 from tests.support.clock import NOON, ManualClock
@@ -32,12 +32,12 @@ _numbers = count(1)
 class UseCases:
     """The use cases on a store, as one process has them: two of these on one store are two processes."""
 
-    def __init__(self, store: MemoryStore, origin: OriginRecord | None = None) -> None:
+    def __init__(self, store: MemoryStore, origin: StoreMetadata | None = None) -> None:
         self.clock = ManualClock()
-        self.sandboxes = Sandboxes(store, self.clock, origin or new_origin(NOON, 0, "tests"))
-        self.service = Service(load_catalog(None), 100, self.sandboxes)
-        self.control = Control(load_catalog(None), self.sandboxes)
-        self.checkouts = Checkouts(load_catalog(None), self.sandboxes)
+        self.sandboxes = Sandboxes(store, self.clock, origin or new_metadata(NOON, 0, "tests"))
+        self.service = PaymentsService(load_catalog(None), 100, self.sandboxes)
+        self.control = ControlService(load_catalog(None), self.sandboxes)
+        self.checkouts = CheckoutService(load_catalog(None), self.sandboxes)
 
     async def create(
         self, key: str = "order-1001-payment", scenario: str | None = None, **changes: Any
@@ -48,9 +48,9 @@ class UseCases:
         return msgspec.json.decode(created.json, type=Payment), created.replayed
 
 
-def line() -> Line:
+def line() -> StoredEntry:
     """A request, for the journal."""
-    return Line(
+    return StoredEntry(
         at="2030-01-31T12:00:00.000Z",
         method="GET",
         path="/v1/chains",
@@ -73,7 +73,7 @@ async def leave_amid_a_change(
     """
     leaving = asyncio.create_task(anext(told))
     await asyncio.sleep(after)
-    app.sandboxes.wake(SANDBOX)
+    app.sandboxes.notifier.notify(SANDBOX)
     for _ in range(turns):
         await asyncio.sleep(0)
     leaving.cancel()

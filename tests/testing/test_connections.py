@@ -45,11 +45,11 @@ class TestConnections:
     @pytest.mark.parametrize(
         "answer",
         [
-            reply("404 Not Found", "<h1>Not Found</h1>"),
+            reply("404 Not PaymentSnapshot", "<h1>Not PaymentSnapshot</h1>"),
             reply("200 OK", "hello"),
             reply("500 Oops", "[]"),
             reply("400 Bad Request", '{"error": "what"}'),
-            reply("302 Found", "{}"),
+            reply("302 PaymentSnapshot", "{}"),
         ],
     )
     def test_another_server_at_the_url_is_recognized(self, answer: bytes) -> None:

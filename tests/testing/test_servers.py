@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paymock.core.catalog import CatalogError
-from paymock.server import Server, StartError
+from paymock.resources.catalog import CatalogError
+from paymock.server.run import Server, StartError
 from paymock.settings import SettingsError
 from paymock.testing import Refused, Sandbox, ServerHandle, Unreachable, remote, serve
 from tests.testing.strangers import Contested

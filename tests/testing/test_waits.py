@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paymock.client import Call
+from paymock.client.http import Call
 from paymock.testing import NotReached, Refused, Sandbox, Unreachable, serve
 from tests.testing.strangers import canned, outcome
 
@@ -68,7 +68,7 @@ class TestWait:
         assert not caught.value.timed_out
 
     def test_a_long_wait_is_made_of_several(self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("paymock.waiting.LONGEST_WAIT", 0.01)
+        monkeypatch.setattr("paymock.client.wait.LONGEST_WAIT", 0.01)
         payment = paymock.create()
         with pytest.raises(NotReached, match=r"after 0\.05 s"):
             paymock.wait(payment["id"], "completed", timeout=0.05)
@@ -80,7 +80,7 @@ class TestWait:
     def test_no_change_is_lost_between_two_requests(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("paymock.waiting.LONGEST_WAIT", 0.0)
+        monkeypatch.setattr("paymock.client.wait.LONGEST_WAIT", 0.0)
         payment = paymock.create()
         result = Call.result
 
@@ -149,7 +149,7 @@ class TestWait:
     def test_a_server_that_says_nothing_is_not_waited_for_much_longer(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("paymock.waiting.GRACE", 0.05)
+        monkeypatch.setattr("paymock.client.wait.GRACE", 0.05)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"http://127.0.0.1:{silent.getsockname()[1]}"
             started = time.monotonic()

@@ -13,6 +13,6 @@ from tests.support.server import running_server
 def pair() -> Iterator[Pair]:
     with (
         running_server(Settings(port=0)) as quick,
-        running_server(Settings(port=0, fast_lane=False)) as plain,
+        running_server(Settings(port=0, fast_path=False)) as plain,
     ):
         yield Pair(quick, plain)

@@ -42,7 +42,7 @@ class Store(Protocol):
     needs them.
     """
 
-    lag: int
+    propagation_ms: int
     """How many milliseconds a change may take until every process that shares the store sees it."""
 
     at_once: bool
@@ -66,12 +66,12 @@ class Store(Protocol):
         value: bytes,
         *,
         kind: str,
-        given: bytes | None,
-        then: bytes | None = None,
+        expected_state: bytes | None,
+        new_state: bytes | None = None,
         limit: int | None = None,
     ) -> Addition:
         """Stores `value`, listed under `kind`, unless its key is taken or the sandbox's own record is no
-        longer `given`; with it, replaces that record by `then`. Nothing is stored or replaced otherwise.
+        longer `expected_state`; with it, replaces that record by `new_state`. Otherwise nothing changes.
 
         Raises PaymockError `capacity_exceeded` when the sandbox already has `limit` values of this kind, or
         the store has no room.
@@ -81,10 +81,10 @@ class Store(Protocol):
         """The values under `keys`, each or None."""
 
     async def replace(
-        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, given: bytes | None
+        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
     ) -> bool:
         """Stores `new` if the value is still `old` (None: there is none) and the sandbox's own record is
-        still `given`, and says whether it did.
+        still `expected_state`, and says whether it did.
         """
 
     async def page(
@@ -106,9 +106,9 @@ class Store(Protocol):
     async def clear_log(self, sandbox: str, log: str) -> None:
         """Forgets the entries of a log."""
 
-    async def reset(self, sandbox: str, then: bytes, *, given: bytes | None) -> bool:
-        """Forgets everything of the sandbox, whose own record is then `then`, if it is still `given`, and
-        says whether it was.
+    async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
+        """Deletes everything of the sandbox and sets its own record to `new_state`, if that record is still
+        `expected_state`. Returns whether it was.
         """
 
     async def ping(self) -> None:

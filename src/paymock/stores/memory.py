@@ -5,7 +5,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from itertools import islice
 
-from paymock.core.errors import PaymockError
+from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, Addition, Change
 
 
@@ -24,7 +24,7 @@ class MemoryStore:
     """
 
     at_once = True
-    lag = 0
+    propagation_ms = 0
     connections = 0
 
     def __init__(self, limits: Mapping[str, int] | None = None) -> None:
@@ -42,22 +42,22 @@ class MemoryStore:
         value: bytes,
         *,
         kind: str,
-        given: bytes | None,
-        then: bytes | None = None,
+        expected_state: bytes | None,
+        new_state: bytes | None = None,
         limit: int | None = None,
     ) -> Addition:
         of = self._sandboxes[sandbox]
         values, keys = of.values, of.kinds[kind]
         state, existing = values.get(STATE), values.get(key)
-        if existing is None and state == given:
+        if existing is None and state == expected_state:
             total = self._totals[kind]
             if (limit is not None and len(keys) >= limit) or total >= self._limits.get(kind, math.inf):
                 raise PaymockError("capacity_exceeded")
             self._totals[kind] = total + 1
             values[key] = value
             keys.append(key)
-            if then is not None:
-                values[STATE] = then
+            if new_state is not None:
+                values[STATE] = new_state
         return Addition(state, existing)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
@@ -65,10 +65,10 @@ class MemoryStore:
         return [*map(of.values.get, keys)] if of else [None] * len(keys)
 
     async def replace(
-        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, given: bytes | None
+        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
     ) -> bool:
         values = self._sandboxes[sandbox].values
-        if values.get(STATE) != given or values.get(key) != old:
+        if values.get(STATE) != expected_state or values.get(key) != old:
             return False
         values[key] = new
         return True
@@ -101,12 +101,12 @@ class MemoryStore:
     async def clear_log(self, sandbox: str, log: str) -> None:
         self._sandboxes[sandbox].logs.pop(log, None)
 
-    async def reset(self, sandbox: str, then: bytes, *, given: bytes | None) -> bool:
+    async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         forgotten, fresh = self._sandboxes[sandbox], _Sandbox()
-        if forgotten.values.get(STATE) != given:
+        if forgotten.values.get(STATE) != expected_state:
             return False
         self._totals.subtract({kind: len(keys) for kind, keys in forgotten.kinds.items()})
-        fresh.values[STATE] = then
+        fresh.values[STATE] = new_state
         self._sandboxes[sandbox] = fresh
         return True
 

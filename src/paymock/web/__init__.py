@@ -1,1 +1,1 @@
-"""HTTP: routes, guards, handlers, documents and pages."""
+"""The service over HTTP. `app` assembles it, `application` is the ASGI application that answers requests."""

@@ -2,63 +2,62 @@
 
 from functools import partial
 
-from paymock.checkouts import Checkouts
-from paymock.clock import Clock
-from paymock.control import Control
-from paymock.core.catalog import Catalog
-from paymock.core.records import OriginRecord
-from paymock.sandboxes import Sandboxes
-from paymock.service import Service
+from paymock.app.checkout_service import CheckoutService
+from paymock.app.control_service import ControlService
+from paymock.app.payments_service import PaymentsService
+from paymock.app.sandboxes import Sandboxes
+from paymock.app.system_clock import Clock
+from paymock.resources.catalog import Catalog
+from paymock.resources.records import StoreMetadata
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web import assets, checkout, dashboard, guard, swagger
-from paymock.web import control as control_handlers
-from paymock.web.asgi import Answer, App, Route
-from paymock.web.examples import Premises
-from paymock.web.faults import suffering
-from paymock.web.log import RequestLog
-from paymock.web.openapi import OpenApiPage
-from paymock.web.openapi_documents import CONTROL_API, PUBLIC_API
-from paymock.web.routes import Routes
+from paymock.web.api import checkout, control
+from paymock.web.api.faults import inject_fault
+from paymock.web.application import Application
+from paymock.web.http.auth import Keyring
+from paymock.web.http.hosts import AllowedHosts
+from paymock.web.http.routing import Handler, Route, Routes
+from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
+from paymock.web.openapi.examples import ExampleContext
+from paymock.web.openapi.generator import OpenApiPage
+from paymock.web.pages.dashboard import PAGES, DashboardPage
+from paymock.web.pages.static_files import redirect_to_swagger, static_files
+from paymock.web.telemetry.access_log import RequestLog
 
 
 def create_app(
-    settings: Settings, catalog: Catalog, store: Store, origin: OriginRecord, clock: Clock, log: RequestLog
-) -> App:
-    """The whole service as an ASGI application. `origin` is that of the store."""
-    sandboxes = Sandboxes(store, clock, origin)
-    service = Service(catalog, settings.fee_bps, sandboxes)
-    control = Control(catalog, sandboxes) if settings.control else None
-    keyring = guard.Keyring(settings.api_keys)
-    premises = Premises(catalog, settings.fee_bps, keyring)
-    checkouts = Checkouts(catalog, sandboxes)
+    settings: Settings, catalog: Catalog, store: Store, metadata: StoreMetadata, clock: Clock, log: RequestLog
+) -> Application:
+    """Return the whole service as an ASGI application. `metadata` is that of the store."""
+    sandboxes = Sandboxes(store, clock, metadata)
+    payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes)
+    checkout_service = CheckoutService(catalog, sandboxes)
+    control_service = ControlService(catalog, sandboxes) if settings.control else None
+    keyring = Keyring(settings.api_keys)
+    examples = ExampleContext(catalog, settings.fee_bps, keyring)
     routes: Routes[Route] = Routes()
     for operation in PUBLIC_API.operations:
-        plain: Answer = partial(operation.handler, checkouts if operation.of_checkout else service)
+        plain: Handler = partial(
+            operation.handler, checkout_service if operation.of_checkout else payments_service
+        )
         handler = plain
-        if control is not None and operation.keyed:
-            handler = partial(suffering, control, carry_out=plain)
-        routes.add(operation.method, operation.path, Route(handler, operation.keyed, plain))
-    routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, premises)))
-    if control is not None:
+        if control_service is not None and operation.needs_key:
+            handler = partial(inject_fault, control_service, carry_out=plain)
+        routes.add(operation.method, operation.path, Route(handler, operation.needs_key, plain))
+    routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, examples)))
+    if control_service is not None:
         for operation in CONTROL_API.operations:
-            routes.add(
-                operation.method, operation.path, Route(partial(operation.handler, control), keyed=True)
-            )
-        routes.add("GET", "/_mock/events", Route(partial(control_handlers.events, control), keyed=True))
-        routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(CONTROL_API, premises)))
-        routes.add("GET", swagger.CONTROL_PAGE, Route(partial(swagger.static, with_control=True)))
-        for path, template in dashboard.PAGES.items():
-            routes.add(
-                "GET", path, Route(dashboard.DashboardPage(template, premises, open_mode=settings.open_mode))
-            )
+            handler = partial(operation.handler, control_service)
+            routes.add(operation.method, operation.path, Route(handler, needs_key=True))
+        routes.add("GET", "/_mock/events", Route(partial(control.events, control_service), needs_key=True))
+        routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(CONTROL_API, examples)))
+        for path, template in PAGES.items():
+            routes.add("GET", path, Route(DashboardPage(template, examples, open_mode=settings.open_mode)))
     ancestors = " ".join(settings.frame_ancestors) or "'none'"
-    customers = partial(checkout.page, checkouts, frame_ancestors=ancestors)
-    routes.add("GET", checkout.PATH, Route(customers))
-    routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkouts)))
-    for path in assets.paths():
-        routes.add("GET", path, Route(assets.asset))
-    routes.add("GET", "/swagger", Route(swagger.redirect))
-    for path in swagger.STATIC_PATHS:
-        routes.add("GET", path, Route(partial(swagger.static, with_control=control is not None)))
-    return App(routes, sandboxes, control, guard.HostGuard(settings), keyring, clock, log)
+    page = partial(checkout.page, checkout_service, frame_ancestors=ancestors)
+    routes.add("GET", checkout.PATH, Route(page))
+    routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkout_service)))
+    routes.add("GET", "/swagger", Route(redirect_to_swagger))
+    for path, file in static_files(with_control=control_service is not None).items():
+        routes.add("GET", path, Route(file))
+    return Application(routes, sandboxes, control_service, AllowedHosts(settings), keyring, clock, log)

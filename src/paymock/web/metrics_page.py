@@ -7,24 +7,27 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from paymock.metrics import BUCKETS, DURATION, METRICS, REQUESTS, Counting
 from paymock.settings import Settings
-from paymock.web.asgi import App, Route
-from paymock.web.guard import HostGuard
-from paymock.web.http import Request, Response
-from paymock.web.log import RequestLog
-from paymock.web.routes import Routes
+from paymock.web.application import Application
+from paymock.web.http.hosts import AllowedHosts
+from paymock.web.http.requests import Request
+from paymock.web.http.responses import Response
+from paymock.web.http.routing import Route, Routes
+from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.metrics import BUCKETS, DURATION, METRICS, REQUESTS, WorkerCounters
 
 PATH = "/metrics"
 _FORM = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = [*map(str, BUCKETS), "+Inf"]
 
 
-def create_metrics_app(app: App, counting: Counting, address: Settings, log: RequestLog) -> App:
+def create_metrics_app(
+    app: Application, counting: WorkerCounters, address: Settings, log: RequestLog
+) -> Application:
     """The application that shows at `address` what is counted of `app`, in this worker and all others."""
     routes: Routes[Route] = Routes()
     routes.add("GET", PATH, Route(partial(_page, _Figures(counting))))
-    return app.beside(routes, HostGuard(address), log)
+    return app.for_address(routes, AllowedHosts(address), log)
 
 
 async def _page(figures: "_Figures", request: Request) -> Response:
@@ -34,7 +37,7 @@ async def _page(figures: "_Figures", request: Request) -> Response:
 class _Figures(Collector):
     """The figures, as prometheus-client asks for them."""
 
-    def __init__(self, counting: Counting) -> None:
+    def __init__(self, counting: WorkerCounters) -> None:
         self._counting = counting
 
     def collect(self) -> list[Metric]:

@@ -1,1 +1,0 @@
-"""Faults under load, and what they cost. `python -m benchmarks.faults` writes docs/fault-tests.md."""

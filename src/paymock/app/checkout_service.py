@@ -1,0 +1,98 @@
+"""The use cases of the checkout: what a customer who has only the id of a payment can see of it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import NamedTuple
+
+from paymock.app.notifier import MIN_GAP_SECONDS, Observation
+from paymock.app.payment_lookup import PaymentSnapshot, find_payment
+from paymock.app.sandboxes import Sandboxes
+from paymock.resources import checkout
+from paymock.resources.catalog import Catalog
+from paymock.resources.checkout import Checkout
+from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import PAYMENT, token_in
+
+
+class CheckoutView(NamedTuple):
+    """What the customer sees; for how many real seconds, or None: until somebody does something; and a mark
+    that differs whenever more than the time does.
+    """
+
+    checkout: Checkout
+    seconds: float | None
+    mark: object
+
+
+class CheckoutService:
+    """What the checkout can show, without HTTP. All that it needs is the id of a payment, which nobody can
+    guess.
+    """
+
+    def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
+        self._catalog = catalog
+        self._sandboxes = sandboxes
+
+    async def show(self, payment_id: str) -> CheckoutView:
+        """Return what the customer sees now. Raises PaymockError `payment_not_found`."""
+        payment = await self._find(payment_id)
+        receive = payment.record.request.receive
+        chain = self._catalog.chains.get(receive.chain)
+        asset = (self._catalog.assets(receive.chain) or {}).get(receive.asset)
+        if chain is None or asset is None:
+            raise PaymockError("payment_not_found", "The catalog no longer has the asset of this payment.")
+        shown = checkout.checkout(
+            payment.record, payment.state, payment.elapsed, payment.sandbox.clock.speed, chain, asset
+        )
+        return CheckoutView(shown, payment.seconds_to_change, _mark(payment))
+
+    async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
+        """Yield what the customer sees, now, after every change, and at least every RESYNC_SECONDS. It ends
+        when the payment is deleted, or the server stops. Raises PaymockError `payment_not_found` at its
+        beginning.
+        """
+
+        async def observe() -> Observation[Checkout]:
+            view = await self.show(payment_id)
+            seconds = float("inf") if view.seconds is None else view.seconds
+            return Observation(view.checkout, view.mark, asyncio.get_running_loop().time() + seconds)
+
+        await self.show(payment_id)  # a stream about an unknown payment does not begin
+        following = self._sandboxes.notifier.follow(
+            self._sandbox_of(payment_id), observe, min_gap=MIN_GAP_SECONDS
+        )
+        begun = False
+        async with aclosing(following) as observations:
+            try:
+                async for current, _ in observations:
+                    yield current.value
+                    begun = True
+            except PaymockError:
+                if not begun:
+                    raise
+
+    async def _find(self, payment_id: str) -> PaymentSnapshot:
+        sandbox = self._sandbox_of(payment_id)
+        try:
+            return await find_payment(self._sandboxes, sandbox, payment_id)
+        except PaymockError as error:
+            raise _unknown_payment() if error.status == 404 else error from None
+
+    def _sandbox_of(self, payment_id: str) -> str:
+        token = token_in(payment_id, PAYMENT)
+        if token is None:
+            raise _unknown_payment()
+        return self._sandboxes.sandbox_of(token)
+
+
+def _mark(payment: PaymentSnapshot) -> object:
+    sandbox = payment.sandbox
+    return sandbox.clock, sandbox.pending_change_ms > 0, payment.stored, payment.state
+
+
+def _unknown_payment() -> PaymockError:
+    """Return the refusal in words for a customer, who knows of no API key."""
+    return PaymockError(
+        "payment_not_found", "No payment has this id. It may be mistyped, or its sandbox has been reset."
+    )

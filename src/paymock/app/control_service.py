@@ -1,0 +1,288 @@
+"""The use cases of the control API: time that a test controls, simulated deposits, waiting, overrides, the
+journal.
+
+Every method works within one sandbox and touches no other.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from paymock.app.feed import Feed, clock_of
+from paymock.app.journal import Journal
+from paymock.app.overrides import Overrides
+from paymock.app.payment_lookup import PaymentFilter, PaymentSnapshot, find_payment, newest_payments
+from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.resources import payments, records
+from paymock.resources.catalog import Catalog
+from paymock.resources.records import DepositRecord, SandboxRecord, SimulationRecord
+from paymock.resources.timelines import PaymentTimeline
+from paymock.rules.errors import PaymockError
+from paymock.rules.scenarios import WINDOW
+from paymock.rules.timeline import State, deposit_between, event_between, state_at
+from paymock.rules.times import LATEST, to_rfc3339
+from paymock.schemas import control as schemas
+from paymock.schemas.control import END, NEXT
+from paymock.schemas.public import Payment
+from paymock.schemas.validation import checker_for, decoded, validation_failed
+from paymock.stores.base import note_key
+
+_SCANNED = 500
+"""How many payments are scanned at a time for those that a filter matches."""
+
+
+class ControlService:
+    """What the control API can do, without HTTP."""
+
+    def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
+        self._catalog = catalog
+        self._sandboxes = sandboxes
+        self.overrides = Overrides(sandboxes)
+        self.journal = Journal(sandboxes)
+        self.feed = Feed(sandboxes, self.journal)
+
+    async def clock(self, sandbox: str) -> schemas.Clock:
+        """Return the sandbox's virtual clock."""
+        return clock_of(await self._sandboxes.snapshot(sandbox))
+
+    async def set_clock(self, sandbox: str, body: Any) -> schemas.Clock:
+        """Change the speed from now on. Raises PaymockError `validation_failed`.
+
+        A slower clock begins when every process knows of it, so that none has shown later times before.
+        """
+        speed = decoded(_check_set_clock, body, schemas.SetClock).speed
+
+        def with_speed(snapshot: SandboxSnapshot) -> SandboxRecord:
+            clock = snapshot.clock
+            delay = self._sandboxes.propagation_ms if speed < clock.speed else 0
+            return replace(snapshot.record, clock=clock.running_at(speed, snapshot.real, delay))
+
+        after = await self._sandboxes.change(sandbox, with_speed)
+        await self._sandboxes.until(after.clock.since_real)
+        return clock_of(replace(after, real=max(after.real, after.clock.since_real)))
+
+    async def advance(self, sandbox: str, body: Any) -> schemas.Clock:
+        """Move the sandbox ahead at once. Raises PaymockError `validation_failed`."""
+        milliseconds = _milliseconds(decoded(_check_advance, body, schemas.Advance).seconds)
+
+        def advanced(snapshot: SandboxSnapshot) -> SandboxRecord:
+            _check_time(snapshot.now + milliseconds)
+            return replace(snapshot.record, clock=snapshot.clock.advanced(milliseconds))
+
+        return clock_of(await self._sandboxes.change(sandbox, advanced))
+
+    async def advance_payment(self, sandbox: str, payment_id: str, body: Any) -> Payment:
+        """Move one payment ahead of its sandbox. Raises PaymockError `payment_not_found`,
+        `validation_failed`, or `status_unreachable` when what `to` names does not lie ahead.
+        """
+        target = decoded(_check_advance_payment, body, schemas.AdvancePayment)
+        if (target.seconds is None) == (target.to is None):
+            raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
+
+        def advanced(payment: PaymentSnapshot) -> SimulationRecord:
+            step = (
+                _milliseconds(target.seconds)
+                if target.seconds is not None
+                else _step_to(payment, target.to or END)
+            )
+            time_offset = payment.simulation.time_offset + step
+            _check_time(payment.sandbox.now + time_offset)
+            return replace(payment.simulation, time_offset=time_offset)
+
+        return (await self._simulate(sandbox, payment_id, advanced)).payment
+
+    async def deposit(
+        self, sandbox: str, payment_id: str, body: Any, key: str | None, fingerprint: bytes
+    ) -> tuple[Payment, bool]:
+        """Observe a transfer now. Return the payment then, and whether this request repeats an earlier one.
+
+        Raises PaymockError `payment_not_found`, `validation_failed`, `capacity_exceeded`, or the idempotency
+        conflict. The transfer is observed when every process knows of it, so that none has shown a later
+        state before.
+        """
+        payment = await self._find(sandbox, payment_id)
+        deposit = decoded(_check_deposit, body, schemas.MakeDeposit)
+        receive = payment.record.request.receive
+        if deposit.asset is not None and deposit.asset not in (self._catalog.assets(receive.chain) or ()):
+            raise validation_failed({"asset": f"is not an asset of the chain {receive.chain}"})
+        other_asset = deposit.asset if deposit.asset != receive.asset else None
+
+        def accept(token: str, snapshot: SandboxSnapshot) -> tuple[DepositRecord, SandboxRecord]:
+            _check_room(payment.simulation)
+            payment_token = payment.record.token
+            record = DepositRecord(
+                token, fingerprint, payment_token, payment.elapsed, deposit.amount, other_asset
+            )
+            return record, snapshot.record
+
+        if key is None:
+            record, replayed = accept(secrets.token_hex(16), payment.sandbox)[0], False
+        else:
+            request = KeyedRequest(sandbox, key, fingerprint, body)
+            created = await self._sandboxes.create(request, DepositRecord, accept)
+            record, replayed = created.record, created.replayed
+
+        propagation_ms = self._sandboxes.propagation_ms
+
+        def with_deposit(payment: PaymentSnapshot) -> SimulationRecord:
+            deposits = payment.simulation.deposits
+            if any(existing.token == record.token for existing in deposits):
+                return payment.simulation
+            _check_room(payment.simulation)
+            observed = replace(record, at=payment.after(propagation_ms).elapsed)
+            return replace(payment.simulation, deposits=(*deposits, observed))
+
+        after = await self._simulate(sandbox, payment_id, with_deposit)
+        if after.sandbox.clock.speed:
+            await self._sandboxes.until(after.sandbox.real + propagation_ms)
+        return _just_after_deposit(after, record.token), replayed
+
+    async def payments(
+        self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
+    ) -> schemas.PaymentPage:
+        """Return a page of payments, newest first."""
+        listed: list[schemas.ListedPayment] = []
+        scanned = limit + 1 if payment_filter == PaymentFilter() else _SCANNED
+        while True:
+            _, page = await newest_payments(self._sandboxes, sandbox, scanned, cursor)
+            for position, payment in page:
+                if payment_filter.matches(payment):
+                    if len(listed) == limit:
+                        return schemas.PaymentPage(data=listed, next_cursor=str(cursor))
+                    listed.append(_listed(payment))
+                cursor = position
+            if len(page) < scanned:
+                return schemas.PaymentPage(data=listed, next_cursor=None)
+            await asyncio.sleep(0)  # other requests go on while many payments are scanned
+
+    async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
+        """Return a payment with its past and its future. Raises PaymockError `payment_not_found`."""
+        payment = await self._find(sandbox, payment_id)
+        states, age = payment.states, payment.elapsed
+        past = [state for state in payment.visible_states if state.at <= age]
+        if past[0] != states[0]:  # a deposit was made in the very moment of its creation
+            past.insert(0, states[0])
+        return schemas.PaymentDetail(
+            payment=payment.payment,
+            scenario=payment.record.scenario,
+            now=to_rfc3339(payment.record.created_at + age),
+            timeline=[
+                _timeline_entry(previous, state, payment)
+                for previous, state in zip((None, *states), states, strict=False)
+            ],
+            window_seconds=WINDOW / 1000,
+            before=payments.view(payment.record, past[-2]) if len(past) > 1 else None,
+        )
+
+    async def wait(
+        self, sandbox: str, payment_id: str, status: str | None, timeout: float
+    ) -> schemas.WaitResult:
+        """Return as soon as the payment has reached `status`, or, without one, at its next change; at once
+        when that can no longer come; after `timeout` real seconds at the latest. Raises PaymockError
+        `payment_not_found`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        first: State | None = None
+        with self._sandboxes.notifier.subscribe(sandbox) as changed:
+            while True:
+                changed.clear()
+                payment = await self._find(sandbox, payment_id)
+                current = payment.state
+                first = first or current
+                upcoming = [state for state in payment.upcoming if status in (None, state.status)]
+                reached = current != first if status is None else payment.has_been(status)
+                possible = reached or bool(upcoming) or payment.could_come(status)
+                now = loop.time()
+                if reached or not possible or now >= deadline or self._sandboxes.notifier.stopping:
+                    return schemas.WaitResult(reached=reached, possible=possible, payment=payment.payment)
+                seconds = payment.seconds_to(upcoming[0]) if upcoming else None
+                await changed.until(deadline if seconds is None else min(now + seconds, deadline))
+
+    async def reset(self, sandbox: str) -> None:
+        """Delete payments, keys, endpoints, overrides, journal and clock of this sandbox."""
+        await self._sandboxes.reset(sandbox)
+
+    async def _find(self, sandbox: str, payment_id: str) -> PaymentSnapshot:
+        return await find_payment(self._sandboxes, sandbox, payment_id)
+
+    async def _simulate(
+        self, sandbox: str, payment_id: str, compute: Callable[[PaymentSnapshot], SimulationRecord]
+    ) -> PaymentSnapshot:
+        """Replace the simulation record of a payment by what `compute` makes of it."""
+        while True:
+            payment = await self._find(sandbox, payment_id)
+            simulation = compute(payment)
+            key, new = note_key(payment.record.token), records.encode(simulation)
+            if await self._sandboxes.replace(payment.sandbox, key, payment.stored, new):
+                return replace(payment, timeline=PaymentTimeline(payment.record, simulation))
+
+
+def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:
+    return schemas.ListedPayment(
+        **msgspec.structs.asdict(payment.payment),
+        scenario=payment.record.scenario,
+        age_seconds=payment.elapsed / 1000,
+    )
+
+
+def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapshot) -> schemas.TimelineEntry:
+    number = None if previous is None else deposit_between(previous, state)
+    return schemas.TimelineEntry(
+        at=to_rfc3339(payment.record.created_at + state.at),
+        offset_seconds=state.at / 1000,
+        event="Created" if previous is None else event_between(previous, state).replace("`", ""),
+        status=state.status,
+        reached=state.at <= payment.elapsed,
+        deposit=None if number is None else number + 1,
+        confirmations=None if number is None else state.deposits[number].confirmations,
+    )
+
+
+def _check_room(simulation: SimulationRecord) -> None:
+    """Raises PaymockError `capacity_exceeded` when no more deposits can be made."""
+    if len(simulation.deposits) >= payments.MAX_DEPOSITS:
+        raise PaymockError("capacity_exceeded", "The payment has a hundred simulated deposits already.")
+
+
+def _check_time(virtual: int) -> None:
+    """Raises PaymockError `validation_failed` for a time that cannot be written in RFC 3339."""
+    if virtual > LATEST:
+        raise validation_failed({"seconds": f"leads beyond {to_rfc3339(LATEST)}"})
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _step_to(payment: PaymentSnapshot, target: str) -> int:
+    """Return how many milliseconds ahead of the payment its target lies; 0 for END when it is there.
+
+    Raises PaymockError `status_unreachable`.
+    """
+    upcoming = [state for state in payment.upcoming if target in (NEXT, END, state.status)]
+    if payment.state.status == target:
+        upcoming = []  # later confirmations have this status too, but it has come already
+    if not upcoming and target != END:
+        raise PaymockError("status_unreachable")
+    chosen = upcoming[-1:] if target == END else upcoming[:1]
+    return chosen[0].at - payment.elapsed if chosen else 0
+
+
+def _just_after_deposit(payment: PaymentSnapshot, token: str) -> Payment:
+    """Return the payment as it was just after the deposit with this token was observed."""
+    deposits = payment.simulation.deposits
+    number = next(number for number, deposit in enumerate(deposits) if deposit.token == token)
+    simulation = replace(payment.simulation, deposits=deposits[: number + 1])
+    states = payments.course(payment.record, simulation)
+    return payments.view(payment.record, state_at(states, deposits[number].at))
+
+
+_check_set_clock = checker_for(schemas.SetClock)
+_check_advance = checker_for(schemas.Advance)
+_check_advance_payment = checker_for(schemas.AdvancePayment)
+_check_deposit = checker_for(schemas.MakeDeposit)

@@ -1,0 +1,50 @@
+"""The journal: the last requests to a sandbox."""
+
+from itertools import islice
+
+import msgspec
+
+from paymock.app.sandboxes import Sandboxes
+from paymock.schemas import control as schemas
+
+LENGTH = 1_000
+"""How many requests a journal holds."""
+
+_LOG = "requests"
+
+
+class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
+    """An entry as it is stored: without the names of its fields, which are half of it."""
+
+
+_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(StoredEntry).decode
+
+
+class Journal:
+    """The journals of sandboxes."""
+
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self._sandboxes = sandboxes
+
+    async def add(self, sandbox: str, entry: StoredEntry) -> None:
+        """Add a request to the journal."""
+        await self._sandboxes.append(sandbox, _LOG, _encode(entry), keep=LENGTH)
+
+    async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
+        """Return the last requests, newest first: all, or those about one payment."""
+        stored = await self._sandboxes.tail(sandbox, _LOG, LENGTH if payment_id else limit)
+        entries = (entry for entry in map(_decode, stored) if payment_id in (None, entry.payment_id))
+        return schemas.Journal(data=[_shown(entry) for entry in islice(entries, limit)])
+
+    async def mark(self, sandbox: str) -> bytes | None:
+        """Return what differs whenever the journal does."""
+        newest = await self._sandboxes.tail(sandbox, _LOG, 1)
+        return newest[0] if newest else None
+
+    async def clear(self, sandbox: str) -> None:
+        """Empty the journal."""
+        await self._sandboxes.clear_log(sandbox, _LOG)
+
+
+def _shown(entry: StoredEntry) -> schemas.JournalEntry:
+    return msgspec.convert(entry, schemas.JournalEntry, from_attributes=True)

@@ -1,0 +1,144 @@
+"""Notifications of changes: subscribers to a sandbox are told of each change, whichever process makes it."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Generic, NamedTuple, TypeVar
+
+from paymock.rules.errors import PaymockError
+from paymock.stores.base import Store
+
+T = TypeVar("T")
+
+MIN_GAP_SECONDS = 0.25
+"""The least time between two observations of a follower; changes in between are reported together."""
+
+RESYNC_SECONDS = 20.0
+"""How often followers are told the time while nothing changes: a clock that a page only counts drifts."""
+
+_RECONNECT_SECONDS = 0.2
+"""Seconds until the changes of a store that has failed are listened to again."""
+
+
+class TimedEvent(asyncio.Event):
+    """An event that can be waited for until a certain moment."""
+
+    async def until(self, moment: float) -> None:
+        """Return when it is set, or at `moment` by the clock of the event loop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(moment):  # `wait_for` can miss that its caller is cancelled
+                await self.wait()
+
+
+class Subscription(TimedEvent):
+    """Set at each change of a sandbox; with `additions`, also when something is merely added: a resource, a
+    request in the journal.
+    """
+
+    def __init__(self, *, additions: bool) -> None:
+        super().__init__()
+        self.additions = additions
+
+
+class Observation(NamedTuple, Generic[T]):
+    """What a follower saw; a mark that differs when more than the time has changed; and until when it holds
+    by itself, by the clock of the event loop.
+    """
+
+    value: T
+    mark: object
+    until: float
+
+
+class Notifier:
+    """Notifies the subscribers of the sandboxes of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._subscriptions: defaultdict[str, set[Subscription]] = defaultdict(set)
+        self._listener: asyncio.Task[None] | None = None
+        self._stopped = TimedEvent()
+
+    def notify(self, sandbox: str | None, *, addition: bool = False) -> None:
+        """Tell all subscribers of this sandbox, or of all if it is None, that it has changed. An `addition`
+        is told only to those who asked for additions.
+        """
+        if not self._subscriptions:
+            return
+        for changed in [*self._subscriptions] if sandbox is None else [sandbox]:
+            for subscription in self._subscriptions.get(changed, ()):
+                if subscription.additions or not addition:
+                    subscription.set()
+
+    @property
+    def subscribers(self) -> int:
+        """How many wait for a change."""
+        return sum(map(len, self._subscriptions.values()))
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the server stops."""
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Tell all subscribers that the server stops."""
+        self._stopped.set()
+        self.notify(None)
+
+    async def sleep_until(self, moment: float) -> None:
+        """Return at `moment` by the clock of the event loop, or when the server stops."""
+        await self._stopped.until(moment)
+
+    @contextmanager
+    def subscribe(self, sandbox: str, *, additions: bool = False) -> Iterator[Subscription]:
+        """Subscribe to the changes of a sandbox for the length of the block."""
+        subscription = Subscription(additions=additions)
+        self._subscriptions[sandbox].add(subscription)
+        if self._listener is None:
+            self._listener = asyncio.create_task(self._listen())
+        try:
+            yield subscription
+        finally:
+            self._subscriptions[sandbox].discard(subscription)
+            if not self._subscriptions[sandbox]:
+                del self._subscriptions[sandbox]
+            if not self._subscriptions:
+                self._listener.cancel()
+                self._listener = None
+
+    async def follow(
+        self,
+        sandbox: str,
+        observe: Callable[[], Awaitable[Observation[T]]],
+        *,
+        additions: bool = False,
+        min_gap: float = 0.0,
+    ) -> AsyncGenerator[tuple[Observation[T], Observation[T] | None], None]:
+        """Yield an observation of the sandbox now, whenever its mark differs, and at least every
+        RESYNC_SECONDS, each with the one before it. Two are at least `min_gap` seconds apart. It ends when
+        the server stops. Raises what `observe` raises.
+        """
+        previous: Observation[T] | None = None
+        time = asyncio.get_running_loop().time
+        resync = 0.0
+        with self.subscribe(sandbox, additions=additions) as changed:
+            while not self.stopping:
+                changed.clear()  # before observing, so that a change meanwhile leads to another observation
+                current = await observe()
+                if previous is None or current.mark != previous.mark or time() >= resync:
+                    resync = time() + RESYNC_SECONDS
+                    yield current, previous
+                previous, next_start = current, time() + min_gap
+                await changed.until(min(current.until, resync))
+                if min_gap:
+                    await self.sleep_until(next_start)
+
+    async def _listen(self) -> None:
+        while True:
+            with suppress(PaymockError):
+                async for change in self._store.changes():
+                    self.notify(change.sandbox, addition=change.minor)
+                return  # nobody else changes anything
+            self.notify(None)
+            await asyncio.sleep(_RECONNECT_SECONDS)

@@ -1,0 +1,113 @@
+"""Overrides: the scenario and the fault of the next creations that carry no header of their own.
+
+Scenarios and faults wait in separate queues. So a fault that refuses a creation leaves the scenario to the
+retry, and does not replace a permanent scenario.
+"""
+
+import hashlib
+from typing import Any
+
+from msgspec.structs import replace
+
+from paymock.app.sandboxes import Sandboxes, SandboxSnapshot
+from paymock.resources.records import Override, SandboxRecord
+from paymock.rules.errors import PaymockError
+from paymock.schemas import control as schemas
+from paymock.schemas.validation import checker_for, decoded, validation_failed
+
+MAX_OVERRIDES = 100
+"""How many scenarios, and how many faults, can wait in a sandbox."""
+
+Queue = tuple[Override, ...]
+
+
+class FaultDue(Exception):
+    """A creation takes `fault` from the queue; whoever answers it applies the fault."""
+
+    def __init__(self, fault: Override) -> None:
+        self.fault = fault
+        super().__init__(fault)
+
+
+def without_first(queue: Queue) -> Queue:
+    """Return the queue after a creation has taken its first override once."""
+    if not queue or queue[0].times is None:
+        return queue
+    first, *rest = queue
+    remaining = [replace(first, times=first.times - 1)] if first.times and first.times > 1 else []
+    return (*remaining, *rest)
+
+
+class Overrides:
+    """The pending overrides of sandboxes."""
+
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self._sandboxes = sandboxes
+
+    async def pending(self, sandbox: str) -> schemas.PendingList:
+        """Return what is pending, in the order in which it will be taken."""
+        return _pending(await self._sandboxes.snapshot(sandbox))
+
+    async def add(self, sandbox: str, body: Any) -> schemas.PendingList:
+        """Add a scenario, a fault or both for the next creations. Raises PaymockError `validation_failed`,
+        `capacity_exceeded`.
+        """
+        override = decoded(_check_set_next, body, schemas.SetNext)
+        if override.scenario is None and override.fault is None:
+            raise validation_failed({"scenario": "give a scenario, a fault, or both"})
+
+        def add(snapshot: SandboxSnapshot) -> SandboxRecord:
+            return replace(
+                snapshot.record,
+                scenarios=_enqueued(snapshot.record.scenarios, override.scenario, override.times),
+                faults=_enqueued(snapshot.record.faults, override.fault, override.times),
+            )
+
+        return _pending(await self._sandboxes.change(sandbox, add))
+
+    async def clear(self, sandbox: str) -> None:
+        """Delete what is pending."""
+        await self._sandboxes.change(
+            sandbox, lambda snapshot: replace(snapshot.record, scenarios=(), faults=())
+        )
+
+    async def take(self, sandbox: str, fault: Override) -> bool:
+        """Take `fault` if it is still the first of the queue, and return whether it was: of several creations
+        at once, one takes it.
+        """
+        taken = False
+
+        def take(snapshot: SandboxSnapshot) -> SandboxRecord:
+            nonlocal taken
+            record = snapshot.record
+            taken = record.faults[:1] == (fault,)
+            return replace(record, faults=without_first(record.faults)) if taken else record
+
+        await self._sandboxes.change(sandbox, take)
+        return taken
+
+    async def count_attempt(self, sandbox: str, operation: str, fault: str) -> int:
+        """Return how often `operation` has been attempted with `fault`, this time included."""
+        key = hashlib.blake2b(f"{operation}\n{fault}".encode(), digest_size=16).hexdigest()
+        return await self._sandboxes.count(sandbox, f"fault {key}")
+
+
+def _enqueued(queue: Queue, value: str | None, times: int | None) -> Queue:
+    """Return the queue with one more override. A permanent one, of which there is at most one, stays last."""
+    if value is None:
+        return queue
+    limited = tuple(one for one in queue if one.times is not None)
+    if len(limited) >= MAX_OVERRIDES:
+        raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
+    one = Override(value, times)
+    return (*limited, one) if times is None else (*limited, one, *queue[len(limited) :])
+
+
+def _pending(snapshot: SandboxSnapshot) -> schemas.PendingList:
+    record = snapshot.record
+    scenarios = [schemas.Pending(scenario=one.value, fault=None, times=one.times) for one in record.scenarios]
+    faults = [schemas.Pending(scenario=None, fault=one.value, times=one.times) for one in record.faults]
+    return schemas.PendingList(data=scenarios + faults)
+
+
+_check_set_next = checker_for(schemas.SetNext)

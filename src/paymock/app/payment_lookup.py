@@ -1,0 +1,163 @@
+"""Look-ups of payments: a payment with its past and its future, at one moment."""
+
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from paymock.app.sandboxes import Sandboxes, SandboxSnapshot
+from paymock.resources import payments, records
+from paymock.resources.records import PaymentRecord, SimulationRecord
+from paymock.resources.timelines import PaymentTimeline
+from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import PAYMENT, token_in
+from paymock.rules.timeline import State
+from paymock.rules.times import LATEST
+from paymock.schemas.public import Payment
+from paymock.stores.base import note_key
+
+_SLEEP_MARGIN = 0.001
+"""Seconds by which a sleep may end too early."""
+
+
+def sleep_for(milliseconds: float) -> float:
+    """Return how many seconds to sleep so that so many milliseconds have certainly passed."""
+    return milliseconds / 1000 + _SLEEP_MARGIN
+
+
+class PaymentSnapshot(Struct, frozen=True):
+    """A payment at one moment: its timeline, its simulation record as stored, and its sandbox."""
+
+    timeline: PaymentTimeline
+    stored: bytes | None
+    sandbox: SandboxSnapshot
+
+    def after(self, milliseconds: int) -> "PaymentSnapshot":
+        """Return the same payment so many real milliseconds later."""
+        later = replace(self.sandbox, real=self.sandbox.real + milliseconds)
+        return replace(self, sandbox=later)
+
+    @property
+    def record(self) -> PaymentRecord:
+        """The payment as it was created."""
+        return self.timeline.record
+
+    @property
+    def simulation(self) -> SimulationRecord:
+        """What tests have done to it."""
+        return self.timeline.simulation
+
+    @property
+    def elapsed(self) -> int:
+        """The payment's age in milliseconds."""
+        return self.timeline.age(self.sandbox.now)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """Every state of the payment, past and to come."""
+        return self.timeline.states
+
+    @property
+    def state(self) -> State:
+        """The state that holds now."""
+        return self.timeline.state_at(self.elapsed)
+
+    @property
+    def json(self) -> bytes:
+        """The payment as it stands, as JSON."""
+        return self.timeline.json_at(self.elapsed)
+
+    @property
+    def visible_states(self) -> list[State]:
+        """The states that somebody can see: those that do not give way in the moment in which they begin."""
+        ends = [*(state.at for state in self.states[1:]), None]
+        return [state for state, end in zip(self.states, ends, strict=True) if end != state.at]
+
+    @property
+    def upcoming(self) -> list[State]:
+        """The states that are still to come."""
+        return [state for state in self.visible_states if state.at > self.elapsed]
+
+    def has_been(self, status: str) -> bool:
+        """Whether the payment has reached this status."""
+        return any(state.status == status for state in self.visible_states if state.at <= self.elapsed)
+
+    def could_come(self, status: str | None) -> bool:
+        """Whether the payment can still reach this status, or any other, maybe since somebody pays."""
+        return payments.could_come(self.record, self.simulation, self.elapsed, status)
+
+    def seconds_to(self, state: State) -> float | None:
+        """How many real seconds from now `state` has begun; None when the clock stands still, or ends, before
+        that.
+        """
+        if self.record.created_at + state.at > LATEST:
+            return None
+        comes = self.record.created_at + state.at - self.simulation.time_offset
+        delay = self.sandbox.clock.real_delay(comes, self.sandbox.real)
+        return None if delay is None else sleep_for(delay)
+
+    @property
+    def seconds_to_change(self) -> float | None:
+        """How many real seconds from now the payment, or the speed of its clock, changes by itself; None when
+        neither does.
+        """
+        upcoming, pending = self.upcoming, self.sandbox.pending_change_ms
+        seconds = self.seconds_to(upcoming[0]) if upcoming else None
+        if pending:
+            seconds = sleep_for(pending) if seconds is None else min(seconds, sleep_for(pending))
+        return seconds
+
+    @property
+    def payment(self) -> Payment:
+        """The payment as it stands."""
+        return payments.view(self.record, self.state)
+
+
+class PaymentFilter(NamedTuple):
+    """Which payments a list shows."""
+
+    status: str | None = None
+    scenario: str | None = None
+    order_id: str | None = None
+
+    def matches(self, payment: PaymentSnapshot) -> bool:
+        """Whether the list shows this payment."""
+        record = payment.record
+        return (
+            self.scenario in (None, record.scenario)
+            and self.order_id in (None, record.request.order_id)
+            and self.status in (None, payment.state.status)
+        )
+
+
+class PaymentsPage(NamedTuple):
+    """Some payments of a sandbox at one moment, newest first, each with its position among all."""
+
+    sandbox: SandboxSnapshot
+    payments: list[tuple[int, PaymentSnapshot]]
+
+
+async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> PaymentSnapshot:
+    """Return the payment with this id. Raises PaymockError `payment_not_found`."""
+    token = token_in(payment_id, PAYMENT) or ""
+    snapshot = await sandboxes.snapshot(sandbox, token, note_key(token))
+    stored, simulation = snapshot.values
+    timeline = sandboxes.timelines.of(stored, simulation) if stored else None
+    if timeline is None:
+        raise PaymockError("payment_not_found")
+    return PaymentSnapshot(timeline, simulation, snapshot)
+
+
+async def newest_payments(
+    sandboxes: Sandboxes, sandbox: str, limit: int, before: int | None = None
+) -> PaymentsPage:
+    """Return the newest payments, or the newest of those before a position."""
+    page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
+    tokens = [records.decode(stored).token for _, stored in page]
+    snapshot = await sandboxes.snapshot(sandbox, *map(note_key, tokens))
+    payments = [
+        (position, PaymentSnapshot(timeline, simulation, snapshot))
+        for (position, stored), simulation in zip(page, snapshot.values, strict=True)
+        if (timeline := sandboxes.timelines.of(stored, simulation))
+    ]
+    return PaymentsPage(snapshot, payments)

@@ -1,0 +1,117 @@
+"""The use cases of `/v1`: take a snapshot, compute, apply."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from paymock.app.overrides import FaultDue, without_first
+from paymock.app.payment_lookup import find_payment
+from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.resources import endpoints, payments, records
+from paymock.resources.catalog import Catalog
+from paymock.resources.records import EndpointRecord, PaymentRecord, SandboxRecord
+from paymock.resources.timelines import json_at_creation
+from paymock.rules import identifiers
+from paymock.rules.errors import PaymockError
+from paymock.rules.scenarios import DEFAULT_SCENARIO
+from paymock.schemas.catalog import AssetList, ChainList
+from paymock.schemas.public import AttemptList, Endpoint, EndpointList
+
+
+class CreatedPayment(Struct, frozen=True):
+    """A payment as it was created: its id, its JSON, its scenario, and whether it was there before."""
+
+    id: str
+    json: bytes
+    scenario: str
+    replayed: bool
+
+
+class PaymentsService:
+    """What the API can do, without HTTP. Every method works within one sandbox."""
+
+    def __init__(self, catalog: Catalog, fee_bps: int, sandboxes: Sandboxes) -> None:
+        self._catalog = catalog
+        self._fee_bps = fee_bps
+        self._sandboxes = sandboxes
+
+    def chains(self) -> ChainList:
+        """Return the supported chains. Specification: "GET /v1/chains"."""
+        return ChainList(data=list(self._catalog.chains.values()))
+
+    def assets(self, chain: str) -> AssetList:
+        """Return the assets of a chain. Raises PaymockError `chain_not_found`. Specification: "GET
+        /v1/chains/{chain}/assets".
+        """
+        assets = self._catalog.assets(chain)
+        if assets is None:
+            raise PaymockError("chain_not_found")
+        return AssetList(data=list(assets.values()))
+
+    async def create_payment(
+        self, request: KeyedRequest, scenario: str | None, *, fault_applied: bool = False
+    ) -> CreatedPayment:
+        """Return the payment as it was created, and whether this request repeats an earlier one.
+
+        Without a `scenario`, it takes the next override of its sandbox, or DEFAULT_SCENARIO, and the next
+        fault unless one has been applied. A repeated request shows the payment as it was at its creation, so
+        no reply is ever stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the
+        idempotency conflict, and FaultDue. Specification: "POST /v1/payments", "Limits".
+        """
+
+        def accept(token: str, snapshot: SandboxSnapshot) -> tuple[PaymentRecord, SandboxRecord]:
+            sandbox = snapshot.record
+            pending = sandbox.scenarios if scenario is None else ()
+            chosen = scenario or (pending[0].value if pending else DEFAULT_SCENARIO)
+            creation = payments.Creation(token, request.fingerprint, chosen, snapshot.now)
+            record = payments.accept(request.body, creation, self._catalog, self._fee_bps)
+            if sandbox.faults and scenario is None and not fault_applied:
+                raise FaultDue(sandbox.faults[0])
+            return record, replace(sandbox, scenarios=without_first(pending)) if pending else sandbox
+
+        created = await self._sandboxes.create(request, PaymentRecord, accept)
+        record = created.record
+        timeline = self._sandboxes.timelines.of(created.stored, None) if created.replayed else None
+        json = timeline.json_at(0) if timeline else json_at_creation(record)
+        return CreatedPayment(identifiers.PAYMENT + record.token, json, record.scenario, created.replayed)
+
+    async def payment(self, sandbox: str, payment_id: str) -> bytes:
+        """Return the payment as it stands now, as JSON. Raises PaymockError `payment_not_found`.
+        Specification: "GET /v1/payments/{payment_id}"."""
+        return (await find_payment(self._sandboxes, sandbox, payment_id)).json
+
+    async def attempts(self, sandbox: str, payment_id: str) -> AttemptList:
+        """Return the attempts of a payment as they stand now. Raises PaymockError `payment_not_found`.
+        Specification: "GET /v1/payments/{payment_id}/attempts"."""
+        snapshot = await find_payment(self._sandboxes, sandbox, payment_id)
+        return AttemptList(data=snapshot.payment.attempts)
+
+    async def create_endpoint(self, request: KeyedRequest) -> tuple[Endpoint, bool]:
+        """Return the endpoint as it was created, with its secret, and whether this request repeats an earlier
+        one.
+
+        Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict.
+        Specification: "POST /v1/webhooks".
+        """
+
+        def accept(token: str, snapshot: SandboxSnapshot) -> tuple[EndpointRecord, SandboxRecord]:
+            record = endpoints.accept(request.body, token, request.fingerprint, snapshot.now)
+            return record, snapshot.record
+
+        created = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
+        return endpoints.render(created.record, with_secret=True), created.replayed
+
+    async def endpoints(self, sandbox: str) -> EndpointList:
+        """Return the webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""
+        page = await self._sandboxes.page(sandbox, EndpointRecord.KIND, limit=endpoints.MAX_ENDPOINTS)
+        oldest_first = (records.decode(value) for _, value in reversed(page))
+        return EndpointList(
+            data=[
+                endpoints.render(record, with_secret=False)
+                for record in oldest_first
+                if isinstance(record, EndpointRecord)
+            ]
+        )
+
+    async def ready(self) -> None:
+        """Return when requests can be served. Raises PaymockError `store_unavailable`."""
+        await self._sandboxes.ping()

@@ -1,0 +1,332 @@
+"""The sandboxes of a store: the only place where clock, store and records meet. Every change of a sandbox
+passes here, and notifies its subscribers.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from paymock.app.notifier import Notifier
+from paymock.app.system_clock import Clock
+from paymock.cache import BoundedCache
+from paymock.resources import records
+from paymock.resources.records import (
+    DepositRecord,
+    EndpointRecord,
+    PaymentRecord,
+    SandboxRecord,
+    StoreMetadata,
+)
+from paymock.resources.timelines import PaymentTimelines
+from paymock.rules import identifiers
+from paymock.rules.clock import ClockSetting
+from paymock.rules.errors import PaymockError
+from paymock.stores.base import STATE, Store, StoreError
+
+R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
+
+_METADATA = "origin"
+"""Where a store keeps its metadata: as the own record of a sandbox that no API key opens."""
+
+_CACHED_STATES = 10_000
+"""Of how many sandboxes the last state is kept, so that a creation is one step of the store."""
+
+
+class SeedMismatch(Exception):
+    """A store was created with another seed than the one that is asked for now."""
+
+
+class SandboxSnapshot(Struct, frozen=True):
+    """A sandbox at one moment: its own record, as stored and as decoded, its clock, the real time in
+    milliseconds since the epoch, and the values that were asked for.
+    """
+
+    sandbox: str
+    state: bytes | None
+    record: SandboxRecord
+    clock: ClockSetting
+    real: int
+    values: list[bytes | None]
+
+    @property
+    def now(self) -> int:
+        """The virtual time, in milliseconds since the epoch."""
+        return self.clock.at(self.real)
+
+    @property
+    def pending_change_ms(self) -> int:
+        """How many real milliseconds are left until the last change of speed takes effect; mostly 0."""
+        return max(0, self.clock.since_real - self.real)
+
+
+class Created(Struct, Generic[R], frozen=True):
+    """A created resource, its stored bytes, and whether it was there before."""
+
+    record: R
+    stored: bytes
+    replayed: bool
+
+
+class KeyedRequest(Struct, frozen=True):
+    """A state-changing request: its sandbox, its idempotency key, its fingerprint and its body."""
+
+    sandbox: str
+    idempotency_key: str
+    fingerprint: bytes
+    body: Any
+
+
+def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
+    """Return the metadata of a new store. `speed` is that of a clock that nobody has changed, `now` is in
+    milliseconds since the epoch.
+    """
+    secret = secrets.token_bytes(32) if seed is None else identifiers.secret_of(seed)
+    return StoreMetadata(secret, ClockSetting(now, now, speed), records.FORM)
+
+
+async def load_metadata(store: Store, now: int, speed: float, seed: str | None) -> StoreMetadata:
+    """Return the metadata of `store`, which is created if it is missing. Clocks that nobody has changed go on
+    from `now` where `speed` is another one than before.
+
+    Raises SeedMismatch, and StoreError for a store of another version.
+    """
+    while True:
+        [stored] = await store.get(_METADATA, STATE)
+        metadata = new_metadata(now, speed, seed)
+        if stored is not None:
+            existing = records.decode_as(StoreMetadata, stored)
+            if existing.form != records.FORM:
+                raise StoreError(
+                    "another version of paymock wrote the store "
+                    f"(format {existing.form}, not {records.FORM}): "
+                    "serve it with that version, or use an empty store"
+                )
+            if seed is not None and metadata.secret != existing.secret:
+                raise SeedMismatch
+            if existing.clock.speed == speed:
+                return existing
+            metadata = replace(existing, clock=existing.clock.running_at(speed, now))
+        if await store.replace(_METADATA, STATE, stored, records.encode(metadata), expected_state=stored):
+            return metadata
+
+
+class Sandboxes:
+    """The sandboxes of a store. Each change is conditional on the state that it was computed from: where
+    another request, or another process, was faster, it is computed again.
+    """
+
+    def __init__(self, store: Store, clock: Clock, metadata: StoreMetadata) -> None:
+        self.notifier = Notifier(store)
+        self.timelines = PaymentTimelines()
+        self._store = store
+        self._clock = clock
+        self._metadata = metadata
+        self._states: BoundedCache[str, bytes] = BoundedCache(_CACHED_STATES)
+        self._verified: int | None = store.connections
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the store answers without a pause."""
+        return self._store.at_once
+
+    @property
+    def propagation_ms(self) -> int:
+        """How many milliseconds a change may take until every process that shares the store sees it."""
+        return self._store.propagation_ms
+
+    async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
+        """Return the sandbox now, with the values under `keys`, in one step. The clock is read once."""
+        if self._verified != self._store.connections:
+            await self._verify_metadata()
+        real = self._clock()  # before the store is asked: a late answer must not show later times
+        state, *values = await self._store.get(sandbox, STATE, *keys)
+        self._remember(sandbox, state)
+        return self._snapshot_of(sandbox, state, values, real)
+
+    async def until(self, real: int) -> None:
+        """Return when the real moment `real`, in milliseconds since the epoch, has come."""
+        while (left := real - self._clock()) > 0:
+            await asyncio.sleep(left / 1000)
+
+    async def page(
+        self, sandbox: str, kind: str, *, limit: int, before: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        """Return the newest values of a kind with their positions, newest first; `before` goes on from a
+        position.
+        """
+        return await self._store.page(sandbox, kind, limit=limit, before=before)
+
+    async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
+        """Return the newest entries of a log, newest first."""
+        return await self._store.tail(sandbox, log, limit)
+
+    async def ping(self) -> None:
+        """Return when the store answers. Raises PaymockError `store_unavailable`."""
+        await self._store.ping()
+
+    async def close(self) -> None:
+        """Close the connections to the store."""
+        await self._store.close()
+
+    async def change(
+        self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
+    ) -> SandboxSnapshot:
+        """Replace the sandbox's own record by what `compute` makes of it. Raises what `compute` raises."""
+        while True:
+            before = await self.snapshot(sandbox)
+            after = records.encode(compute(before))
+            if await self.replace(before, STATE, before.state, after):
+                self._remember(sandbox, after)
+                return self._snapshot_of(sandbox, after, [], before.real)
+
+    async def replace(self, snapshot: SandboxSnapshot, key: str, old: bytes | None, new: bytes) -> bool:
+        """Store `new` under `key` if the value is still `old` and the sandbox is still as in `snapshot`;
+        return whether it was.
+        """
+        replaced = await self._store.replace(snapshot.sandbox, key, old, new, expected_state=snapshot.state)
+        if replaced:
+            self.notifier.notify(snapshot.sandbox)
+        return replaced
+
+    async def create(
+        self,
+        request: KeyedRequest,
+        kind: type[R],
+        accept: Callable[[str, SandboxSnapshot], tuple[R, SandboxRecord]],
+        limit: int | None = None,
+    ) -> Created[R]:
+        """Return the record behind an idempotency key, which is created if it is missing.
+
+        `accept` makes it of its token and the sandbox, and says what becomes of the sandbox's own record. The
+        key's token is the record's own key, so adding it is both the insert and the idempotency check, and
+        of any number of concurrent duplicates one is stored. Raises what `accept` raises, unless the key has
+        been used; PaymockError `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
+        """
+        if self._verified != self._store.connections:
+            await self._verify_metadata()
+        sandbox = request.sandbox
+        snapshot = self._snapshot_of(sandbox, self._states.get(sandbox), [], self._clock())
+        while True:
+            token = self.token(snapshot, request.idempotency_key)
+            if self.at_once:
+                [existing] = await self._store.get(sandbox, token)
+                if existing is not None:
+                    return Created(_replay(existing, request, kind), existing, replayed=True)
+            try:
+                record, new_state = accept(token, snapshot)
+                value = records.encode(record)
+            except Exception:
+                current = await self.snapshot(sandbox, token)
+                if current.values == [None] and current.state == snapshot.state:  # the key has not been used
+                    raise
+            else:
+                conflicting = await self._add(snapshot, token, value, record.KIND, new_state, limit)
+                if conflicting is None:
+                    return Created(record, value, replayed=False)
+                current = conflicting
+            [existing] = current.values
+            if existing is not None:
+                return Created(_replay(existing, request, kind), existing, replayed=True)
+            snapshot = current
+
+    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
+        """Add `entry` to a log of which at least the last `keep` entries are kept."""
+        await self._store.append(sandbox, log, entry, keep=keep)
+        self.notifier.notify(sandbox, addition=True)
+
+    async def clear_log(self, sandbox: str, log: str) -> None:
+        """Delete the entries of a log."""
+        await self._store.clear_log(sandbox, log)
+        self.notifier.notify(sandbox, addition=True)
+
+    async def count(self, sandbox: str, key: str) -> int:
+        """Return how often this has been called for `key`, this call included."""
+        return await self._store.count(sandbox, key)
+
+    async def reset(self, sandbox: str) -> None:
+        """Delete everything of the sandbox; what is created then has other ids than before."""
+        while True:
+            before = await self.snapshot(sandbox)
+            after = records.encode(SandboxRecord(generation=before.record.generation + 1))
+            if await self._store.reset(sandbox, after, expected_state=before.state):
+                return self.notifier.notify(sandbox)
+
+    def sandbox_of(self, token: str) -> str:
+        """Return the sandbox of the resource with this token."""
+        return identifiers.sandbox_in(self._metadata.secret, token)
+
+    def token(self, snapshot: SandboxSnapshot, idempotency_key: str) -> str:
+        """Return the token of the resource that `idempotency_key` creates in the sandbox."""
+        return identifiers.token_of(
+            self._metadata.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
+        )
+
+    async def _add(
+        self,
+        snapshot: SandboxSnapshot,
+        token: str,
+        value: bytes,
+        kind: str,
+        record: SandboxRecord,
+        limit: int | None,
+    ) -> SandboxSnapshot | None:
+        """Add a record. Return None when it has been added, and otherwise the sandbox as it is, with the
+        value that has its key already.
+        """
+        new_state, real = None if record is snapshot.record else records.encode(record), self._clock()
+        addition = await self._store.add(
+            snapshot.sandbox,
+            token,
+            value,
+            kind=kind,
+            expected_state=snapshot.state,
+            new_state=new_state,
+            limit=limit,
+        )
+        if addition == (snapshot.state, None):
+            if new_state is not None:
+                self._remember(snapshot.sandbox, new_state)
+            self.notifier.notify(snapshot.sandbox, addition=new_state is None)
+            return None
+        self._remember(snapshot.sandbox, addition.state)
+        return self._snapshot_of(snapshot.sandbox, addition.state, [addition.existing], real)
+
+    def _snapshot_of(
+        self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int
+    ) -> SandboxSnapshot:
+        record = records.decode_as(SandboxRecord, state)
+        return SandboxSnapshot(sandbox, state, record, record.clock or self._metadata.clock, real, values)
+
+    async def _verify_metadata(self) -> None:
+        """Read the metadata of a store that has been connected to anew: an engine that lost everything has
+        other metadata now, or none. Then it gets ours back, so that all processes agree.
+        """
+        while self._verified != self._store.connections:
+            self._verified = self._store.connections
+            # Where nobody answers, there will be a new connection.
+            with suppress(PaymockError):
+                [stored] = await self._store.get(_METADATA, STATE)
+                own = records.encode(self._metadata)
+                if stored is not None:
+                    self._metadata = records.decode_as(StoreMetadata, stored)
+                elif not await self._store.replace(_METADATA, STATE, None, own, expected_state=None):
+                    self._verified = None  # another process was faster: its own is there now
+
+    def _remember(self, sandbox: str, state: bytes | None) -> None:
+        if state is None:  # that of a sandbox that nobody has changed
+            self._states.pop(sandbox, None)
+        else:
+            self._states[sandbox] = state
+
+
+def _replay(stored: bytes, request: KeyedRequest, kind: type[R]) -> R:
+    """Return the existing record that `request` repeats. Raises PaymockError, the idempotency conflict."""
+    existing = records.decode(stored)
+    if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
+        raise PaymockError("idempotency_key_reused_with_different_payload")
+    return existing

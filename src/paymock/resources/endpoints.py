@@ -1,0 +1,45 @@
+"""Webhook endpoints: recorded, listed, never called. Specification: "Events", "POST /v1/webhooks"."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from paymock.resources.records import EndpointRecord
+from paymock.rules import identifiers
+from paymock.rules.times import to_rfc3339
+from paymock.schemas.fields import ANY_EVENT
+from paymock.schemas.public import CreateEndpoint, Endpoint
+from paymock.schemas.validation import checker_for, decoded
+
+MAX_ENDPOINTS = 100
+"""How many endpoints a sandbox can have."""
+
+_check = checker_for(CreateEndpoint)
+
+
+def accept(body: Any, token: str, fingerprint: bytes, now: int) -> EndpointRecord:
+    """The record of the endpoint that `body`, a decoded JSON value, asks for; `now` in milliseconds since
+    the epoch. Raises PaymockError `validation_failed` with every problem of the body.
+    """
+    request = decoded(_check, body, CreateEndpoint)
+    return EndpointRecord(
+        token=token,
+        fingerprint=fingerprint,
+        created_at=now,
+        url=request.url,
+        events=request.events or [ANY_EVENT],
+        description=request.description,
+    )
+
+
+def render(record: EndpointRecord, *, with_secret: bool) -> Endpoint:
+    """The endpoint as the API shows it; the secret belongs to the create reply only."""
+    return Endpoint(
+        id=identifiers.ENDPOINT + record.token,
+        url=record.url,
+        events=record.events,
+        description=record.description,
+        status="enabled",
+        created_at=to_rfc3339(record.created_at),
+        secret=identifiers.webhook_secret(record.token) if with_secret else UNSET,
+    )

@@ -1,0 +1,202 @@
+"""Every JSON body of the control API `/_mock`, in and out, declared once. See docs/control-api.md."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
+from paymock.rules.faults import fault_problem
+from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.schemas.fields import Amount, AssetId, Timestamp
+from paymock.schemas.public import Payment, Problem, Reply, Request
+
+NEXT, END = "next", "end"
+TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
+MAX_TIMES = 1_000_000
+
+
+def _scenario_problem(name: str) -> str | None:
+    return None if name in SCENARIOS else f"must be one of {', '.join(SCENARIOS)}"
+
+
+def _target_problem(name: str) -> str | None:
+    return None if name in TARGETS else f"must be one of {', '.join(TARGETS)}"
+
+
+Seconds = Annotated[
+    float, Meta(description="Seconds of virtual time; fractions down to 0.001.", gt=0, le=MAX_ADVANCE)
+]
+ScenarioName = Annotated[
+    str, Meta(extra_json_schema={"enum": list(SCENARIOS)}, extra={"check": _scenario_problem})
+]
+Fault = Annotated[
+    str,
+    Meta(
+        description="A fault in the form of `X-Mock-Fault`.",
+        examples=["status=503; times=2"],
+        extra={"check": fault_problem},
+    ),
+]
+
+
+class Clock(Reply):
+    """The virtual clock of this sandbox."""
+
+    now: Annotated[Timestamp, Meta(description="The virtual time.")]
+    speed: Annotated[
+        float, Meta(description="How much faster than real time it runs; 0: it stands still.", ge=0)
+    ]
+
+
+class SetClock(Request):
+    """A change of speed."""
+
+    speed: Annotated[
+        float,
+        Meta(
+            description="From now on; 0 stands still. Time does not jump.", ge=0, le=MAX_SPEED, examples=[10]
+        ),
+    ]
+
+
+class Advance(Request):
+    """A step ahead in time."""
+
+    seconds: Annotated[Seconds, Meta(examples=[45])]
+
+
+class AdvancePayment(Request):
+    """A step ahead of one payment: either `seconds` or `to`."""
+
+    seconds: Seconds | None = None
+    to: Annotated[
+        Annotated[str, Meta(extra_json_schema={"enum": list(TARGETS)}, extra={"check": _target_problem})]
+        | None,
+        Meta(
+            description="A status, the next change, or the end of the payment's course.",
+        ),
+    ] = None
+
+
+class MakeDeposit(Request):
+    """A transfer that is observed now."""
+
+    amount: Annotated[Amount, Meta(description="Raw units of `asset`.", examples=["505000000000000000"])]
+    asset: Annotated[AssetId | None, Meta(description="Default: the asset of the instructions.")] = None
+
+
+class SetNext(Request):
+    """What the next creations without headers of their own take: a scenario, a fault, or both."""
+
+    scenario: Annotated[ScenarioName | None, Meta(description="As in `X-Mock-Scenario`.")] = None
+    fault: Annotated[
+        Fault | None,
+        Meta(description="As in `X-Mock-Fault`; its own `times` says how many tries of each creation."),
+    ] = None
+    times: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_TIMES)] | None,
+        Meta(description="How many creations; `null`: all, until a reset."),
+    ] = 1
+
+
+class Pending(Reply):
+    """A scenario or a fault that is still to be taken."""
+
+    scenario: Annotated[ScenarioName | None, Meta(description="`null`: the default.")]
+    fault: Annotated[Fault | None, Meta(description="`null`: none.")]
+    times: Annotated[int | None, Meta(description="How many times are left; `null`: all, until a reset.")]
+
+
+class PendingList(Reply):
+    """The pending overrides of this sandbox."""
+
+    data: Annotated[list[Pending], Meta(description="In the order in which they are taken.")]
+
+
+class ListedPayment(Payment):
+    """A payment, and what only the control API tells of it."""
+
+    scenario: Annotated[ScenarioName, Meta(description="The course that it takes.")]
+    age_seconds: Annotated[float, Meta(description="Seconds of virtual time since its creation.", ge=0)]
+
+
+class PaymentPage(Reply):
+    """A page of the payments of this sandbox."""
+
+    data: Annotated[list[ListedPayment], Meta(description="Newest first.")]
+    next_cursor: Annotated[str | None, Meta(description="The `cursor` of the next page; `null` on the last.")]
+
+
+class TimelineEntry(Reply):
+    """A change of a payment, past or to come."""
+
+    at: Annotated[Timestamp, Meta(description="On the payment's clock, which may be ahead of its sandbox's.")]
+    offset_seconds: Annotated[float, Meta(description="Seconds after creation.", ge=0)]
+    event: Annotated[str, Meta(description="What happens, in words.")]
+    status: Annotated[PaymentStatus, Meta(description="The payment's status from then on.")]
+    reached: Annotated[bool, Meta(description="Whether it has happened.")]
+    deposit: Annotated[
+        int | None, Meta(description="The number of the deposit that it happens to, from 1; `null`: to none.")
+    ]
+    confirmations: Annotated[
+        int | None, Meta(description="How many confirmations that deposit has from then on.")
+    ]
+
+
+class PaymentDetail(Reply):
+    """A payment with its past and its future."""
+
+    payment: Payment
+    scenario: ScenarioName
+    now: Annotated[Timestamp, Meta(description="The time on the payment's clock.")]
+    timeline: Annotated[list[TimelineEntry], Meta(description="In order.")]
+    window_seconds: Annotated[
+        float, Meta(description="How long after creation the payment window closes.", ge=0)
+    ]
+    before: Annotated[
+        Payment | None, Meta(description="As it was before its last change; `null`: nothing has changed yet.")
+    ]
+
+
+class WaitResult(Reply):
+    """How a wait ended."""
+
+    reached: Annotated[bool, Meta(description="Whether what was waited for has come.")]
+    possible: Annotated[
+        bool, Meta(description="Whether it has come or can still come; `false`: waiting longer is in vain.")
+    ]
+    payment: Payment
+
+
+class JournalEntry(Reply):
+    """A request that this sandbox has seen."""
+
+    at: Annotated[Timestamp, Meta(description="When it was answered, in real time.")]
+    method: str
+    path: str
+    status: Annotated[int, Meta(description="The status of the reply; 0 when the connection was dropped.")]
+    error: Annotated[str | None, Meta(description="The error code of a refusal.")]
+    message: Annotated[str | None, Meta(description="The message of a refusal.")]
+    details: Annotated[list[Problem], Meta(description="The first problems of a refused body.")]
+    payment_id: Annotated[str | None, Meta(description="The payment that it created, or asked for.")]
+    idempotency: Annotated[
+        Literal["new", "replayed", "conflict"] | None, Meta(description="What became of the Idempotency-Key.")
+    ]
+    request_id: str
+    duration_ms: Annotated[float, Meta(description="Milliseconds from the head to the reply.", ge=0)]
+
+
+class Journal(Reply):
+    """The last requests of this sandbox below `/v1`."""
+
+    data: Annotated[list[JournalEntry], Meta(description="Newest first.")]
+
+
+Changed = Literal["payments", "requests"]
+
+
+class Notice(Reply):
+    """What is told to those who follow a sandbox: at the beginning, and whenever something has changed."""
+
+    clock: Clock
+    changed: Annotated[list[Changed], Meta(description="What is no longer as it was shown.")]

@@ -1,0 +1,191 @@
+"""The kinds of values in the bodies of `/v1`: what an amount, an address, a time may be, declared once.
+
+The type gives structure and lengths, `extra_json_schema` what a schema can add, `extra["check"]` the whole
+rule, which says what is wrong. Specification: "Amounts", "Resources and their fields".
+"""
+
+import re
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+from paymock.rules.addresses import ADDRESS_PATTERN, address_problem
+from paymock.rules.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
+from paymock.rules.identifiers import ENDPOINT, ID_PATTERNS, PAYMENT
+from paymock.rules.scenarios import PaymentStatus
+from paymock.rules.times import TIME_PATTERN, time_problem
+from paymock.schemas.metadata import MAX_ENTRIES, MAX_KEY_CHARACTERS, metadata_problem
+
+ANY_EVENT = "*"
+EVENTS = (ANY_EVENT, *(f"payment.{status}" for status in PaymentStatus))
+
+URL_PATTERN = (
+    r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z]([0-9A-Za-z._-]*[0-9A-Za-z])?)(:[0-9]{1,5})?"
+    r"([/?][!\"$-\[\]-~]*)?$"
+)
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_URL = re.compile(URL_PATTERN.removeprefix("^").removesuffix("$"))
+
+
+def _order_id_problem(text: str) -> str | None:
+    if text.isprintable() or not _CONTROL.search(text):
+        return None
+    return "must not contain control characters"
+
+
+def _note_problem(text: str) -> str | None:
+    return "must not contain the NUL character" if "\0" in text else None
+
+
+def url_problem(text: str) -> str | None:
+    """Says why `text` is not the URL of a webhook endpoint, or None when it is one."""
+    if "@" in text.partition("//")[2].partition("/")[0]:
+        return "must not carry a user name or password"
+    if "#" in text:
+        return "must not carry a fragment"
+    try:
+        valid = _URL.fullmatch(text) is not None and urlsplit(text).port != 0
+    except ValueError:  # a port above 65535, an address that is none
+        valid = False
+    return None if valid else "must be an absolute http or https URL: https://merchant.example/hooks"
+
+
+def _event_problem(text: str) -> str | None:
+    return None if text in EVENTS else f"must be one of {', '.join(EVENTS)}"
+
+
+def _events_problem(events: list[str]) -> str | None:
+    return None if len(set(events)) == len(events) else "must not name an event twice"
+
+
+OrderId = Annotated[
+    str,
+    Meta(
+        description="The merchant's internal order identifier. No control characters.",
+        min_length=1,
+        max_length=128,
+        examples=["order-1001"],
+        extra_json_schema={"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"},
+        extra={"check": _order_id_problem},
+    ),
+]
+ChainId = Annotated[
+    str,
+    Meta(
+        description="Chain identifier, an `id` of `GET /v1/chains`.",
+        min_length=1,
+        max_length=64,
+        examples=["bsc"],
+    ),
+]
+AssetId = Annotated[
+    str,
+    Meta(
+        description="Asset identifier, an `id` of `GET /v1/chains/{chain}/assets`.",
+        min_length=1,
+        max_length=64,
+        examples=["USDT"],
+    ),
+]
+Amount = Annotated[
+    str,
+    Meta(
+        description="A positive amount in raw token units: an integer written as a string, never a decimal. "
+        "For an asset of 18 decimals, one whole token is 1 followed by 18 zeros.",
+        examples=["1000000000000000000"],
+        extra_json_schema={"pattern": RAW_PATTERN, "maxLength": MAX_DIGITS},
+        extra={"check": raw_problem},
+    ),
+]
+Sum = Annotated[
+    str,
+    Meta(
+        description="An amount in raw token units, possibly `0`.",
+        examples=["0", "1010000000000000000"],
+        extra_json_schema={"pattern": "^(0|[1-9][0-9]*)$"},
+    ),
+]
+Address = Annotated[
+    str,
+    Meta(
+        description="An EVM address: 0x and 40 hex digits, not all zero. Mixed case must satisfy EIP-55.",
+        examples=["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"],
+        extra_json_schema={"pattern": ADDRESS_PATTERN},
+        extra={"check": address_problem},
+    ),
+]
+Expiry = Annotated[
+    str,
+    Meta(
+        description="When the payment expires, as an RFC 3339 time with an offset, in the future. Echoed as "
+        "sent. It does not drive the simulated expiry, about 30 seconds after creation.",
+        examples=["2030-01-31T12:30:00Z"],
+        extra_json_schema={"format": "date-time", "pattern": TIME_PATTERN},
+        extra={"check": time_problem},
+    ),
+]
+Timestamp = Annotated[
+    str,
+    Meta(
+        description="RFC 3339, UTC, milliseconds.",
+        examples=["2030-01-31T12:00:00.000Z"],
+        extra_json_schema={"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"},
+    ),
+]
+Metadata = Annotated[
+    dict[str, Any],
+    Meta(
+        description="Free-form data of the merchant, returned as sent: at most 50 entries with keys of 1 to "
+        "64 characters, 8 levels and 16 KiB. Integers beyond ±(2^53-1) and the NUL character are refused.",
+        examples=[{"customer_id": "c_1"}],
+        extra_json_schema={
+            "maxProperties": MAX_ENTRIES,
+            "propertyNames": {"minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
+        },
+        extra={"check": metadata_problem},
+    ),
+]
+
+Event = Annotated[str, Meta(extra_json_schema={"enum": list(EVENTS)}, extra={"check": _event_problem})]
+Events = Annotated[
+    list[Event],
+    Meta(
+        min_length=1,
+        max_length=len(EVENTS),
+        extra_json_schema={"uniqueItems": True},
+        extra={"check": _events_problem},
+    ),
+]
+EndpointUrl = Annotated[
+    str,
+    Meta(
+        description="Absolute http or https URL, no credentials, no fragment. The mock never calls it.",
+        max_length=2048,
+        examples=["https://merchant.example/hooks"],
+        extra_json_schema={"format": "uri", "pattern": URL_PATTERN},
+        extra={"check": url_problem},
+    ),
+]
+Note = Annotated[
+    str,
+    Meta(
+        max_length=256,
+        extra_json_schema={"pattern": r"^[^\u0000]*$"},
+        extra={"check": _note_problem},
+    ),
+]
+
+
+_DRAWN_EXAMPLE = "rrxs3knrz2yhanobulyh2wz6tjsg3v5c4q7oxk2e"
+_DERIVED_EXAMPLE = "8c6f2ab1d94e7035c1a2f07d5b3e9a64"
+
+
+def identifier(prefix: str, of: str) -> Meta:
+    """What an identifier with `prefix` looks like."""
+    return Meta(
+        description=f"Identifier of {of}.",
+        examples=[prefix + (_DRAWN_EXAMPLE if prefix in (PAYMENT, ENDPOINT) else _DERIVED_EXAMPLE)],
+        extra_json_schema={"pattern": ID_PATTERNS[prefix]},
+    )

@@ -1,0 +1,285 @@
+"""Every JSON body of `/v1`, in and out, declared once; those of chains and assets are in `catalog_wire`.
+Decoding, validation and the OpenAPI schemas read these types; what their values may be is in `fields`.
+
+Amounts are strings of raw token units; times are RFC 3339 strings. Requests refuse unknown fields, since a
+typo must fail; replies may gain fields in later releases. Specification: "Resources and their fields".
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from paymock.rules.errors import ERRORS
+from paymock.rules.identifiers import ATTEMPT, DEPOSIT, ENDPOINT, PAYMENT
+from paymock.rules.scenarios import DepositStatus, PaymentStatus
+from paymock.schemas.fields import (
+    Address,
+    Amount,
+    AssetId,
+    ChainId,
+    EndpointUrl,
+    Events,
+    Expiry,
+    Metadata,
+    Note,
+    OrderId,
+    Sum,
+    Timestamp,
+    identifier,
+)
+
+INSTRUCTION_TYPE: Literal["evm_invoice_address"] = "evm_invoice_address"
+
+
+class Reply(msgspec.Struct, kw_only=True):
+    """What every reply body shares: later releases may add fields."""
+
+
+class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every request body shares: unknown fields are refused by name."""
+
+
+class Receive(Reply):
+    """What the merchant receives."""
+
+    chain: Annotated[ChainId, Meta(description="Chain where the settlement is received.")]
+    asset: Annotated[AssetId, Meta(description="Asset to receive.")]
+    amount: Annotated[Amount, Meta(description="What the merchant receives, in raw token units.")]
+    address: Annotated[Address, Meta(description="The merchant's payout address. Echoed as sent.")]
+
+
+class Settlement(Reply):
+    """Settlement choice."""
+
+    mode: Annotated[
+        Literal["same_chain_merchant_payout"],
+        Meta(description="The merchant receives the same-chain payout that `receive` describes."),
+    ]
+
+
+class PayWith(Reply):
+    """A chain and asset that the customer can pay with."""
+
+    chain: Annotated[ChainId, Meta(description="In the mock, the same as `receive.chain`.")]
+    asset: Annotated[AssetId, Meta(description="In the mock, the same as `receive.asset`.")]
+
+
+class RefundTo(Reply):
+    """Used for refund handling."""
+
+    chain: ChainId
+    address: Annotated[Address, Meta(description="Refund address. Echoed as sent.")]
+
+
+class ReceiveRequest(Receive, forbid_unknown_fields=True):
+    """What the merchant asks to receive."""
+
+
+class SettlementRequest(Settlement, forbid_unknown_fields=True):
+    """The settlement that the merchant chooses."""
+
+
+class PayWithRequest(PayWith, forbid_unknown_fields=True):
+    """A chain and asset that the customer shall pay with."""
+
+
+class RefundToRequest(RefundTo, forbid_unknown_fields=True):
+    """Where refunds shall go."""
+
+
+class CreatePayment(Request):
+    """The body of `POST /v1/payments`."""
+
+    order_id: OrderId
+    receive: ReceiveRequest
+    settlement: SettlementRequest
+    pay_with: Annotated[
+        list[PayWithRequest], Meta(description="Exactly one item in the mock.", min_length=1, max_length=1)
+    ]
+    refund_to: Annotated[RefundToRequest | None, Meta(description="Default: no refund address.")] = None
+    expires_at: Annotated[Expiry | None, Meta(description="Default: 30 minutes after creation.")] = None
+    metadata: Annotated[Metadata | None, Meta(description="Default: `{}`.")] = None
+
+
+class Amounts(Reply):
+    """`due` = `settlement` + `fee`, in raw token units."""
+
+    due: Annotated[Amount, Meta(description="What the customer must pay.")]
+    settlement: Annotated[Amount, Meta(description="What the merchant receives.")]
+    fee: Annotated[Amount, Meta(description="Service fee, added on top of the settlement. Gas is separate.")]
+
+
+class Instructions(Reply):
+    """How the customer pays. Interpret it by `type`: later releases can add types with other fields."""
+
+    type: Annotated[Literal["evm_invoice_address"], Meta(description="Pay to an address on an EVM chain.")]
+    chain: ChainId
+    asset: AssetId
+    invoice_address: Annotated[
+        Address, Meta(description="Address to pay to. A mock: nobody holds its key, do not send real funds.")
+    ]
+    amounts: Amounts
+
+
+class Funding(Reply):
+    """What has been received in the right asset. Pending and finalized add up to the sum of the counted
+    deposits.
+    """
+
+    amount_received_pending: Annotated[Sum, Meta(description="Received but not yet final.")]
+    amount_received_finalized: Annotated[Sum, Meta(description="Received and final.")]
+    overpaid_amount: (
+        Annotated[Amount, Meta(description="The finalized part above `due`, if there is one.")] | UnsetType
+    ) = UNSET
+
+
+class Deposit(Reply):
+    """A transfer that was observed."""
+
+    id: Annotated[str, identifier(DEPOSIT, "a deposit")]
+    status: DepositStatus
+    confirmations: Annotated[int, Meta(description="Confirmations seen so far.", ge=0)]
+    confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
+    chain: ChainId
+    asset: Annotated[AssetId, Meta(description="The asset that arrived.")]
+    amount: Annotated[Amount, Meta(description="What arrived, in raw units of `asset`.")]
+    from_address: Annotated[Address, Meta(description="Where the simulated customer paid from.")]
+    tx_hash: Annotated[
+        str,
+        Meta(
+            description="Hash of the simulated transaction.",
+            extra_json_schema={"pattern": "^0x[0-9a-f]{64}$"},
+        ),
+    ]
+    observed_at: Timestamp
+
+
+class Attempt(Reply):
+    """An invoice attempt. Its status is the funding side of the payment: it stays `payment_finalized`
+    during and after the settlement.
+    """
+
+    id: Annotated[str, identifier(ATTEMPT, "an attempt")]
+    status: Annotated[
+        Literal[
+            "awaiting_payment",
+            "payment_detected",
+            "payment_finalized",
+            "expired",
+            "underpaid_expired",
+            "overpaid_review",
+            "manual_review",
+        ],
+        Meta(description="Where the funding stands."),
+    ]
+    instructions: Instructions
+    funding: Annotated[Funding, Meta(description="Present once a transfer is observed.")] | UnsetType = UNSET
+    deposits: (
+        Annotated[list[Deposit], Meta(description="Present once a transfer is observed.", min_length=1)]
+        | UnsetType
+    ) = UNSET
+
+
+class Payment(Reply):
+    """A payment and its invoice attempts."""
+
+    id: Annotated[str, identifier(PAYMENT, "a payment")]
+    status: Annotated[
+        PaymentStatus,
+        Meta(
+            description="Final are `completed`, `failed`, `underpaid_expired`, `overpaid_review` and "
+            "`manual_review`; `expired` too, unless a late transfer moves it to `manual_review`."
+        ),
+    ]
+    order_id: OrderId
+    receive: Receive
+    settlement: Settlement
+    pay_with: Annotated[list[PayWith], Meta(description="What the customer can pay with.", min_length=1)]
+    refund_to: Annotated[RefundTo | None, Meta(description="Where refunds would go.")]
+    expires_at: Expiry
+    metadata: Metadata
+    created_at: Timestamp
+    updated_at: Annotated[Timestamp, Meta(description="When anything of the payment last changed.")]
+    attempts: Annotated[
+        list[Attempt], Meta(description="The first one carries the invoice instructions.", min_length=1)
+    ]
+
+
+class AttemptList(Reply):
+    """The attempts of a payment."""
+
+    data: Annotated[list[Attempt], Meta(description="Oldest first.")]
+
+
+class CreateEndpoint(Request):
+    """The body of `POST /v1/webhooks`."""
+
+    url: EndpointUrl
+    events: Annotated[
+        Events | None, Meta(description='The events of interest. Default: `["*"]`, all of them.')
+    ] = None
+    description: Annotated[Note | None, Meta(description="A note of your own.")] = None
+
+
+class Endpoint(Reply):
+    """A webhook endpoint. The mock records it and never delivers anything to it."""
+
+    id: Annotated[str, identifier(ENDPOINT, "a webhook endpoint")]
+    url: Annotated[str, Meta(description="As sent.")]
+    events: Annotated[Events, Meta(description='The events of interest; `["*"]` is all of them.')]
+    description: Annotated[str | None, Meta(description="As sent.")]
+    status: Annotated[Literal["enabled"], Meta(description="Always `enabled` in the mock.")]
+    created_at: Timestamp
+    secret: (
+        Annotated[
+            str,
+            Meta(
+                description="Only in the create reply. The mock signs nothing with it.",
+                extra_json_schema={"pattern": "^whsec_[0-9a-f]{64}$"},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class EndpointList(Reply):
+    """The webhook endpoints of this API key."""
+
+    data: Annotated[list[Endpoint], Meta(description="Oldest first.")]
+
+
+class Health(Reply):
+    """The reply of a health check."""
+
+    status: Literal["ok"]
+
+
+class Problem(Reply):
+    """One problem of a refused body."""
+
+    field: Annotated[
+        str,
+        Meta(description="Dotted path of the field; `body` for the whole.", examples=["pay_with[0].asset"]),
+    ]
+    message: Annotated[str, Meta(description="What would be right.")]
+
+
+class Error(Reply):
+    """Why a request was refused."""
+
+    code: Annotated[str, Meta(description="Stable, for programs.", extra_json_schema={"enum": list(ERRORS)})]
+    message: Annotated[str, Meta(description="For the developer who reads it; may change.")]
+    details: (
+        Annotated[
+            list[Problem],
+            Meta(description="With `validation_failed` only: every problem, up to 100.", min_length=1),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class ErrorEnvelope(Reply):
+    """The body of every refusal."""
+
+    error: Error

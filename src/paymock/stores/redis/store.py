@@ -1,0 +1,186 @@
+"""The store of several machines: Redis or Valkey, one engine or a cluster.
+
+A creation is one round trip and a read is one; what arrives while one is under way shares the next. All that
+belongs to a sandbox is on one node, and sandboxes spread over the nodes. See docs/stores.md.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from functools import partial
+
+from paymock.rules.clock import LEAD
+from paymock.rules.errors import PaymockError
+from paymock.stores.base import Addition, Change, StoreError
+from paymock.stores.batching import Append
+from paymock.stores.redis import scripts
+from paymock.stores.redis.access import Access
+from paymock.stores.redis.checks import inspected
+from paymock.stores.redis.cluster import Cluster, Nodes, Single
+from paymock.stores.redis.connection import Node, listen, reason_of
+from paymock.stores.redis.scripts import marked, pack
+
+RECONNECT_SECONDS = 0.2
+"""How long after a lost connection changes are listened for again."""
+
+
+class RedisStore:
+    """A `Store` in the engine or cluster at `url`. After `retention` seconds it may forget what was added,
+    and it forgets all of a sandbox that has not changed for so long. Raises StoreError.
+    """
+
+    at_once = False
+    propagation_ms = LEAD
+
+    def __init__(self, url: str, retention: int | None = None) -> None:
+        self._retention = retention
+        self._cluster = url.partition("://")[0].endswith("+cluster")
+        self._access = Access(url)
+        self.connections = 0
+        self._nodes = self._unconnected()
+
+    async def begin(self) -> str | None:
+        try:
+            return await inspected(await self._nodes.masters(), cluster=self._cluster)
+        except PaymockError as failure:
+            await self.close()
+            raise StoreError(
+                f"cannot use the store at {self._access.seeds[0]}: {reason_of(failure)}"
+            ) from None
+        except StoreError:
+            await self.close()
+            raise
+
+    async def add(
+        self,
+        sandbox: str,
+        key: str,
+        value: bytes,
+        *,
+        kind: str,
+        expected_state: bytes | None,
+        new_state: bytes | None = None,
+        limit: int | None = None,
+    ) -> Addition:
+        keys = (_values(sandbox), _list(sandbox, kind), _names(sandbox), *self._counters_if_retained(sandbox))
+        reply = await self._nodes.do(
+            sandbox,
+            scripts.ADD.call(
+                keys,
+                key,
+                value,
+                marked(expected_state),
+                marked(new_state),
+                "" if limit is None else limit,
+                kind,
+                sandbox,
+                self._retention or "",
+            ),
+        )
+        if reply == 1:
+            return Addition(expected_state, None)
+        if reply == 0:
+            raise PaymockError("capacity_exceeded")
+        return Addition(*reply)
+
+    async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
+        found: list[bytes | None] = await self._nodes.do(sandbox, pack("HMGET", _values(sandbox), *keys))
+        return found
+
+    async def replace(
+        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
+    ) -> bool:
+        retained = () if self._retention is None else (_names(sandbox), _counters(sandbox))
+        arguments = (key, marked(old), new, marked(expected_state), sandbox, self._retention or "")
+        return await self._said(sandbox, scripts.REPLACE.call((_values(sandbox), *retained), *arguments))
+
+    async def page(
+        self, sandbox: str, kind: str, *, limit: int, before: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        keys = (_values(sandbox), _list(sandbox, kind), *self._counters_if_retained(sandbox))
+        newest, *values = await self._nodes.do(
+            sandbox, scripts.PAGE.call(keys, kind, limit, "" if before is None else before)
+        )
+        return [(newest - at, value) for at, value in enumerate(values) if value is not None]
+
+    async def count(self, sandbox: str, key: str) -> int:
+        step = scripts.COUNT.call((_counters(sandbox),), key, self._retention or "")
+        return int(await self._nodes.do(sandbox, step))
+
+    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
+        await self._nodes.do(sandbox, Append(sandbox, log, keep, (entry,)))
+
+    async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
+        if limit <= 0:
+            return []
+        entries: list[bytes] = await self._nodes.do(sandbox, pack("LRANGE", _log(sandbox, log), -limit, -1))
+        return entries[::-1]
+
+    async def clear_log(self, sandbox: str, log: str) -> None:
+        await self._nodes.do(sandbox, scripts.CLEAR.call((_log(sandbox, log),), sandbox))
+
+    async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
+        keys = (_values(sandbox), _names(sandbox), _counters(sandbox))
+        return await self._said(
+            sandbox,
+            scripts.RESET.call(keys, new_state, marked(expected_state), sandbox, self._retention or ""),
+        )
+
+    async def ping(self) -> None:
+        await self._nodes.ping()
+
+    async def changes(self) -> AsyncIterator[Change]:
+        while True:
+            for address in self._nodes.reachable():
+                heard = False
+                async with aclosing(listen(self._access, address, scripts.CHANNEL)) as told:
+                    async for message in told:
+                        heard = True
+                        yield scripts.told(message)
+                if heard:
+                    yield Change(None)
+                    break
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def close(self) -> None:
+        ending, self._nodes = self._nodes, self._unconnected()
+        await ending.close()
+
+    async def _said(self, sandbox: str, command: bytes) -> bool:
+        return bool(await self._nodes.do(sandbox, command))
+
+    def _unconnected(self) -> Nodes:
+        preamble = [script.load for script in scripts.SCRIPTS]
+        node = partial(Node, self._access, preamble, self._appending, self._connected)
+        return (Cluster if self._cluster else Single)(self._access.seeds, node)
+
+    def _connected(self) -> None:
+        self.connections += 1
+
+    def _appending(self, step: Append) -> bytes:
+        keys = (_log(step.sandbox, step.log), _names(step.sandbox))
+        kept = step.entries[-step.keep :]
+        return scripts.APPEND.call(keys, step.keep, step.sandbox, self._retention or "", *kept)
+
+    def _counters_if_retained(self, sandbox: str) -> tuple[str, ...]:
+        return () if self._retention is None else (_counters(sandbox),)
+
+
+def _values(sandbox: str) -> str:
+    return f"paymock:{{{sandbox}}}:values"
+
+
+def _names(sandbox: str) -> str:
+    return f"paymock:{{{sandbox}}}:names"
+
+
+def _counters(sandbox: str) -> str:
+    return f"paymock:{{{sandbox}}}:counters"
+
+
+def _list(sandbox: str, kind: str) -> str:
+    return f"paymock:{{{sandbox}}}:kind:{kind}"
+
+
+def _log(sandbox: str, log: str) -> str:
+    return f"paymock:{{{sandbox}}}:log:{log}"

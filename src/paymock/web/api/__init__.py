@@ -1,0 +1,1 @@
+"""The operations: a handler and a row of documentation for each."""

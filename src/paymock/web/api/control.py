@@ -1,0 +1,369 @@
+"""The control API `/_mock`: its handlers. See docs/control-api.md."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from paymock.app import journal
+from paymock.app.control_service import ControlService
+from paymock.app.payment_lookup import PaymentFilter
+from paymock.rules.errors import PaymockError
+from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.schemas import control as schemas
+from paymock.schemas import json_decoding
+from paymock.schemas.public import Payment
+from paymock.web.api.operations import BODY_ERRORS, PAYMENT_ID, Operation, Query
+from paymock.web.http.headers import check_json_body, idempotency_key
+from paymock.web.http.requests import Request
+from paymock.web.http.responses import REPLAYED, Response
+from paymock.web.http.sse import event_stream
+
+MAX_PAGE = 200
+MAX_WAIT = 60
+_INTEGER = re.compile("[0-9]{1,18}")
+_NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
+_encode = msgspec.json.Encoder().encode
+
+
+async def get_clock(control: ControlService, request: Request) -> Response:
+    return _ok(await control.clock(request.sandbox))
+
+
+async def set_clock(control: ControlService, request: Request) -> Response:
+    return _ok(await control.set_clock(request.sandbox, await _body(request)))
+
+
+async def advance(control: ControlService, request: Request) -> Response:
+    return _ok(await control.advance(request.sandbox, await _body(request)))
+
+
+async def advance_payment(control: ControlService, request: Request) -> Response:
+    payment_id = request.params["payment_id"]
+    return _ok(await control.advance_payment(request.sandbox, payment_id, await _body(request)))
+
+
+async def deposit(control: ControlService, request: Request) -> Response:
+    key = idempotency_key(request) if b"idempotency-key" in request.headers else None
+    body = await _body(request)
+    fingerprint = json_decoding.fingerprint(request.method, request.path, body)
+    payment, replayed = await control.deposit(
+        request.sandbox, request.params["payment_id"], body, key, fingerprint
+    )
+    return _ok(payment, *([REPLAYED] if replayed else []))
+
+
+async def list_payments(control: ControlService, request: Request) -> Response:
+    query = _query(request, "limit", "cursor", "status", "scenario", "order_id")
+    cursor = _integer(query, "cursor", 10**18) if "cursor" in query else None
+    payment_filter = PaymentFilter(
+        _choice(query, "status", [*PaymentStatus]),
+        _choice(query, "scenario", [*SCENARIOS]),
+        query.get("order_id"),
+    )
+    page = await control.payments(
+        request.sandbox, payment_filter, _integer(query, "limit", MAX_PAGE, 50), cursor
+    )
+    return _ok(page)
+
+
+async def get_payment(control: ControlService, request: Request) -> Response:
+    return _ok(await control.payment(request.sandbox, request.params["payment_id"]))
+
+
+async def wait(control: ControlService, request: Request) -> Response:
+    query = _query(request, "status", "timeout")
+    timeout = query.get("timeout", "30")
+    if not _NUMBER.fullmatch(timeout) or float(timeout) > MAX_WAIT:
+        raise PaymockError("invalid_query", f"timeout must be a number of seconds from 0 to {MAX_WAIT}.")
+    status = _choice(query, "status", [*PaymentStatus])
+    waiting = control.wait(request.sandbox, request.params["payment_id"], status, float(timeout))
+    return _ok(await request.unless_gone(waiting))
+
+
+async def events(control: ControlService, request: Request) -> Response:
+    query = _query(request, "payment_id")
+    return await event_stream(control.feed.follow(request.sandbox, query.get("payment_id")))
+
+
+async def set_next(control: ControlService, request: Request) -> Response:
+    return _ok(await control.overrides.add(request.sandbox, await _body(request)))
+
+
+async def get_next(control: ControlService, request: Request) -> Response:
+    return _ok(await control.overrides.pending(request.sandbox))
+
+
+async def clear_next(control: ControlService, request: Request) -> Response:
+    await control.overrides.clear(request.sandbox)
+    return Response(204, content_type=None)
+
+
+async def list_requests(control: ControlService, request: Request) -> Response:
+    query = _query(request, "limit", "payment_id")
+    limit = _integer(query, "limit", journal.LENGTH, 100)
+    return _ok(await control.journal.newest(request.sandbox, limit, query.get("payment_id")))
+
+
+async def forget_requests(control: ControlService, request: Request) -> Response:
+    await control.journal.clear(request.sandbox)
+    return Response(204, content_type=None)
+
+
+async def reset(control: ControlService, request: Request) -> Response:
+    await control.reset(request.sandbox)
+    return Response(204, content_type=None)
+
+
+def _ok(reply: Any, *headers: tuple[str, str]) -> Response:
+    return Response(200, _encode(reply), headers=headers)
+
+
+async def _body(request: Request) -> Any:
+    check_json_body(request)
+    return json_decoding.decode(await request.body())
+
+
+def _query(request: Request, *known: str) -> dict[str, str]:
+    try:
+        return request.query(known)
+    except ValueError as error:
+        raise PaymockError("invalid_query", f"{error}.") from None
+
+
+def _integer(query: Mapping[str, str], name: str, most: int, default: int = 0) -> int:
+    value = query.get(name, str(default))
+    if not _INTEGER.fullmatch(value) or not 0 <= int(value) <= most or (name == "limit" and int(value) == 0):
+        least = 1 if name == "limit" else 0
+        raise PaymockError("invalid_query", f"{name} must be an integer from {least} to {most}.")
+    return int(value)
+
+
+def _choice(query: Mapping[str, str], name: str, allowed: list[str]) -> str | None:
+    value = query.get(name)
+    if value is not None and value not in allowed:
+        raise PaymockError("invalid_query", f"{name} must be one of {', '.join(allowed)}.")
+    return value
+
+
+_STATUSES = {"type": "string", "enum": [status.value for status in PaymentStatus]}
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/_mock/clock",
+        handler=get_clock,
+        operation_id="getClock",
+        tag="Time",
+        summary="Read the clock",
+        description="The virtual clock of this sandbox. Every time that `/v1` shows is read from it.",
+        reply=schemas.Clock,
+    ),
+    Operation(
+        method="PUT",
+        path="/_mock/clock",
+        handler=set_clock,
+        operation_id="setClock",
+        tag="Time",
+        summary="Change the speed",
+        description="Lets virtual time run `speed` times as fast as real time, from now on. Speed 0 freezes "
+        "it. Time never jumps and never runs backwards.",
+        request=schemas.SetClock,
+        reply=schemas.Clock,
+        errors=BODY_ERRORS,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/clock/advance",
+        handler=advance,
+        operation_id="advanceClock",
+        tag="Time",
+        summary="Move the sandbox ahead",
+        description="Moves the sandbox ahead at once, frozen or not. When the reply comes, every read shows "
+        "the new time.",
+        request=schemas.Advance,
+        reply=schemas.Clock,
+        errors=BODY_ERRORS,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/payments/{payment_id}/advance",
+        handler=advance_payment,
+        operation_id="advancePayment",
+        tag="Time",
+        summary="Move one payment ahead",
+        description="Moves one payment ahead of its sandbox: by `seconds`, or `to` a status, to the `next` "
+        "change, or to the `end` of its course. 409 when that does not lie ahead.",
+        request=schemas.AdvancePayment,
+        reply=Payment,
+        errors=("payment_not_found", "status_unreachable", *BODY_ERRORS),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/payments/{payment_id}/deposits",
+        handler=deposit,
+        operation_id="makeDeposit",
+        tag="Payments",
+        summary="Simulate a deposit",
+        description="A transfer is observed now, beside those of the scenario, and follows the same rules: "
+        "two halves fund a payment, too much goes to review, another asset is rejected, after the"
+        " window it is late. An `Idempotency-Key` is honored when sent.",
+        request=schemas.MakeDeposit,
+        reply=Payment,
+        idempotency="optional",
+        errors=(
+            "payment_not_found",
+            "idempotency_key_missing",
+            "idempotency_key_invalid",
+            "idempotency_key_reused_with_different_payload",
+            "capacity_exceeded",
+            *BODY_ERRORS,
+        ),
+        reply_headers=("Idempotent-Replayed",),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/payments",
+        handler=list_payments,
+        operation_id="listPayments",
+        tag="Payments",
+        summary="List payments",
+        description="The payments of this sandbox, newest first. `next_cursor` leads to the next page.",
+        reply=schemas.PaymentPage,
+        errors=("invalid_query",),
+        query=(
+            Query(
+                "limit",
+                f"How many, 1 to {MAX_PAGE}.",
+                {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 50},
+            ),
+            Query(
+                "cursor",
+                "The `next_cursor` of the page before.",
+                {"type": "string", "pattern": "^[0-9]{1,18}$"},
+            ),
+            Query("status", "Only payments that stand here.", _STATUSES),
+            Query("scenario", "Only payments of this scenario.", {"type": "string", "enum": list(SCENARIOS)}),
+            Query("order_id", "Only payments of this order.", {"type": "string"}),
+        ),
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/payments/{payment_id}",
+        handler=get_payment,
+        operation_id="getPaymentDetail",
+        tag="Payments",
+        summary="Read a payment with its timeline",
+        description="The payment, its scenario, the time on its own clock, and every change of its course: "
+        "past and to come.",
+        reply=schemas.PaymentDetail,
+        errors=("payment_not_found",),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/payments/{payment_id}/wait",
+        handler=wait,
+        operation_id="waitForPayment",
+        tag="Time",
+        summary="Wait for a payment",
+        description="Answers as soon as the payment has reached `status` or, without one, at its next change;"
+        " at once with `reached: false` when that can no longer come; after `timeout` real "
+        "seconds at the latest. The server knows when the change comes, and wakes early when "
+        "somebody moves time or makes a deposit.",
+        reply=schemas.WaitResult,
+        errors=("payment_not_found", "invalid_query"),
+        parameters=PAYMENT_ID,
+        query=(
+            Query("status", "What to wait for; without it, the next change.", _STATUSES),
+            Query(
+                "timeout",
+                f"Real seconds, at most {MAX_WAIT}.",
+                {"type": "number", "minimum": 0, "maximum": MAX_WAIT, "default": 30},
+            ),
+        ),
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/next",
+        handler=set_next,
+        operation_id="setNext",
+        tag="Overrides and faults",
+        summary="Override the next creations",
+        description="The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take "
+        "this scenario and this fault: for applications that cannot add headers. With `times: "
+        "null` it stands until a reset. Scenarios and faults wait in queues of their own, are taken in the "
+        "order in which they came, and what stands for good comes last. A refused request takes none; one "
+        "that a fault refuses takes the fault and leaves the scenario to the retry.",
+        request=schemas.SetNext,
+        reply=schemas.PendingList,
+        errors=(*BODY_ERRORS, "capacity_exceeded"),
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/next",
+        handler=get_next,
+        operation_id="getNext",
+        tag="Overrides and faults",
+        summary="Read what is pending",
+        description="The scenarios, then the faults, that the next creations take.",
+        reply=schemas.PendingList,
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/next",
+        handler=clear_next,
+        operation_id="clearNext",
+        tag="Overrides and faults",
+        summary="Forget what is pending",
+        description="The next creations take what their own headers say.",
+        reply=None,
+        status=204,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/requests",
+        handler=list_requests,
+        operation_id="listRequests",
+        tag="Sandbox",
+        summary="Read the journal",
+        description=f"The last {journal.LENGTH:,} requests below `/v1` of this sandbox, newest first, "
+        "without keys, headers and bodies.",
+        reply=schemas.Journal,
+        errors=("invalid_query",),
+        query=(
+            Query("payment_id", "Only those about this payment.", {"type": "string"}),
+            Query(
+                "limit",
+                f"How many, 1 to {journal.LENGTH}.",
+                {"type": "integer", "minimum": 1, "maximum": journal.LENGTH, "default": 100},
+            ),
+        ),
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/requests",
+        handler=forget_requests,
+        operation_id="forgetRequests",
+        tag="Sandbox",
+        summary="Empty the journal",
+        description="Forgets the requests that the journal holds.",
+        reply=None,
+        status=204,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/reset",
+        handler=reset,
+        operation_id="reset",
+        tag="Sandbox",
+        summary="Reset the sandbox",
+        description="Forgets payments, idempotency keys, webhook endpoints, overrides, journal and clock of "
+        "this sandbox, and of no other.",
+        reply=None,
+        status=204,
+    ),
+)

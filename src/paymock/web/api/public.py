@@ -1,0 +1,185 @@
+"""The seven operations of the specification. A handler decodes, calls the service once, and encodes.
+
+Specification: "Endpoints".
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from paymock.app.payments_service import PaymentsService
+from paymock.app.sandboxes import KeyedRequest
+from paymock.rules.scenarios import DEFAULT_SCENARIO
+from paymock.schemas import catalog as catalog_schemas
+from paymock.schemas import json_decoding
+from paymock.schemas import public as schemas
+from paymock.web.api.operations import BODY_ERRORS, PAYMENT_ID, Operation
+from paymock.web.http.headers import check_json_body, idempotency_key, requested_scenario
+from paymock.web.http.requests import Request
+from paymock.web.http.responses import REPLAYED, Response
+from paymock.web.http.routing import CHECKOUT
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def list_chains(service: PaymentsService, request: Request) -> Response:
+    return Response(200, _encode(service.chains()))
+
+
+async def list_assets(service: PaymentsService, request: Request) -> Response:
+    return Response(200, _encode(service.assets(request.params["chain"])))
+
+
+async def create_payment(service: PaymentsService, request: Request) -> Response:
+    scenario = requested_scenario(request)
+    if scenario is None and b"x-mock-fault" in request.headers:
+        scenario = DEFAULT_SCENARIO  # a request with a fault of its own takes no override
+    payment = await service.create_payment(
+        await _keyed(request), scenario, fault_applied=request.fault_applied
+    )
+    location = ("Location", f"/v1/payments/{payment.id}")
+    link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
+    response = _created(payment.json, location, link, replayed=payment.replayed)
+    return replace(response, payment_id=payment.id, scenario=payment.scenario)
+
+
+async def read_payment(service: PaymentsService, request: Request) -> Response:
+    return Response(200, await service.payment(request.sandbox, request.params["payment_id"]))
+
+
+async def list_attempts(service: PaymentsService, request: Request) -> Response:
+    return Response(200, _encode(await service.attempts(request.sandbox, request.params["payment_id"])))
+
+
+async def create_endpoint(service: PaymentsService, request: Request) -> Response:
+    endpoint, replayed = await service.create_endpoint(await _keyed(request))
+    return _created(_encode(endpoint), replayed=replayed)
+
+
+async def list_endpoints(service: PaymentsService, request: Request) -> Response:
+    return Response(200, _encode(await service.endpoints(request.sandbox)))
+
+
+async def _keyed(request: Request) -> KeyedRequest:
+    check_json_body(request)
+    key = idempotency_key(request)
+    body = json_decoding.decode(await request.body())
+    return KeyedRequest(
+        request.sandbox, key, json_decoding.fingerprint(request.method, request.path, body), body
+    )
+
+
+def _created(body: bytes, *headers: tuple[str, str], replayed: bool) -> Response:
+    marked = (*headers, REPLAYED) if replayed else headers
+    return Response(201, body, headers=marked)
+
+
+_CHAIN = "A chain identifier: an `id` of `GET /v1/chains`."
+_CREATION_ERRORS = (
+    *BODY_ERRORS,
+    "idempotency_key_missing",
+    "idempotency_key_invalid",
+    "idempotency_key_reused_with_different_payload",
+)
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/chains",
+        handler=list_chains,
+        operation_id="listChains",
+        tag="Chains and assets",
+        summary="List supported chains",
+        description="The chains that a payment can name.",
+        reply=catalog_schemas.ChainList,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/chains/{chain}/assets",
+        handler=list_assets,
+        operation_id="listAssets",
+        tag="Chains and assets",
+        summary="List assets of a chain",
+        description="The assets of a chain. `decimals` tells how many raw units make one token; every amount "
+        "of this API is in raw units.",
+        reply=catalog_schemas.AssetList,
+        errors=("chain_not_found",),
+        parameters={"chain": _CHAIN},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/payments",
+        handler=create_payment,
+        operation_id="createPayment",
+        tag="Payments",
+        summary="Create a payment",
+        description=f"""Creates a payment. Its invoice instructions are in `attempts[0].instructions`.
+Show the customer `invoice_address` and `amounts.due`, then poll `GET /v1/payments/{{payment_id}}`.
+
+`X-Mock-Scenario` chooses what happens next; without it, the payment takes the course of `{DEFAULT_SCENARIO}`.
+
+The same `Idempotency-Key` with the same body answers with the original reply, byte for byte, and
+`Idempotent-Replayed: true`; with another body, or on another endpoint, it is refused with 409.
+A refused request leaves its key free.""",
+        request=schemas.CreatePayment,
+        idempotency="required",
+        reply=schemas.Payment,
+        status=201,
+        takes_scenario=True,
+        errors=("invalid_scenario", *_CREATION_ERRORS),
+        reply_headers=("Location", "Link", "Idempotent-Replayed"),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/payments/{payment_id}",
+        handler=read_payment,
+        operation_id="getPayment",
+        tag="Payments",
+        summary="Read a payment",
+        description="""The payment as it stands now. Poll it: the mock delivers no webhooks.
+Reading changes nothing.
+
+`attempts[0].funding` and `attempts[0].deposits` appear once a transfer is observed.""",
+        reply=schemas.Payment,
+        errors=("payment_not_found",),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/payments/{payment_id}/attempts",
+        handler=list_attempts,
+        operation_id="listAttempts",
+        tag="Payments",
+        summary="List attempts of a payment",
+        description="The invoice attempts of a payment, as they stand now. In the mock there is exactly one.",
+        reply=schemas.AttemptList,
+        errors=("payment_not_found",),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/webhooks",
+        handler=create_endpoint,
+        operation_id="createWebhookEndpoint",
+        tag="Webhooks",
+        summary="Create a webhook endpoint",
+        description="""Records a webhook endpoint, at most 100 for an API key.
+**Nothing is ever delivered to it**: the mock is observed by polling only.
+The create reply carries the endpoint's `secret`.""",
+        request=schemas.CreateEndpoint,
+        idempotency="required",
+        reply=schemas.Endpoint,
+        status=201,
+        errors=(*_CREATION_ERRORS, "capacity_exceeded"),
+        reply_headers=("Idempotent-Replayed",),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/webhooks",
+        handler=list_endpoints,
+        operation_id="listWebhookEndpoints",
+        tag="Webhooks",
+        summary="List webhook endpoints",
+        description="The webhook endpoints of this API key, oldest first, without their secrets.",
+        reply=schemas.EndpointList,
+    ),
+)

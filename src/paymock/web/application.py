@@ -1,0 +1,266 @@
+"""The ASGI application: what each request passes on its way to its handler, and what is recorded of it."""
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from paymock.app.control_service import ControlService
+from paymock.app.overrides import FaultDue
+from paymock.app.sandboxes import Sandboxes
+from paymock.app.system_clock import Clock
+from paymock.rules.errors import PaymockError
+from paymock.schemas.public import ErrorEnvelope
+from paymock.web.http.auth import Keyring
+from paymock.web.http.cors import allowed_methods, cors_headers, options_response
+from paymock.web.http.error_responses import error_response
+from paymock.web.http.hosts import AllowedHosts
+from paymock.web.http.request_ids import request_ids
+from paymock.web.http.requests import Body, ClientGone, Request, parse_request
+from paymock.web.http.responses import JSON, ConnectionDropped, Response, header_lines
+from paymock.web.http.routing import PUBLIC, Answer, Route, RoutedRequest, Routes
+from paymock.web.telemetry import journal_entry
+from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.metrics import RequestMetrics
+
+T = TypeVar("T")
+
+_FAULT = b"x-mock-fault"
+_MIN_KEY_LENGTH = 9
+"""A shorter word may stand in a message by chance, and is no key that guards anything."""
+
+
+class Suspended(Exception):
+    """A coroutine that was to run in one go had to wait for something."""
+
+
+class Application:
+    """The service as an ASGI application. A request passes host, route, API key and handler, in this order.
+    Every refusal has the same envelope, and every reply leaves one line in the log.
+    """
+
+    def __init__(
+        self,
+        routes: Routes[Route],
+        sandboxes: Sandboxes,
+        control: ControlService | None,
+        hosts: AllowedHosts,
+        keyring: Keyring,
+        clock: Clock,
+        log: RequestLog,
+    ) -> None:
+        self.routes = routes
+        self._sandboxes = sandboxes
+        self._control = control
+        self._hosts = hosts
+        self._keyring = keyring
+        self._log = log
+        self._clock = clock
+        self._request_ids = request_ids()
+        self.metrics: RequestMetrics | None = None
+        """Counts every request, where it is set."""
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a change."""
+        return self._sandboxes.notifier.subscribers
+
+    @property
+    def never_waits(self) -> bool:
+        """Whether its store answers without a pause, so that the fast path can be used."""
+        return self._sandboxes.at_once
+
+    def stop(self) -> None:
+        """End the requests that wait for a change, since the server stops."""
+        self._sandboxes.notifier.stop()
+
+    def for_address(self, routes: Routes[Route], hosts: AllowedHosts, log: RequestLog) -> "Application":
+        """Return an application with other routes on the same sandboxes, for another address."""
+        return Application(routes, self._sandboxes, None, hosts, self._keyring, self._clock, log)
+
+    async def close(self) -> None:
+        """Close the connections to the store."""
+        await self._sandboxes.close()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request (ASGI)."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"no {scope['type']} here")
+        started = time.perf_counter()
+        request_id = next(self._request_ids)
+        request = parse_request(
+            scope["method"], scope["raw_path"], scope["headers"], Body(receive=receive), scope["query_string"]
+        )
+        routed: RoutedRequest | None = None
+        try:
+            routed = self._route(request)
+            response = await routed.route.handler(routed.request)
+        except ClientGone:
+            return
+        except ConnectionDropped as dropped:
+            await self._record(routed or request, dropped.args[0], request_id, started, dropped=True)
+            await _drop(scope, receive)
+            return
+        except Exception as error:  # noqa: BLE001 - the last guard: a client gets the envelope, whatever fails
+            response = self._error_response(error, request, request_id)
+        try:
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": response.status,
+                    "headers": header_lines(response, request_id, *cors_headers(request.path)),
+                }
+            )
+            body, stream = (b"", None) if request.method == "HEAD" else (response.body, response.stream)
+            await send({"type": "http.response.body", "body": body, "more_body": stream is not None})
+            await self._record(routed or request, response, request_id, started)
+            if stream is not None:
+                await self._push(request, request_id, stream, send)
+        finally:
+            if response.stream is not None:
+                await response.stream.aclose()
+
+    def answer_now(self, request: Request, routed: RoutedRequest | None = None) -> Answer | None:
+        """Answer a request that has come whole without waiting for anything. `routed` saves its routing.
+
+        Return None where it must go through ASGI: it asks for a fault, or has to wait. Nothing has happened
+        then.
+        """
+        started = time.perf_counter()
+        if _FAULT in request.headers:
+            return None
+        try:
+            return run_now(self._answer(request, routed, started))
+        except (Suspended, FaultDue):
+            return None
+
+    def refuse(self, error: PaymockError) -> Answer:
+        """Answer what is not even a request; it is recorded like any other."""
+        response, request_id = error_response(error), next(self._request_ids)
+        self._log.request("-", "-", response, request_id, 0.0)
+        if self.metrics is not None:
+            self.metrics.malformed(response)
+        return Answer(response, header_lines(response, request_id), None)
+
+    async def _answer(self, request: Request, routed: RoutedRequest | None, started: float) -> Answer:
+        request_id = next(self._request_ids)
+        try:
+            routed = routed or self._route(request)
+            if routed.route.fast_handler is None:
+                raise Suspended
+            response = await routed.route.fast_handler(routed.request)
+        except (FaultDue, Suspended):
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            response = self._error_response(error, request, request_id)
+        await self._record(routed or request, response, request_id, started)
+        return Answer(response, header_lines(response, request_id, *cors_headers(request.path)), routed)
+
+    def _route(self, request: Request) -> RoutedRequest:
+        """Find where the request leads and what its key opens. Raises PaymockError."""
+        self._hosts.check(request)
+        match = self.routes.find(request.path)
+        if match is None:
+            raise PaymockError("not_found")
+        if request.method == "OPTIONS":
+
+            async def options(request: Request) -> Response:
+                return options_response(match, request.path)
+
+            return RoutedRequest(request, Route(options))
+        route = match.targets.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            allowed = allowed_methods(match)
+            raise PaymockError(
+                "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
+            )
+        sandbox = self._keyring.sandbox(request) if route.needs_key else ""
+        return RoutedRequest(replace(request, params=match.params, sandbox=sandbox), route)
+
+    def _error_response(self, error: Exception, request: Request, request_id: str) -> Response:
+        if isinstance(error, PaymockError):
+            return _without_key(error_response(error), request)
+        self._log.defect(request_id)
+        return error_response(PaymockError("internal_error"))
+
+    async def _push(
+        self, request: Request, request_id: str, stream: AsyncGenerator[bytes, None], send: Any
+    ) -> None:
+        """Send the parts of `stream` as they come, until the client leaves or the server stops."""
+
+        async def push() -> None:
+            with contextlib.suppress(PaymockError):  # the store is away: whoever asks again is told so
+                async for part in stream:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+        try:
+            await request.unless_gone(push())
+        except ClientGone:
+            return
+        except Exception:  # noqa: BLE001 - the last guard: the connection ends, and the client asks again
+            self._log.defect(request_id)
+
+    async def _record(
+        self,
+        routed: RoutedRequest | Request,
+        response: Response,
+        request_id: str,
+        started: float,
+        *,
+        dropped: bool = False,
+    ) -> None:
+        """Log and count a reply, and add it to the journal of its sandbox."""
+        seconds = time.perf_counter() - started
+        request = routed.request if isinstance(routed, RoutedRequest) else routed
+        self._log.request(request.method, request.path, response, request_id, seconds, request)
+        if self.metrics is not None:
+            self.metrics.request(request, response, seconds, dropped=dropped)
+        if self._control is None or not request.path.startswith(PUBLIC):
+            return
+        try:
+            sandbox = request.sandbox or self._keyring.sandbox(request)
+            entry = journal_entry.entry_for(
+                request, response, request_id, self._clock(), seconds, self._log, dropped=dropped
+            )
+            await self._control.journal.add(sandbox, entry)
+        except PaymockError:
+            return  # without a key, or without the store, there is no entry
+
+
+def run_now(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that must not suspend, and return its result. Raises Suspended, and what it raises."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise Suspended
+
+
+async def _drop(scope: Any, receive: Any) -> None:
+    """Close the connection without a reply."""
+    close = scope.get("paymock.close")
+    if close is None:
+        raise ConnectionResetError("the reply was dropped, as the fault asks")
+    close()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _without_key(response: Response, request: Request) -> Response:
+    """Mask the API key in a refusal: it names unknown fields, and the key may have been sent as a name."""
+    presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
+    named = len(presented) >= _MIN_KEY_LENGTH and presented in response.body
+    if not named or response.content_type != JSON:
+        return response
+    key, error = presented.decode("latin-1"), msgspec.json.decode(response.body, type=ErrorEnvelope).error
+    error.message = error.message.replace(key, "***")
+    for problem in error.details or ():
+        problem.field = problem.field.replace(key, "***")
+        problem.message = problem.message.replace(key, "***")
+    return replace(response, body=msgspec.json.encode(ErrorEnvelope(error=error)))

@@ -1,0 +1,78 @@
+"""Request headers that operations read: media type, idempotency key, scenario. Specification: "Limits",
+"Scenarios".
+"""
+
+import re
+from difflib import get_close_matches
+from functools import lru_cache
+
+from paymock.rules.errors import PaymockError
+from paymock.rules.scenarios import SCENARIOS
+from paymock.web.http.requests import Request
+
+LEAST_KEY, MOST_KEY = 8, 128
+IDEMPOTENCY_KEY = f"[!-~]{{{LEAST_KEY},{MOST_KEY}}}"
+"""What an idempotency key looks like: so many visible ASCII characters, as a regular expression."""
+
+_IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY)
+_JSON_TYPE = re.compile(r"application/json[ \t]*(;.*)?", re.IGNORECASE)
+_PARAMETER = re.compile(r';[ \t]*([^=;" \t]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
+
+
+def check_json_body(request: Request) -> None:
+    """Raises PaymockError `unsupported_media_type` or `unsupported_content_encoding` unless the body is
+    announced as plain JSON in UTF-8.
+    """
+    if (_once(request, b"content-encoding") or "identity").lower() != "identity":
+        raise PaymockError("unsupported_content_encoding")
+    if not _is_json(_once(request, b"content-type") or ""):
+        raise PaymockError("unsupported_media_type")
+
+
+@lru_cache(maxsize=256)  # clients know few media types, and send one with every body
+def _is_json(content_type: str) -> bool:
+    """Whether it stands for plain JSON in UTF-8."""
+    match = _JSON_TYPE.fullmatch(content_type)
+    parameters = _PARAMETER.findall((match and match[1]) or "")
+    charsets = [value.strip(' \t"').lower() for name, value in parameters if name.lower() == "charset"]
+    return match is not None and all(charset in ("utf-8", "utf8") for charset in charsets)
+
+
+def _once(request: Request, name: bytes) -> str | None:
+    """The value of a header, or one that is nothing's value when it was sent twice."""
+    try:
+        return request.header(name)
+    except ValueError:
+        return "sent twice"
+
+
+def idempotency_key(request: Request) -> str:
+    """The request's Idempotency-Key. Raises PaymockError `idempotency_key_missing` or
+    `idempotency_key_invalid`. Specification: "Limits".
+    """
+    try:
+        key = request.header(b"idempotency-key")
+    except ValueError:
+        raise PaymockError("idempotency_key_invalid", "The Idempotency-Key header was sent twice.") from None
+    if not key:
+        raise PaymockError("idempotency_key_missing")
+    if not _IDEMPOTENCY_KEY.fullmatch(key):
+        raise PaymockError("idempotency_key_invalid")
+    return key
+
+
+def requested_scenario(request: Request) -> str | None:
+    """The scenario that the request asks for, if it asks for one. Raises PaymockError `invalid_scenario`,
+    naming the nearest value. Specification: "Scenarios".
+    """
+    try:
+        name = request.header(b"x-mock-scenario")
+    except ValueError:
+        raise PaymockError("invalid_scenario", "The X-Mock-Scenario header was sent twice.") from None
+    if name is not None and name not in SCENARIOS:
+        nearest = get_close_matches(name.lower()[:64], SCENARIOS, n=1, cutoff=0.0)[0]
+        raise PaymockError(
+            "invalid_scenario",
+            f"X-Mock-Scenario is not one of {', '.join(SCENARIOS)}. The nearest is {nearest}.",
+        )
+    return name

@@ -1,0 +1,145 @@
+"""A request, as the handlers see it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from paymock.rules.errors import PaymockError
+from paymock.web.http.responses import Header
+
+T = TypeVar("T")
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+
+MAX_BODY = 64 * 1024
+"""The largest request body, in bytes."""
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+class Body:
+    """The body of a request: its `content`, or what is to be received (ASGI) when it is asked for."""
+
+    def __init__(self, content: bytes | None = None, receive: Receive | None = None) -> None:
+        self._content = content
+        self._receive = receive
+
+    async def read(self, content_length: bytes) -> bytes:
+        """Return the whole body, whose length was announced so.
+
+        Raises PaymockError `payload_too_large` as soon as it is known to exceed MAX_BODY, and ClientGone when
+        the client leaves before its end.
+        """
+        if self._content is None:
+            if content_length.isdigit() and int(content_length.lstrip(b"0")[:20] or b"0") > MAX_BODY:
+                raise PaymockError("payload_too_large")
+            content = bytearray()
+            while True:
+                message = await self._next_message()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                content += message.get("body", b"")
+                if len(content) > MAX_BODY:
+                    raise PaymockError("payload_too_large")
+                if not message.get("more_body", False):
+                    break
+            self._content = bytes(content)
+        return self._content
+
+    async def disconnected(self) -> None:
+        """Return when the client has closed the connection."""
+        while (await self._next_message())["type"] != "http.disconnect":
+            pass
+
+    async def _next_message(self) -> Mapping[str, Any]:
+        if self._receive is None:
+            raise RuntimeError("the request has come whole")
+        return await self._receive()
+
+
+class Request(msgspec.Struct, frozen=True, eq=False):
+    """What a client sent. `path` is as it was sent, `headers` are by lower-case name, `repeated` are the
+    names that came more than once.
+
+    The application adds what the path and the API key stand for: the values of the path's parameters, and the
+    sandbox. `fault_applied` says that the fault of an override has been applied already.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[bytes, bytes]
+    content: Body
+    query_string: bytes = b""
+    repeated: Collection[bytes] = ()
+    params: Mapping[str, str] = {}
+    sandbox: str = ""
+    fault_applied: bool = False
+
+    def __repr__(self) -> str:
+        return f"Request({self.method})"  # its headers hold an API key
+
+    def header(self, name: bytes) -> str | None:
+        """Return the value of a header without the white space around it, or None when it is absent.
+
+        Raises ValueError when the header was sent more than once.
+        """
+        value = self.headers.get(name)
+        if value is None:
+            return None
+        if name in self.repeated:
+            raise ValueError(f"{name.decode()} was sent twice")
+        return value.decode("latin-1").strip(" \t")
+
+    def query(self, known: Collection[str]) -> dict[str, str]:
+        """Return the parameters of the query.
+
+        Raises ValueError when a parameter is malformed, not `known`, or repeated.
+        """
+        text = self.query_string.decode("latin-1")
+        try:
+            pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True) if text else []
+        except ValueError:  # whose message repeats what was sent
+            raise ValueError("The query is not of the form name=value&name=value") from None
+        parameters = dict(pairs)
+        if len(parameters) != len(pairs):
+            raise ValueError("A parameter was sent twice")
+        if parameters.keys() - set(known):
+            raise ValueError(f"A parameter is unknown; known: {', '.join(known)}")
+        return parameters
+
+    async def body(self) -> bytes:
+        """Return the whole body. Raises PaymockError `payload_too_large`, and ClientGone."""
+        return await self.content.read(self.headers.get(b"content-length", b"0"))
+
+    async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of `work`. The body must have been read, or there is none.
+
+        Raises ClientGone as soon as the client has closed the connection; `work` is cancelled then.
+        """
+        working, gone = asyncio.create_task(work), asyncio.create_task(self.content.disconnected())
+        try:
+            await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise ClientGone
+            return working.result()
+        finally:
+            working.cancel()
+            gone.cancel()
+            await asyncio.gather(working, gone, return_exceptions=True)  # what is cancelled ends first
+
+
+def parse_request(
+    method: str, path: bytes, lines: Collection[Header], content: Body, query_string: bytes = b""
+) -> Request:
+    """Return the request with these header `lines`."""
+    headers = dict(lines)
+    repeated: Collection[bytes] = ()
+    if len(lines) != len(headers):
+        repeated = [name for name, times in Counter(name for name, _ in lines).items() if times > 1]
+    return Request(method, path.decode("latin-1"), headers, content, query_string, repeated)

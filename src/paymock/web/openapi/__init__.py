@@ -1,0 +1,1 @@
+"""The two OpenAPI documents, generated from the tables of operations and the schemas."""

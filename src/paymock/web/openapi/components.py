@@ -1,0 +1,115 @@
+"""The parts of the OpenAPI document that are the same whatever it describes."""
+
+from typing import Any
+
+from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
+from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.web.http.headers import IDEMPOTENCY_KEY, LEAST_KEY, MOST_KEY
+from paymock.web.http.routing import CHECKOUT
+from paymock.web.openapi import examples
+
+Json = dict[str, Any]
+
+ANY_ERRORS = ("bad_request", "misdirected_request", "headers_too_large", "internal_error")
+"""What every operation can answer with."""
+
+KEYED_ERRORS = ("unauthenticated", "store_unavailable")
+"""What those that need an API key can answer with besides."""
+
+SECURITY_SCHEMES: Json = {
+    "apiKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The API key. Keep it on the merchant's backend only. In open mode, "
+        f"`{OPEN_KEY_EXAMPLE}` will do.",
+    }
+}
+
+HEADERS: Json = {
+    "X-Request-Id": {
+        "description": "Names this request in the server's log.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": "req_4f1c09ab3d_1",
+    },
+    "Location": {
+        "description": "The path of the created payment.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": f"/v1/payments/{examples.payment_id()}",
+    },
+    "Link": {
+        "description": "The page on which the customer pays.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": f'<{CHECKOUT}{examples.payment_id()}>; rel="payment"',
+    },
+    "Idempotent-Replayed": {
+        "description": "`true` when the reply repeats that of an earlier request with the same key.",
+        "schema": {"type": "string", "const": "true"},
+    },
+    "WWW-Authenticate": {
+        "description": 'The scheme to use; with `error="invalid_token"` when a key was sent.',
+        "required": True,
+        "schema": {"type": "string"},
+        "example": 'Bearer realm="paymock"',
+    },
+    "Allow": {
+        "description": "The methods of this path.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": "GET, HEAD, OPTIONS",
+    },
+    "Retry-After": {
+        "description": "Seconds to wait before a retry.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        "example": "1",
+    },
+}
+
+_IDEMPOTENCY_KEY = {
+    "type": "string",
+    "minLength": LEAST_KEY,
+    "maxLength": MOST_KEY,
+    "pattern": f"^{IDEMPOTENCY_KEY}$",
+}
+
+PARAMETERS: Json = {
+    "IdempotencyKey": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": True,
+        "description": "8 to 128 visible ASCII characters, one key for each business operation. A retry of "
+        "the same operation sends the same key; another body or another scenario needs a new one.",
+        "schema": _IDEMPOTENCY_KEY,
+    },
+    "OptionalIdempotencyKey": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": False,
+        "description": "Makes a retry safe: 8 to 128 visible ASCII characters.",
+        "schema": _IDEMPOTENCY_KEY,
+    },
+    "Scenario": {
+        "name": "X-Mock-Scenario",
+        "in": "header",
+        "required": False,
+        "description": "What happens to the payment; see *Scenarios* above.",
+        "schema": {"type": "string", "enum": list(SCENARIOS), "default": DEFAULT_SCENARIO},
+    },
+}
+
+PAYMENT_LINKS: Json = {
+    "payment": {
+        "operationId": "getPayment",
+        "parameters": {"payment_id": "$response.body#/id"},
+        "description": "Poll the payment by its `id`.",
+    },
+    "attempts": {
+        "operationId": "listAttempts",
+        "parameters": {"payment_id": "$response.body#/id"},
+        "description": "List its attempts by its `id`.",
+    },
+}
+"""Where the reply to a creation leads."""

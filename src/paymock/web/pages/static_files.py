@@ -1,0 +1,75 @@
+"""Files of the package, served as they are: scripts and styles of the pages, and Swagger UI."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from paymock.web.http.requests import Request
+from paymock.web.http.responses import Response
+
+SWAGGER = "/swagger/"
+SWAGGER_CONTROL = "/swagger/control/"
+SWAGGER_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+}
+_FOLDER = files("paymock.web.pages").joinpath("static")
+_REVALIDATED = ("Cache-Control", "no-cache")
+_DOCUMENTS = b"""<nav class="documents" aria-label="Documents">
+      <a href="/swagger/">The service, /v1</a>
+      <a href="/swagger/control/">The control API, /_mock</a>
+    </nav>"""
+_SWAGGER_FILES = (
+    "paymock.js",
+    "paymock.css",
+    "swagger-ui.css",
+    "swagger-ui-bundle.js",
+    "favicon-32x32.png",
+)
+
+
+@dataclass(frozen=True)
+class StaticFile:
+    """A file below the folder `static`, with the headers that it is served with. In an HTML file, the mark
+    for the list of documents is replaced by `documents`.
+    """
+
+    path: str
+    headers: tuple[tuple[str, str], ...] = (_REVALIDATED,)
+    documents: bytes = b""
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer with the file."""
+        body = _FOLDER.joinpath(*self.path.split("/")).read_bytes()
+        extension = self.path.rpartition(".")[2]
+        if extension == "html":
+            body = body.replace(b"<!-- documents -->", self.documents)
+        return Response(200, body, _TYPES[extension], self.headers)
+
+
+def static_files(*, with_control: bool) -> Mapping[str, StaticFile]:
+    """Return every static file by the path at which it is served. `with_control`: Swagger UI also shows the
+    control API.
+    """
+    assets = sorted(file.name for file in _FOLDER.joinpath("pages").iterdir())
+    swagger_headers = (("Content-Security-Policy", SWAGGER_POLICY), _REVALIDATED)
+    index = StaticFile("swagger/index.html", swagger_headers, _DOCUMENTS if with_control else b"")
+    return {
+        **{f"/assets/{name}": StaticFile(f"pages/{name}") for name in assets},
+        **{SWAGGER + name: StaticFile(f"swagger/{name}", swagger_headers) for name in _SWAGGER_FILES},
+        SWAGGER: index,
+        **({SWAGGER_CONTROL: index} if with_control else {}),
+    }
+
+
+async def redirect_to_swagger(request: Request) -> Response:
+    """Answer `/swagger` with the path of the page."""
+    return Response(308, content_type=None, headers=(("Location", SWAGGER),))

@@ -1,0 +1,62 @@
+"""What the journal keeps of a request: nothing that is secret."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from paymock.app.journal import StoredEntry
+from paymock.rules.identifiers import PAYMENT, token_in
+from paymock.rules.times import to_rfc3339
+from paymock.schemas.public import Error, ErrorEnvelope, Problem
+from paymock.web.http.requests import Request
+from paymock.web.http.responses import Response
+from paymock.web.telemetry.access_log import RequestLog
+
+MAX_DETAILS = 5
+"""So many problems of a refused body are kept."""
+
+_CONFLICT = "idempotency_key_reused_with_different_payload"
+
+
+def entry_for(
+    request: Request,
+    response: Response,
+    request_id: str,
+    now: int,
+    seconds: float,
+    log: RequestLog,
+    *,
+    dropped: bool,
+) -> StoredEntry:
+    """Return the journal entry of a request that was answered at `now`, in milliseconds since the epoch,
+    within `seconds`, or whose reply was dropped. Path and messages are masked as in the `log`.
+    """
+    outcome: Literal["new", "replayed", "conflict"] | None = None
+    refusal = None
+    if response.status == 201:
+        outcome = "replayed" if response.replayed else "new"
+    elif response.error:
+        outcome = "conflict" if response.error == _CONFLICT else None
+        refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error
+    payment_id = response.payment_id or request.params.get("payment_id")
+    if payment_id and refusal and not token_in(payment_id, PAYMENT):
+        payment_id = None
+    return StoredEntry(
+        at=to_rfc3339(now),
+        method=request.method,
+        path=log.masked(request.path),
+        status=0 if dropped else response.status,
+        error=response.error,
+        message=log.without_secrets(refusal.message) if refusal else None,
+        details=_first(refusal, log.without_secrets) if refusal else [],
+        payment_id=payment_id,
+        idempotency=outcome,
+        request_id=request_id,
+        duration_ms=int(seconds * 1_000_000) / 1000,
+    )
+
+
+def _first(refusal: Error, masked: Callable[[str], str]) -> list[Problem]:
+    details = (refusal.details or [])[:MAX_DETAILS]
+    return [Problem(field=masked(one.field), message=masked(one.message)) for one in details]

@@ -1,0 +1,21 @@
+"""The trace that a request belongs to, as its client says in `traceparent`. See W3C Trace Context."""
+
+import re
+
+from paymock.web.http.requests import Request
+
+_TRACEPARENT = re.compile(
+    "(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
+)
+
+
+def trace_of(request: Request) -> dict[str, str]:
+    """The ids of the trace and of the parent in it; nothing if the header is absent, invalid or repeated."""
+    try:
+        match = _TRACEPARENT.fullmatch(request.header(b"traceparent") or "")
+    except ValueError:
+        match = None
+    # Later versions may add to the four fields; this one may not.
+    if match is None or (match[1] == "00" and match[4]):
+        return {}
+    return {"trace_id": match[2], "parent_id": match[3]}

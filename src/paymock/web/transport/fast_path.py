@@ -1,0 +1,118 @@
+"""The fast path: simple requests are answered straight from the callbacks of the parser, without the task and
+the messages of ASGI. All others go to ASGI, unchanged.
+"""
+
+import re
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from paymock.web.http.requests import MAX_BODY, Body, parse_request
+from paymock.web.http.routing import PUBLIC, Answer
+from paymock.web.transport.protocol import StrictHttpProtocol
+
+_PREFIX = PUBLIC.encode()
+_QUERY_OR_FRAGMENT = re.compile(b"[?#]")
+_METHODS = (b"GET", b"POST")
+
+
+class FastPathProtocol(StrictHttpProtocol):
+    """The strict protocol with a fast path, for requests below `/v1` that come whole and wait for nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._on_fast_path = False
+        self._between_requests = True  # by the parser
+        self._requests_begun = 0  # since the last data came
+        self._last: Answer | None = None  # given on the fast path
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a request whose bytes are cached; parse any other."""
+        state = self._transport_state
+        between = self._between_requests and not self._received and self._refusal is None
+        cached = state.request_cache.find(data) if between and self._idle() else None
+        if cached is not None and (answer := self.app.answer_now(cached.request, cached)) is not None:
+            state.write_batch.add(self.transport, self._encode(answer))
+            self.request_completed(answered=True)
+            if answer.response.replayed:
+                state.request_cache.add(data, cached, answer.response)
+            return
+        state.write_batch.flush()  # what takes another way must not overtake a reply
+        self._requests_begun, self._last = 0, None
+        super().data_received(data)
+        if self._on_fast_path:
+            self._leave()
+        alone = between and self._between_requests and self._requests_begun == 1
+        if alone and self._last is not None and self._last.routed is not None:
+            state.request_cache.add(data, self._last.routed, self._last.response)
+
+    def on_message_begin(self) -> None:
+        """Another request begins."""
+        super().on_message_begin()
+        self._between_requests = False
+        self._requests_begun += 1
+
+    def call_application(self) -> None:
+        """Keep a simple request on the fast path until its body has come."""
+        self._on_fast_path = self._is_simple()
+        if not self._on_fast_path:
+            super().call_application()
+
+    def complete_request(self) -> None:
+        """Answer the request, which is whole now, or hand it over to ASGI."""
+        if self._on_fast_path:
+            answer = self._answer()
+            if answer is None:
+                self._leave()
+            else:
+                self.transport.write(self._encode(answer))
+                self._last = answer
+        if not self._on_fast_path:
+            super().complete_request()
+            return
+        self._on_fast_path = False
+        self._parts.clear()
+        self.request_completed(answered=True)
+
+    def request_completed(self, *, answered: bool) -> None:
+        """The next request can begin."""
+        self._between_requests = True
+        super().request_completed(answered=answered)
+
+    def _collect(self) -> None:
+        if self._on_fast_path:
+            self._leave()
+        super()._collect()
+
+    def _idle(self) -> bool:
+        previous: RequestResponseCycle | None = self.cycle
+        return (previous is None or previous.response_complete) and not self.flow.write_paused
+
+    def _is_simple(self) -> bool:
+        return (
+            self._idle()
+            and self.url.startswith(_PREFIX)
+            and not _QUERY_OR_FRAGMENT.search(self.url)
+            and self._method in _METHODS
+            and self.parser.should_keep_alive()
+            and not self.expect_100_continue
+        )
+
+    def _answer(self) -> Answer | None:
+        content = b"".join(self._parts)
+        if len(content) > MAX_BODY:
+            return None
+        request = parse_request(
+            self._method.decode("ascii"), self.url, [*self.scope["headers"]], Body(content)
+        )
+        answer: Answer | None = self.app.answer_now(request)
+        return answer
+
+    def _encode(self, answer: Answer) -> bytes:
+        self.server_state.total_requests += 1
+        return self.encoded(answer.response, answer.headers)
+
+    def _leave(self) -> None:
+        """Hand the request, as far as it has come, over to ASGI."""
+        self._on_fast_path = False
+        super().call_application()

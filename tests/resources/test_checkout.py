@@ -1,0 +1,206 @@
+"""What a customer is shown, whatever becomes of the payment."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paymock.app.catalog_file import load_catalog
+from paymock.resources import checkout, payments
+from paymock.resources.checkout import VIEWS, Checkout
+from paymock.resources.records import DepositRecord, PaymentRecord, SimulationRecord
+from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW
+from paymock.rules.scenarios import SCENARIOS, WINDOW, PaymentStatus
+from paymock.rules.timeline import state_at
+from tests.support.client import ORDER, order
+from tests.support.clock import NOON
+from tests.support.views import SHOWN
+
+CATALOG = load_catalog(None)
+TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
+FINAL = {"completed", "underpaid_expired", "overpaid_review", "manual_review", "failed"}
+
+
+def created(
+    scenario: str = "happy_path", amount: int = 10**18, asset: str = "USDT", bps: int = 100
+) -> PaymentRecord:
+    body = order(
+        receive__amount=str(amount), receive__asset=asset, pay_with=[{"chain": "bsc", "asset": asset}]
+    )
+    return payments.accept(body, payments.Creation(TOKEN, b"", scenario, NOON), CATALOG, bps)
+
+
+def shown(
+    record: PaymentRecord, age: int, simulation: SimulationRecord = payments.UNTOUCHED, speed: float = 1
+) -> Checkout:
+    """What the customer sees `age` milliseconds after creation."""
+    asked = record.request.receive
+    asset = (CATALOG.assets(asked.chain) or {})[asked.asset]
+    state = state_at(payments.course(record, simulation), age)
+    return checkout.checkout(record, state, age, speed, CATALOG.chains[asked.chain], asset)
+
+
+def deposits(*made: tuple[int, int, str | None]) -> SimulationRecord:
+    """Simulated deposits: (milliseconds after creation, raw units, another asset)."""
+    return SimulationRecord(
+        deposits=tuple(
+            DepositRecord(f"{at}", b"", TOKEN, at, str(amount), asset) for at, amount, asset in made
+        )
+    )
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_each_scenario_shows_its_views_at_its_times(scenario: str) -> None:
+    record = created(scenario)
+    seen = [
+        (state.at // 1000, now.view, now.headline, now.final)
+        for state in payments.course(record)
+        for now in [shown(record, state.at)]
+    ]
+    changes = [
+        one
+        for before, one in zip([None, *seen], seen, strict=False)
+        if before is None or one[1:] != before[1:]
+    ]
+    assert changes == SHOWN[scenario]
+
+
+def test_every_status_has_a_view_of_which_there_are_seven() -> None:
+    assert list(VIEWS) == list(PaymentStatus)
+    assert {view.name for view in VIEWS.values()} == {
+        "pay", "detected", "received", "complete", "expired", "review", "failed",
+    }  # fmt: skip
+    assert {status for status, view in VIEWS.items() if view.final} == FINAL
+
+
+@pytest.mark.parametrize(
+    ("second", "received", "missing", "confirmations", "seconds_left"),
+    [
+        (0, "0", "1.01", 0, 30),
+        (4.999, "0", "1.01", 0, 25.001),
+        (5, "1.01", "0", 0, 25),
+        (9, "1.01", "0", 8, 21),
+        (13, "1.01", "0", 16, 17),
+        (30, "1.01", "0", 16, 0),
+        (3600, "1.01", "0", 16, 0),
+    ],
+)
+def test_what_arrived_is_counted_from_its_observation(
+    second: float, received: str, missing: str, confirmations: int, seconds_left: float
+) -> None:
+    now = shown(created(), round(second * 1000))
+    assert (now.received.tokens, now.missing.tokens) == (received, missing)
+    assert (now.confirmations, now.confirmations_required) == (confirmations, 16)
+    assert now.seconds_left == seconds_left
+
+
+def test_amounts_are_for_programs_and_for_people() -> None:
+    now = shown(created(), 0)
+    assert msgspec.to_builtins((now.due, now.settlement, now.fee)) == (
+        {"raw": "1010000000000000000", "tokens": "1.01"},
+        {"raw": "1000000000000000000", "tokens": "1"},
+        {"raw": "10000000000000000", "tokens": "0.01"},
+    )
+
+
+def test_the_clock_is_that_of_the_payment() -> None:
+    now = shown(created(), 9_500, speed=60)
+    assert (now.now, now.speed) == ("2030-01-31T12:00:09.500Z", 60)
+
+
+class TestParts:
+    HALF = 505_000_000_000_000_000
+
+    def test_the_rest_is_asked_for_when_a_part_is_final(self) -> None:
+        now = shown(created("no_payment_expired"), 12_000, deposits((4_000, self.HALF, None)))
+        assert (now.view, now.headline) == ("detected", "A part has arrived")
+        assert (now.received.tokens, now.missing.tokens) == ("0.505", "0.505")
+        assert now.payment_uri.endswith(f"uint256={self.HALF}")
+
+    @pytest.mark.parametrize("asset", [None, "BNB"])
+    def test_nothing_is_asked_for_while_something_is_on_its_way(self, asset: str | None) -> None:
+        """Another asset may be: what becomes of the payment is open then, even when the time is up."""
+        simulation = deposits((4_000, self.HALF, None), (29_000, self.HALF, asset))
+        for age in (29_000, 30_500):
+            assert shown(created("no_payment_expired"), age, simulation).headline == "Payment detected"
+
+    def test_the_confirmations_are_those_of_the_newest_deposit(self) -> None:
+        simulation = deposits((4_000, self.HALF, None), (8_000, self.HALF, None))
+        seen = [
+            shown(created("no_payment_expired"), age, simulation).confirmations
+            for age in (7_000, 8_000, 13_000)
+        ]
+        assert seen == [4, 0, 8]
+
+    def test_another_asset_pays_nothing(self) -> None:
+        now = shown(created("asset_mismatch"), 6_000)
+        assert (now.received.raw, now.missing.raw) == ("0", now.due.raw)
+
+    def test_what_is_too_much_has_arrived_and_nothing_is_missing(self) -> None:
+        now = shown(created("overpaid_review"), 60_000)
+        assert (now.received.tokens, now.missing.tokens) == ("1.111", "0")
+
+
+class TestPaymentUri:
+    """EIP-681: what a wallet makes of the QR code."""
+
+    INVOICE = shown(created(), 0).invoice_address
+
+    def test_a_token_is_transferred_by_its_contract(self) -> None:
+        assert shown(created(), 0).payment_uri == (
+            "ethereum:0x55d398326f99059fF775485246999027B3197955@56/transfer"
+            f"?address={self.INVOICE}&uint256=1010000000000000000"
+        )
+
+    def test_the_coin_of_the_chain_is_sent(self) -> None:
+        uri = shown(created(asset="BNB"), 0).payment_uri
+        assert uri == f"ethereum:{self.INVOICE}@56?value=1010000000000000000"
+
+    @pytest.mark.parametrize("age", [5_000, 60_000])
+    def test_when_nothing_is_missing_it_says_what_was_due(self, age: int) -> None:
+        assert shown(created(), age).payment_uri == shown(created(), 0).payment_uri
+
+
+def test_nothing_of_the_merchants_is_shown() -> None:
+    for scenario in SCENARIOS:
+        record = created(scenario)
+        for state in payments.course(record):
+            text = msgspec.json.encode(shown(record, state.at)).decode()
+            for private in (
+                "customer_id",
+                "c_1",
+                ORDER["receive"]["address"],
+                ORDER["refund_to"]["address"],
+                "bps",
+            ):
+                assert private not in text
+
+
+@given(
+    st.sampled_from(list(SCENARIOS)),
+    st.integers(1, MAX_RAW // 3),
+    st.integers(0, MAX_FEE_BPS),
+    st.sampled_from(["BNB", "USDT"]),
+    st.integers(0, 100_000),
+    st.lists(
+        st.tuples(st.integers(0, 60_000), st.integers(1, MAX_RAW // 3), st.sampled_from([None, "USDC"])),
+        max_size=3,
+    ),
+)
+def test_the_sums_are_right_at_any_moment_of_any_payment(
+    scenario: str, amount: int, bps: int, asset: str, age: int, made: list[tuple[int, int, str | None]]
+) -> None:
+    record = created(scenario, amount, asset, bps)
+    now = shown(record, age, deposits(*made))
+    due, settlement, fee = int(now.due.raw), int(now.settlement.raw), int(now.fee.raw)
+    received, missing = int(now.received.raw), int(now.missing.raw)
+    assert settlement + fee == due
+    assert settlement == amount
+    assert due == received + missing if missing else received >= due
+    assert now.payment_uri.endswith(f"={missing or due}")
+    assert now.seconds_left == max(0, WINDOW - age) / 1000
+    assert 0 <= now.confirmations <= now.confirmations_required
+    assert now.final == (now.status in FINAL)
+    if now.headline == "A part has arrived":
+        assert missing
+        assert now.seconds_left > 0

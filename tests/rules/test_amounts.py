@@ -1,0 +1,94 @@
+"""Raw units, the fee, and whole tokens: exact at any size."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW, fee_for, in_tokens, raw_problem
+
+
+@pytest.mark.parametrize("text", ["1", "10", "1000000000000000000", str(MAX_RAW)])
+def test_a_positive_integer_in_digits_is_an_amount(text: str) -> None:
+    assert raw_problem(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0",
+        "01",
+        "-1",
+        "+1",
+        " 1",
+        "1 ",
+        "1\n",
+        "1_000",
+        "1,000",
+        "1.0",
+        "1.",
+        "1e3",
+        "0x10",
+        "NaN",
+        "\uff11\uff12",
+        "\u00b2",
+        "\u0661",
+    ],
+)
+def test_anything_else_is_not(text: str) -> None:
+    assert "positive integer" in (raw_problem(text) or "")
+
+
+@pytest.mark.parametrize("text", [str(MAX_RAW + 1), "9" * 78, "1" * 79, "9" * 5000])
+def test_an_amount_fits_in_256_bits(text: str) -> None:
+    assert raw_problem(text) == "must fit in 256 bits"
+
+
+@pytest.mark.parametrize(
+    ("settlement", "bps", "fee"),
+    [
+        (1, 100, 1),
+        (99, 100, 1),
+        (100, 100, 1),
+        (101, 100, 2),
+        (10**18, 100, 10**16),
+        (10**18, 0, 1),
+        (7, 10_000, 7),
+    ],
+)
+def test_the_fee_is_rounded_up_and_at_least_one(settlement: int, bps: int, fee: int) -> None:
+    assert fee_for(settlement, bps) == fee
+
+
+@given(st.integers(1, MAX_RAW), st.integers(0, MAX_FEE_BPS))
+def test_the_fee_is_never_below_its_share_and_less_than_one_unit_above(settlement: int, bps: int) -> None:
+    fee = fee_for(settlement, bps)
+    assert fee >= 1
+    assert fee * 10_000 >= settlement * bps
+    assert fee == 1 or (fee - 1) * 10_000 < settlement * bps
+
+
+@pytest.mark.parametrize(
+    ("raw", "decimals", "shown"),
+    [
+        (0, 18, "0"),
+        (1, 0, "1"),
+        (1, 6, "0.000001"),
+        (10**6, 6, "1"),
+        (1_010_000_000_000_000_000, 18, "1.01"),
+        (10**20, 18, "100"),
+        (123_456_700_000, 6, "123456.7"),
+        (MAX_RAW, 0, str(MAX_RAW)),
+    ],
+)
+def test_raw_units_are_told_in_whole_tokens(raw: int, decimals: int, shown: str) -> None:
+    assert in_tokens(raw, decimals) == shown
+
+
+@given(st.integers(0, MAX_RAW), st.integers(0, 36))
+def test_whole_tokens_are_exact_and_as_short_as_can_be(raw: int, decimals: int) -> None:
+    whole, point, fraction = in_tokens(raw, decimals).partition(".")
+    assert int(whole + fraction.ljust(decimals, "0")) == raw
+    assert whole == str(int(whole))
+    assert bool(point) == bool(fraction)
+    assert not fraction.endswith("0")

@@ -1,0 +1,103 @@
+"""Ids, addresses and hashes: derived, unguessable, and never the same twice."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paymock.rules import identifiers
+from paymock.rules.addresses import address_problem
+from paymock.schemas.fields import identifier
+
+TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
+SECRET, ANOTHER = b"s" * 32, b"t" * 32
+SANDBOX = identifiers.sandbox_of("mk_test_demo")
+TOKENS = re.compile("[a-z2-7]{40}")
+
+secrets = st.binary(min_size=1, max_size=64)
+sandboxes = st.builds(identifiers.sandbox_of, st.text())
+keys = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=128)
+generations = st.integers(0, 1000)
+
+
+def test_a_token_depends_on_secret_sandbox_idempotency_key_and_resets() -> None:
+    tokens = [
+        identifiers.token_of(SECRET, SANDBOX, "key-1234"),
+        identifiers.token_of(ANOTHER, SANDBOX, "key-1234"),
+        identifiers.token_of(SECRET, identifiers.sandbox_of("mk_test_other"), "key-1234"),
+        identifiers.token_of(SECRET, SANDBOX, "key-1235"),
+        identifiers.token_of(SECRET, SANDBOX, "key-1234", 1),
+    ]
+    assert tokens[0] == identifiers.token_of(SECRET, SANDBOX, "key-1234")
+    assert len(set(tokens)) == len(tokens)
+
+
+@given(secrets, sandboxes, keys, generations)
+def test_a_token_leads_back_to_its_sandbox(secret: bytes, sandbox: str, key: str, generation: int) -> None:
+    token = identifiers.token_of(secret, sandbox, key, generation)
+    assert TOKENS.fullmatch(token)
+    assert identifiers.sandbox_in(secret, token) == sandbox
+
+
+@given(secrets, secrets, sandboxes, keys)
+def test_another_secret_leads_nowhere(secret: bytes, another: bytes, sandbox: str, key: str) -> None:
+    found = identifiers.sandbox_in(another, identifiers.token_of(secret, sandbox, key))
+    assert (found == sandbox) == (secret == another)
+    assert re.fullmatch("[a-z2-7]{14}", found)
+
+
+@given(st.from_regex(TOKENS, fullmatch=True))
+def test_a_token_that_somebody_made_up_leads_to_a_sandbox_that_no_key_opens(token: str) -> None:
+    assert identifiers.sandbox_in(SECRET, token) not in (SANDBOX, "origin")
+
+
+def test_tokens_of_one_sandbox_have_nothing_in_common() -> None:
+    """So nobody can tell from two ids whether they belong together."""
+    tokens = [identifiers.token_of(SECRET, SANDBOX, f"key-{number:04d}") for number in range(200)]
+    for letters in zip(*tokens, strict=True):
+        assert len(set(letters)) > 20
+
+
+def test_everything_that_follows_from_a_token_differs() -> None:
+    derived = [
+        identifiers.attempt_id(TOKEN),
+        identifiers.deposit_id(TOKEN, 0),
+        identifiers.deposit_id(TOKEN, 1),
+        identifiers.transaction_hash(TOKEN, 0),
+        identifiers.transaction_hash(TOKEN, 1),
+        identifiers.webhook_secret(TOKEN),
+        identifiers.invoice_address(TOKEN),
+        identifiers.sender_address(TOKEN),
+    ]
+    assert len(set(derived)) == len(derived)
+    assert not any(TOKEN in value for value in derived)
+
+
+def test_addresses_are_valid() -> None:
+    assert address_problem(identifiers.invoice_address(TOKEN)) is None
+    assert address_problem(identifiers.sender_address(TOKEN)) is None
+
+
+def test_a_token_is_found_behind_its_prefix() -> None:
+    assert identifiers.token_in("pay_" + TOKEN, identifiers.PAYMENT) == TOKEN
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["we_" + TOKEN, TOKEN, "pay_", "pay_" + TOKEN[1:], f"pay_{TOKEN}a", f"pay_{TOKEN}\n",
+     "pay_" + TOKEN.upper(),
+     "pay_" + "0" * 40, "pay_" + "1" * 40, "pay_" + "8" * 40, "pay_" + "=" * 40, "pay_" + "0" * 32, ""],
+)  # fmt: skip
+def test_what_is_no_id_has_no_token(text: str) -> None:
+    assert identifiers.token_in(text, identifiers.PAYMENT) is None
+
+
+@pytest.mark.parametrize("prefix", identifiers.ID_PATTERNS)
+def test_the_example_of_an_id_looks_like_one(prefix: str) -> None:
+    [example] = identifier(prefix, "something").examples or []
+    assert re.fullmatch(identifiers.ID_PATTERNS[prefix], example)
+
+
+def test_the_name_of_a_sandbox_does_not_show_its_key() -> None:
+    assert re.fullmatch("[a-z2-7]{14}", identifiers.sandbox_of("mk_test_demo"))

@@ -1,0 +1,272 @@
+"""The rules: every row of the specification's tables, and what holds of any course."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paymock.rules.scenarios import SCENARIOS, WINDOW, DepositStatus, PaymentStatus
+from paymock.rules.timeline import CREATED, State, Transfer, World, play, state_at, timeline
+from tests.support.client import DUE, HALF
+from tests.support.specification import COURSES, DEPOSIT_TRANSITIONS, DEPOSITS, TRANSITIONS
+
+
+def statuses(states: tuple[State, ...]) -> list[tuple[float, str]]:
+    """(second, status) of each status that the payment takes."""
+    found: list[tuple[float, str]] = []
+    for state in states:
+        if not found or found[-1][1] != state.status:
+            found.append((state.at / 1000, state.status.value))
+    return found
+
+
+def ends_as(*transfers: Transfer, review_hold: bool = False) -> list[tuple[float, str]]:
+    return statuses(timeline(DUE, World(transfers, review_hold=review_hold)))
+
+
+def test_the_table_of_scenarios_has_the_eight_rows_of_the_specification() -> None:
+    assert list(SCENARIOS) == list(COURSES)
+
+
+def test_a_payment_has_the_eleven_statuses_of_the_specification() -> None:
+    assert len(PaymentStatus) == 11
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_takes_the_course_of_the_specification(name: str) -> None:
+    assert statuses(play(SCENARIOS[name], DUE, "USDC")) == COURSES[name]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_ends_as_its_row_says(name: str) -> None:
+    assert play(SCENARIOS[name], DUE, "USDC")[-1].status == SCENARIOS[name].ends
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_deposit_of_a_scenario_confirms_at_the_times_of_the_specification(name: str) -> None:
+    seen = [
+        (state.at / 1000, state.deposits[0].status.value, state.deposits[0].confirmations)
+        for before, state in zip(
+            (CREATED, *play(SCENARIOS[name], DUE, "USDC")), play(SCENARIOS[name], DUE, "USDC"), strict=False
+        )
+        if state.deposits != before.deposits
+    ]
+    assert seen == DEPOSITS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "excess"),
+    [("happy_path", DUE, 0), ("underpaid_expired", HALF, 0), ("overpaid_review", DUE + DUE // 10, DUE // 10)],
+)
+def test_the_customer_sends_the_share_of_the_scenario(name: str, sent: int, excess: int) -> None:
+    final = play(SCENARIOS[name], DUE, "USDC")[-1]
+    assert final.received_finalized == sent
+    assert max(0, final.received_finalized - DUE) == excess
+
+
+def test_an_excess_is_at_least_one_raw_unit() -> None:
+    assert play(SCENARIOS["overpaid_review"], 2, "USDC")[-1].received_finalized == 3
+
+
+@pytest.mark.parametrize(
+    ("second", "status"),
+    [(0, "awaiting_payment"), (4.999, "awaiting_payment"), (5, "payment_detected"), (12.999,
+     "payment_detected"),
+     (13, "payment_finalized"), (44.999, "settlement_submitted"), (45, "completed"), (10**9, "completed")],
+)  # fmt: skip
+def test_a_state_holds_from_its_first_millisecond_to_the_next_state(second: float, status: str) -> None:
+    assert state_at(play(SCENARIOS["happy_path"], DUE, "USDC"), round(second * 1000)).status == status
+
+
+def test_a_payment_is_as_created_before_its_creation() -> None:
+    assert state_at(play(SCENARIOS["happy_path"], DUE, "USDC"), -1) is CREATED
+
+
+def at(second: float, amount: int = DUE, *, matches: bool = True) -> Transfer:
+    return Transfer(round(second * 1000), amount, None if matches else "USDC")
+
+
+COMPOSED = {
+    "two halves fund a payment at the finality of the second": (
+        [at(5, HALF), at(10, HALF)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (18, "payment_finalized"), (30,
+         "settlement_pending"),
+         (35, "settlement_submitted"), (50, "completed")],
+    ),
+    "a top-up before the window closes rescues an underpaid payment": (
+        [at(5, HALF), at(29.999, HALF)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (37.999, "payment_finalized"),
+         (49.999, "settlement_pending"), (54.999, "settlement_submitted"), (69.999, "completed")],
+    ),
+    "a top-up that is too small is waited for, then the payment is underpaid": (
+        [at(5, HALF), at(29, 1)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (37, "underpaid_expired")],
+    ),
+    "of two confirming deposits the last one decides": (
+        [at(23, 1), at(29, HALF)],
+        [(0, "awaiting_payment"), (23, "payment_detected"), (37, "underpaid_expired")],
+    ),
+    "a payment that is final just as the window closes was in time": (
+        [at(22)],
+        [(0, "awaiting_payment"), (22, "payment_detected"), (30, "payment_finalized"), (42,
+         "settlement_pending"),
+         (47, "settlement_submitted"), (62, "completed")],
+    ),
+    "too little that is final just as the window closes is underpaid": (
+        [at(22, HALF)],
+        [(0, "awaiting_payment"), (22, "payment_detected"), (30, "underpaid_expired")],
+    ),
+    "a transfer that is observed just as the window closes is late": (
+        [at(30)],
+        [(0, "awaiting_payment"), (30, "expired"), (30, "manual_review")],
+    ),
+    "a late top-up sends an underpaid payment to review": (
+        [at(25, HALF), at(31, HALF)],
+        [(0, "awaiting_payment"), (25, "payment_detected"), (31, "manual_review")],
+    ),
+    "a late transfer sends a funded payment to review before its settlement begins": (
+        [at(22), at(31, 1)],
+        [(0, "awaiting_payment"), (22, "payment_detected"), (30, "payment_finalized"), (31, "manual_review")],
+    ),
+    "a late transfer in another asset is reviewed at once": (
+        [at(31, matches=False)],
+        [(0, "awaiting_payment"), (30, "expired"), (31, "manual_review")],
+    ),
+    "two transfers that exceed due together go to review": (
+        [at(5, HALF), at(6, DUE)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (14, "overpaid_review")],
+    ),
+    "an excess that is final before the settlement begins stops it": (
+        [at(5), at(10, 1)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (18,
+         "overpaid_review")],
+    ),
+    "a settlement that has begun is not stopped by an excess": (
+        [at(5), at(20, 1)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (25,
+         "settlement_pending"),
+         (30, "settlement_submitted"), (45, "completed")],
+    ),
+    "a wrong asset before the settlement begins sends the payment to review": (
+        [at(5), at(15, matches=False)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (17, "manual_review")],
+    ),
+    "a settlement that has begun is not stopped by a wrong asset": (
+        [at(5), at(24, matches=False)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (25,
+         "settlement_pending"),
+         (30, "settlement_submitted"), (45, "completed")],
+    ),
+    "a wrong asset is waited for when the window closes": (
+        [at(29, matches=False)],
+        [(0, "awaiting_payment"), (29, "payment_detected"), (31, "manual_review")],
+    ),
+    "a payment that has ended stays ended": (
+        [at(5), at(50), at(60, matches=False)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (25,
+         "settlement_pending"),
+         (30, "settlement_submitted"), (45, "completed")],
+    ),
+    "an underpaid payment stays underpaid": (
+        [at(5, HALF), at(40, HALF)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (30, "underpaid_expired")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COMPOSED)
+def test_transfers_compose(case: str) -> None:
+    transfers, expected = COMPOSED[case]
+    got = ends_as(*transfers)
+    # Of two statuses at one moment, the list of states keeps both.
+    assert got == expected
+
+
+def test_a_review_hold_comes_after_finality_in_place_of_the_settlement() -> None:
+    assert ends_as(at(5), review_hold=True)[-1] == (25, "manual_review")
+
+
+def test_a_transfer_in_another_asset_never_counts() -> None:
+    for state in play(SCENARIOS["asset_mismatch"], DUE, "USDC"):
+        assert (state.received_pending, state.received_finalized) == (0, 0)
+
+
+transfers = st.builds(
+    Transfer,
+    at=st.integers(0, 70).map(lambda second: second * 1000),
+    amount=st.sampled_from([1, HALF, DUE - HALF, DUE, DUE + 1]),
+    other_asset=st.sampled_from([None, None, None, "USDC"]),
+)
+worlds = st.builds(
+    World,
+    transfers=st.lists(transfers, max_size=5).map(tuple),
+    payout_succeeds=st.booleans(),
+    review_hold=st.booleans(),
+)
+
+
+@given(worlds)
+def test_a_course_takes_only_transitions_of_the_specification(world: World) -> None:
+    states = timeline(DUE, world)
+    for before, after in pairwise(states):
+        if before.status is not after.status:
+            assert (before.status.value, after.status.value) in TRANSITIONS
+        for was, now in zip(before.deposits, after.deposits, strict=False):
+            if was.status is not now.status:
+                assert (was.status.value, now.status.value) in DEPOSIT_TRANSITIONS
+
+
+@given(worlds)
+def test_time_and_confirmations_never_go_back(world: World) -> None:
+    states = timeline(DUE, world)
+    assert states[0] is CREATED
+    for before, after in pairwise(states):
+        assert before.at <= after.at
+        for was, now in zip(before.deposits, after.deposits, strict=False):
+            assert was.transfer is now.transfer
+            assert was.confirmations <= now.confirmations
+
+
+@given(worlds)
+def test_pending_and_finalized_funds_add_up_to_the_counted_deposits(world: World) -> None:
+    for state in timeline(DUE, world):
+        counted = sum(
+            deposit.transfer.amount
+            for deposit in state.deposits
+            if deposit.transfer.matches and deposit.status is not DepositStatus.REJECTED
+        )
+        assert state.received_pending + state.received_finalized == counted
+
+
+@given(worlds)
+def test_only_a_funded_payment_is_settled(world: World) -> None:
+    for state in timeline(DUE, world):
+        if state.status is PaymentStatus.PAYMENT_FINALIZED:
+            assert state.received_finalized == DUE
+        if state.status is PaymentStatus.UNDERPAID_EXPIRED:
+            assert state.at >= WINDOW
+
+
+@given(worlds)
+def test_every_course_comes_to_an_end(world: World) -> None:
+    final = timeline(DUE, world)[-1]
+    assert final.status in {
+        PaymentStatus.COMPLETED,
+        PaymentStatus.FAILED,
+        PaymentStatus.EXPIRED,
+        PaymentStatus.UNDERPAID_EXPIRED,
+        PaymentStatus.OVERPAID_REVIEW,
+        PaymentStatus.MANUAL_REVIEW,
+    }
+    assert not any(deposit.unsettled for deposit in final.deposits)
+
+
+@given(worlds, st.permutations(range(5)))
+def test_the_order_in_which_transfers_are_listed_does_not_matter(world: World, order: list[int]) -> None:
+    distinct = {transfer.at: transfer for transfer in world.transfers}
+    listed = tuple(distinct.values())
+    shuffled = tuple(listed[index] for index in order if index < len(listed))
+    assert timeline(DUE, world._replace(transfers=listed)) == timeline(
+        DUE, world._replace(transfers=shuffled)
+    )

@@ -1,0 +1,140 @@
+"""What decoders read differently is refused, and fingerprints tell requests apart."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paymock.rules.errors import PaymockError
+from paymock.schemas.json_decoding import _DECODER, decode, depth, fingerprint
+
+REFUSED = {
+    "nothing": b"",
+    "white space": b" \n",
+    "two documents": b"{}{}",
+    "garbage at the end": b"{}x",
+    "a trailing comma": b'{"a":1,}',
+    "single quotes": b"{'a':1}",
+    "a comment": b"/* */{}",
+    "a byte order mark": b"\xef\xbb\xbf{}",
+    "UTF-16": '{"a":1}'.encode("utf-16"),
+    "Latin-1": '{"a":"é"}'.encode("latin-1"),
+    "an overlong sequence": b'{"a":"\xc0\x80"}',
+    "CESU-8": b'{"a":"\xed\xa0\xbd\xed\xb2\xb8"}',
+    "half of a surrogate pair in a value": b'{"a":"\\ud83d"}',
+    "half of a surrogate pair in a name": b'{"\\udcb8":1}',
+    "a raw control character": b'{"a":"\n"}',
+    "two members of one name": b'{"a":1,"a":2}',
+    "two members of one name, one escaped": b'{"a":1,"\\u0061":2}',
+    "two members of one name further in": b'{"a":[{"b":1,"b":1}]}',
+    "NaN": b'{"a":NaN}',
+    "Infinity": b'{"a":-Infinity}',
+    "a float beyond the doubles": b'{"a":1e400}',
+    "an integer of 310 digits": b'{"a":' + b"1" * 310 + b"}",
+    "an integer beyond the doubles": b'{"a":' + b"9" * 309 + b"}",
+    "an integer of 5,000 digits": b'{"a":' + b"9" * 5000 + b"}",
+    "a leading zero": b'{"a":01}',
+    "33 levels": b"[" * 33 + b"]" * 33,
+    "20,000 levels": b"[" * 20_000 + b"]" * 20_000,
+    "levels without an end": b"[" * 50_000,
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_decoders_read_differently_is_refused(what: str) -> None:
+    with pytest.raises(PaymockError) as caught:
+        decode(REFUSED[what])
+    assert caught.value.kind.code == "invalid_json"
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b" null ", None),
+        (b"[" * 32 + b"]" * 32, json.loads("[" * 32 + "]" * 32)),
+        (b"[" + b"[]," * 40 + b"[]]", [[]] * 41),
+        (b'{"a":"\\ud83d\\udcb8"}', {"a": "💸"}),
+        (b'{"a":-0,"b":1.50,"c":1e2}', {"a": 0, "b": 1.5, "c": 100.0}),
+        (b'{"a":' + b"1" * 309 + b"}", {"a": int("1" * 309)}),
+        (b"-" + b"1" * 308, -int("1" * 308)),
+    ],
+)
+def test_one_document_is_read(body: bytes, value: Any) -> None:
+    assert decode(body) == value
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(json_values)
+def test_whatever_an_encoder_writes_is_read(value: Any) -> None:
+    assert decode(json.dumps(value).encode()) == value
+
+
+@pytest.mark.parametrize(("value", "levels"), [(1, 0), ([], 1), ({"a": [1]}, 2), ([[], {"a": {}}], 3)])
+def test_depth_counts_arrays_and_objects(value: Any, levels: int) -> None:
+    assert depth(value) == levels
+
+
+def test_a_fingerprint_ignores_the_order_of_members_and_white_space() -> None:
+    first, second = decode(b'{"a":1,"b":[1,2]}'), decode(b'{ "b" : [1, 2], "a" : 1 }')
+    assert fingerprint("POST", "/x", first) == fingerprint("POST", "/x", second)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/x", b'{"a":[1,2]}'),
+        ("POST", "/y", b'{"a":[1,2]}'),
+        ("POST", "/x", b'{"a":[2,1]}'),
+        ("POST", "/x", b'{"A":[1,2]}'),
+        ("POST", "/x", b'{"a":["1",2]}'),
+        ("POST", "/x", b'{"a":[true,2]}'),
+        ("POST", "/x", b'{"a":[1,2],"b":null}'),
+    ],
+)
+def test_a_fingerprint_tells_requests_apart(method: str, path: str, body: bytes) -> None:
+    assert fingerprint(method, path, decode(body)) != fingerprint("POST", "/x", decode(b'{"a":[1,2]}'))
+
+
+TEXTS = st.recursive(
+    st.sampled_from(
+        ["null", "1", "-0", "1.50", "1e2", "12345678901234567890123", '"a"', '"\\u00e9"', '"é"', '"/"']
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.lists(st.tuples(st.sampled_from(['"a"', '"b"', '"\\u0061"']), inner), max_size=3).map(
+            lambda members: "{" + ",".join(f"{name} :{value}" for name, value in members) + "}"
+        )
+    ),
+    max_leaves=9,
+)
+
+
+@given(TEXTS)
+def test_the_quick_way_reads_what_the_slow_way_reads(text: str) -> None:
+    assert outcome(text.encode()) == outcome_of_the_slow_way(text)
+
+
+def outcome(body: bytes) -> object:
+    try:
+        return decode(body)
+    except PaymockError as error:
+        return error.message
+
+
+def outcome_of_the_slow_way(text: str) -> object:
+    try:
+        return _DECODER.decode(text)
+    except PaymockError as error:
+        return error.message

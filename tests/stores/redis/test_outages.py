@@ -1,0 +1,221 @@
+"""Engines that end, are stuck, refuse or have no room: each step fails in time, and works again later."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import cast
+
+import pytest
+from redis.exceptions import ResponseError
+
+from paymock.rules.errors import PaymockError
+from paymock.stores.base import Change
+from paymock.stores.redis import connection
+from paymock.stores.redis.store import RedisStore
+from tests.stores.contract import add, run
+from tests.support.engines import RedisCluster, RedisEngine, redis_server
+from tests.support.proxy import PASSING, Mode, Way, proxied
+from tests.support.redis_store import eventually, refused, slot_of, works
+
+
+@pytest.fixture
+def always_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every connection counts as idle."""
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("each_loop")
+class TestOutages:
+    def test_an_engine_that_ends_is_missed_in_time_and_found_again(self, own_engine: RedisEngine) -> None:
+        store = RedisStore(own_engine.url)
+
+        async def check() -> None:
+            await add(store, "sandbox", "key", b"value")
+            own_engine.kill()
+            await refused(store.get("sandbox", "key"))
+            await refused(add(store, "sandbox", "other", b"value"))
+            await refused(store.ping())
+            own_engine.restart()
+            assert store.connections == 1
+            await eventually(lambda: works(store, "sandbox"))
+            assert store.connections == 2
+            assert await store.get("sandbox", "key") == [b"value"]
+            await store.ping()
+
+        run(store, check())
+
+    @pytest.mark.usefixtures("always_tried")
+    def test_a_restart_while_a_connection_is_idle_costs_nothing(self, own_engine: RedisEngine) -> None:
+        store = RedisStore(own_engine.url)
+
+        async def check() -> None:
+            await add(store, "sandbox", "key", b"value")
+            own_engine.kill()
+            own_engine.restart()
+            assert await store.get("sandbox", "key") == [b"value"]
+
+        run(store, check())
+
+    @pytest.mark.parametrize("idle", [False, True])
+    def test_a_connection_that_is_reset_is_missed_in_time_and_replaced(
+        self, engine: RedisEngine, monkeypatch: pytest.MonkeyPatch, *, idle: bool
+    ) -> None:
+        if idle:
+            monkeypatch.setattr(connection, "IDLE_SECONDS", 0)
+        with proxied(engine.port) as proxy:
+            store = RedisStore(f"redis://127.0.0.1:{proxy.port}")
+
+            async def check() -> None:
+                changes = cast(AsyncGenerator[Change, None], store.changes())
+                async with aclosing(changes):
+                    assert await anext(changes) == Change(None)
+                    await add(store, "sandbox", "key", b"value")
+                    assert await anext(changes) == Change("sandbox", minor=True)
+                    assert store.connections == 1
+                    proxy.set(Way(Mode.RESET))
+                    assert await anext(changes) == Change(None)
+                await refused(store.get("sandbox", "key"))
+                await refused(add(store, "sandbox", "other", b"value"))
+                proxy.set(PASSING)
+                assert await store.get("sandbox", "key", "other") == [b"value", None]
+                assert store.connections == 2
+
+            run(store, check())
+
+    def test_an_engine_that_takes_no_changes_any_more_is_looked_for_anew(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            await add(store, "sandbox", "key", b"value")
+            with redis_server() as master:
+                engine.ask("REPLICAOF", "127.0.0.1", master.port)
+                try:
+                    for times in (1, 2):
+                        refusal = await refused(
+                            store.add("one", "key", b"1", kind="a", expected_state=None, new_state=b"s")
+                        )
+                        assert "Nothing was stored" in refusal.message
+                        assert "read only replica" in refusal.message
+                        assert store.connections == times
+                finally:
+                    engine.ask("REPLICAOF", "NO", "ONE")
+            assert await works(store, "one")
+            assert store.connections == 3
+
+        run(store, check())
+
+    def test_redis_6_refuses_changes_inside_scripts_in_other_words(self) -> None:
+        said = "-READONLY You can't write against a read only replica."
+        inside = f"Error running script (call to f_0): @user_script:30: @user_script: 30: {said}"
+        assert connection._is_read_only(ResponseError(inside))
+        assert not connection._is_read_only(ResponseError("WRONGTYPE Operation against a key"))
+
+    def test_an_engine_that_is_stuck_is_missed_in_time(self, own_engine: RedisEngine) -> None:
+        store = RedisStore(own_engine.url)
+
+        async def check() -> None:
+            await add(store, "sandbox", "key", b"value")
+            own_engine.pause()
+            stuck = asyncio.create_task(refused(add(store, "sandbox", "stuck", b"value")))
+            await asyncio.sleep(0)
+            behind = [asyncio.create_task(refused(store.get("sandbox", "key"))) for _ in range(3)]
+            assert "unknown whether anything was stored" in (await stuck).message
+            for refusal in await asyncio.gather(*behind):
+                assert "Nothing was stored" in refusal.message
+            own_engine.resume()
+            await eventually(lambda: works(store, "sandbox"))
+            assert await add(store, "sandbox", "stuck", b"retried") in (None, b"value")
+            assert len(await store.page("sandbox", "a", limit=9)) == 3
+
+        run(store, check())
+
+    def test_an_address_where_nothing_answers_is_given_up_in_time(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            store = RedisStore(f"redis://127.0.0.1:{silent.getsockname()[1]}")
+
+            async def check() -> None:
+                await asyncio.gather(*(refused(store.get("sandbox", "key")) for _ in range(3)))
+                await refused(store.ping())
+                await store.close()
+
+            asyncio.run(check())
+
+    def test_the_end_of_the_store_ends_what_is_under_way(self, own_engine: RedisEngine) -> None:
+        store = RedisStore(own_engine.url)
+
+        async def check() -> None:
+            await store.ping()
+            own_engine.pause()
+            waiting = asyncio.create_task(refused(store.get("sandbox", "key")))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # by now it is sent
+            behind = asyncio.create_task(refused(store.get("sandbox", "key")))
+            await asyncio.sleep(0)
+            await store.close()
+            async with asyncio.timeout(0.5):
+                await asyncio.gather(waiting, behind)
+            own_engine.resume()
+            assert await store.get("sandbox", "key") == [None]
+
+        run(store, check())
+
+    def test_scripts_that_an_engine_has_forgotten_are_made_known_again(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            await add(store, "sandbox", "key", b"value")
+            engine.ask("SCRIPT FLUSH")
+            steps = (add(store, "sandbox", f"{at}", b"value") for at in range(5))
+            assert await asyncio.gather(*steps) == [None] * 5
+
+        run(store, check())
+
+    def test_a_refusal_of_one_step_does_not_harm_the_others(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+        engine.ask("SET", "paymock:{odd}:values", "not ours")
+
+        async def check() -> None:
+            one, odd, _, two = await asyncio.gather(
+                add(store, "one", "key", b"value"),
+                refused(add(store, "odd", "key", b"value")),
+                refused(store.get("odd", "key")),
+                add(store, "two", "key", b"value"),
+            )
+            assert (one, two) == (None, None)
+            assert "WRONGTYPE" in odd.message
+
+        run(store, check())
+
+    def test_an_engine_without_room_refuses_and_still_reads(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            await add(store, "sandbox", "key", b"value")
+            engine.ask("CONFIG SET", "maxmemory", 1)
+            try:
+                with pytest.raises(PaymockError) as caught:
+                    await add(store, "sandbox", "more", b"value")
+                assert caught.value.kind.code == "capacity_exceeded"
+                assert await store.get("sandbox", "key", "more") == [b"value", None]
+                assert len(await store.page("sandbox", "a", limit=9)) == 1
+                assert await add(store, "sandbox", "key", b"value") == b"value"
+            finally:
+                engine.ask("CONFIG SET", "maxmemory", 0)
+            assert await add(store, "sandbox", "more", b"value") is None
+
+        run(store, check())
+
+    def test_a_node_without_room_refuses(self, cluster: RedisCluster) -> None:
+        store, node = RedisStore(cluster.url), cluster.owner(slot_of("sandbox"))
+
+        async def check() -> None:
+            node.ask("CONFIG SET", "maxmemory", 1)
+            try:
+                with pytest.raises(PaymockError) as caught:
+                    await add(store, "sandbox", "key", b"value")
+                assert caught.value.kind.code == "capacity_exceeded"
+            finally:
+                node.ask("CONFIG SET", "maxmemory", 0)
+
+        run(store, check())

@@ -1,0 +1,261 @@
+"""The Redis store: the contract, its round trips, and what goes by itself with `--retention`."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from paymock.stores.base import STATE, note_key
+from paymock.stores.redis.store import RedisStore
+from tests.stores.contract import StoreContract, add, run
+from tests.support.engines import RedisCluster, RedisEngine
+
+DAY = 86_400
+
+
+@pytest.mark.usefixtures("each_loop")
+class TestRedisStore(StoreContract):
+    @pytest.fixture
+    def store(self, engine: RedisEngine) -> RedisStore:
+        return RedisStore(engine.url)
+
+    def test_of_a_log_nothing_can_be_read_too(self, store: RedisStore) -> None:
+        async def check() -> None:
+            await store.append("sandbox", "log", b"entry", keep=9)
+            assert await store.tail("sandbox", "log", 0) == []
+
+        run(store, check())
+
+
+@pytest.mark.usefixtures("each_loop")
+class TestRedisStoreWithRetention(StoreContract):
+    @pytest.fixture
+    def store(self, engine: RedisEngine) -> RedisStore:
+        return RedisStore(engine.url, DAY)
+
+
+@pytest.mark.usefixtures("each_loop")
+class TestRedisCluster(StoreContract):
+    @pytest.fixture
+    def store(self, cluster: RedisCluster) -> RedisStore:
+        return RedisStore(cluster.url)
+
+
+def test_sandboxes_spread_over_the_cluster(cluster: RedisCluster) -> None:
+    store = RedisStore(cluster.url)
+
+    async def check() -> None:
+        await asyncio.gather(*(add(store, f"sandbox {at}", "key", b"value") for at in range(30)))
+        found = await asyncio.gather(*(store.get(f"sandbox {at}", "key") for at in range(30)))
+        assert found == [[b"value"]] * 30
+        for node in cluster.nodes:
+            assert int(node.ask("DBSIZE")) >= 3
+
+    run(store, check())
+
+
+class TestRoundTrips:
+    """Figures of the engine itself: how often it has read from a connection. Asking for them is one read."""
+
+    @asynccontextmanager
+    async def reads(self, engine: RedisEngine) -> AsyncIterator[list[int]]:
+        seen: list[int] = []
+        alone = [engine.info("total_reads_processed") for _ in range(2)]
+        yield seen
+        seen.append(engine.info("total_reads_processed") - alone[1] - (alone[1] - alone[0]))
+
+    def test_a_creation_is_one_and_a_read_is_one(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            async with self.reads(engine) as created:
+                await store.add(
+                    "sandbox", "key", b"value", kind="a", expected_state=None, new_state=b"s", limit=9
+                )
+            async with self.reads(engine) as replayed:
+                await store.add(
+                    "sandbox", "key", b"value", kind="a", expected_state=b"s", new_state=b"t", limit=9
+                )
+            async with self.reads(engine) as read:
+                await store.get("sandbox", STATE, "key", note_key("key"))
+            async with self.reads(engine) as paged:
+                await store.page("sandbox", "a", limit=9)
+            assert (created, replayed, read, paged) == ([1], [1], [1], [1])
+
+        run(store, check())
+
+    def test_what_is_concurrent_shares_one(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            async with self.reads(engine) as created:
+                await asyncio.gather(*(add(store, "sandbox", f"{at}", b"value") for at in range(100)))
+            async with self.reads(engine) as read:
+                await asyncio.gather(*(store.get("sandbox", f"{at}") for at in range(100)))
+            async with self.reads(engine) as appended:
+                await asyncio.gather(*(store.append("sandbox", "log", b"entry", keep=9) for _ in range(100)))
+            assert max(*created, *read, *appended) <= 5
+
+        run(store, check())
+
+
+class TestRetention:
+    def age(self, engine: RedisEngine, seconds: int) -> None:
+        """Lets time pass since all that was added so far."""
+        listed = "paymock:{sandbox}:kind:a"
+        for at, entry in enumerate(engine.ask("LRANGE", listed, 0, -1)):
+            added, _, key = entry.partition(":")
+            engine.ask("LSET", listed, at, f"{int(added) - seconds}:{key}")
+
+    def ends(self, engine: RedisEngine) -> set[str]:
+        """The keys that go by themselves."""
+        return {key for key in engine.ask("KEYS", "*") if engine.ask("TTL", key) >= 0}
+
+    def test_what_is_too_old_goes_when_something_comes(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url, DAY)
+
+        async def check() -> None:
+            for number in range(5):
+                await add(store, "sandbox", f"key {number}", b"%d" % number)
+                await store.replace("sandbox", note_key(f"key {number}"), None, b"note", expected_state=None)
+            self.age(engine, DAY - 60)
+            await add(store, "sandbox", "key 5", b"5")
+            before = await store.page("sandbox", "a", limit=9)
+            assert [value for _, value in before] == [b"5", b"4", b"3", b"2", b"1", b"0"]
+            self.age(engine, 120)
+            await add(store, "sandbox", "key 6", b"6", limit=5)
+            after = await store.page("sandbox", "a", limit=9)
+            assert after[1:] == before[:-2]
+            assert await store.get("sandbox", "key 0", note_key("key 0")) == [None, None]
+            assert await store.get("sandbox", "key 2", note_key("key 2")) == [b"2", b"note"]
+            assert await store.page("sandbox", "a", limit=2, before=before[2][0]) == before[3:4]
+            assert await add(store, "sandbox", "key 0", b"new") is None
+
+        run(store, check())
+
+    def test_an_idle_sandbox_goes_as_a_whole(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url, DAY)
+
+        async def lives() -> set[int]:
+            return {int(engine.ask("TTL", key)) for key in engine.ask("KEYS", "*")}
+
+        async def check() -> None:
+            await store.count("sandbox", "tries")
+            await store.append("sandbox", "log", b"entry", keep=9)
+            await add(store, "sandbox", "key", b"value")
+            await add(store, "sandbox", "key", b"value", "b")
+            assert await lives() <= {DAY, DAY - 1}
+            for key in engine.ask("KEYS", "*"):
+                engine.ask("EXPIRE", key, 60)
+            assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+            assert await lives() <= {DAY, DAY - 1}
+            for key in engine.ask("KEYS", "*"):
+                engine.ask("EXPIRE", key, 60)
+            assert await store.reset("sandbox", b"2", expected_state=b"1")
+            assert await lives() <= {DAY, DAY - 1}
+
+        run(store, check())
+
+    def test_what_nothing_was_added_to_stays(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url, DAY)
+
+        async def check() -> None:
+            assert await store.replace("origin", STATE, None, b"1", expected_state=None)
+            assert await store.replace("origin", STATE, b"1", b"2", expected_state=b"1")
+            assert await store.reset("origin", b"3", expected_state=b"2")
+            assert [engine.ask("TTL", key) for key in engine.ask("KEYS", "*")] == [-1]
+
+        run(store, check())
+
+    def test_without_one_what_had_an_end_loses_it(self, engine: RedisEngine) -> None:
+        earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
+
+        async def with_an_end() -> None:
+            engine.ask("FLUSHALL")
+            await earlier.count("sandbox", "tries")
+            await earlier.append("sandbox", "log", b"entry", keep=9)
+            await add(earlier, "sandbox", "key", b"value")
+            assert self.ends(engine) == {*engine.ask("KEYS", "*")}
+
+        async def check() -> None:
+            for change in (
+                lambda: add(store, "sandbox", "key 2", b"value"),
+                lambda: add(store, "sandbox", "key 2", b"value", "b"),
+                lambda: store.replace("sandbox", "key", b"value", b"new", expected_state=None),
+            ):
+                await with_an_end()
+                await change()
+                assert self.ends(engine) == set()
+            await with_an_end()
+            assert await earlier.reset("sandbox", b"1", expected_state=None)
+            assert self.ends(engine) == {"paymock:{sandbox}:values"}
+            assert await store.add("sandbox", "key", b"value", kind="a", expected_state=b"1") == (b"1", None)
+            assert self.ends(engine) == set()
+            await earlier.close()
+
+        run(store, check())
+
+    def test_without_one_logs_and_counters_lose_their_end_too(self, engine: RedisEngine) -> None:
+        earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
+
+        async def check() -> None:
+            for sandbox in ("one", "two"):
+                await earlier.append(sandbox, "log", b"entry", keep=9)
+                await earlier.count(sandbox, "tries")
+            await store.append("one", "log", b"entry", keep=9)
+            assert await store.count("one", "tries") == 2
+            await add(store, "two", "key", b"value")
+            assert self.ends(engine) == {"paymock:{two}:log:log", "paymock:{two}:counters"}
+            await earlier.close()
+
+        run(store, check())
+
+    def test_a_shorter_one_does_not_shorten_what_a_longer_one_keeps(self, engine: RedisEngine) -> None:
+        store, shorter = RedisStore(engine.url, 7 * DAY), RedisStore(engine.url, DAY)
+
+        def shortest() -> int:
+            return min(int(engine.ask("TTL", key)) for key in engine.ask("KEYS", "*"))
+
+        async def check() -> None:
+            for changing in (store, shorter):
+                await changing.count("sandbox", "tries")
+                await changing.append("sandbox", "log", b"entry", keep=9)
+                assert shortest() >= 7 * DAY - 10
+                await add(changing, "sandbox", f"key {changing is store}", b"value")
+            await add(shorter, "sandbox", "key", b"value", "b")
+            assert await shorter.replace("sandbox", STATE, None, b"1", expected_state=None)
+            assert len(engine.ask("KEYS", "*")) == 6
+            assert shortest() >= 7 * DAY - 10
+            assert await shorter.reset("sandbox", b"2", expected_state=b"1")
+            assert shortest() >= 7 * DAY - 10
+            await shorter.close()
+
+        run(store, check())
+
+    def test_without_one_a_creation_asks_for_ends_once(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            await add(store, "sandbox", "key", b"value")
+            engine.ask("CONFIG RESETSTAT")
+            await add(store, "sandbox", "key 2", b"value")
+            calls = engine.ask("INFO", "commandstats")
+            assert calls["cmdstat_ttl"]["calls"] == 1
+            assert not {"cmdstat_persist", "cmdstat_expire", "cmdstat_smembers"} & {*calls}
+
+        run(store, check())
+
+    def test_without_one_nothing_goes(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            await store.count("sandbox", "tries")
+            await store.append("sandbox", "log", b"entry", keep=9)
+            for number in range(3):
+                await add(store, "sandbox", f"key {number}", b"value")
+                self.age(engine, 365 * DAY)
+            assert len(await store.page("sandbox", "a", limit=9)) == 3
+            assert {engine.ask("TTL", key) for key in engine.ask("KEYS", "*")} == {-1}
+
+        run(store, check())

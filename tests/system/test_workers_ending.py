@@ -1,0 +1,247 @@
+"""How several processes end: a stop, a start that fails, a supervisor whose workers cannot be started."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from paymock.server.run import StartError, serve
+from paymock.settings import Settings
+from tests.support.process import run
+from tests.support.waiting import wait_until
+from tests.support.workers import (
+    NEEDS_PROCESSES,
+    ask,
+    create,
+    in_progress,
+    one_connection_each,
+    processes_of,
+    reply_on,
+    serving,
+    starting,
+    wait_until_refused,
+    workers_of,
+)
+
+pytestmark = NEEDS_PROCESSES
+
+# A stop
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("to", [os.kill, os.killpg])
+def test_a_signal_stops_all_processes(tmp_path: Path, number: int, to: Callable[[int, int], None]) -> None:
+    """To the supervisor, or to all at once, as Ctrl-C and systemd have it."""
+    with serving(tmp_path) as served, one_connection_each(served) as clients:
+        slow = in_progress(served, clients, 700)
+        started = time.monotonic()
+        to(served.process.pid, number)
+        assert served.process.wait(10) == 0
+        assert processes_of(served.process) == set()
+        assert time.monotonic() - started < 3
+        assert reply_on(slow).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_a_stop_ends_waits_with_a_reply(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, one_connection_each(served) as clients:
+        payment_id = create(clients[0]).json()["id"]
+        target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=30"
+        with ThreadPoolExecutor(2) as pool:
+            waits = [pool.submit(client.get, target) for client in clients]
+            with pytest.raises(TimeoutError):
+                waits[0].result(0.3)
+            started = time.monotonic()
+            assert served.stop(signal.SIGTERM)[0] == 0
+            assert time.monotonic() - started < 2
+            for wait in waits:
+                assert wait.result(1).json()["reached"] is False
+                assert wait.result().headers["x-request-id"]
+
+
+def test_what_takes_too_long_is_cut_off_without_a_reply(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, one_connection_each(served) as clients:
+        slow = [in_progress(served, clients, 30000) for _ in range(4)]
+        started = time.monotonic()
+        assert served.stop(signal.SIGTERM)[0] == 0
+        assert time.monotonic() - started < 5
+        assert processes_of(served.process) == set()
+        assert [reply_on(connection) for connection in slow] == [b""] * 4
+
+
+def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, one_connection_each(served) as clients:
+        slow = in_progress(served, clients, 30000)
+        served.process.send_signal(signal.SIGTERM)
+        wait_until_refused(served)
+        assert served.process.poll() is None
+        started = time.monotonic()
+        assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
+        assert time.monotonic() - started < 2
+        assert processes_of(served.process) == set()
+        slow.close()
+
+
+def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, one_connection_each(served) as clients:
+        payment_id = create(clients[0]).json()["id"]
+        waiting = ask(served, f"/_mock/payments/{payment_id}/wait?status=completed&timeout=30")
+        for client in clients * 2:
+            client.get("/livez")
+        served.process.kill()
+        wait_until(lambda: processes_of(served.process) == set(), 2)
+        assert reply_on(waiting).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize("milliseconds", [0, 2, 10, 40, 80])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", [1, 8])
+def test_a_signal_during_the_start_leaves_nothing_behind(
+    tmp_path: Path, workers: int, number: int, milliseconds: int
+) -> None:
+    with starting(tmp_path, workers=workers, stderr=subprocess.PIPE) as process:
+        wait_until((tmp_path / "store.db").exists)
+        time.sleep(milliseconds / 1000)  # the moment is the point
+        os.killpg(process.pid, number)
+        _, errors = process.communicate(timeout=30)
+        assert (process.returncode, errors) == (0, "")
+        assert processes_of(process) == set()
+
+
+# A start that fails
+
+
+def test_a_worker_that_ends_during_the_start_ends_the_start(tmp_path: Path) -> None:
+    # On a busy machine, all may answer before one is killed.
+    assert any(ended_with_a_worker(tmp_path / str(attempt)) for attempt in range(10))
+
+
+def ended_with_a_worker(folder: Path) -> bool:
+    """Kills a worker during a start, which ends then as it should; False if it was over before."""
+    folder.mkdir()
+    ready_file = folder / "ready.json"
+    with starting(folder, workers=16, stderr=subprocess.PIPE) as process:
+        wait_until((folder / "store.db").exists)
+        while not (first := workers_of(process)):
+            assert process.poll() is None
+        os.kill(min(first), signal.SIGKILL)
+        wait_until(lambda: ready_file.exists() or process.poll() is not None)
+        if process.poll() is None:
+            return False
+        output, errors = process.communicate()
+        assert process.returncode == 1
+        assert (output, errors) == ("", "Error: a worker ended before all of them answered (signal 9)\n")
+        assert processes_of(process) == set()
+    assert not ready_file.exists()
+    return True
+
+
+def test_a_ready_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
+    with starting(tmp_path, "--ready-file", "/no/ready", stderr=subprocess.PIPE) as process:
+        output, errors = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert (output, errors) == (
+            "",
+            "Error: cannot write the ready file /no/ready: No such file or directory\n",
+        )
+        assert processes_of(process) == set()
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        store = f"sqlite://{tmp_path}/store.db"
+        outcome = run("serve", "--workers", "2", "--store", store, "--port", str(served.port))
+    assert outcome.returncode == 1
+    assert outcome.stderr.startswith(f"Error: port {served.port} is in use")
+
+
+def test_workers_need_a_system_with_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "fork")
+    with pytest.raises(StartError, match="--workers needs a system with fork"):
+        serve(Settings(port=0, workers=2, store=f"sqlite://{tmp_path}/store.db"), None)
+
+
+SUPERVISED = """
+import errno, os, signal, sys, time
+from paymock.sharing import ConnectionCounts
+from paymock.starting import StartError
+from paymock.supervisor import Supervisor
+
+starts = []
+fork = os.fork
+
+def work(post):
+    {work}
+
+def ready():
+    print("ready", flush=True)
+
+def note(event, text, **fields):
+    print(event, text, sorted(fields), flush=True)
+    {note}
+
+def counted():
+    starts.append(time.monotonic())
+    {fork}
+    return fork()
+
+os.fork = counted
+try:
+    Supervisor(2, work, [], ConnectionCounts(2), ready, note).run()
+except StartError as error:
+    print("StartError:", error)
+print(len(starts), "starts")
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("none left")
+"""
+
+
+def supervised(work: str, note: str = "pass", fork: str = "pass") -> list[str]:
+    """What comes of a supervisor of such workers: all that is printed."""
+    script = SUPERVISED.format(work=work, note=note, fork=fork)
+    outcome = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=10, check=True
+    )
+    return outcome.stdout.splitlines()
+
+
+def test_the_reason_why_a_worker_cannot_start_is_told() -> None:
+    assert supervised("raise OSError(errno.EMFILE, 'Too many open files')") == [
+        (
+            "StartError: a worker ended before all of them answered "
+            "(status 1, reason [Errno 24] Too many open files)"
+        ),
+        "2 starts",
+        "none left",
+    ]
+
+
+def test_a_fork_that_fails_at_first_fails_the_start() -> None:
+    fork = "if len(starts) == 2: raise OSError(errno.EAGAIN, 'Try again')"
+    assert supervised("post.ready(); time.sleep(60)", fork=fork) == [
+        "StartError: cannot start the workers: Try again",
+        "2 starts",
+        "none left",
+    ]
+
+
+def test_a_fork_that_fails_later_is_tried_again() -> None:
+    lines = supervised(
+        "post.ready(); (time.sleep(60) if post.number else time.sleep(1))",
+        note="if event == 'worker_replaced': os.kill(os.getpid(), signal.SIGTERM)",
+        fork="if len(starts) == 3: raise OSError(errno.EAGAIN, 'Try again')",
+    )
+    assert lines[:2] == ["ready", "worker_missing cannot start a worker: Try again ['reason']"]
+    assert re.fullmatch(
+        r"worker_replaced worker \d+ ended \(status 0\); started \d+ \['ended', 'started', 'status'\]",
+        lines[2],
+    )
+    assert lines[3:] == ["4 starts", "none left"]

@@ -1,0 +1,225 @@
+"""What the next creations take, and faults."""
+
+import contextlib
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import raw
+from tests.support.client import Api, error_of, fields_of, order
+from tests.support.contract import Contract, Json
+from tests.support.server import RunningServer
+from tests.web.api.control.steps import move
+
+
+class TestOverrides:
+    def next(self, api: Api, **body: Any) -> Json:
+        response = api.post("/_mock/next", json=body)
+        assert response.status_code == 200, response.text
+        pending: Json = response.json()
+        return pending
+
+    def ends(self, api: Api, scenario: str | None = None) -> str:
+        payment = api.created(scenario)
+        status: str = move(api, payment, to="end").json()["status"]
+        return status
+
+    def test_the_next_creations_take_them_in_their_order(self, api: Api) -> None:
+        self.next(api, scenario="settlement_failed", times=2)
+        pending = self.next(api, scenario="no_payment_expired")
+        assert [one["times"] for one in pending["data"]] == [2, 1]
+        assert [self.ends(api) for _ in range(4)] == ["failed", "failed", "expired", "completed"]
+
+    def test_a_header_of_its_own_wins_and_takes_nothing(self, api: Api) -> None:
+        self.next(api, scenario="settlement_failed")
+        assert [self.ends(api, "no_payment_expired"), self.ends(api), self.ends(api)] == [
+            "expired",
+            "failed",
+            "completed",
+        ]
+
+    def test_a_standing_one_comes_last_and_stays_until_a_reset(self, api: Api) -> None:
+        self.next(api, scenario="no_payment_expired", times=None)
+        self.next(api, scenario="settlement_failed", times=1)
+        assert [self.ends(api) for _ in range(3)] == ["failed", "expired", "expired"]
+        self.next(api, scenario="manual_review", times=None)
+        assert self.ends(api) == "manual_review"
+        api.post("/_mock/reset")
+        assert self.ends(api) == "completed"
+
+    def test_a_replay_or_a_refusal_takes_nothing(self, api: Api) -> None:
+        api.create(key="order-1001-payment")
+        self.next(api, scenario="settlement_failed")
+        api.create(key="order-1001-payment")
+        assert api.create(order(order_id="")).status_code == 422
+        assert self.ends(api) == "failed"
+
+    def test_a_refusal_that_was_asked_for_leaves_the_scenario_to_the_retry(self, api: Api) -> None:
+        pending = self.next(api, fault="status=503", scenario="settlement_failed")
+        assert pending == {
+            "data": [
+                {"scenario": "settlement_failed", "fault": None, "times": 1},
+                {"scenario": None, "fault": "status=503", "times": 1},
+            ]
+        }
+        assert error_of(api.create(key="order-1001-payment")) == (503, "injected_fault")
+        created = api.create(key="order-1001-payment")
+        assert created.status_code == 201
+        assert move(api, created.json(), to="end").json()["status"] == "failed"
+
+    def test_the_times_of_a_fault_are_tries_of_each_creation(self, api: Api) -> None:
+        self.next(api, fault="status=503; times=2", times=2)
+        keys = [f"order-100{number}-payment" for number in (1, 1, 1, 1, 2, 2, 2, 3)]
+        assert [api.create(key=key).status_code for key in keys] == [503, 503, 201, 201, 503, 503, 201, 201]
+
+    def test_a_standing_fault_of_so_many_tries_counts_them_for_each_key(self, api: Api) -> None:
+        self.next(api, fault="status=503; times=1", times=None)
+        statuses = [api.create(key=f"order-100{number}-payment").status_code for number in (1, 2, 1, 2)]
+        assert statuses == [503, 503, 201, 201]
+
+    @pytest.mark.parametrize("fault", ["delay=1", "drop"])
+    def test_a_fault_does_not_replace_a_standing_scenario(self, api: Api, fault: str) -> None:
+        self.next(api, scenario="settlement_failed", times=None)
+        self.next(api, fault=fault)
+        with contextlib.suppress(httpx.RemoteProtocolError):
+            api.create(key="order-1001-payment")
+        [payment] = api.get("/_mock/payments").json()["data"]
+        assert move(api, payment, to="end").json()["status"] == "failed"
+        assert self.ends(api) == "failed"
+
+    @pytest.mark.parametrize("fault", ["delay=1", "status=503", "drop"])
+    def test_a_refused_request_takes_no_fault(self, api: Api, fault: str) -> None:
+        pending = self.next(api, fault=fault, scenario="settlement_failed")
+        assert api.create(order(order_id="")).status_code == 422
+        assert api.get("/_mock/next").json() == pending
+
+    def test_of_creations_that_meet_each_takes_its_own(
+        self, api: Api, server: RunningServer, contract: Contract
+    ) -> None:
+        self.next(api, scenario="settlement_failed", times=3)
+        self.next(api, fault="status=503", times=2)
+
+        def create(_: int) -> int:
+            with Api(server.url, contract, api.api_key) as own:
+                return own.create().status_code
+
+        with ThreadPoolExecutor(16) as threads:
+            assert sorted(threads.map(create, range(16))) == [201] * 14 + [503] * 2
+        failing = api.get("/_mock/payments", params={"scenario": "settlement_failed"}).json()["data"]
+        assert len(failing) == 3
+
+    def test_a_late_body_takes_what_is_pending_when_it_comes(self, api: Api, server: RunningServer) -> None:
+        self.next(api, scenario="settlement_failed")
+        body = json.dumps(order()).encode()
+        clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(5)]
+        for number, client in enumerate(clients):
+            client.sendall(
+                f"POST /v1/payments HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.api_key}\r\n"
+                f"Content-Type: application/json\r\nIdempotency-Key: late-body-{number}\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n".encode()
+            )
+        for client in clients:
+            [reply] = raw.exchange_on(client, body)
+            assert reply.status == 201
+            client.close()
+        failing = api.get("/_mock/payments", params={"scenario": "settlement_failed"}).json()["data"]
+        assert len(failing) == 1
+
+    def test_what_is_pending_can_be_read_and_forgotten(self, api: Api) -> None:
+        assert api.get("/_mock/next").json() == {"data": []}
+        pending = self.next(api, scenario="settlement_failed")
+        assert api.get("/_mock/next").json() == pending
+        assert api.delete("/_mock/next").status_code == 204
+        assert api.get("/_mock/next").json() == {"data": []}
+        assert self.ends(api) == "completed"
+
+    def test_a_hundred_can_be_pending(self, api: Api) -> None:
+        for _ in range(100):
+            pending = self.next(api, scenario="settlement_failed")
+        assert error_of(api.post("/_mock/next", json={"scenario": "happy_path"})) == (
+            503,
+            "capacity_exceeded",
+        )
+        assert api.get("/_mock/next").json() == pending
+
+    @pytest.mark.parametrize(
+        ("body", "field"),
+        [
+            ({}, "scenario"),
+            ({"scenario": "happy"}, "scenario"),
+            ({"fault": "explode"}, "fault"),
+            ({"scenario": "happy_path", "times": 0}, "times"),
+            ({"scenario": "happy_path", "times": 1.5}, "times"),
+            ({"scenario": "happy_path", "times": True}, "times"),
+        ],
+    )
+    def test_an_override_that_makes_no_sense_is_refused(self, api: Api, body: Json, field: str) -> None:
+        assert list(fields_of(api.post("/_mock/next", json=body))) == [field]
+
+
+class TestFaults:
+    def faulty(self, api: Api, fault: str, key: str = "order-1001-payment") -> httpx.Response:
+        return api.post("/v1/payments", json=order(), headers={"Idempotency-Key": key, "X-Mock-Fault": fault})
+
+    @pytest.mark.parametrize("status", [400, 429, 500, 503, 599])
+    def test_a_status_is_answered_and_nothing_is_stored(self, api: Api, status: int) -> None:
+        response = self.faulty(api, f"status={status}")
+        assert error_of(response) == (status, "injected_fault")
+        assert ("retry-after" in response.headers) == (status in (429, 503))
+        created = api.create(key="order-1001-payment")
+        assert created.status_code == 201
+        assert "idempotent-replayed" not in created.headers
+
+    def test_only_the_first_tries_of_a_key_suffer(self, api: Api) -> None:
+        statuses = [self.faulty(api, "status=503; times=2").status_code for _ in range(4)]
+        assert statuses == [503, 503, 201, 201]
+        assert self.faulty(api, "status=503; times=2", key="another-key").status_code == 503
+
+    def test_without_a_key_the_tries_of_a_path_are_counted(self, api: Api) -> None:
+        def read(path: str) -> int:
+            return api.get(path, headers={"X-Mock-Fault": "status=503; times=1"}).status_code
+
+        assert [read("/v1/chains"), read("/v1/chains"), read("/v1/webhooks")] == [503, 200, 503]
+
+    def test_different_faults_are_counted_apart(self, api: Api) -> None:
+        faults = ["status=503; times=1", "status=500; times=1", "status=503; times=1"]
+        replies = [api.get("/v1/chains", headers={"X-Mock-Fault": fault}) for fault in faults]
+        assert [reply.status_code for reply in replies] == [503, 500, 200]
+
+    def test_a_refusal_is_dropped_too(self, api: Api) -> None:
+        for path in (f"/v1/payments/pay_{'a' * 40}", "/v1/chains/narnia/assets"):
+            with pytest.raises(httpx.RemoteProtocolError):
+                api.get(path, headers={"X-Mock-Fault": "drop"})
+        headers = {"Idempotency-Key": "order-1001-payment", "X-Mock-Fault": "drop"}
+        with pytest.raises(httpx.RemoteProtocolError):
+            api.post("/v1/payments", json=order(order_id=""), headers=headers)
+        errors = [entry["error"] for entry in api.get("/_mock/requests").json()["data"]]
+        assert errors == ["validation_failed", "chain_not_found", "payment_not_found"]
+
+    def test_a_dropped_reply_has_been_carried_out(self, api: Api) -> None:
+        with pytest.raises(httpx.RemoteProtocolError):
+            self.faulty(api, "drop; times=1")
+        [entry] = api.get("/_mock/requests").json()["data"]
+        assert (entry["status"], entry["idempotency"]) == (0, "new")
+        retry = self.faulty(api, "drop; times=1")
+        assert retry.status_code == 201
+        assert retry.headers["idempotent-replayed"] == "true"
+        assert len(api.get("/_mock/payments").json()["data"]) == 1
+
+    def test_a_delay_is_kept(self, api: Api) -> None:
+        started = time.monotonic()
+        assert self.faulty(api, "delay=150").status_code == 201
+        assert time.monotonic() - started >= 0.15
+
+    @pytest.mark.parametrize("fault", ["explode", "status=200", "delay=30001", ""])
+    def test_a_fault_that_is_none_is_refused(self, api: Api, fault: str) -> None:
+        assert error_of(self.faulty(api, fault)) == (400, "invalid_fault")
+
+    def test_a_stranger_cannot_ask_for_faults(self, api: Api) -> None:
+        response = api.get("/v1/chains", headers={"X-Mock-Fault": "status=503", "Authorization": "Bearer x"})
+        assert response.status_code == 401

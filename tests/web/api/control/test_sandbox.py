@@ -1,0 +1,181 @@
+"""What a sandbox has seen, its fresh start, and a server without the control API."""
+
+import contextlib
+
+import httpx
+import pytest
+
+from paymock.settings import Settings
+from tests.support.client import Api, error_of, order
+from tests.support.contract import Contract
+from tests.support.server import RunningServer, running_server
+from tests.web.api.control.steps import advance
+
+
+class TestJournal:
+    def test_it_says_what_happened_and_nothing_secret(self, api: Api, server: RunningServer) -> None:
+        created = api.create(key="order-1001-payment")
+        api.create(key="order-1001-payment")
+        api.create(order(order_id="other"), key="order-1001-payment")
+        api.get("/v1/payments/pay_unknown?secret=1")
+        api.get(f"/v1/payments/{api.api_key}")
+        api.get("/v1/paymentz")
+        api.delete("/v1/payments")
+        httpx.get(f"{server.url}/v1/payments/pay_unknown")
+        entries = api.get("/_mock/requests").json()["data"]
+        facts = ("method", "path", "status", "error", "idempotency")
+        assert [tuple(entry[fact] for fact in facts) for entry in entries] == [
+            ("DELETE", "/v1/payments", 405, "method_not_allowed", None),
+            ("GET", "/v1/paymentz", 404, "not_found", None),
+            ("GET", "/v1/payments/***", 404, "payment_not_found", None),
+            ("GET", "/v1/payments/pay_unknown", 404, "payment_not_found", None),
+            ("POST", "/v1/payments", 409, "idempotency_key_reused_with_different_payload", "conflict"),
+            ("POST", "/v1/payments", 201, None, "replayed"),
+            ("POST", "/v1/payments", 201, None, "new"),
+        ]  # fmt: skip
+        assert entries[-1]["request_id"] == created.headers["x-request-id"]
+        assert api.api_key not in api.get("/_mock/requests").text
+
+    def test_a_refusal_has_its_message_and_its_first_problems(self, api: Api) -> None:
+        refused = api.create(order(order_id="", receive__chain="x" * 40, typo=1, a=1, b=2, c=3))
+        api.get("/v1/payments/pay_unknown")
+        api.get("/v1/chains")
+        well, unknown, invalid = api.get("/_mock/requests").json()["data"]
+        error = refused.json()["error"]
+        assert len(error["details"]) > 5
+        assert (invalid["message"], invalid["details"]) == (error["message"], error["details"][:5])
+        assert unknown["message"].startswith("This API key has no payment with that id.")
+        assert unknown["details"] == []
+        assert (well["message"], well["details"]) == (None, [])
+
+    def test_a_refusal_that_was_lost_is_told(self, api: Api) -> None:
+        headers = {"Idempotency-Key": "order-1001-payment", "X-Mock-Fault": "drop"}
+        with pytest.raises(httpx.RemoteProtocolError):
+            api.post("/v1/payments", json=order(order_id=""), headers=headers)
+        [entry] = api.get("/_mock/requests").json()["data"]
+        assert entry["status"] == 0
+        assert [problem["field"] for problem in entry["details"]] == ["order_id"]
+
+    @pytest.mark.parametrize("lost", [False, True])
+    def test_no_problem_repeats_what_is_secret(self, contract: Contract, *, lost: bool) -> None:
+        """Unknown fields are named, and a name can be anything."""
+        key = "own-key-of-a-merchant"
+        address = order()["receive"]["address"]
+        secrets = (key, "mk_test_demo", "whsec_" + "0" * 64, address, address[2:], "f" * 64)
+        with (
+            running_server(Settings(port=0, api_keys=(key,))) as server,
+            Api(server.url, contract, key) as api,
+        ):
+            for secret in secrets:
+                body = order(order_id=secret * 20)
+                body[secret] = body["receive"][secret] = 1
+                headers = {"Idempotency-Key": "order-1001-payment"} | (
+                    {"X-Mock-Fault": "drop"} if lost else {}
+                )
+                with contextlib.suppress(httpx.RemoteProtocolError):
+                    api.post("/v1/payments", json=body, headers=headers)
+                api.get(f"/v1/chains/{secret}/assets")
+            journal = api.get("/_mock/requests")
+            entries = journal.json()["data"]
+            assert len(entries) == 2 * len(secrets)
+            assert any("***" in problem["field"] for entry in entries for problem in entry["details"])
+            assert not [secret for secret in secrets if secret in journal.text]
+
+    def test_it_says_which_payment_a_request_is_about(self, api: Api) -> None:
+        first, second = api.create(key="order-1001-payment"), api.create()
+        one, other = first.json()["id"], second.json()["id"]
+        api.create(key="order-1001-payment")
+        api.payment(one)
+        api.get(f"/v1/payments/{other}/attempts")
+        api.get(f"/v1/payments/pay_{'a' * 40}")
+        api.get("/v1/payments/pay_unknown")
+        api.create({"url": "https://x.example"}, path="/v1/webhooks")
+        api.create(order(order_id=""))
+
+        def about(query: str = "") -> list[tuple[str, str | None]]:
+            entries = api.get(f"/_mock/requests{query}").json()["data"]
+            return [(entry["method"], entry["payment_id"]) for entry in entries]
+
+        assert about() == [
+            ("POST", None),
+            ("POST", None),
+            ("GET", None),
+            ("GET", f"pay_{'a' * 40}"),
+            ("GET", other),
+            ("GET", one),
+            ("POST", one),
+            ("POST", other),
+            ("POST", one),
+        ]
+        assert about(f"?payment_id={one}") == [("GET", one), ("POST", one), ("POST", one)]
+        assert about(f"?payment_id={one}&limit=2") == [("GET", one), ("POST", one)]
+        assert about(f"?payment_id={other}") == [("GET", other), ("POST", other)]
+        assert about("?payment_id=pay_unknown") == []
+
+    def test_what_is_about_one_payment_is_found_among_many(self, api: Api) -> None:
+        payment = api.created()
+        for _ in range(150):
+            api.get("/v1/chains")
+        found = api.get(f"/_mock/requests?payment_id={payment['id']}&limit=1").json()["data"]
+        assert [entry["status"] for entry in found] == [201]
+
+    def test_it_keeps_the_last_thousand(self, api: Api) -> None:
+        for _ in range(1005):
+            api.get("/v1/payments/pay_x")
+        assert len(api.get("/_mock/requests?limit=1000").json()["data"]) == 1000
+        assert len(api.get("/_mock/requests?limit=3").json()["data"]) == 3
+        assert api.delete("/_mock/requests").status_code == 204
+        assert api.get("/_mock/requests").json() == {"data": []}
+
+
+class TestReset:
+    def test_it_forgets_everything_of_this_sandbox(
+        self, api: Api, server: RunningServer, contract: Contract
+    ) -> None:
+        with Api(server.url, contract) as other:
+            untouched = other.created()
+            first = api.create(key="order-1001-payment").json()
+            api.create({"url": "https://x.example"}, path="/v1/webhooks")
+            api.post("/_mock/next", json={"scenario": "no_payment_expired", "times": None})
+            advance(api, 100)
+            assert api.post("/_mock/reset").status_code == 204
+            assert error_of(api.get(f"/v1/payments/{first['id']}")) == (404, "payment_not_found")
+            assert api.get("/v1/webhooks").json() == {"data": []}
+            journal = [entry["path"] for entry in api.get("/_mock/requests").json()["data"]]
+            assert journal == ["/v1/webhooks", f"/v1/payments/{first['id']}"]
+            assert api.get("/_mock/clock").json() == {"now": "2030-01-31T12:00:00.000Z", "speed": 1.0}
+            again = api.create(key="order-1001-payment")
+            assert "idempotent-replayed" not in again.headers
+            assert again.json()["id"] != first["id"]
+            assert other.payment(untouched["id"]) == untouched
+
+
+def test_without_control_none_of_it_is_there(contract: Contract) -> None:
+    with (
+        running_server(Settings(port=0, control=False)) as server,
+        httpx.Client(base_url=server.url) as client,
+    ):
+        headers = {"Authorization": "Bearer mk_test_demo", "X-Mock-Fault": "status=503"}
+        for method, path, _ in contract.operations():
+            if path.startswith("/_mock/"):
+                assert (
+                    client.request(method, path.replace("{payment_id}", "pay_x"), headers=headers).status_code
+                    == 404
+                )
+        payment_id = httpx.post(
+            f"{server.url}/v1/payments",
+            json=order(),
+            headers={"Authorization": "Bearer mk_test_demo", "Idempotency-Key": "order-1001-payment"},
+        ).json()["id"]
+        pages = ("/", f"/payments/{payment_id}", "/requests", "/swagger/control/")
+        for path in ("/_mock/openapi.yaml", "/_mock/events", *pages):
+            assert error_of(client.get(path, headers=headers)) == (404, "not_found")
+        for path in (f"/checkout/{payment_id}.json", f"/checkout/{payment_id}"):
+            assert client.get(path).status_code == 200
+        assert b"/_mock" not in client.get("/swagger/").content
+        assert client.get("/v1/chains", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/_mock/clock", "/_mock/payments", "/_mock/requests"])
+def test_the_control_api_needs_a_key(server: RunningServer, path: str) -> None:
+    assert httpx.get(server.url + path).status_code == 401

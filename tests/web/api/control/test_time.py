@@ -1,0 +1,220 @@
+"""The clock of a sandbox, and of one payment that is ahead of it."""
+
+from typing import Any
+
+import pytest
+
+from paymock.rules.scenarios import SCENARIOS
+from paymock.settings import Settings
+from tests.support.client import DUE, HALF, Api, error_of, fields_of, order
+from tests.support.contract import Contract
+from tests.support.server import RunningServer, running_server
+from tests.support.specification import COURSES
+from tests.web.api.control.steps import advance, deposit, detail, move
+
+
+class TestClock:
+    def test_it_begins_as_the_servers_and_runs_at_its_speed(
+        self, server: RunningServer, contract: Contract
+    ) -> None:
+        with Api(server.url, contract) as api:
+            assert api.get("/_mock/clock").json() == {"now": "2030-01-31T12:00:00.000Z", "speed": 1.0}
+            server.clock.advance(2.5)
+            assert api.get("/_mock/clock").json()["now"] == "2030-01-31T12:00:02.500Z"
+
+    def test_a_change_of_speed_counts_from_now_on(self, api: Api, server: RunningServer) -> None:
+        server.clock.advance(60)
+        assert api.put("/_mock/clock", json={"speed": 10}).json() == {
+            "now": "2030-01-31T12:00:00.000Z",
+            "speed": 10.0,
+        }
+        server.clock.advance(4.5)
+        payment = api.created()
+        assert payment["created_at"] == "2030-01-31T12:00:45.000Z"
+        server.clock.advance(4.5)
+        assert api.payment(payment["id"])["status"] == "completed"
+
+    def test_an_advance_is_seen_by_the_very_next_read(self, api: Api) -> None:
+        payment = api.created()
+        for seconds, status in ((5, "payment_detected"), (8, "payment_finalized"), (32, "completed")):
+            advance(api, seconds)
+            assert api.payment(payment["id"])["status"] == status
+
+    def test_a_frozen_sandbox_does_not_change_between_two_reads(
+        self, api: Api, server: RunningServer
+    ) -> None:
+        payment = api.created()
+        advance(api, 7.5)
+        paths = [f"/v1/payments/{payment['id']}", f"/_mock/payments/{payment['id']}", "/_mock/clock"]
+        before = [api.get(path).content for path in paths]
+        server.clock.advance(3600)
+        assert [api.get(path).content for path in paths] == before
+
+    def test_the_expiry_of_a_request_is_held_against_the_virtual_clock(self, api: Api) -> None:
+        advance(api, 86_400)
+        assert list(fields_of(api.create(order(expires_at="2030-01-31T12:30:00Z")))) == ["expires_at"]
+
+    @pytest.mark.parametrize("speed", [-1, 10_001, "1", None, True, [1]])
+    def test_a_speed_that_makes_no_sense_is_refused(self, api: Api, speed: object) -> None:
+        assert list(fields_of(api.put("/_mock/clock", json={"speed": speed}))) == ["speed"]
+        assert api.get("/_mock/clock").json()["speed"] == 0
+
+    @pytest.mark.parametrize("seconds", [0, -1, 31_536_001, "45", None, False])
+    def test_an_advance_that_makes_no_sense_is_refused(self, api: Api, seconds: object) -> None:
+        assert list(fields_of(api.post("/_mock/clock/advance", json={"seconds": seconds}))) == ["seconds"]
+        assert api.get("/_mock/clock").json()["now"] == "2030-01-31T12:00:00.000Z"
+
+    def test_the_speed_of_every_sandbox_can_be_set_at_the_start(self, contract: Contract) -> None:
+        with running_server(Settings(port=0, speed=60)) as server, Api(server.url, contract) as api:
+            payment = api.created()
+            server.clock.advance(0.75)
+            assert api.payment(payment["id"])["status"] == "completed"
+
+    def test_sandboxes_do_not_move_each_other(self, server: RunningServer, contract: Contract) -> None:
+        with Api(server.url, contract) as one, Api(server.url, contract) as other:
+            first, second = one.created(), other.created()
+            advance(one, 45)
+            one.put("/_mock/clock", json={"speed": 0})
+            assert one.payment(first["id"])["status"] == "completed"
+            assert other.payment(second["id"])["status"] == "awaiting_payment"
+            assert other.get("/_mock/clock").json() == {"now": "2030-01-31T12:00:00.000Z", "speed": 1.0}
+
+
+class TestOnePayment:
+    @pytest.mark.parametrize("scenario", SCENARIOS)
+    def test_next_goes_through_every_change(self, api: Api, scenario: str) -> None:
+        payment = api.created(scenario)
+        statuses = [payment["status"]]
+        while (response := move(api, payment, to="next")).status_code == 200:
+            if response.json()["status"] != statuses[-1]:
+                statuses.append(response.json()["status"])
+        assert error_of(response) == (409, "status_unreachable")
+        assert statuses == [status for _, status in COURSES[scenario]]
+
+    @pytest.mark.parametrize("scenario", SCENARIOS)
+    def test_end_goes_to_the_end_and_stays_there(self, api: Api, scenario: str) -> None:
+        payment = api.created(scenario)
+        final = move(api, payment, to="end").json()
+        assert final["status"] == SCENARIOS[scenario].ends
+        assert move(api, payment, to="end").json() == final
+        assert api.payment(payment["id"]) == final
+
+    @pytest.mark.parametrize(
+        "status", ["payment_detected", "payment_finalized", "settlement_submitted", "completed"]
+    )
+    def test_a_status_that_lies_ahead_is_reached(self, api: Api, status: str) -> None:
+        payment = api.created()
+        assert move(api, payment, to=status).json()["status"] == status
+        assert error_of(move(api, payment, to=status)) == (409, "status_unreachable")
+
+    @pytest.mark.parametrize("status", ["failed", "expired", "awaiting_payment"])
+    def test_a_status_that_never_comes_is_refused(self, api: Api, status: str) -> None:
+        payment = api.created()
+        assert error_of(move(api, payment, to=status)) == (409, "status_unreachable")
+        assert api.payment(payment["id"]) == payment
+
+    def test_only_that_payment_moves(self, api: Api) -> None:
+        one, other = api.created(), api.created()
+        assert move(api, one, seconds=13).json()["status"] == "payment_finalized"
+        assert api.payment(other["id"]) == other
+        assert api.get("/_mock/clock").json()["now"] == "2030-01-31T12:00:00.000Z"
+
+    def test_it_stays_ahead_of_its_sandbox(self, api: Api) -> None:
+        payment = api.created()
+        move(api, payment, seconds=40)
+        advance(api, 4.999)
+        assert api.payment(payment["id"])["status"] == "settlement_submitted"
+        advance(api, 0.001)
+        assert api.payment(payment["id"])["status"] == "completed"
+
+    @pytest.mark.parametrize(
+        ("body", "field"),
+        [
+            ({}, "seconds"),
+            ({"seconds": 1, "to": "next"}, "seconds"),
+            ({"seconds": 0}, "seconds"),
+            ({"to": "done"}, "to"),
+            ({"to": 5}, "to"),
+            ({"too": "next"}, "too"),
+            ([], "body"),
+        ],
+    )
+    def test_a_step_that_makes_no_sense_is_refused(self, api: Api, body: Any, field: str) -> None:
+        payment = api.created()
+        response = api.post(f"/_mock/payments/{payment['id']}/advance", json=body)
+        assert field in fields_of(response)
+        assert api.payment(payment["id"]) == payment
+
+    def test_its_timeline_shows_past_and_future(self, api: Api) -> None:
+        payment = api.created()
+        advance(api, 9)
+        shown = detail(api, payment)
+        assert (shown["scenario"], shown["now"]) == ("happy_path", "2030-01-31T12:00:09.000Z")
+        assert shown["payment"] == api.payment(payment["id"])
+        assert [
+            (entry["offset_seconds"], entry["event"], entry["reached"]) for entry in shown["timeline"]
+        ] == [
+            (0.0, "Created", True),
+            (5.0, "Deposit observed, confirmations 0/16, pending: payment_detected", True),
+            (7.0, "Confirmations 4/16, confirming", True),
+            (9.0, "Confirmations 8/16, confirming", True),
+            (11.0, "Confirmations 12/16, confirming", False),
+            (13.0, "Confirmations 16/16, finalized: payment_finalized", False),
+            (25.0, "settlement_pending", False),
+            (30.0, "settlement_submitted", False),
+            (45.0, "completed", False),
+        ]
+        assert shown["timeline"][-1]["at"] == "2030-01-31T12:00:45.000Z"
+
+    def test_its_timeline_says_to_which_deposit_something_happens(self, api: Api) -> None:
+        payment = api.created("underpaid_expired")
+        advance(api, 10)
+        deposit(api, payment, DUE - HALF)
+        told = [
+            (entry["offset_seconds"], entry["deposit"], entry["confirmations"])
+            for entry in detail(api, payment)["timeline"]
+        ]
+        assert told == [
+            (0, None, None),
+            *[(5, 1, 0), (7, 1, 4), (9, 1, 8), (10, 2, 0), (11, 1, 12), (12, 2, 4), (13, 1, 16)],
+            *[(14, 2, 8), (16, 2, 12), (18, 2, 16)],
+            *[(30, None, None), (35, None, None), (50, None, None)],
+        ]
+
+    def test_its_window_is_told(self, api: Api) -> None:
+        payment = api.created("no_payment_expired")
+        window = detail(api, payment)["window_seconds"]
+        advance(api, window - 0.001)
+        assert api.payment(payment["id"])["status"] == "awaiting_payment"
+        advance(api, 0.001)
+        assert api.payment(payment["id"])["status"] == "expired"
+
+    @pytest.mark.parametrize("scenario", SCENARIOS)
+    def test_it_is_shown_as_it_was_before_its_last_change(self, api: Api, scenario: str) -> None:
+        payment = api.created(scenario)
+        assert detail(api, payment)["before"] is None
+        seen = payment
+        while (response := move(api, payment, to="next")).status_code == 200:
+            assert detail(api, payment)["before"] == seen
+            seen = response.json()
+            advance(api, 0.5)
+            assert detail(api, payment)["payment"] == seen
+
+    def test_before_a_deposit_of_this_moment_it_had_none(self, api: Api) -> None:
+        payment = api.created("no_payment_expired")
+        deposit(api, payment, DUE)
+        assert detail(api, payment)["before"]["status"] == "awaiting_payment"
+
+    @pytest.mark.parametrize("path", ["", "/advance", "/deposits", "/wait"])
+    def test_anothers_payment_is_not_found(
+        self, server: RunningServer, api: Api, contract: Contract, path: str
+    ) -> None:
+        with Api(server.url, contract) as other:
+            payment = other.created()
+            method = "GET" if path in ("", "/wait") else "POST"
+            body = {"amount": "1"} if path == "/deposits" else {"to": "end"}
+            response = api.request(
+                method, f"/_mock/payments/{payment['id']}{path}", json=body if method == "POST" else None
+            )
+            assert error_of(response) == (404, "payment_not_found")
+            assert other.payment(payment["id"]) == payment

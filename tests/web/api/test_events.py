@@ -1,0 +1,307 @@
+"""Server-sent events over HTTP: how they begin, what they tell, how they end."""
+
+import asyncio
+import io
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from paymock.app import notifier
+from paymock.app.catalog_file import load_catalog
+from paymock.app.sandboxes import new_metadata
+from paymock.rules.errors import PaymockError
+from paymock.settings import Settings
+from paymock.stores.memory import MemoryStore
+from paymock.web.app import create_app
+from paymock.web.telemetry.access_log import RequestLog
+from tests.support import raw
+from tests.support.client import AUTHORIZED, ORDER, Api, error_of, fresh_key
+from tests.support.clock import NOON, ManualClock
+from tests.support.contract import Contract
+from tests.support.server import RunningServer, running_server
+from tests.support.stream import following
+from tests.support.waiting import wait_until
+
+PathOf = Callable[[str], str]
+
+
+PATHS: dict[str, PathOf] = {
+    "the sandbox": lambda _: "/_mock/events",
+    "one payment": lambda payment_id: f"/_mock/events?payment_id={payment_id}",
+    "the checkout": lambda payment_id: f"/checkout/{payment_id}/events",
+}
+
+
+@pytest.fixture
+def frozen(api: Api) -> Api:
+    """A client whose sandbox stands still."""
+    assert api.put("/_mock/clock", json={"speed": 0}).status_code == 200
+    return api
+
+
+@pytest.fixture
+def quiet(server: RunningServer) -> Iterator[RunningServer]:
+    """The server, on which nobody waits, before and after, and on which no defect comes to light."""
+    wait_until(lambda: server.app.waiting == 0)
+    before = len(server.log.getvalue())
+    yield server
+    wait_until(lambda: server.app.waiting == 0)
+    assert "defect" not in server.log.getvalue()[before:]
+
+
+def watching(api: Api, path: str) -> Any:
+    return following(str(api.base_url.join(path)), {"Authorization": f"Bearer {api.api_key}"})
+
+
+@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.usefixtures("quiet")
+class TestBeginAndEnd:
+    def test_the_reply_is_a_stream_of_events_that_nobody_keeps(self, frozen: Api, name: str) -> None:
+        with watching(frozen, PATHS[name](frozen.created()["id"])) as stream:
+            assert stream.status == 200
+            assert stream.headers["content-type"] == "text/event-stream"
+            assert stream.headers["cache-control"] == "no-store"
+            assert "content-length" not in stream.headers
+            assert stream.headers["x-request-id"]
+            stream.next()
+            time.sleep(0.1)
+            assert stream.so_far() == []
+            assert not stream.ended
+
+    def test_the_first_event_comes_with_the_head_and_says_when_to_come_back(
+        self, frozen: Api, server: RunningServer, name: str
+    ) -> None:
+        path = PATHS[name](frozen.created()["id"])
+        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
+            client.sendall(raw.request("GET", path, {"Authorization": f"Bearer {frozen.api_key}"}))
+            received = b""
+            while b"\n\n\r\n" not in received:
+                received += client.recv(65536)
+        assert b"\r\nretry: 1000\n\ndata: {" in received
+
+    def test_a_client_that_leaves_is_not_followed_any_more(
+        self, frozen: Api, server: RunningServer, name: str
+    ) -> None:
+        with ExitStack() as stack:
+            path = PATHS[name](frozen.created()["id"])
+            for _ in range(5):
+                stack.enter_context(watching(frozen, path)).next()
+            assert server.app.waiting == 5
+        wait_until(lambda: server.app.waiting == 0)
+
+    def test_a_client_that_leaves_while_much_happens_is_not_followed_any_more(
+        self, frozen: Api, server: RunningServer, name: str
+    ) -> None:
+        payment_id = frozen.created()["id"]
+        for _ in range(20):
+            with watching(frozen, PATHS[name](payment_id)):
+                frozen.post("/_mock/clock/advance", json={"seconds": 0.001})
+        wait_until(lambda: server.app.waiting == 0)
+
+    def test_asking_for_the_head_alone_leaves_nobody_behind_and_the_connection_open(
+        self, frozen: Api, server: RunningServer, name: str
+    ) -> None:
+        path = PATHS[name](frozen.created()["id"])
+        data = raw.request("HEAD", path, {"Authorization": f"Bearer {frozen.api_key}"})
+        head, after = raw.exchange(server.port, data + raw.request("GET", "/livez"), replies=2)
+        assert (head.status, head.headers["content-type"], head.body) == (200, "text/event-stream", b"")
+        assert after.status == 200
+        assert server.app.waiting == 0
+
+    def test_a_store_that_fails_meanwhile_ends_it(
+        self, frozen: Api, server: RunningServer, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def failing(*args: Any) -> list[bytes | None]:
+            raise PaymockError("store_unavailable")
+
+        monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
+        path = PATHS[name](frozen.created()["id"])
+        with watching(frozen, path) as stream:
+            stream.next()
+            with monkeypatch.context() as patch:
+                patch.setattr(server.store, "get", failing)
+                stream.wait_for_end()
+                assert server.app.waiting == 0
+                assert error_of(frozen.get(path)) == (503, "store_unavailable")
+        with watching(frozen, path) as stream:
+            stream.next()
+
+    def test_it_is_one_line_of_the_log_at_its_beginning(
+        self, frozen: Api, server: RunningServer, name: str
+    ) -> None:
+        with watching(frozen, PATHS[name](frozen.created()["id"])) as stream:
+            stream.next()
+            identifier = stream.headers["x-request-id"]
+        wait_until(lambda: server.app.waiting == 0)
+        assert server.log.getvalue().count(identifier) == 1
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+    def test_it_can_only_be_read(self, frozen: Api, name: str, method: str) -> None:
+        refused = frozen.request(method, PATHS[name](frozen.created()["id"]))
+        assert error_of(refused) == (405, "method_not_allowed")
+        assert refused.headers["allow"] == "GET, HEAD, OPTIONS"
+
+
+def test_a_defect_ends_it_and_is_logged_without_its_message(
+    frozen: Api, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*args: Any) -> list[bytes | None]:
+        raise RuntimeError("a secret in the message of an exception")
+
+    monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
+    with watching(frozen, f"/checkout/{frozen.created()['id']}/events") as stream:
+        stream.next()
+        monkeypatch.setattr(server.store, "get", broken)
+        stream.wait_for_end()
+        wait_until(lambda: server.app.waiting == 0)
+    assert f"defect in {stream.headers['x-request-id']}: RuntimeError" in server.log.getvalue()
+    assert "a secret" not in server.log.getvalue()
+
+
+class LineIsDead(Exception):
+    """What the server says when it cannot send."""
+
+
+@pytest.mark.parametrize("sent", ["nothing", "the head"])
+def test_a_server_that_cannot_send_its_beginning_leaves_nobody_behind(sent: str) -> None:
+    store, log = MemoryStore(), RequestLog(io.StringIO())
+    app = create_app(
+        Settings(), load_catalog(None), store, new_metadata(NOON, 1, "tests"), ManualClock(), log
+    )
+
+    async def on_a_dead_line(scope: Any, receive: Any, send: Any) -> None:
+        async def send_or_fail(message: Any) -> None:
+            if sent == "nothing" or message["type"] != "http.response.start":
+                raise LineIsDead
+            await send(message)
+
+        await app(scope, receive, send_or_fail)
+
+    async def check() -> None:
+        transport = httpx.ASGITransport(on_a_dead_line)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            with pytest.raises(LineIsDead):
+                await client.get("/_mock/events", headers=AUTHORIZED)
+            assert app.waiting == 0
+
+    asyncio.run(check())
+
+
+class TestFeed:
+    def test_it_needs_a_key(self, server: RunningServer) -> None:
+        assert error_of(httpx.get(f"{server.url}/_mock/events")) == (401, "unauthenticated")
+
+    @pytest.mark.parametrize("query", ["x=1", "payment_id=a&payment_id=b", "limit=1", "%zz"])
+    def test_a_query_that_makes_no_sense_is_refused(self, api: Api, query: str) -> None:
+        assert error_of(api.get(f"/_mock/events?{query}")) == (400, "invalid_query")
+
+    def test_it_tells_the_time_and_what_to_read_again(self, frozen: Api) -> None:
+        with watching(frozen, "/_mock/events") as stream:
+            assert stream.next() == {
+                "clock": {"now": "2030-01-31T12:00:00.000Z", "speed": 0.0},
+                "changed": ["payments", "requests"],
+            }
+            frozen.post("/_mock/clock/advance", json={"seconds": 60})
+            assert stream.next() == {
+                "clock": {"now": "2030-01-31T12:01:00.000Z", "speed": 0.0},
+                "changed": ["payments"],
+            }
+            frozen.get("/v1/chains")
+            assert stream.next()["changed"] == ["requests"]
+            frozen.delete("/_mock/requests")
+            assert stream.next()["changed"] == ["requests"]
+            frozen.created()
+            changed = set(stream.next()["changed"])
+            while changed != {"payments", "requests"}:
+                changed |= set(stream.next()["changed"])
+
+    def test_what_it_tells_to_read_again_can_be_read_without_being_told_anew(self, frozen: Api) -> None:
+        """A page that reads whenever it is told must not go on for ever."""
+        payment_id = frozen.created()["id"]
+        with watching(frozen, f"/_mock/events?payment_id={payment_id}") as stream:
+            stream.next()
+            for path in (
+                "/_mock/payments",
+                f"/_mock/payments/{payment_id}",
+                "/_mock/requests",
+                "/_mock/clock",
+            ):
+                assert frozen.get(path).status_code == 200
+            time.sleep(0.5)
+            assert stream.so_far() == []
+
+    def test_of_another_sandbox_it_tells_nothing(
+        self, frozen: Api, server: RunningServer, contract: Contract
+    ) -> None:
+        with Api(server.url, contract) as other, watching(frozen, "/_mock/events") as stream:
+            stream.next()
+            payment_id = other.created()["id"]
+            other.post(f"/_mock/payments/{payment_id}/advance", json={"to": "end"})
+            time.sleep(0.5)
+            assert stream.so_far() == []
+
+
+class TestCheckout:
+    def test_it_needs_no_key_and_shows_what_the_json_shows(self, frozen: Api, server: RunningServer) -> None:
+        payment_id = frozen.created("underpaid_expired")["id"]
+        with following(f"{server.url}/checkout/{payment_id}/events") as stream:
+            assert stream.headers["access-control-allow-origin"] == "*"
+            for target in ("payment_detected", "next", "next", "next", "next", "end"):
+                assert stream.next() == httpx.get(f"{server.url}/checkout/{payment_id}.json").json()
+                frozen.post(f"/_mock/payments/{payment_id}/advance", json={"to": target})
+            assert stream.next()["headline"] == "Partially paid, and the time is up"
+
+    def test_a_reset_ends_it_and_then_there_is_none(self, frozen: Api, server: RunningServer) -> None:
+        url = f"{server.url}/checkout/{frozen.created()['id']}/events"
+        with following(url) as stream:
+            stream.next()
+            frozen.post("/_mock/reset")
+            stream.wait_for_end()
+            assert stream.so_far() == []
+        assert error_of(httpx.get(url)) == (404, "payment_not_found")
+
+    def test_many_customers_of_one_payment_are_told_at_once(self, frozen: Api, server: RunningServer) -> None:
+        payment_id = frozen.created()["id"]
+        with ExitStack() as stack:
+            url = f"{server.url}/checkout/{payment_id}/events"
+            streams = [stack.enter_context(following(url)) for _ in range(50)]
+            for stream in streams:
+                stream.next()
+            frozen.post("/_mock/clock/advance", json={"seconds": 5})
+            assert {stream.next()["view"] for stream in streams} == {"detected"}
+
+    def test_a_client_that_does_not_read_holds_up_nobody(self, frozen: Api, server: RunningServer) -> None:
+        payment_id = frozen.created()["id"]
+        path = f"/checkout/{payment_id}/events"
+        with (
+            socket.create_connection(("127.0.0.1", server.port), 10) as lazy,
+            watching(frozen, path) as stream,
+        ):
+            lazy.sendall(raw.request("GET", path))
+            stream.next()
+            for _ in range(200):
+                frozen.post("/_mock/clock/advance", json={"seconds": 0.001})
+            while stream.next()["now"] != "2030-01-31T12:00:00.200Z":
+                pass
+
+
+def test_no_document_tells_of_them(server: RunningServer) -> None:
+    """A generated client, or a fuzzer, would wait for the end of the reply."""
+    for path in ("/openapi.yaml", "/_mock/openapi.yaml"):
+        paths = yaml.safe_load(httpx.get(server.url + path).text)["paths"]
+        assert not [one for one in paths if one.endswith("/events")]
+
+
+def test_without_control_only_the_checkout_is_followed() -> None:
+    with running_server(Settings(port=0, control=False)) as server:
+        headers = {**AUTHORIZED, "Idempotency-Key": fresh_key()}
+        payment_id = httpx.post(f"{server.url}/v1/payments", json=dict(ORDER), headers=headers).json()["id"]
+        assert httpx.get(f"{server.url}/_mock/events", headers=AUTHORIZED).status_code == 404
+        with following(f"{server.url}/checkout/{payment_id}/events") as stream:
+            assert stream.next()["view"] == "pay"

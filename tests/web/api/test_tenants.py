@@ -1,0 +1,252 @@
+"""Two tenants: whatever one does, the other does not notice, and the ids of the other lead nowhere."""
+
+import hmac
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from paymock.rules.errors import PaymockError
+from paymock.web.api.operations import Operation
+from paymock.web.http.auth import Keyring
+from paymock.web.http.requests import Body, parse_request
+from tests.support.client import Api, error_of, fresh_key, order
+from tests.support.contract import Contract, Json
+from tests.support.operations import BRIEFLY, OF_PAYMENTS, OPERATIONS, arguments_of, body_of, path_of
+from tests.support.server import RunningServer
+from tests.support.stream import following
+
+NEVER_MADE = "pay_" + "a" * 40
+UNKNOWN = (404, "payment_not_found")
+IDEMPOTENCY_KEY = "order-1001-payment"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+JOURNAL = "/_mock/requests?limit=1000"
+
+each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.operation_id)
+each_operation_of_payments = pytest.mark.parametrize(
+    "operation", [one for one in OF_PAYMENTS if one.needs_key], ids=lambda one: one.operation_id
+)
+
+
+@dataclass
+class Owner:
+    """A tenant with payments in different states, endpoints, overrides, a clock of its own and a journal."""
+
+    client: httpx.Client
+    api_key: str
+    payment_ids: list[str]
+    marks: list[str]
+    """What is in its replies, and in those of nobody else."""
+
+    def state(self) -> tuple[list[Json], int, dict[str, bytes]]:
+        """Its journal, how many requests of this look will be in the journal of the next, and what every
+        reading operation says.
+        """
+        journal: list[Json] = self.client.get(JOURNAL).json()["data"]
+        reading = [
+            path_of(operation, payment_id)
+            for operation in OPERATIONS
+            if operation.method == "GET" and operation.path != "/_mock/requests"
+            for payment_id in (self.payment_ids if operation in OF_PAYMENTS else [""])
+        ]
+        noted = sum(path.startswith("/v1/") for path in reading)
+        return journal, noted, {path: self.client.get(path).content for path in reading}
+
+    def foreign(self) -> dict[str, str]:
+        """Parameters of a query that name what belongs to the owner."""
+        page = self.client.get("/_mock/payments?limit=1").json()
+        named = {"payment_id": self.payment_ids[0], "order_id": page["data"][0]["order_id"]}
+        return {**BRIEFLY, **named, "cursor": page["next_cursor"]}
+
+
+@pytest.fixture
+def owner(server: RunningServer) -> Iterator[Owner]:
+    api_key = f"mk_test_{fresh_key()}"
+    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {api_key}"}) as client:
+
+        def post(path: str, body: Json, **headers: str) -> Json:
+            reply = client.post(path, json=body, headers=headers)
+            assert reply.is_success, reply.text
+            found: Json = reply.json()
+            return found
+
+        client.put("/_mock/clock", json={"speed": 0})
+        made = [
+            post(
+                "/v1/payments",
+                order(order_id=f"order of the owner {scenario}", metadata={"note": "of the owner"}),
+                **{"Idempotency-Key": f"{IDEMPOTENCY_KEY}{suffix}", "X-Mock-Scenario": scenario},
+            )
+            for scenario, suffix in (("happy_path", ""), ("no_payment_expired", "-2"), ("late_payment", "-3"))
+        ]
+        ids = [str(payment["id"]) for payment in made]
+        post(f"/_mock/payments/{ids[0]}/advance", {"to": "completed"})
+        post(f"/_mock/payments/{ids[1]}/deposits", {"amount": "5"})
+        post("/_mock/clock/advance", {"seconds": 7})
+        hook = {"url": "https://owner.example/hooks", "description": "note of the owner"}
+        secret = post("/v1/webhooks", hook, **{"Idempotency-Key": fresh_key()})["secret"]
+        for override in ({"scenario": "settlement_failed", "times": None}, {"fault": "status=503"}):
+            post("/_mock/next", override)
+        attempts = [payment["attempts"][0] for payment in made]
+        marks = [*ids, *(attempt["id"] for attempt in attempts), "of the owner", hook["url"], secret]
+        marks += [attempt["instructions"]["invoice_address"] for attempt in attempts]
+        yield Owner(client, api_key, ids, marks)
+
+
+@pytest.fixture
+def unchanged(owner: Owner) -> Iterator[Owner]:
+    """An owner who must not notice what the test does."""
+    journal, noted, replies = owner.state()
+    yield owner
+    after, _, same = owner.state()
+    assert same == replies
+    assert after[noted:] == journal
+    assert {entry["status"] for entry in after[:noted]} == {200}
+
+
+@pytest.fixture
+def stranger(server: RunningServer, contract: Contract) -> Iterator[Api]:
+    with Api(server.url, contract) as api:
+        yield api
+
+
+@each_operation_of_payments
+def test_a_payment_of_another_key_is_like_one_that_was_never_made(
+    unchanged: Owner, stranger: Api, operation: Operation
+) -> None:
+    body = body_of(operation)
+    asked = path_of(operation, unchanged.payment_ids[0])
+    arguments = arguments_of(operation, IDEMPOTENCY_KEY)
+    assert error_of(stranger.request(operation.method, asked, **arguments)) == UNKNOWN
+    for other_body in (body, *([{}, [], {"unknown": 1}] if body else [])):
+        for payment_id in unchanged.payment_ids:
+            replies = [
+                stranger.request(
+                    operation.method,
+                    path_of(operation, asked),
+                    json=other_body,
+                    headers=arguments["headers"],
+                )
+                for asked in (payment_id, NEVER_MADE)
+            ]
+            assert replies[0].status_code >= 400
+            assert replies[0].content == replies[1].content
+            assert {*replies[0].headers} == {*replies[1].headers}
+
+
+@each_operation
+def test_another_key_sees_nothing_of_the_owner(unchanged: Owner, stranger: Api, operation: Operation) -> None:
+    for payment_id in unchanged.payment_ids:
+        reply = stranger.request(
+            operation.method,
+            path_of(operation, payment_id, unchanged.foreign()),
+            **arguments_of(operation, IDEMPOTENCY_KEY),
+        )
+        if operation.of_checkout:  # whoever has the id may see it
+            assert reply.status_code == 200
+            continue
+        assert reply.status_code == (404 if operation in OF_PAYMENTS else operation.status)
+        assert "idempotent-replayed" not in reply.headers or payment_id != unchanged.payment_ids[0]
+        told = f"{reply.headers} {reply.text}"
+        assert not [mark for mark in unchanged.marks if mark in told]
+
+
+@each_operation
+def test_no_method_on_any_path_changes_anything_of_the_owner(
+    unchanged: Owner, stranger: Api, operation: Operation
+) -> None:
+    for method in METHODS:
+        for payment_id in unchanged.payment_ids[: len(operation.parameters) or 1]:
+            path = path_of(operation, payment_id, unchanged.foreign())
+            reply = stranger.request(method, path, **arguments_of(operation, fresh_key()))
+            assert reply.status_code < 500
+            assert (
+                reply.status_code in (204, 404, 405)
+                or operation not in OF_PAYMENTS
+                or not operation.needs_key
+            )
+
+
+@pytest.mark.parametrize(
+    "operation", [one for one in OPERATIONS if one.needs_key], ids=lambda one: one.operation_id
+)
+def test_without_an_accepted_key_nothing_is_seen_or_changed(
+    unchanged: Owner, server: RunningServer, operation: Operation
+) -> None:
+    own = f"Bearer {unchanged.api_key}"
+    wrong: list[list[tuple[str, str]]] = [
+        [],
+        [("Authorization", f"{own}x!")],
+        [("Authorization", f"Basic {unchanged.api_key}")],
+        [("Authorization", own), ("Authorization", own)],
+        [("Authorization", "Bearer mk_live_other"), ("X-Api-Key", unchanged.api_key)],
+        [("Cookie", f"Authorization={own}")],
+    ]
+    arguments = arguments_of(operation, IDEMPOTENCY_KEY)
+    with httpx.Client(base_url=server.url) as nobody:
+        for lines in wrong:
+            path = path_of(operation, unchanged.payment_ids[0])
+            headers = [*arguments["headers"].items(), *lines]
+            reply = nobody.request(operation.method, path, json=arguments["json"], headers=headers)
+            assert error_of(reply) == (401, "unauthenticated")
+            assert not [mark for mark in unchanged.marks if mark in reply.text]
+
+
+def test_a_stranger_who_follows_a_payment_is_told_nothing_of_it(
+    owner: Owner, stranger: Api, server: RunningServer
+) -> None:
+    path = f"{server.url}/_mock/events?payment_id={owner.payment_ids[1]}"
+    keys = [{"Authorization": f"Bearer {key}"} for key in (owner.api_key, stranger.api_key)]
+    with following(path, keys[0]) as own, following(path, keys[1]) as others:
+        own.next()
+        assert others.next()["changed"] == ["payments", "requests"]
+        owner.client.post(f"/_mock/payments/{owner.payment_ids[1]}/advance", json={"to": "end"})
+        assert own.next()["changed"] == ["payments"]
+        stranger.get("/v1/chains")  # so that the stranger is told something, after what must not be told
+        assert others.next()["changed"] == ["requests"]
+
+
+class _Secret(bytes):
+    """A key that may be compared in constant time only."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _refuse(self, *_: object) -> bool:
+        raise AssertionError("a key is compared in a time that tells something of it")
+
+    __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = __contains__ = _refuse
+    startswith = endswith = find = index = count = _refuse
+
+
+class _Given(str):
+    """A key as it was given to the server."""
+
+    __slots__ = ()
+
+    def encode(self, *_: object) -> bytes:
+        return _Secret(super().encode())
+
+
+@pytest.mark.parametrize("token", ["first-key", "second-key", "third-key", "first-kez", "f", "x" * 200])
+def test_a_token_is_compared_with_every_key_in_constant_time(
+    monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+    compare_digest = hmac.compare_digest
+
+    def noted(presented: bytes, key: bytes) -> bool:
+        compared.append((bytes(presented), bytes(key)))
+        return compare_digest(presented, key)
+
+    monkeypatch.setattr("paymock.web.http.auth.hmac.compare_digest", noted)
+    keys = ("first-key", "second-key", "third-key")
+    keyring = Keyring([_Given(key) for key in keys])
+    headers = [(b"authorization", f"Bearer {token}".encode())]
+    request = parse_request("GET", b"/v1/chains", headers, Body(b""))
+    if token in keys:
+        assert keyring.sandbox(request)
+    else:
+        with pytest.raises(PaymockError):
+            keyring.sandbox(request)
+    assert compared == [(token.encode(), key.encode()) for key in keys]

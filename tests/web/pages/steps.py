@@ -1,0 +1,207 @@
+"""What a person does with the pages, and what a merchant's backend does meanwhile."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from paymock.rules.scenarios import SCENARIOS
+from tests.support.browser import Visit
+from tests.support.client import Api
+from tests.support.contract import Json
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+_NOTE = re.compile(r"Failed to load resource: the server responded with a status of (\d+)")
+_UNCHANGED = "unchanged"
+_HIDE = """hidden => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+class Sandbox(Api):
+    """A merchant's backend with a sandbox of its own, whose time only moves when it is told to."""
+
+    def speed(self, speed: float) -> None:
+        assert self.put("/_mock/clock", json={"speed": speed}).status_code == 200
+
+    def advance(self, seconds: float) -> None:
+        assert self.post("/_mock/clock/advance", json={"seconds": seconds}).status_code == 200
+
+    def move(self, payment: Json, **target: Any) -> None:
+        reply = self.post(f"/_mock/payments/{payment['id']}/advance", json=target)
+        assert reply.status_code == 200, reply.text
+
+    def deposit(self, payment: Json, amount: int, **more: Any) -> None:
+        reply = self.post(f"/_mock/payments/{payment['id']}/deposits", json={"amount": str(amount), **more})
+        assert reply.status_code == 200, reply.text
+
+    def reset(self) -> None:
+        assert self.post("/_mock/reset").status_code == 204
+
+    def payments(self) -> list[Json]:
+        found: list[Json] = self.get("/_mock/payments").json()["data"]
+        return found
+
+    def checkout(self, payment: Json) -> Json:
+        found: Json = self.get(f"/checkout/{payment['id']}.json").json()
+        return found
+
+
+class Tab(Visit):
+    """A tab with a page of paymock."""
+
+    def __init__(self, page: Page, origin: str, api_key: str | None = None) -> None:
+        super().__init__(page, origin)
+        self._stopped = False
+        if api_key is not None:
+            self.use_key(api_key)
+
+    def use_key(self, api_key: str) -> "Tab":
+        """From now on, every page finds this key in the tab, as if it had been typed before."""
+        self.page.add_init_script(
+            f"if (location.protocol === 'http:') sessionStorage.setItem('paymock.key', '{api_key}')"
+        )
+        return self
+
+    def open(self, path: str = "/") -> "Tab":
+        """Goes there, and waits until it is live, if it is a page of the dashboard."""
+        self.page.goto(self.origin + path)
+        if not path.startswith("/checkout/"):
+            expect(self.live).to_have_text("Live")
+        return self
+
+    def stop_time(self) -> None:
+        """From here on, time passes in the page when `pass_time` says so. Before the page is opened."""
+        self.page.clock.install(time=0)
+        self.page.clock.pause_at(1000)
+        self._stopped = True
+
+    def pass_time(self, seconds: float) -> None:
+        """Time passes in the page, not at the server, whose clock stands still anyway."""
+        self.page.clock.run_for(round(seconds * 1000))
+
+    def hide(self, *, hidden: bool = True) -> None:
+        """Tells the page that it can no longer be seen, as when another tab comes to the front."""
+        self.page.evaluate(_HIDE, hidden)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Returns when the list has been renewed because of what happens in the block, and nothing is due."""
+        with self.page.expect_event("requestfinished", lambda request: "/_mock/payments?" in request.url):
+            yield
+        self.page.evaluate("() => fetch('/assets/icon.svg').then(reply => reply.text())")
+
+    def complaints(self) -> list[str]:
+        if self._stopped:
+            self.page.clock.resume()
+        return super().complaints()
+
+    def forgive(self, *statuses: str) -> None:
+        """Takes out what the browser itself notes of replies with these statuses, which did come."""
+        before = self.complaints()
+        noted = {text: match[1] for text in before if (match := _NOTE.match(text))}
+        assert {*noted.values()} == {*statuses}
+        self._complaints = [text for text in before if text not in noted]
+
+    def forgive_lost_connections(self) -> None:
+        """Takes out what the browser itself notes of a server that went away, which one did."""
+        before = self.complaints()
+        self._complaints = [text for text in before if "Failed to load resource: net::ERR_" not in text]
+        assert len(self._complaints) < len(before)
+
+    def leave(self) -> None:
+        """Closes it. It has not complained, not asked another server for anything, not opened a dialog."""
+        if not self.page.is_closed():
+            found = [*self.complaints(), *self.foreign(), *self.dialogs]
+            self.page.close()
+            if found:
+                pytest.fail(f"the page is not as quiet as it should be: {found}")
+
+    def keep(self) -> None:
+        """Marks the document: `kept` says whether it is still the same one."""
+        self.page.evaluate(f"window.paymockTest = '{_UNCHANGED}'")
+
+    def kept(self) -> bool:
+        return bool(self.page.evaluate("window.paymockTest") == _UNCHANGED)
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    def run(self, speed: int) -> None:
+        """Presses the button of this speed."""
+        self.button(f"{TIMES}{speed}" if speed else "Freeze").click()
+        expect(self.pace).to_have_text(f"running {TIMES}{speed}" if speed else "frozen")
+
+    def rows(self) -> Locator:
+        return self.page.locator("#list tbody tr, #requests tbody tr")
+
+    def orders(self) -> Locator:
+        """The links of the list of payments, one each."""
+        return self.page.locator("#list tbody a")
+
+    def announced(self, text: str) -> None:
+        """Waits until those who cannot see the page are told so."""
+        expect(self.page.locator("#announcement")).to_have_text(text)
+
+    def create(self, scenario: str, order_id: str, amount: str = "1") -> None:
+        """Goes through the dialog."""
+        self.button("New payment…").click()
+        dialog = self.page.get_by_role("dialog", name="New payment")
+        dialog.get_by_role("radio", name=f"{scenario} ends {SCENARIOS[scenario].ends}").check()
+        dialog.get_by_label("Order id").fill(order_id)
+        dialog.get_by_label("Amount").fill(amount)
+        dialog.get_by_role("button", name="Create").click()
+
+    def copied(self) -> str:
+        """What is on the clipboard."""
+        return str(self.page.evaluate("navigator.clipboard.readText()"))
+
+    def fits(self) -> bool:
+        """Whether nothing needs sideways scrolling."""
+        return bool(self.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"))
+
+    @property
+    def live(self) -> Locator:
+        return self.page.locator("#live")
+
+    @property
+    def pace(self) -> Locator:
+        return self.page.locator("#pace")
+
+    @property
+    def problem(self) -> Locator:
+        return self.page.locator("#problem")
+
+    @property
+    def status(self) -> Locator:
+        """The status of the payment that the page is about."""
+        return self.page.locator("#head .badge")
+
+    @property
+    def picture(self) -> Locator:
+        """The timeline of the payment, drawn."""
+        return self.page.locator("#picture svg")
+
+    @property
+    def headline(self) -> Locator:
+        """What the checkout says."""
+        return self.page.get_by_role("heading", level=1)
+
+
+def payment_page(tab: Tab, payment: Json) -> Tab:
+    """The page of the payment, with the payment in it."""
+    tab.open(f"/payments/{payment['id']}")
+    expect(tab.headline).to_have_text(payment["order_id"])
+    return tab
+
+
+def checkout_page(tab: Tab, payment: Json) -> Tab:
+    """The checkout of the payment, following it."""
+    with tab.page.expect_response("**/events"):
+        tab.open(f"/checkout/{payment['id']}")
+    return tab

@@ -1,0 +1,77 @@
+"""What the pages are made of: a few small files of this server, and what they may do."""
+
+import re
+from importlib.resources import files
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext
+
+from tests.support.browser import INJECTIONS, Visit
+from tests.support.server import RunningServer
+from tests.web.pages.steps import Sandbox, Tab
+
+FOLDER = files("paymock.web.pages").joinpath("static", "pages")
+NAMES = sorted(file.name for file in FOLDER.iterdir())
+TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
+MOST_BYTES = 40_000
+
+
+def test_scripts_and_styles_are_small() -> None:
+    sizes = [len(FOLDER.joinpath(name).read_bytes()) for name in NAMES if name.endswith((".js", ".css"))]
+    assert sum(sizes) < MOST_BYTES
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".js")])
+def test_script_imports_its_neighbors_and_nothing_else(name: str) -> None:
+    text = FOLDER.joinpath(name).read_text("utf-8")
+    imported = re.findall(r"""(?:\bfrom|\bimport)\s*\(?\s*["']([^"']+)["']""", text)
+    assert {*imported} <= {f"./{other}" for other in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_file_is_served_as_it_is(server: RunningServer, name: str) -> None:
+    reply = httpx.get(f"{server.url}/assets/{name}")
+    assert reply.content == FOLDER.joinpath(name).read_bytes()
+    assert reply.headers["content-type"] == TYPES[name.rpartition(".")[2]]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/", "/payments/nope", "/requests", "/checkout/{}", "/checkout/nope"])
+def test_page_may_load_what_this_server_has_and_nothing_else(api: Sandbox, path: str) -> None:
+    reply = httpx.get(f"{api.base_url}{path.format(api.created()['id'])}")
+    policy = reply.headers["content-security-policy"]
+    assert {name: sources for name, *sources in map(str.split, policy.split(";"))} == {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["referrer-policy"] == "no-referrer"
+    assert reply.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", ["/", "/payments/{}", "/requests", "/checkout/{}"])
+def test_page_is_made_of_files_of_this_server(tab: Tab, api: Sandbox, path: str) -> None:
+    path = path.format(api.created()["id"])
+    tab.open(path).page.wait_for_load_state("load")
+    own = (f"{tab.origin}{path}", f"{tab.origin}/assets/", f"{tab.origin}/_mock/")
+    assert [url for url in tab.requested if not url.startswith(own)] == []
+    assert f"{tab.origin}/assets/paymock.css" in tab.requested
+
+
+@pytest.mark.parametrize("path", ["/", "/checkout/{}"])
+def test_policy_stops_what_an_injection_would_try(
+    context: BrowserContext, api: Sandbox, server: RunningServer, path: str
+) -> None:
+    visit = Visit(context.new_page(), server.url)
+    visit.page.goto(server.url + path.format(api.created()["id"]))
+    for attempt in INJECTIONS.values():
+        visit.page.evaluate(attempt)
+    violations = {text for text in visit.complaints() if text.startswith("violates ")}
+    assert violations == {f"violates {directive}" for directive in INJECTIONS}

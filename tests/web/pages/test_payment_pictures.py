@@ -1,0 +1,174 @@
+"""What is drawn of a payment on its page: its timeline, and its funding."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.client import DUE
+from tests.web.pages.steps import Sandbox, Tab, payment_page
+
+HALF = DUE // 2
+
+
+BARS = """svg => [...svg.querySelectorAll("rect.future")].map(future => {
+    const solid = future.nextElementSibling, number = (node, name) => Number(node.getAttribute(name));
+    return {
+        from: number(future, "x"),
+        to: number(future, "x") + number(future, "width"),
+        solid: number(solid, "width"),
+        now: number(svg.querySelector("line.now"), "x1"),
+        dashed: [future, solid].map(bar => getComputedStyle(bar).strokeDasharray !== "none"),
+    };
+})"""
+"""The bars of the timeline: where each begins and ends, and how much of it is solid, in pixels."""
+
+
+def facts(tab: Tab) -> dict[str, str]:
+    """What the page says of the funding, by its name, in raw units."""
+    names, values = (tab.page.locator(f"#funding {part}").all_text_contents() for part in ("dt", "dd .raw"))
+    return {name: value.removesuffix(" raw units") for name, value in zip(names, values, strict=True)}
+
+
+class TestTimeline:
+    def test_is_solid_where_it_is_past_and_dashed_where_it_is_to_come(self, tab: Tab, api: Sandbox) -> None:
+        payment_page(tab, api.created("happy_path"))
+        now = 0.0
+        for age, text in (
+            (0, "0 s"),
+            (3, "3 s"),
+            (9.5, "9.5 s"),
+            (13, "13 s"),
+            (27, "27 s"),
+            (600, "10 min 0 s"),
+        ):
+            if age:
+                api.advance(age - now)
+            now = age
+            expect(tab.picture.locator(".now-label")).to_have_text(f"now: {text}")
+            bars = tab.picture.evaluate(BARS)
+            assert len(bars) == 1 + 6 + 1  # the window, the statuses, the deposit
+            for bar in bars:
+                assert bar["solid"] == pytest.approx(max(0, min(bar["now"], bar["to"]) - bar["from"]))
+                assert bar["dashed"] == [True, False]
+
+    def test_moves_its_line_with_a_running_clock_and_stops_at_what_only_the_server_can_say(
+        self, tab: Tab, api: Sandbox
+    ) -> None:
+        tab.stop_time()
+        api.speed(10)
+        payment_page(tab, api.created("happy_path"))
+        line, label = tab.picture.locator("line.now"), tab.picture.locator(".now-label")
+        places = []
+        for seconds, text in [(0.2, "now: 2 s"), (0.2, "now: 4 s"), (5, "now: 5 s"), (5, "now: 5 s")]:
+            tab.pass_time(seconds)
+            expect(label).to_have_text(text)
+            places.append(float(line.get_attribute("x1") or 0))
+        assert places[0] < places[1] < places[2] == places[3]
+
+    def test_stands_still_while_the_clock_does(self, tab: Tab, api: Sandbox) -> None:
+        tab.stop_time()
+        payment_page(tab, api.created("happy_path"))
+        place = tab.picture.locator("line.now").get_attribute("x1")
+        tab.pass_time(60)
+        expect(tab.picture.locator(".now-label")).to_have_text("now: 0 s")
+        expect(tab.picture.locator("line.now")).to_have_attribute("x1", place or "")
+        api.advance(8)
+        expect(tab.picture.locator(".now-label")).to_have_text("now: 8 s")
+
+    def test_has_a_tick_for_each_step_of_confirmation(self, tab: Tab, api: Sandbox) -> None:
+        payment = api.created("happy_path")
+        api.advance(9)
+        lane = payment_page(tab, payment).picture.locator("g:has(> circle)")
+        expect(lane.locator("text")).to_have_text(["0", "4", "8", "12", "16"])
+        expect(lane.locator("circle:not(.future)")).to_have_count(3)
+        expect(lane.locator("circle.future")).to_have_count(2)
+
+    def test_names_the_window_the_deposit_and_each_status(self, tab: Tab, api: Sandbox) -> None:
+        drawn = payment_page(tab, api.created("happy_path")).picture
+        for text in ("Window", "closes at 30 s", "Status", "Deposit 1"):
+            expect(drawn.locator("text").filter(has_text=text)).to_have_count(1)
+        expect(drawn.locator("g:has(> title):not(:has(circle)) > title")).to_have_text(
+            [
+                "awaiting payment, from 0 s",
+                "payment detected, from 5 s",
+                "payment finalized, from 13 s",
+                "settlement pending, from 25 s",
+                "settlement submitted, from 30 s",
+                "completed, from 45 s",
+            ]
+        )
+        expect(drawn).to_have_attribute(
+            "aria-label",
+            "awaiting payment at 0 s; next: Deposit observed, confirmations 0/16, pending: payment_detected, "
+            "at 5 s. All steps are in the table below.",
+        )
+
+    def test_has_the_same_as_a_table(self, tab: Tab, api: Sandbox) -> None:
+        payment = api.created("happy_path")
+        api.advance(25)
+        payment_page(tab, payment).page.get_by_text("The same as a table").click()
+        table = tab.page.get_by_role("region", name="Timeline, as a table")
+        expect(table.get_by_role("columnheader")).to_have_text(["After", "What happens", "Status", "When"])
+        assert [row.split("\t") for row in table.inner_text().splitlines()[1:]] == [
+            ["0 s", "Created", "awaiting payment", "past"],
+            [
+                "5 s",
+                "Deposit observed, confirmations 0/16, pending: payment detected",
+                "payment detected",
+                "past",
+            ],
+            ["7 s", "Confirmations 4/16, confirming", "payment detected", "past"],
+            ["9 s", "Confirmations 8/16, confirming", "payment detected", "past"],
+            ["11 s", "Confirmations 12/16, confirming", "payment detected", "past"],
+            ["13 s", "Confirmations 16/16, finalized: payment finalized", "payment finalized", "past"],
+            ["25 s", "settlement pending", "settlement pending", "past"],
+            ["30 s", "settlement submitted", "settlement submitted", "to come"],
+            ["45 s", "completed", "completed", "to come"],
+        ]
+
+    def test_has_a_lane_for_each_of_the_first_eight_deposits(self, tab: Tab, api: Sandbox) -> None:
+        payment = api.created("no_payment_expired")
+        for _ in range(10):
+            api.deposit(payment, 1)
+        drawn = payment_page(tab, payment).picture
+        expect(drawn.locator("text").filter(has_text=re.compile("^Deposit "))).to_have_count(8)
+        expect(drawn.get_by_text("2 more deposits are in the table")).to_be_attached()
+
+
+class TestFunding:
+    @pytest.mark.parametrize(
+        ("deposits", "seconds", "expected"),
+        [
+            ([], 0, (0, 0, DUE, 0)),
+            ([HALF], 0, (HALF, 0, HALF, 0)),
+            ([HALF], 8, (0, HALF, HALF, 0)),
+            ([DUE + 5], 8, (0, DUE + 5, 0, 5)),
+        ],
+    )
+    def test_is_told_in_numbers_and_drawn(
+        self, tab: Tab, api: Sandbox, deposits: list[int], seconds: float, expected: tuple[int, ...]
+    ) -> None:
+        payment = api.created("no_payment_expired")
+        for amount in deposits:
+            api.deposit(payment, amount)
+        if seconds:
+            api.advance(seconds)
+        pending, finalized, missing, excess = expected
+        payment_page(tab, payment)
+        assert facts(tab) == {
+            "Due": str(DUE),
+            "Pending": str(pending),
+            "Finalized": str(finalized),
+            "Missing": str(missing),
+            "Excess": str(excess),
+        }
+        drawn = tab.page.locator("#funding svg rect")
+        whole = max(DUE, pending + finalized)
+        for kind, amount in (("pending", pending), ("final", finalized)):
+            widths = drawn.and_(tab.page.locator(f".{kind}")).evaluate_all(
+                "bars => bars.map(bar => Number(bar.getAttribute('width')))"
+            )
+            assert sum(widths) == pytest.approx(100 * amount / whole, abs=0.01)
+        expect(drawn.and_(tab.page.locator(".excess"))).to_have_count(1 if excess else 0)
+        expect(tab.page.locator("#funding dd").first).to_contain_text("1.01 USDT")

@@ -1,0 +1,85 @@
+"""What a merchant's backend has asked for, at `/requests`."""
+
+import contextlib
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.client import order
+from tests.web.pages.steps import Sandbox, Tab
+
+
+def test_requests_appear_as_they_come_newest_first(tab: Tab, api: Sandbox) -> None:
+    tab.open("/requests").keep()
+    expect(tab.page.get_by_text("No requests below /v1 to show.")).to_be_visible()
+    payment = api.created(order_id="order-1")
+    expect(tab.rows()).to_have_count(1)
+    api.payment(payment["id"])
+    expect(tab.rows()).to_contain_text([f"GET /v1/payments/{payment['id']}", "POST /v1/payments"])
+    expect(tab.rows().last).to_contain_text("201 (new)")
+    assert tab.kept()
+
+
+def test_refused_ones_show_the_words_and_the_details_of_the_refusal(tab: Tab, api: Sandbox) -> None:
+    reply = api.create(order(order_id="", receive__amount="1.5"))
+    error = reply.json()["error"]
+    row = tab.open("/requests").rows().first
+    expect(row).to_contain_text(f"{reply.status_code} {error['code']}")
+    expect(row).to_contain_text(error["message"])
+    expect(row).to_contain_text(reply.headers["x-request-id"])
+    assert len(error["details"]) == 2
+    for detail in error["details"]:
+        expect(row).to_contain_text(f"{detail['field']}: {detail['message']}")
+
+
+def test_what_became_of_an_idempotency_key_is_shown(tab: Tab, api: Sandbox) -> None:
+    for order_id in ("order-1", "order-1", "order-2"):
+        api.create(order(order_id=order_id), key="the-same-key")
+    tab.open("/requests")
+    expect(tab.rows()).to_contain_text(["(conflict)", "201 (replayed)", "201 (new)"])
+
+
+@pytest.mark.parametrize("fault", ["status=503", "drop"])
+def test_refused_ones_can_be_seen_alone(tab: Tab, api: Sandbox, fault: str) -> None:
+    api.created(order_id="order-1")
+    with contextlib.suppress(httpx.RemoteProtocolError):
+        api.get("/v1/chains", headers={"X-Mock-Fault": fault})
+    tab.open("/requests")
+    expect(tab.rows()).to_have_count(2)
+    tab.page.get_by_label("Only refused ones").check()
+    expect(tab.rows()).to_have_count(1)
+    expect(tab.rows()).to_contain_text(["503" if "503" in fault else "connection dropped"])
+    api.get("/v1/payments/nope")
+    expect(tab.rows()).to_contain_text(["404 payment_not_found", "/v1/chains"])
+    api.created(order_id="order-2")
+    tab.page.get_by_label("Only refused ones").uncheck()
+    expect(tab.rows()).to_have_count(4)
+
+
+def test_journal_can_be_cleared(tab: Tab, api: Sandbox) -> None:
+    api.created(order_id="order-1")
+    tab.open("/requests")
+    expect(tab.rows()).to_have_count(1)
+    tab.button("Clear the journal").click()
+    expect(tab.page.get_by_text("No requests below /v1 to show.")).to_be_visible()
+    assert api.get("/_mock/requests").json()["data"] == []
+    assert len(api.payments()) == 1
+
+
+def test_requests_are_copied_as_curl_without_the_key(tab: Tab, api: Sandbox) -> None:
+    asked = [("GET", "/v1/chains"), ("POST", "/v1/payments"), ("DELETE", "/v1/payments"), ("GET", "/v1/it's")]
+    for method, path in reversed(asked):
+        api.request(method, path)
+    tab.open("/requests")
+    expect(tab.rows()).to_have_count(len(asked))
+    for row, (method, path) in zip(tab.rows().all(), asked, strict=True):
+        row.get_by_role("button").click()
+        expect(row.get_by_role("button")).to_have_text("Copied")
+        command = tab.copied()
+        address = tab.origin + path.replace("'", "%27")
+        assert command.startswith(f"curl -sS -X {method} '{address}'")
+        assert '-H "Authorization: Bearer $PAYMOCK_API_KEY"' in command
+        assert api.api_key not in command
+        assert command.count("'") % 2 == 0
+        assert ("-d '{}'" in command) == (method == "POST")

@@ -1,0 +1,151 @@
+"""The fast lane: the same replies as through ASGI, to what comes whole and to what does not."""
+
+import hashlib
+import inspect
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from socket import create_connection
+
+import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from paymock.web.transport.fast_path import FastPathProtocol
+from tests.support import raw
+from tests.support.lanes import JSON, KEY, Pair, creation, payment_id, without_chance
+
+ALIKE: dict[str, Callable[[Pair], bytes]] = {
+    "chains": lambda _: raw.request("GET", "/v1/chains", KEY),
+    "a read": lambda pair: raw.request("GET", f"/v1/payments/{payment_id(pair)}", KEY),
+    "attempts": lambda pair: raw.request("GET", f"/v1/payments/{payment_id(pair)}/attempts", KEY),
+    "a creation": lambda _: creation("a-creation-1"),
+    "a replay": lambda _: creation("a-creation-1"),
+    "a conflict": lambda _: creation("a-creation-1", order_id="another"),
+    "a scenario": lambda _: creation("a-creation-2", {"X-Mock-Scenario": "underpaid_expired"}),
+    "a fault": lambda _: creation("a-creation-3", {"X-Mock-Fault": "status=503"}),
+    "a webhook": lambda _: raw.request(
+        "POST", "/v1/webhooks", {**JSON, "Idempotency-Key": "a-webhook-1"}, b'{"url": "https://shop.example"}'
+    ),
+    "no key": lambda _: raw.request("GET", "/v1/chains"),
+    "no payment": lambda _: raw.request("GET", "/v1/payments/pay_x", KEY),
+    "no path": lambda _: raw.request("GET", "/v1/nothing", KEY),
+    "another method": lambda _: raw.request("POST", "/v1/chains", JSON, b"{}"),
+    "no JSON": lambda _: raw.request("POST", "/v1/payments", {**JSON, "Idempotency-Key": "12345678"}, b"{"),
+    "a wrong field": lambda _: creation("a-creation-4", order_id=7),
+    "too large": lambda _: creation("a-creation-5", order_id="x" * 65_536),
+    "no host": lambda _: b"GET /v1/chains HTTP/1.1\r\nAuthorization: Bearer mk_test_lane\r\n\r\n",
+    "two hosts": lambda _: raw.request("GET", "/v1/chains", {**KEY, "HOST": "localhost"}),
+    "OPTIONS": lambda _: raw.request("OPTIONS", "/v1/chains", KEY),
+    "a query": lambda _: raw.request("GET", "/v1/chains?limit=1", KEY),
+    "a fragment": lambda _: raw.request("GET", "/v1/chains#top", KEY),
+    "a body that nobody reads": lambda _: raw.request("GET", "/v1/chains", KEY, b"something"),
+    "the last of a connection": lambda _: raw.request("GET", "/v1/chains", {**KEY, "Connection": "close"}),
+    "HTTP/1.0": lambda _: raw.request("GET", "/v1/chains", KEY).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "the control API": lambda _: raw.request("GET", "/_mock/clock", KEY),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_reply_of_the_lane_is_that_of_asgi(pair: Pair, name: str) -> None:
+    data = ALIKE[name](pair)
+    [quick], [plain] = (raw.exchange(server.port, data) for server in pair)
+    assert without_chance(quick) == without_chance(plain)
+
+
+def test_pending_faults_and_scenarios_are_taken_alike(pair: Pair) -> None:
+    overrides = b'{"scenario": "underpaid_expired"}', b'{"fault": "status=500"}'
+    requests = [raw.request("POST", "/_mock/next", JSON, body) for body in overrides]
+    requests += [creation("the-first-creation"), creation("the-first-creation"), creation("the-second-one")]
+    quick, plain = ([raw.exchange(server.port, data)[0] for data in requests] for server in pair)
+    assert [without_chance(reply) for reply in quick] == [without_chance(reply) for reply in plain]
+    assert [reply.status for reply in quick] == [200, 200, 500, 201, 201]
+
+
+def test_what_the_lane_answers_is_in_the_journal_once(pair: Pair) -> None:
+    headers = {"Authorization": "Bearer mk_test_lane_journal"}
+    paths = "/v1/chains", "/v1/payments/pay_x"
+    for path in paths:
+        raw.exchange(pair.quick.port, raw.request("GET", path, headers))
+    [journal] = raw.exchange(pair.quick.port, raw.request("GET", "/_mock/requests", headers))
+    entries = json.loads(journal.body)["data"]
+    assert [(entry["path"], entry["status"]) for entry in entries] == [(paths[1], 404), (paths[0], 200)]
+
+
+def test_a_body_in_parts_leaves_the_lane_and_is_answered(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[bytes] = []
+    leave = FastPathProtocol._leave
+
+    def noted(protocol: FastPathProtocol) -> None:
+        left.append(b"".join(protocol._parts))
+        leave(protocol)
+
+    monkeypatch.setattr(FastPathProtocol, "_leave", noted)
+    data = creation("a-body-in-parts")
+    cut = len(data) - 100
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+        connection.sendall(data[:cut])
+        while not left:
+            time.sleep(0.001)
+        [reply] = raw.exchange_on(connection, data[cut:])
+    assert reply.status == 201
+    assert left == [data[data.index(b"\r\n\r\n") + 4 : cut]]
+
+
+def test_requests_in_and_out_of_the_lane_are_answered_in_order(pair: Pair) -> None:
+    ways = [
+        raw.request("GET", "/v1/chains", KEY),
+        raw.request("GET", "/_mock/clock", KEY),
+        creation("one-of-many-1"),
+        creation("one-of-many-2", {"X-Mock-Fault": "delay=50"}),
+        raw.request("GET", "/v1/nothing", KEY),
+        creation("one-of-many-1"),
+    ]
+    replies = raw.exchange(pair.quick.port, b"".join(ways * 3), replies=18)
+    assert [reply.status for reply in replies] == [200, 200, 201, 201, 404, 201] * 3
+
+
+def test_what_can_be_answered_at_once_is(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("this should not go through ASGI")
+
+    monkeypatch.setattr(HttpToolsProtocol, "_start_asgi_task", refused)
+    data = raw.request("GET", "/v1/chains", KEY) + creation("answered-at-once")
+    replies = raw.exchange(pair.quick.port, data * 2, replies=4)
+    assert [reply.status for reply in replies] == [200, 201, 200, 201]
+
+
+def test_a_client_that_reads_nothing_does_not_fill_the_memory(pair: Pair) -> None:
+    held: list[int] = []
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+        connection.settimeout(0.5)
+        try:
+            while True:
+                held.append(connection.send(raw.request("GET", "/v1/chains", KEY) * 100))
+        except TimeoutError:
+            pass  # the server has stopped reading
+    assert sum(held) < 20e6
+    [reply] = raw.exchange(pair.quick.port, raw.request("GET", "/v1/chains", KEY))
+    assert reply.status == 200
+
+
+def test_uvicorn_is_the_one_that_the_lane_was_written_for() -> None:
+    """The lane does in few lines what these do. Where they have changed, read them, and renew the digest."""
+    source = "".join(
+        inspect.getsource(getattr(HttpToolsProtocol, name))
+        for name in (
+            "__init__",
+            "on_message_begin",
+            "on_headers_complete",
+            "on_body",
+            "on_message_complete",
+            "on_response_complete",
+            "shutdown",
+        )
+    )
+    assert hashlib.sha256(source.encode()).hexdigest()[:16] == "3d8a2c0242453cd6"
+
+
+def test_the_lane_stays_short() -> None:
+    lines = Path(inspect.getsourcefile(FastPathProtocol) or "").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 120
