@@ -7,6 +7,13 @@ nor can many idle ones shut out who is new, even where all share one address, as
 
 Thousands that came together become due together. They are let go a few at a time, with everybody else in
 between.
+
+Simpler rules break promises of docs/reliability.md. With one list, from which the longest idle connection is
+closed, new connections displace clients that pause: with 5,000 slow clients and a limit of 1,024 files, 16 of
+64 requests failed for clients that sent one every 3 seconds, and none with this code. (Clients that sent 12
+per second saw no error with either.) With two lists, for connections that have brought a request and for
+those that have not, these clients are served, but one address can take the room of another with idle
+connections or long requests.
 """
 
 import asyncio
