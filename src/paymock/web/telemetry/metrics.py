@@ -1,6 +1,14 @@
 """What is counted, and where: in memory that the workers of a server share, each in a part of its own. Each
 can report the figures of all, no request waits for a lock, and no figure goes back, since a part outlives its
 worker.
+
+The multiprocess mode of prometheus-client would be less code, but it costs more than 5 % of the request rate.
+Requests per second of CPU time, relative to a server without metrics (medians of 12 interleaved rounds over
+HTTP, in-memory store, one worker): 0.85 for creations and 0.67 for reads; with this module 0.94 and 0.80. It
+writes files, 192 KiB per process for 63 series, which are kept when a worker ends and left behind when the
+server is killed: a scrape takes 5 ms of CPU time, and 80 ms after 100 restarts of workers; with this module 3
+ms. An environment variable, read when prometheus_client is imported, enables the mode for the whole process,
+including other metrics of an application that runs the server in a thread.
 """
 
 import mmap
