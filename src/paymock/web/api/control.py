@@ -122,7 +122,7 @@ def _ok(reply: Any, *headers: tuple[str, str]) -> Response:
 
 async def _body(request: Request) -> Any:
     check_json_body(request)
-    return json_decoding.decode(await request.body())
+    return await request.json()
 
 
 def _query(request: Request, *known: str) -> dict[str, str]:

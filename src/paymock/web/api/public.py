@@ -4,7 +4,6 @@ Specification: "Endpoints".
 """
 
 import msgspec
-from msgspec.structs import replace
 
 from paymock.app.payments_service import PaymentsService
 from paymock.app.sandboxes import KeyedRequest
@@ -38,8 +37,8 @@ async def create_payment(service: PaymentsService, request: Request) -> Response
     )
     location = ("Location", f"/v1/payments/{payment.id}")
     link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
-    response = _created(payment.json, location, link, replayed=payment.replayed)
-    return replace(response, payment_id=payment.id, scenario=payment.scenario)
+    headers = (location, link, REPLAYED) if payment.replayed else (location, link)
+    return Response(201, payment.json, headers=headers, payment_id=payment.id, scenario=payment.scenario)
 
 
 async def read_payment(service: PaymentsService, request: Request) -> Response:
@@ -52,7 +51,7 @@ async def list_attempts(service: PaymentsService, request: Request) -> Response:
 
 async def create_endpoint(service: PaymentsService, request: Request) -> Response:
     endpoint, replayed = await service.create_endpoint(await _keyed(request))
-    return _created(_encode(endpoint), replayed=replayed)
+    return Response(201, _encode(endpoint), headers=(REPLAYED,) if replayed else ())
 
 
 async def list_endpoints(service: PaymentsService, request: Request) -> Response:
@@ -62,15 +61,10 @@ async def list_endpoints(service: PaymentsService, request: Request) -> Response
 async def _keyed(request: Request) -> KeyedRequest:
     check_json_body(request)
     key = idempotency_key(request)
-    body = json_decoding.decode(await request.body())
+    body = await request.json()
     return KeyedRequest(
         request.sandbox, key, json_decoding.fingerprint(request.method, request.path, body), body
     )
-
-
-def _created(body: bytes, *headers: tuple[str, str], replayed: bool) -> Response:
-    marked = (*headers, REPLAYED) if replayed else headers
-    return Response(201, body, headers=marked)
 
 
 _CHAIN = "A chain identifier: an `id` of `GET /v1/chains`."

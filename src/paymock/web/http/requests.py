@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from paymock.rules.errors import PaymockError
+from paymock.schemas import json_decoding
 from paymock.web.http.responses import Header
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ class Body:
     def __init__(self, content: bytes | None = None, receive: Receive | None = None) -> None:
         self._content = content
         self._receive = receive
+        self._json: Any = msgspec.UNSET
 
     async def read(self, content_length: bytes) -> bytes:
         """Return the whole body, whose length was announced so.
@@ -51,6 +53,12 @@ class Body:
                     break
             self._content = bytes(content)
         return self._content
+
+    async def json(self, content_length: bytes) -> Any:
+        """Return the decoded body; it is decoded once. Raises what `read` raises, and `invalid_json`."""
+        if self._json is msgspec.UNSET:
+            self._json = json_decoding.decode(await self.read(content_length))
+        return self._json
 
     async def disconnected(self) -> None:
         """Return when the client has closed the connection."""
@@ -116,6 +124,10 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     async def body(self) -> bytes:
         """Return the whole body. Raises PaymockError `payload_too_large`, and ClientGone."""
         return await self.content.read(self.headers.get(b"content-length", b"0"))
+
+    async def json(self) -> Any:
+        """Return the decoded body. Raises PaymockError `invalid_json`, and what `body` raises."""
+        return await self.content.json(self.headers.get(b"content-length", b"0"))
 
     async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`. The body must have been read, or there is none.

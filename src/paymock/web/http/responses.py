@@ -1,6 +1,7 @@
 """A response, as handlers make it, and the header lines that it is sent with."""
 
 from collections.abc import AsyncGenerator
+from functools import cache
 
 import msgspec
 
@@ -49,12 +50,14 @@ def header_lines(response: Response, request_id: str, *more: Header) -> list[Hea
         lines.append((b"content-length", b"%d" % len(response.body)))
     if response.content_type:
         lines.append((b"content-type", response.content_type.encode()))
-    cached = False
-    for name, value in response.headers:
-        line = name.lower().encode("latin-1"), value.encode("latin-1")
-        cached = cached or line[0] == b"cache-control"
-        lines.append(line)
-    if not cached:
+    if response.headers:
+        lines += [(_encoded_name(name), value.encode("latin-1")) for name, value in response.headers]
+    if not response.headers or all(name != _NOT_CACHED[0] for name, _ in lines):
         lines.append(_NOT_CACHED)
     lines += more
     return lines
+
+
+@cache  # there are few names
+def _encoded_name(name: str) -> bytes:
+    return name.lower().encode("latin-1")

@@ -287,8 +287,8 @@ class StrictHttpProtocol(HttpToolsProtocol):
 
     def encoded(self, response: Response, lines: list[Header]) -> bytes:
         """Return the bytes of a reply with these header lines, after those that every reply has."""
-        head = b"".join([b"%b: %b\r\n" % line for line in (*self.server_state.default_headers, *lines)])
-        return b"%b%b\r\n%b" % (STATUS_LINE[response.status], head, response.body)
+        head = b"\r\n".join(map(b": ".join, (*self.server_state.default_headers, *lines)))
+        return b"%b%b\r\n\r\n%b" % (STATUS_LINE[response.status], head, response.body)
 
     def _write_refusal(self, error: PaymockError) -> None:
         self._unset_keepalive_if_required()
