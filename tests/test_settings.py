@@ -1,4 +1,4 @@
-"""Settings that cannot be served are refused as a whole, in one line."""
+"""Validation of the settings."""
 
 import math
 from typing import Any
@@ -56,7 +56,7 @@ from paymock.settings import Settings, SettingsError
         ),
     ],
 )
-def test_what_cannot_be_served_is_refused(values: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused_in_one_line(values: dict[str, Any]) -> None:
     with pytest.raises(SettingsError) as caught:
         Settings(**values)
     assert "\n" not in str(caught.value)
@@ -76,6 +76,6 @@ def test_what_cannot_be_served_is_refused(values: dict[str, Any]) -> None:
         {"frame_ancestors": ("'self'",)},
     ],
 )
-def test_what_can_be_served_is_taken(values: dict[str, Any]) -> None:
+def test_valid_settings_are_accepted(values: dict[str, Any]) -> None:
     settings = Settings(**values)
     assert {name: getattr(settings, name) for name in values} == values

@@ -1,4 +1,4 @@
-"""What a server is told at its start, checked as a whole. Frozen; nothing global."""
+"""The settings of a server, validated as a whole."""
 
 import ipaddress
 import re
@@ -12,10 +12,10 @@ DEFAULT_PORT = 8402
 MEMORY_STORE = "memory://"
 MAX_WORKERS = 64
 MEMORY_CAPACITY = 1_000_000
-"""How many payments the in-memory store has room for by default."""
+"""The most payments that the in-memory store keeps by default."""
 
 OPEN_KEY_EXAMPLE = "mk_test_demo"
-_FORMS = (
+_PATTERNS = (
     (
         "api_keys",
         re.compile(r"[A-Za-z0-9._~+/-]+=*"),
@@ -33,7 +33,7 @@ _FORMS = (
     ),
 )
 
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 _RANGES = (
     ("port", 0, 65_535),
@@ -46,22 +46,23 @@ _RANGES = (
 
 
 def _is_number(value: object, name: str) -> bool:
-    """Whether `value` is a number of the kind that the setting takes: only a speed has a fraction."""
-    kinds = (int, float) if name == "speed" else (int,)
-    return isinstance(value, kinds) and not isinstance(value, bool)
+    """Whether `value` has the type of the setting: only `speed` may have a fraction."""
+    types = (int, float) if name == "speed" else (int,)
+    return isinstance(value, types) and not isinstance(value, bool)
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be served; the message is one line for the person at the terminal."""
+    """Invalid settings; the message is one line for the terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of one server. `host` None means both loopback addresses; `port` 0 means any free port;
-    `retention` is in seconds; `frame_ancestors` are the sites that may embed the checkout, as in a
-    Content-Security-Policy; `metrics_address` is HOST:PORT; with None nothing is counted.
+    """The settings of one server.
 
-    Raises SettingsError when the settings contradict each other.
+    `host` None means both loopback addresses; `port` 0 means any free port; `retention` is in seconds;
+    `frame_ancestors` are the origins that may embed the checkout, as in a Content-Security-Policy;
+    `metrics_address` is HOST:PORT, and None disables the metrics. Raises SettingsError when a value is
+    invalid or two contradict each other.
     """
 
     host: str | None = None
@@ -86,19 +87,19 @@ class Settings:
     metrics_address: str | None = None
 
     def __post_init__(self) -> None:
-        for name, least, most in _RANGES:
+        for name, minimum, maximum in _RANGES:
             value = getattr(self, name)
-            if value is not None and not (_is_number(value, name) and least <= value <= most):
-                raise SettingsError(f"{name} must be a number from {least} to {most}, not {value!r}")
+            if value is not None and not (_is_number(value, name) and minimum <= value <= maximum):
+                raise SettingsError(f"{name} must be a number from {minimum} to {maximum}, not {value!r}")
         if self.host == "" or (self.ready_file and not self.ready_file.name):
-            raise SettingsError("a host or a ready file was given, but it is empty")
-        for name, form, rule in _FORMS:
-            if not all(form.fullmatch(value) for value in getattr(self, name)):
-                raise SettingsError(rule)
+            raise SettingsError("the host and the ready file must not be empty")
+        for name, pattern, message in _PATTERNS:
+            if not all(pattern.fullmatch(value) for value in getattr(self, name)):
+                raise SettingsError(message)
         if not (self.on_loopback or self.api_keys or self.open):
             raise SettingsError(
                 f"binding {self.host} without --api-key would let anybody in: "
-                "add --api-key KEY, or --open if that is meant"
+                "add --api-key KEY, or --open if that is intended"
             )
         self._check_metrics()
         in_redis = self.store.partition("://")[0].startswith("redis")
@@ -108,29 +109,29 @@ class Settings:
             )
         if self.max_payments is not None and in_redis:
             raise SettingsError(
-                "--max-payments is not for Redis: set maxmemory and the policy noeviction there"
+                "--max-payments does not apply to Redis: set maxmemory and the policy noeviction there"
             )
         if self.retention is not None and not in_redis:
-            raise SettingsError("--retention is for Redis: other stores keep everything")
+            raise SettingsError("--retention applies to Redis only: other stores keep everything")
 
     def _check_metrics(self) -> None:
-        address = self.for_metrics
-        if address and not (address.on_loopback or self.api_keys or self.open):
+        listener = self.metrics_listener
+        if listener and not (listener.on_loopback or self.api_keys or self.open):
             raise SettingsError(
-                f"binding {self.metrics_address} without --api-key would let anybody read the figures: "
-                "add --api-key KEY, or --open if that is meant"
+                f"binding {self.metrics_address} without --api-key would let anybody read the metrics: "
+                "add --api-key KEY, or --open if that is intended"
             )
 
     @property
     def payment_capacity(self) -> int | None:
-        """How many payments the store has room for, in all sandboxes together; None: no limit."""
+        """The most payments that the store keeps, in all sandboxes together; None: no limit."""
         if self.max_payments is None and self.store == MEMORY_STORE:
             return MEMORY_CAPACITY
         return self.max_payments
 
     @property
     def on_loopback(self) -> bool:
-        """Whether only this machine can reach the server."""
+        """Whether the server can be reached from this machine only."""
         if self.host is None or self.host == "localhost":
             return True
         try:
@@ -139,17 +140,17 @@ class Settings:
             return False
 
     @property
-    def for_metrics(self) -> "Settings | None":
-        """The address of the figures, as the settings of a server of their own; None when there is none."""
+    def metrics_listener(self) -> "Settings | None":
+        """The settings of the metrics listener; None when the metrics are disabled."""
         if self.metrics_address is None:
             return None
-        match = _ADDRESS.fullmatch(self.metrics_address)
+        match = _HOST_PORT.fullmatch(self.metrics_address)
         if match is None:
             raise SettingsError("a metrics address must be HOST:PORT, such as 127.0.0.1:9402 or [::1]:9402")
-        address = Settings(host=match[1].strip("[]"), port=int(match[2]), open=True)
-        return replace(address, allowed_hosts=self.allowed_hosts) if address.on_loopback else address
+        listener = Settings(host=match[1].strip("[]"), port=int(match[2]), open=True)
+        return replace(listener, allowed_hosts=self.allowed_hosts) if listener.on_loopback else listener
 
     @property
     def open_mode(self) -> bool:
-        """Whether every key of the form mk_test_NAME is accepted."""
+        """Whether every API key of the form mk_test_NAME is accepted."""
         return not self.api_keys

@@ -18,7 +18,7 @@ LOOPBACK = ("--metrics-address", "127.0.0.1:0")
 def test_beyond_loopback_figures_are_not_told_to_anybody_by_accident(address: str) -> None:
     outcome = run("serve", "--port", "0", "--metrics-address", address)
     assert outcome.returncode == 1
-    assert f"binding {address} without --api-key would let anybody read the figures" in outcome.stderr
+    assert f"binding {address} without --api-key would let anybody read the metrics" in outcome.stderr
 
 
 @pytest.mark.parametrize("allowed", [("--open",), ("--api-key", "secret-one")])

@@ -19,7 +19,7 @@ class MetricsAddress:
     """
 
     def __init__(self, settings: Settings, log: RequestLog) -> None:
-        self._address = settings.for_metrics
+        self._address = settings.metrics_listener
         self._log = log
         self.sockets: list[socket.socket] = []
         self.url: str | None = None
