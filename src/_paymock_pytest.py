@@ -1,7 +1,7 @@
 """The pytest fixtures of paymock. See docs/testing.md.
 
-pytest imports this module in every run where paymock is installed, so it imports nothing that pytest has
-not imported itself. All the rest is imported by the fixtures, when a test asks for them.
+pytest imports this module in every run where paymock is installed. Therefore it imports only what pytest has
+already imported; the fixtures import the rest when a test uses them.
 """
 
 import os
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def paymock_server(request: pytest.FixtureRequest) -> "Iterator[ServerHandle]":
-    """A paymock server, for the whole run: in a thread, on a free port; or the one at PAYMOCK_URL."""
+    """A paymock server for the whole run: in a thread, on a free port; or the one at PAYMOCK_URL."""
     from paymock import testing
 
     if os.environ.get("PAYMOCK_URL"):
-        yield testing.remote(api_keys=_share_of_the_keys(request.config))
+        yield testing.remote(api_keys=_api_keys_of_worker(request.config))
     else:
         with testing.serve() as server:
             yield server
@@ -28,16 +28,16 @@ def paymock_server(request: pytest.FixtureRequest) -> "Iterator[ServerHandle]":
 
 @pytest.fixture
 def paymock(paymock_server: "ServerHandle") -> "Iterator[Sandbox]":
-    """A sandbox of paymock for this test alone: empty, with a clock that stands still until it is moved."""
+    """A sandbox of paymock for this test only: empty, with a frozen clock."""
     with paymock_server.sandbox() as sandbox:
         yield sandbox
 
 
-def _share_of_the_keys(config: pytest.Config) -> list[str]:
-    """The configured API keys that are for this worker of pytest-xdist: no key is for two of them."""
-    from paymock.testing import named_api_keys
+def _api_keys_of_worker(config: pytest.Config) -> list[str]:
+    """The configured API keys for this worker of pytest-xdist: no two workers share a key."""
+    from paymock.testing import api_keys_from_environment
 
-    keys = named_api_keys()
+    keys = api_keys_from_environment()
     worker = getattr(config, "workerinput", None)
     if not keys or worker is None:
         return keys
@@ -45,15 +45,15 @@ def _share_of_the_keys(config: pytest.Config) -> list[str]:
     numbers = {f"gw{number}": number for number in range(count)}
     if name not in numbers:
         pytest.fail(
-            f"the API keys in PAYMOCK_API_KEY are for the workers {', '.join(numbers)}; this worker, {name}, "
-            "replaces one that crashed, whose keys are in use, or was given a name",
+            f"the API keys in PAYMOCK_API_KEY are assigned to the workers {', '.join(numbers)}; this worker, "
+            f"{name}, has none: it replaces one that crashed, or has a name of its own",
             pytrace=False,
         )
-    share = keys[numbers[name] :: count]
-    if not share:
+    assigned = keys[numbers[name] :: count]
+    if not assigned:
         pytest.fail(
-            f"{count} workers need as many API keys, and PAYMOCK_API_KEY has {len(keys)}: give more, "
-            "separated by commas, or start fewer workers",
+            f"{count} workers need {count} API keys, and PAYMOCK_API_KEY has {len(keys)}: "
+            "add some, separated by commas, or start fewer workers",
             pytrace=False,
         )
-    return share
+    return assigned

@@ -1,14 +1,15 @@
-"""The command `paymock`, which is `python -m paymock` too."""
+"""Entry point of `paymock` and `python -m paymock`."""
 
 import sys
 
 _INTERRUPTED = 130
+"""128 plus the number of SIGINT: what a shell reports of an interrupted command."""
 
 
 def main() -> None:
-    """Run the command line. An interrupt has an exit status even while the rest is still imported."""
+    """Run the command line. An interrupt while modules are imported has its exit status, too."""
     try:
-        from paymock.cli.main import main as run  # here, since it takes a moment
+        from paymock.cli.main import main as run  # imported here, inside the `try`
 
         run()
     except KeyboardInterrupt:

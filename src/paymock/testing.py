@@ -1,7 +1,7 @@
-"""For tests: a server in a thread, and sandboxes of a server, this one or another. See docs/testing.md.
+"""For tests: a server in a thread, and sandboxes of a local or a remote server. See docs/testing.md.
 
-A sandbox is driven by HTTP with the standard library alone; the server's modules are imported when one is
-started here.
+A sandbox is driven over HTTP with the standard library only; the modules of the server are imported when one
+is started here.
 """
 
 import contextlib
@@ -19,24 +19,24 @@ from paymock.client.http import (
     Json,
     Refused,
     Unreachable,
-    checked_url,
-    order_body,
-    order_of,
-    path_of,
+    default_order_id,
+    normalize_url,
+    payment_path,
+    payment_request,
 )
 from paymock.client.wait import NotReached, wait_for_payment
 
 __all__ = ["Json", "NotReached", "Refused", "Sandbox", "ServerHandle", "Unreachable", "remote", "serve"]
 
-__tracebackhide__ = True  # a failing test is shown by pytest with its own lines, not with these
+__tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
 
 class Sandbox:
-    """Everything that belongs to one API key of a server, and control of its time.
+    """A sandbox: everything that belongs to one API key of a server, and control of its clock.
 
-    Attributes: `url` of the server and `api_key`, for the application under test. Payments come as the API
-    shows them. Any thread may call any method. Each raises Refused when the server refuses, and
-    Unreachable when it does not answer. As a context manager, it closes its connections at the end.
+    Attributes: `url` of the server and `api_key`, for the application under test. Payments are returned as
+    the API sends them. Thread-safe. Each method raises Refused when the server refuses, and Unreachable when
+    it does not answer. As a context manager, it closes its connections at the end.
     """
 
     def __init__(self, url: str, api_key: str) -> None:
@@ -45,21 +45,22 @@ class Sandbox:
         self.api_key = api_key
 
     def now(self) -> datetime:
-        """The time of the sandbox, in UTC."""
-        return _time(self._call("GET", "/_mock/clock")["now"])
+        """Return the time of the sandbox, in UTC."""
+        return _parse_time(self._call("GET", "/_mock/clock")["now"])
 
     def advance(self, seconds: float) -> datetime:
-        """Moves the sandbox ahead by `seconds`, down to 0.001, frozen or not. Whatever is read next shows
-        the new time, which is returned.
+        """Advance the clock of the sandbox by `seconds`, at least 0.001, frozen or not; return the new time.
+
+        Every later read shows that time.
         """
-        return _time(self._call("POST", "/_mock/clock/advance", {"seconds": seconds})["now"])
+        return _parse_time(self._call("POST", "/_mock/clock/advance", {"seconds": seconds})["now"])
 
     def speed(self, factor: float) -> None:
-        """Lets the time of the sandbox run `factor` times as fast as real time from now on, 0 to 10,000."""
+        """Set the speed of the clock of the sandbox: `factor` times real time, from 0 to 10,000."""
         self._call("PUT", "/_mock/clock", {"speed": factor})
 
     def freeze(self) -> None:
-        """Stops the time of the sandbox: only `advance` and `advance_payment` move it then."""
+        """Stop the clock of the sandbox: only `advance` and `advance_payment` move time then."""
         self.speed(0)
 
     def create(
@@ -72,13 +73,14 @@ class Sandbox:
         idempotency_key: str | None = None,
         **fields: Any,
     ) -> Json:
-        """Creates a payment of `amount` raw units with a new order and a new idempotency key, as your
-        application would, and returns it. `fields` are members of the request body: `order_id`, `metadata`,
-        `expires_at`, and so on. Without a `scenario`, it takes what `next` has prepared. With the same
-        `idempotency_key` and the same fields, it is a retry, and the order is the same too.
+        """Create a payment of `amount` raw units and return it.
+
+        The order and the idempotency key are new. `fields` are members of the request body: `order_id`,
+        `metadata`, `expires_at`, and so on. Without a `scenario`, the override set by `next` applies. With
+        the same `idempotency_key` and the same fields, it is a retry, with the same order.
         """
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
-        body = order_body(order_of(key), chain, asset, str(amount)) | fields
+        body = payment_request(default_order_id(key), chain, asset, str(amount)) | fields
         headers = {"Idempotency-Key": key}
         if scenario is not None:
             headers["X-Mock-Scenario"] = scenario
@@ -86,64 +88,69 @@ class Sandbox:
         return created
 
     def payment(self, payment_id: str) -> Json:
-        """The payment as it stands. Leaves no trace in `requests`."""
-        payment: Json = self._call("GET", path_of(payment_id))["payment"]
+        """Return the payment. The read does not appear in `requests`."""
+        payment: Json = self._call("GET", payment_path(payment_id))["payment"]
         return payment
 
     def payments(
         self, *, status: str | None = None, scenario: str | None = None, order_id: str | None = None
     ) -> list[Json]:
-        """The payments of the sandbox, newest first: all, or those that stand at `status`, follow
-        `scenario`, or belong to `order_id`.
-        """
-        wanted = {"limit": "200", "status": status, "scenario": scenario, "order_id": order_id}
-        found: list[Json] = []
+        """List the payments of the sandbox, newest first. The arguments are filters."""
+        query = {"limit": "200", "status": status, "scenario": scenario, "order_id": order_id}
+        payments: list[Json] = []
         while True:
-            page = self._call("GET", "/_mock/payments", query=wanted)
-            found += page["data"]
+            page = self._call("GET", "/_mock/payments", query=query)
+            payments += page["data"]
             if page["next_cursor"] is None:
-                return found
-            wanted["cursor"] = page["next_cursor"]
+                return payments
+            query["cursor"] = page["next_cursor"]
 
     def advance_payment(self, payment_id: str, to: str | None = None, seconds: float | None = None) -> Json:
-        """Moves one payment ahead of its sandbox and returns it: `to` a status, to the `"next"` change, to
-        the `"end"` of its course, or by `seconds`. Raises Refused `status_unreachable` when that does not
-        lie ahead.
+        """Advance one payment ahead of its sandbox and return it.
+
+        Either `to` a status, to the `"next"` change or to the `"end"` of its timeline, or by `seconds`.
+        Raises Refused `status_unreachable` when the status does not lie ahead.
         """
-        step = {"to": to, "seconds": seconds}
-        body = {name: value for name, value in step.items() if value is not None}
-        payment: Json = self._call("POST", path_of(payment_id, "advance"), body)
+        body = {name: value for name, value in (("to", to), ("seconds", seconds)) if value is not None}
+        payment: Json = self._call("POST", payment_path(payment_id, "advance"), body)
         return payment
 
     def deposit(self, payment_id: str, amount: str | int, asset: str | None = None) -> Json:
-        """A transfer of `amount` raw units to the payment is observed now, beside those of its scenario;
-        returns the payment. `asset` None: the one that the payment asks for.
+        """Simulate a deposit of `amount` raw units, beside those of the scenario; return the payment.
+
+        By default in the asset that the payment asks for.
         """
         body = {"amount": str(amount)} | ({} if asset is None else {"asset": asset})
-        payment: Json = self._call("POST", path_of(payment_id, "deposits"), body)
+        payment: Json = self._call("POST", payment_path(payment_id, "deposits"), body)
         return payment
 
     def next(
         self, scenario: str | None = None, fault: str | None = None, times: int | None = 1
     ) -> list[Json]:
-        """What the next `times` creations without headers of their own meet: a scenario, a fault in the
-        form of `X-Mock-Fault`, or both; `times` None: all, until `reset`. Returns all that is pending.
+        """Set a scenario, a fault in the form of `X-Mock-Fault`, or both, for the next `times` creations.
+
+        They apply to requests without the headers `X-Mock-Scenario` and `X-Mock-Fault`; with `times` None, to
+        all until `reset`. Returns all pending overrides.
         """
-        asked = {"scenario": scenario, "fault": fault}
-        body = {name: value for name, value in asked.items() if value is not None} | {"times": times}
+        override = {"scenario": scenario, "fault": fault}
+        body = {name: value for name, value in override.items() if value is not None} | {"times": times}
         pending: list[Json] = self._call("POST", "/_mock/next", body)["data"]
         return pending
 
     def wait(self, payment_id: str, status: str | None = None, timeout: float = 30) -> Json:
-        """Returns the payment as soon as it has reached `status` or, without one, at its next change.
+        """Wait until the payment reaches `status` or, without one, until its next change; return the payment.
 
-        Raises NotReached after `timeout` real seconds, and at once when it can no longer come. It wakes
-        when another thread, or your application, moves time or pays.
+        Raises NotReached after `timeout` real seconds, or at once when the change can no longer come. Changes
+        that another thread or the application makes end the wait too.
         """
-        return wait_for_payment(self._client, payment_id, status, _seconds(timeout))
+        if not isinstance(timeout, int | float):
+            raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+        if isnan(timeout):
+            raise ValueError("timeout must be a number of seconds, not nan")
+        return wait_for_payment(self._client, payment_id, status, timeout)
 
     def requests(self) -> list[Json]:
-        """The last 1,000 requests below `/v1`, newest first: `method`, `path`, `status` (0 when the
+        """List the last 1,000 requests below `/v1`, newest first: `method`, `path`, `status` (0 when the
         connection was dropped), `error`, `idempotency` (`new`, `replayed`, `conflict`), `at`, `request_id`,
         `duration_ms`.
         """
@@ -151,16 +158,17 @@ class Sandbox:
         return entries
 
     def reset(self) -> None:
-        """Forgets payments, idempotency keys, webhook endpoints, overrides, requests and the time of the
-        sandbox. When it was frozen, it is frozen afterwards.
+        """Delete payments, idempotency keys, webhook endpoints, overrides and requests, and reset the clock.
+
+        A frozen sandbox stays frozen.
         """
         frozen = self._call("GET", "/_mock/clock")["speed"] == 0
-        self._forget()
+        self._reset()
         if frozen:
             self.freeze()
 
     def close(self) -> None:
-        """Closes the connections; the next call opens another."""
+        """Close the connections. The sandbox stays usable: the next call opens a new connection."""
         self._client.close()
 
     def __enter__(self) -> Self:
@@ -172,7 +180,7 @@ class Sandbox:
     def __repr__(self) -> str:
         return f"<Sandbox of {self.url}>"
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._call("POST", "/_mock/reset")
 
     def _call(
@@ -188,53 +196,54 @@ class Sandbox:
 
 
 class ServerHandle:
-    """A running server: its `url`, and sandboxes of it.
+    """A running server: its `url`, and fresh sandboxes of it.
 
-    `api_keys` are the keys that the server accepts, as far as they may be used here; without any, the
-    server is in open mode.
+    `api_keys` are the keys to use, which the server must accept; without any, the server must be in open
+    mode.
     """
 
     def __init__(self, url: str, api_keys: Iterable[str] = ()) -> None:
-        self.url = checked_url(url)
-        self._free = list(dict.fromkeys(api_keys))
-        self._open = not self._free
+        self.url = normalize_url(url)
+        self._unused_keys = list(dict.fromkeys(api_keys))
+        self._open_mode = not self._unused_keys
 
     @contextlib.contextmanager
     def sandbox(self) -> Iterator[Sandbox]:
-        """A fresh sandbox, for the length of the block: empty, frozen, used by nobody else. It is forgotten
-        at the end.
+        """Yield a sandbox that is empty, frozen and used by nobody else; reset it at the end of the block.
 
         In open mode it has a new random API key, otherwise one of the configured ones, after a reset. Raises
         Refused when the server does not accept the key, Unreachable when it does not answer, and
         RuntimeError when all configured keys are in use.
         """
-        api_key = f"mk_test_{secrets.token_hex(16)}" if self._open else self._free_key()
+        api_key = f"mk_test_{secrets.token_hex(16)}" if self._open_mode else self._take_key()
         try:
             with Sandbox(self.url, api_key) as sandbox:
                 self._prepare(sandbox)
                 try:
                     yield sandbox
                 finally:
-                    sandbox._forget()
+                    sandbox._reset()
         finally:
-            if not self._open:
-                self._free.append(api_key)
+            if not self._open_mode:
+                self._unused_keys.append(api_key)
 
-    def _free_key(self) -> str:
+    def _take_key(self) -> str:
         try:
-            return self._free.pop()
-        except IndexError:  # without a look before: another thread may take the last one
-            message = "every configured API key has a sandbox in use; a key is for one at a time"
+            return self._unused_keys.pop()
+        except IndexError:  # no check beforehand: another thread may take the last one
+            message = "every configured API key is in use; a key serves one sandbox at a time"
             raise RuntimeError(message) from None
 
     def _prepare(self, sandbox: Sandbox) -> None:
         try:
-            if not self._open:
-                sandbox._forget()
+            if not self._open_mode:
+                sandbox._reset()
             sandbox.freeze()
         except Refused as refused:
             if refused.status == 401:
-                refused.add_note("A server that is not in open mode takes the keys in PAYMOCK_API_KEY.")
+                refused.add_note(
+                    "For a server that is not in open mode, set PAYMOCK_API_KEY to one of its API keys."
+                )
             raise
 
     def __repr__(self) -> str:
@@ -242,31 +251,31 @@ class ServerHandle:
 
 
 def remote(url: str | None = None, api_keys: Iterable[str] | None = None) -> ServerHandle:
-    """A handle on a server that runs elsewhere. By default the one at `PAYMOCK_URL`, with the keys in
-    `PAYMOCK_API_KEY`, separated by commas; without any, a server in open mode.
+    """Return a handle on a running server: by default the one at `PAYMOCK_URL`, with the keys in
+    `PAYMOCK_API_KEY`, separated by commas. Without keys, the server must be in open mode.
 
-    Raises ValueError when no URL is given, or not one of HTTP.
+    Raises ValueError when there is no URL, or not an HTTP URL.
     """
     url = os.environ.get("PAYMOCK_URL", "") if url is None else url
-    return ServerHandle(url, named_api_keys() if api_keys is None else api_keys)
+    return ServerHandle(url, api_keys_from_environment() if api_keys is None else api_keys)
 
 
-def named_api_keys() -> list[str]:
-    """The keys in the environment variable `PAYMOCK_API_KEY`, which are separated by commas, each once."""
+def api_keys_from_environment() -> list[str]:
+    """The keys in the variable `PAYMOCK_API_KEY`, which are separated by commas, without duplicates."""
     keys = os.environ.get("PAYMOCK_API_KEY", "").split(",")
     return list(dict.fromkeys(key.strip() for key in keys if key.strip()))
 
 
 @contextlib.contextmanager
 def serve(**settings: Any) -> Iterator[ServerHandle]:
-    """A server in a thread of this process, on a free port and the in-memory store, for the length of the
-    block. It handles no signals, and can be started from any thread.
+    """Run a server for the length of the block: in a thread, on a free port, with the in-memory store.
 
-    `settings` are those of `paymock.settings.Settings`: `fee_bps=50`, `seed="demo"`, `api_keys=["k"]`. Its
-    log goes to standard error; `access_log=True` adds every request. Raises SettingsError, CatalogError or
-    StartError when the settings cannot be served.
+    It handles no signals, and can be started from any thread. `settings` are those of
+    `paymock.settings.Settings`: `fee_bps=50`, `seed="demo"`, `api_keys=["k"]`. The log goes to standard
+    error; `access_log=True` adds every request. Raises SettingsError, CatalogError or StartError when the
+    server cannot start with the settings.
     """
-    # Here, since it takes a moment, and only those who start a server should wait for it.
+    # Imported here, since it takes long, and a remote sandbox does not need it.
     from pathlib import Path
 
     from paymock.server.run import in_thread
@@ -275,21 +284,15 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
 
     if isinstance(settings.get("catalog"), str):
         settings["catalog"] = Path(settings["catalog"])
-    chosen = Settings(**{"port": 0, "access_log": False, **settings})
-    if chosen.store != MEMORY_STORE or chosen.ready_file or chosen.metrics_address:
-        raise SettingsError("a server in a thread is in memory, writes no ready file, and tells no figures")
-    log = RequestLog(sys.stderr, chosen.log, requests=chosen.access_log, secrets=tuple(chosen.api_keys))
-    with in_thread(chosen, log) as url:
-        yield ServerHandle(url, chosen.api_keys)
+    options = Settings(**{"port": 0, "access_log": False, **settings})
+    if options.store != MEMORY_STORE or options.ready_file or options.metrics_address:
+        raise SettingsError(
+            "a server in a thread supports neither another store, nor a ready file, nor a metrics address"
+        )
+    log = RequestLog(sys.stderr, options.log, requests=options.access_log, secrets=tuple(options.api_keys))
+    with in_thread(options, log) as url:
+        yield ServerHandle(url, options.api_keys)
 
 
-def _seconds(timeout: float) -> float:
-    if not isinstance(timeout, int | float):
-        raise TypeError(f"timeout is a number of seconds, not {timeout!r}")
-    if isnan(timeout):
-        raise ValueError("timeout is a number of seconds, not nan")
-    return timeout
-
-
-def _time(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text)

@@ -1,23 +1,37 @@
-"""Terminals at a server, and at none."""
+"""Terminals with and without a server."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
-from tests.cli.terminals import Terminal
+from tests.cli.terminal import Terminal
 from tests.support.client import Api
 from tests.support.server import RunningServer
 
 
 @pytest.fixture
 def terminal(server: RunningServer, api: Api) -> Terminal:
-    """A terminal at a server whose clock stands still, in the sandbox of `api`."""
+    """A terminal for a server with a frozen clock, in the sandbox of `api`."""
     return Terminal(server.url, api.api_key)
 
 
 @pytest.fixture
-def closed() -> Terminal:
-    """A terminal at a port where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def unconnected() -> Terminal:
+    """A terminal for a port on which no server listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     return Terminal(f"http://127.0.0.1:{port}", "mk_test_demo")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> str:
+    """The path of a catalog with other decimals than the built-in one."""
+    path = tmp_path / "chains.toml"
+    path.write_text(
+        '[[chains]]\nid = "bsc"\nname = "Mine"\nchain_id = 7\ntestnet = true\n'
+        '[[chains.assets]]\nsymbol = "ONE"\nname = "One"\ndecimals = 0\n'
+        '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
+        'contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"\n'
+    )
+    return str(path)

@@ -1,54 +1,86 @@
-"""The command line."""
+"""The group of commands: help, completion, imports, exit codes, and the page that describes them."""
 
+import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
+from pathlib import Path
 
 import click
 import pytest
 
 from paymock import __version__
-from paymock.cli.main import serve
-from paymock.rules.scenarios import SCENARIOS
+from paymock.cli.main import cli
+from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.schemas.control import TARGETS
+from tests.cli.terminal import COMMANDS, TIMEOUT, Terminal, freeze, interrupt, read_lines
 from tests.support import markdown
-from tests.support.process import environment, run
+from tests.support.client import Api
+from tests.support.process import PAYMOCK, environment, run, serving
 
 
 def test_the_version_is_printed() -> None:
     assert run("--version").stdout == f"paymock {__version__}\n"
 
 
-def test_the_scenario_table_is_printed() -> None:
+def test_the_scenarios_are_listed() -> None:
     lines = run("scenarios").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(SCENARIOS)
     assert re.fullmatch(r"late_payment\s+manual_review\s+35 s\s+The payment expires first; .*", lines[5])
 
 
-def test_every_option_of_serve_has_a_variable_of_its_name_and_the_help_says_so() -> None:
-    shown = "".join(run("serve", "--help").stdout.split())
-    options = [option for option in serve.params if isinstance(option, click.Option)]
-    assert len(options) > 10
-    for option in options:
-        assert option.envvar == "PAYMOCK_" + option.opts[0].removeprefix("--").replace("-", "_").upper()
-        assert option.envvar in shown
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("paymock create --scenario ", list(SCENARIOS)),
+        ("paymock payments --scenario la", ["late_payment"]),
+        ("paymock payments --status ", [status.value for status in PaymentStatus]),
+        ("paymock wait pay_x --status comp", ["completed"]),
+        ("paymock advance --to ", list(TARGETS)),
+        ("paymock re", ["requests", "reset", "ready"]),
+    ],
+)
+def test_the_shell_completes(words: str, completed: list[str]) -> None:
+    count = str(len(words.split(" ")) - 1)
+    outcome = run(_PAYMOCK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=count)
+    assert [line.partition(",")[2] for line in outcome.stdout.splitlines()] == completed
 
 
-def test_the_command_is_the_module() -> None:
+def test_modules_are_imported_lazily() -> None:
+    script = (
+        "import sys, paymock.cli.main\n"
+        "def loaded(*roots): print(sorted({name.partition('.')[0] for name in sys.modules} & {*roots}))\n"
+        "print([name for name in sys.modules if name.startswith('paymock.cli.') and name[12:] != 'main'])\n"
+        "loaded('asyncio', 'msgspec', 'Crypto')\n"
+        "import paymock.cli.payments, paymock.cli.demo\n"
+        "loaded('rich', 'uvicorn')\n"
+        "import paymock.server.uvicorn_server\n"
+        "server = paymock.server.uvicorn_server.Server\n"
+        "server.run = lambda *_, **__: loaded(*'jinja2 segno rich yaml redis'.split())\n"
+        "paymock.cli.main.cli(['serve', '--port', '0'])\n"
+    )
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert outcome.stdout.split() == ["[]"] * 4
+
+
+def test_the_script_runs_the_module() -> None:
     assert tomllib.loads(markdown.read("pyproject.toml"))["project"]["scripts"] == {
         "paymock": "paymock.__main__:main"
     }
 
 
 @pytest.mark.parametrize("module", ["click", "paymock.cli", "paymock.cli.clock", "paymock.settings"])
-def test_an_interrupt_while_something_is_imported_is_130(module: str) -> None:
+def test_an_interrupt_during_imports_is_130(module: str) -> None:
     script = f"""
 import sys
-class Interrupting:
+class InterruptingFinder:
     def find_spec(self, name, *_):
         if name == {module!r}:
             raise KeyboardInterrupt
-sys.meta_path.insert(0, Interrupting())
+sys.meta_path.insert(0, InterruptingFinder())
 sys.argv[1:] = ["clock"]
 from paymock.__main__ import main
 main()
@@ -56,3 +88,113 @@ main()
     command = [sys.executable, "-c", script]
     outcome = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("command", ["watch", "requests --follow", "demo --speed 1"])
+def test_an_interrupt_is_130(terminal: Terminal, api: Api, command: str) -> None:
+    api.created()
+    with terminal.start(*command.split()) as process:
+        read_lines(process, 1)
+        assert interrupt(process) == (130, "")
+
+
+def test_an_interrupted_wait_is_130() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with (
+            Terminal(url, "mk_test_demo").start("wait", "pay_x") as process,
+            listener.accept()[0] as connection,
+        ):
+            assert connection.recv(65536)
+            assert interrupt(process) == (130, "")
+
+
+COMMANDS_WITH_OUTPUT = [
+    "payments", "payment", "create", "advance 1", "clock", "wait newest --timeout 0 --json", "watch",
+    "requests", "next --scenario late_payment", "ready", "demo --speed 50", "scenarios", "--help",
+    "create --help", "--version",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_OUTPUT)
+def test_a_closed_pipe_is_141(terminal: Terminal, api: Api, command: str) -> None:
+    api.created()
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    outcome = subprocess.run(
+        [*PAYMOCK, *command.split()],
+        env=environment(**terminal.variables),
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=20,
+    )
+    os.close(write_end)
+    assert (outcome.returncode, outcome.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("command", ["requests --follow", "watch"])
+def test_a_pipe_closed_during_a_wait_is_141(terminal: Terminal, api: Api, command: str) -> None:
+    freeze(api)
+    api.created()
+    with terminal.start(*command.split()) as process:
+        read_lines(process, 1)
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=TIMEOUT) == 141
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("command", ["payments", "payments --json", "watch", "--help"])
+def test_output_to_a_closed_descriptor_is_discarded(terminal: Terminal, api: Api, command: str) -> None:
+    api.post(f"/_mock/payments/{api.created()['id']}/advance", json={"to": "end"})
+    outcome = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m paymock {command} >&-"],
+        env=environment(**terminal.variables),
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=20,
+    )
+    assert (outcome.returncode, outcome.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_is_an_error(terminal: Terminal, api: Api) -> None:
+    api.created()
+    with Path("/dev/full").open("w") as full:
+        outcome = subprocess.run(
+            [*PAYMOCK, "payments"],
+            env=environment(**terminal.variables),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (outcome.returncode, outcome.stderr) == (1, b"Error: No space left on device\n")
+
+
+def test_the_documentation_describes_every_command() -> None:
+    headings = re.findall(r"^### `paymock (\w+)`$", markdown.read("docs/cli.md"), re.MULTILINE)
+    assert sorted(headings) == sorted(cli.list_commands(click.Context(cli)))
+
+
+def normalized(text: str) -> str:
+    """The text without ids, addresses and times, which differ."""
+    text = re.sub(r"pay_[a-z2-7]{40}", "pay_...", text)
+    text = re.sub(r"(0x|req_|paymock-)[0-9a-fA-F_]{6,}", r"\1...", text)
+    return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z|[\d.]+ ms|127.0.0.1:\d+", "...", text)
+
+
+def test_the_examples_of_the_documentation_are_correct(tmp_path: Path) -> None:
+    blocks = markdown.blocks(markdown.read("docs/cli.md"))
+    pairs = [(block, output) for block, output in pairwise(blocks) if output.language == "text"]
+    examples = [(block.text, output.text) for block, output in pairs if block.language == "sh"]
+    assert len(examples) >= len(COMMANDS)
+    with serving(tmp_path, "--speed", "0") as served:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        variables = environment(PAYMOCK_URL=served.url, PATH=path)
+        for script, output in examples:
+            outcome = subprocess.run(
+                ["/bin/sh", "-e", "-c", script], env=variables, capture_output=True, text=True, check=False
+            )
+            assert normalized(outcome.stdout + outcome.stderr) == normalized(output), script

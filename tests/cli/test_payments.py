@@ -1,13 +1,21 @@
-"""`create`, `payment`, `payments`, `deposit`, `advance`, `clock` and `next`."""
+"""`create`, `payment`, `payments`, `deposit`, `wait` and `watch`."""
 
 import json
 import re
+import signal
+import socket
 import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from tests.cli.terminals import Terminal, advance, freeze
+from paymock.cli.output import format_amount
+from paymock.cli.payments import default_asset, one_token
+from tests.cli.terminal import TIMEOUT, Terminal, advance, freeze, read_lines
 from tests.support.client import Api
+from tests.support.process import environment, serving
 
 
 def test_create_needs_no_options(terminal: Terminal, api: Api) -> None:
@@ -19,7 +27,7 @@ def test_create_needs_no_options(terminal: Terminal, api: Api) -> None:
     assert payment["attempts"][0]["instructions"]["invoice_address"] in "".join(shown)
 
 
-def test_create_takes_everything_from_options(terminal: Terminal, api: Api) -> None:
+def test_create_sends_all_options(terminal: Terminal, api: Api) -> None:
     created = terminal.json(
         "create", "--chain", "ethereum", "--asset", "USDC", "--amount", "2500000", "--order-id", "order-7",
         "--address", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "--metadata", "cart=3 items",
@@ -39,30 +47,30 @@ def test_create_takes_everything_from_options(terminal: Terminal, api: Api) -> N
     assert api.get(f"/_mock/payments/{created['id']}").json()["scenario"] == "no_payment_expired"
 
 
-def test_create_leaves_the_scenario_to_the_sandbox(terminal: Terminal, api: Api) -> None:
+def test_create_uses_the_pending_scenario(terminal: Terminal, api: Api) -> None:
     api.post("/_mock/next", json={"scenario": "late_payment"})
     created = terminal.json("create")
     assert api.get(f"/_mock/payments/{created['id']}").json()["scenario"] == "late_payment"
 
 
-def test_create_says_when_it_repeats(terminal: Terminal) -> None:
+def test_create_reports_a_replay(terminal: Terminal) -> None:
     arguments = ("create", "--idempotency-key", "order-1001-payment", "--json")
     first, second = terminal.run(*arguments), terminal.run(*arguments)
     assert (first.stdout, first.stderr) == (second.stdout, "")
     assert "used before" in second.stderr
 
 
-def test_create_can_be_repeated_when_its_reply_was_lost(terminal: Terminal, api: Api) -> None:
+def test_create_can_be_retried_after_a_lost_reply(terminal: Terminal, api: Api) -> None:
     api.post("/_mock/next", json={"fault": "drop"})
-    said = terminal.fails(3, "create")
+    message = terminal.fails(3, "create")
     [payment] = api.get("/_mock/payments").json()["data"]
-    lost = re.search(r"closed the connection .*\n.* (--idempotency-key) (\S+)$", said.rstrip())
-    assert lost is not None
-    repeated = json.loads(terminal.run("create", "--json", *lost.groups()).stdout)
-    assert repeated == {name: payment[name] for name in repeated}
+    hint = re.search(r"closed the connection .*\n.* (--idempotency-key) (\S+)$", message.rstrip())
+    assert hint is not None
+    retried = json.loads(terminal.run("create", "--json", *hint.groups()).stdout)
+    assert retried == {name: payment[name] for name in retried}
 
 
-def test_the_curl_command_really_creates_the_payment(terminal: Terminal, api: Api) -> None:
+def test_the_curl_command_creates_the_payment(terminal: Terminal, api: Api) -> None:
     command = terminal.text(
         "create", "--print-curl", "--scenario", "overpaid_review", "--metadata", "note=it's $HOME \\ `x` é"
     )
@@ -75,7 +83,18 @@ def test_the_curl_command_really_creates_the_payment(terminal: Terminal, api: Ap
     assert replayed.stdout == outcome.stdout
 
 
-def test_payment_shows_past_and_future(terminal: Terminal, api: Api) -> None:
+def test_default_asset_and_amount_depend_on_the_chain(catalog: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (default_asset("ethereum"), one_token("ethereum", "USDT")) == ("USDT", "1000000")
+    assert (default_asset("moon"), one_token("moon", "USDT")) == ("USDT", "1" + 18 * "0")
+    monkeypatch.setenv("PAYMOCK_CATALOG", catalog)
+    assert (default_asset("bsc"), one_token("bsc", "TWO"), one_token("bsc", "ONE")) == ("TWO", "100", "1")
+    assert (format_amount("7", "bsc", "ONE"), format_amount("1234", "bsc", "TWO")) == (
+        "7 (7 ONE)",
+        "1234 (12.34 TWO)",
+    )
+
+
+def test_payment_shows_the_timeline(terminal: Terminal, api: Api) -> None:
     payment = api.created("underpaid_expired")
     advance(api, 8)
     detail = api.get(f"/_mock/payments/{payment['id']}").json()
@@ -113,77 +132,19 @@ def test_payments_are_filtered(terminal: Terminal, api: Api) -> None:
         ("--order-id", "order-b"): [over],
         ("--order-id", "order-c"): [],
     }.items():
-        assert [one["id"] for one in terminal.json("payments", *filters)["data"]] == expected
+        assert [item["id"] for item in terminal.json("payments", *filters)["data"]] == expected
 
 
-def test_payments_go_on_over_pages(terminal: Terminal, api: Api) -> None:
+def test_payments_reads_several_pages(terminal: Terminal, api: Api) -> None:
     for _ in range(205):
         api.created()
     page = terminal.json("payments", "--limit", "203")
-    assert len({one["id"] for one in page["data"]}) == 203
+    assert len({item["id"] for item in page["data"]}) == 203
     assert page["next_cursor"] is not None
     assert len(terminal.text("payments", "--limit", "1000").splitlines()) == 205
 
 
-def test_advance_moves_the_sandbox(terminal: Terminal, api: Api) -> None:
-    before = api.get("/_mock/clock").json()["now"]
-    moved = terminal.json("advance", "45")
-    assert moved == api.get("/_mock/clock").json()
-    assert moved["now"] > before
-    assert re.fullmatch(r"20\S+Z  speed 1\n", terminal.text("advance", "--seconds", "0.5"))
-    freeze(api)
-    assert terminal.text("advance", "1").endswith("  frozen\n")
-
-
-def test_the_clock_is_shown_and_changed(terminal: Terminal, api: Api) -> None:
-    assert terminal.json("clock") == api.get("/_mock/clock").json()
-    assert re.fullmatch(r"20\S+Z  speed 1\n", terminal.text("clock"))
-    assert terminal.text("clock", "--speed", "2.5").endswith("  speed 2.5\n")
-    assert terminal.json("clock", "--freeze") == api.get("/_mock/clock").json()
-    assert api.get("/_mock/clock").json()["speed"] == 0
-    assert terminal.text("clock").endswith("  frozen\n")
-    terminal.text("clock", "--speed", "10")
-    assert terminal.text("clock", "--speed", "0").endswith("  frozen\n")
-
-
-def test_the_next_payments_take_what_was_prepared(terminal: Terminal, api: Api) -> None:
-    outcome = terminal.run("next")
-    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "nothing is pending\n")
-    assert terminal.text("next", "--scenario", "late_payment") == "once        late_payment\n"
-    assert terminal.text("next", "--fault", "status=503", "--times", "3").splitlines() == [
-        "once        late_payment",
-        "3 times     status=503",
-    ]
-    pending = terminal.json("next", "--scenario", "overpaid_review", "--always")
-    assert pending == terminal.json("next") == api.get("/_mock/next").json()
-    assert terminal.text("next").splitlines()[1] == "always      overpaid_review"
-    assert api.create().status_code == 503
-    outcome = terminal.run("next", "--clear")
-    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "nothing is pending\n")
-    assert api.create().status_code == 201
-    assert json.loads(terminal.run("next", "--clear", "--json").stdout) == {"data": []}
-
-
-@pytest.mark.parametrize(
-    ("step", "status"),
-    [
-        (["--to", "settlement_pending"], "settlement_pending"),
-        (["--to", "next"], "payment_detected"),
-        (["--to", "end"], "completed"),
-        (["--seconds", "13"], "payment_finalized"),
-        (["13"], "payment_finalized"),
-    ],
-)
-def test_advance_moves_one_payment(terminal: Terminal, api: Api, step: list[str], status: str) -> None:
-    other, payment = api.created()["id"], api.created()["id"]
-    assert terminal.json("advance", "--payment", payment, *step) == api.payment(payment)
-    assert api.payment(payment)["status"] == status
-    assert api.payment(other)["status"] == "awaiting_payment"
-    shown = terminal.text("advance", "--payment", other, *step)
-    assert shown.startswith(f"{other}  {status}\n")
-
-
-def test_deposits_compose(terminal: Terminal, api: Api) -> None:
+def test_two_deposits_fund_a_payment(terminal: Terminal, api: Api) -> None:
     payment = api.created("no_payment_expired")["id"]
     half = "505000000000000000"
     shown = terminal.text("deposit", payment, half)
@@ -194,7 +155,7 @@ def test_deposits_compose(terminal: Terminal, api: Api) -> None:
     assert api.payment(payment)["status"] == "payment_finalized"
 
 
-def test_a_deposit_can_come_in_another_asset_and_only_once(terminal: Terminal, api: Api) -> None:
+def test_deposit_takes_an_asset_and_an_idempotency_key(terminal: Terminal, api: Api) -> None:
     payment = api.created("no_payment_expired")["id"]
     arguments = ("deposit", payment, "7", "--asset", "USDC", "--idempotency-key", "deposit-1", "--json")
     first, second = terminal.run(*arguments), terminal.run(*arguments)
@@ -202,3 +163,137 @@ def test_a_deposit_can_come_in_another_asset_and_only_once(terminal: Terminal, a
     assert "used before" in second.stderr
     [deposit] = api.payment(payment)["attempts"][0]["deposits"]
     assert (deposit["asset"], deposit["amount"]) == ("USDC", "7")
+
+
+def test_wait_returns_at_once_for_a_reached_status(terminal: Terminal, api: Api) -> None:
+    payment = api.created()["id"]
+    advance(api, 46)
+    assert terminal.text("wait", payment, "--status", "settlement_pending").startswith(
+        f"{payment}  completed\n"
+    )
+    result = terminal.json("wait", "newest", "--status", "completed")
+    assert result == {"reached": True, "possible": True, "payment": api.payment(payment)}
+
+
+@pytest.mark.parametrize("status", [["--status", "payment_detected"], []], ids=["a status", "any change"])
+def test_wait_ends_when_the_clock_is_advanced(terminal: Terminal, api: Api, status: list[str]) -> None:
+    payment = api.created()["id"]
+    freeze(api)
+    deadline = time.monotonic() + TIMEOUT
+    with terminal.start("wait", payment, *status, "--json") as process:
+        while process.poll() is None and time.monotonic() < deadline:
+            # In small steps, since the wait may not have arrived yet.
+            api.post(f"/_mock/payments/{payment}/advance", json={"seconds": 0.01})
+        assert process.poll() == 0
+        result = json.loads("".join(read_lines(process, 1)))
+    assert (result["reached"], result["payment"]["status"]) == (True, "payment_detected")
+
+
+def test_wait_exits_with_4_after_the_timeout(terminal: Terminal, api: Api) -> None:
+    payment = api.created()["id"]
+    arguments = ("wait", payment, "--status", "completed", "--timeout", "0.1")
+    assert terminal.fails(4, *arguments) == (
+        f"Error: payment {payment} is awaiting_payment after 0.1 s: "
+        "completed lies 45 s ahead on a clock that runs at speed 1\n"
+    )
+    outcome = terminal.run(*arguments, "--json")
+    assert outcome.returncode == 4
+    assert json.loads(outcome.stdout) == {
+        "reached": False,
+        "possible": True,
+        "payment": api.payment(payment),
+    }
+    assert "after 0 s: the next change lies 5 s ahead" in terminal.fails(4, "wait", payment, "--timeout", "0")
+
+
+def test_wait_exits_with_1_when_the_status_can_no_longer_come(terminal: Terminal, api: Api) -> None:
+    payment = api.created("asset_mismatch")["id"]
+    message = terminal.fails(1, "wait", payment, "--status", "completed")
+    assert message == (
+        f"Error: status_unreachable: payment {payment} is awaiting_payment: completed can no longer come\n"
+    )
+    advance(api, 60)
+    outcome = terminal.run("wait", payment, "--json")
+    assert outcome.returncode == 1
+    assert json.loads(outcome.stdout) == {
+        "reached": False,
+        "possible": False,
+        "payment": api.payment(payment),
+    }
+
+
+def test_wait_times_out_on_a_silent_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        script = (
+            "from paymock import __main__; from paymock.client import wait; wait.GRACE_PERIOD = 0.1;"
+            "import sys; sys.argv[1:] = ['wait', 'newest', '--timeout', '0.1']; __main__.main()"
+        )
+        outcome = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment(PAYMOCK_URL=url),
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    assert (outcome.returncode, outcome.stderr) == (3, f"Error: {url} does not answer\n")
+
+
+@pytest.mark.parametrize("command", ["wait", "watch"])
+def test_a_server_that_stops_during_a_wait_is_3(tmp_path: Path, command: str) -> None:
+    with serving(tmp_path, "--speed", "0") as served:
+        terminal = Terminal(served.url, "mk_test_demo")
+        terminal.text("create")
+        with terminal.start(command, "newest") as process:
+            if command == "watch":
+                read_lines(process, 1)
+            else:
+                # The wait cannot be observed from here; before it, the command exits with 3, too.
+                time.sleep(0.5)
+            served.stop(signal.SIGTERM)
+            _, message = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 3
+    assert re.match(f"Error: (cannot reach )?{served.url}", message)
+
+
+def test_watch_prints_a_line_for_each_change(terminal: Terminal, api: Api) -> None:
+    api.created("asset_mismatch")
+    freeze(api)
+    with terminal.start("watch") as process:
+        assert read_lines(process, 1) == ["     0 s  awaiting_payment      Created"]
+        advance(api, 6)
+        assert read_lines(process, 1) == [
+            "     5 s  payment_detected      Deposit observed, confirmations 0/16, pending"
+        ]
+        advance(api, 1)
+        assert read_lines(process, 2) == ["     7 s  manual_review         Confirmations 0/16, rejected", ""]
+        assert process.wait() == 0
+
+
+def test_watch_prints_changes_in_quick_succession(terminal: Terminal, api: Api) -> None:
+    payment = api.created()["id"]
+    freeze(api)
+    with terminal.start("watch", payment, "--json") as process:
+        first = read_lines(process, 1)
+        for _ in range(8):
+            api.post(f"/_mock/payments/{payment}/advance", json={"to": "next"})
+        output, message = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, message) == (0, "")
+    changes = [json.loads(line) for line in [*first, *output.splitlines()]]
+    timeline = api.get(f"/_mock/payments/{payment}").json()["timeline"]
+    assert [change["offset_seconds"] for change in changes] == [entry["offset_seconds"] for entry in timeline]
+    assert changes[-1].items() >= {
+        "payment_id": payment, "scenario": "happy_path", "event": "completed", "status": "completed",
+    }.items()  # fmt: skip
+
+
+def test_watch_exits_with_1_after_a_reset(terminal: Terminal, api: Api) -> None:
+    api.created()
+    freeze(api)
+    with terminal.start("watch") as process:
+        read_lines(process, 1)
+        api.post("/_mock/reset")
+        _, message = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 1
+    assert message.startswith("Error: payment_not_found: ")

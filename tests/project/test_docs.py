@@ -28,7 +28,7 @@ from tests.support.snippets import SERVER, change_files, comparable, file_of, ru
 SITE = [page for page in PAGES if not page.startswith(("deploy/", "examples/"))]
 
 ELSEWHERE = {
-    "docs/cli.md": "tests/cli/test_command_line.py",
+    "docs/cli.md": "tests/cli/test_main.py",
     "docs/deploy.md": "tests/project/test_deploy.py",
     "docs/testing.md": "tests/project/test_testing_docs.py",
 }

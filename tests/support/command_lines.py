@@ -9,7 +9,8 @@ from unittest import mock
 
 import click
 
-from paymock.cli.main import cli, settings_of
+from paymock.cli.main import cli
+from paymock.cli.serve import settings_from_options
 from tests.support import markdown
 from tests.support.dependencies import declared
 
@@ -73,7 +74,7 @@ def _paymock(arguments: list[str], variables: Mapping[str, str]) -> None:
     with mock.patch.dict("os.environ", variables):
         context = command.make_context(name, rest)
     if name == "serve":
-        settings_of(**context.params)
+        settings_from_options(**context.params)
 
 
 def _module(words: list[str]) -> None:

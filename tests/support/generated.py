@@ -10,7 +10,8 @@ from functools import partial
 import click
 
 from paymock.app.catalog_file import load_catalog
-from paymock.cli.main import COMMANDS, cli, serve
+from paymock.cli.main import COMMANDS, cli
+from paymock.cli.serve import serve
 from paymock.resources.checkout import VIEWS
 from paymock.rules import tables
 from paymock.rules.amounts import DEFAULT_FEE_BPS
@@ -44,7 +45,7 @@ def commands() -> str:
     """Each command with its summary and its own options, without those that most commands share."""
     shared = {"--url", "--key", "--json"}
     rows = []
-    for name in COMMANDS:
+    for name in (name for name in COMMANDS if name != "serve"):  # its options are on the page of configuration
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
         flags = [flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")]

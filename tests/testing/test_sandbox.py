@@ -1,4 +1,4 @@
-"""The handle on a sandbox: time, payments, overrides and requests."""
+"""A sandbox: clock, payments, overrides and requests."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -11,31 +11,31 @@ from tests.support.client import DUE
 
 
 class TestTime:
-    def test_it_stands_still_until_it_is_moved(self, paymock: Sandbox) -> None:
+    def test_the_clock_is_frozen_until_it_is_advanced(self, paymock: Sandbox) -> None:
         before = paymock.now()
         assert before.tzinfo == UTC
         assert paymock.now() == before
         assert paymock.advance(45.5) == before + timedelta(seconds=45.5)
         assert paymock.now() == before + timedelta(seconds=45.5)
 
-    def test_it_is_near_real_time_at_first(self, paymock: Sandbox) -> None:
+    def test_the_clock_starts_at_real_time(self, paymock: Sandbox) -> None:
         assert abs(datetime.now(UTC) - paymock.now()) < timedelta(minutes=1)
 
-    def test_it_can_run_and_be_frozen_again(self, paymock: Sandbox) -> None:
+    def test_the_clock_can_run_and_be_frozen_again(self, paymock: Sandbox) -> None:
         payment = paymock.create()
         paymock.speed(1000)
         assert paymock.wait(payment["id"], "completed")["status"] == "completed"
         paymock.freeze()
         assert paymock.now() == paymock.now()
 
-    def test_one_payment_goes_ahead(self, paymock: Sandbox) -> None:
+    def test_one_payment_can_be_advanced(self, paymock: Sandbox) -> None:
         first, second = paymock.create(), paymock.create()
         assert paymock.advance_payment(first["id"], seconds=13)["status"] == "payment_finalized"
         assert paymock.advance_payment(first["id"], "next")["status"] == "settlement_pending"
         assert paymock.advance_payment(first["id"], to="completed")["status"] == "completed"
         assert paymock.payment(second["id"]) == second
 
-    def test_what_does_not_lie_ahead_is_refused(self, paymock: Sandbox) -> None:
+    def test_an_unreachable_status_is_refused(self, paymock: Sandbox) -> None:
         payment = paymock.create()
         with pytest.raises(Refused, match=f"POST /_mock/payments/{payment['id']}/advance") as caught:
             paymock.advance_payment(payment["id"], to="failed")
@@ -46,14 +46,14 @@ class TestTime:
 
 
 class TestPayments:
-    def test_a_payment_is_created_with_what_it_needs(self, paymock: Sandbox) -> None:
+    def test_a_payment_is_created_with_defaults(self, paymock: Sandbox) -> None:
         first, second = paymock.create(), paymock.create()
         assert first["status"] == "awaiting_payment"
         assert first["attempts"][0]["instructions"]["amounts"]["due"] == str(DUE)
         assert (first["receive"]["chain"], first["receive"]["asset"]) == ("bsc", "USDT")
         assert first["order_id"] != second["order_id"]
 
-    def test_or_with_what_a_test_wants(self, paymock: Sandbox) -> None:
+    def test_a_payment_is_created_with_arguments(self, paymock: Sandbox) -> None:
         payment = paymock.create(
             "no_payment_expired", amount=5, chain="base", asset="USDC", order_id="a", metadata={"b": 1}
         )
@@ -66,14 +66,14 @@ class TestPayments:
         assert (payment["order_id"], payment["metadata"]) == ("a", {"b": 1})
         assert paymock.advance_payment(payment["id"], "end")["status"] == "expired"
 
-    def test_the_same_key_replays(self, paymock: Sandbox) -> None:
+    def test_the_same_key_with_the_same_body_replays(self, paymock: Sandbox) -> None:
         first = paymock.create(order_id="a", idempotency_key="order-a-payment")
         paymock.advance(45)
         assert paymock.create(order_id="a", idempotency_key="order-a-payment") == first
         with pytest.raises(Refused, match="409 idempotency_key_reused_with_different_payload"):
             paymock.create(order_id="b", idempotency_key="order-a-payment")
 
-    def test_the_same_key_alone_is_a_retry(self, paymock: Sandbox) -> None:
+    def test_the_same_key_without_an_order_is_a_retry(self, paymock: Sandbox) -> None:
         first = paymock.create("late_payment", idempotency_key="order-a-payment")
         assert paymock.create("late_payment", idempotency_key="order-a-payment") == first
         other = paymock.create(idempotency_key="order-b-payment")
@@ -81,7 +81,7 @@ class TestPayments:
         with pytest.raises(Refused, match="400 idempotency_key_"):
             paymock.create(idempotency_key="")
 
-    def test_a_refused_body_says_what_is_wrong_with_each_field(self, paymock: Sandbox) -> None:
+    def test_a_refused_body_reports_each_invalid_field(self, paymock: Sandbox) -> None:
         with pytest.raises(Refused) as caught:
             paymock.create(amount="1.5", order_id="")
         assert (caught.value.status, caught.value.code) == (422, "validation_failed")
@@ -89,22 +89,22 @@ class TestPayments:
         assert "\n  receive.amount: must " in str(caught.value)
         assert caught.value.message in str(caught.value)
 
-    def test_they_are_listed_newest_first(self, paymock: Sandbox) -> None:
+    def test_payments_are_listed_newest_first(self, paymock: Sandbox) -> None:
         created = [paymock.create(order_id=f"order-{number}") for number in range(201)]
         listed = [payment["id"] for payment in paymock.payments()]
         assert listed == [payment["id"] for payment in created[::-1]]
 
-    def test_they_are_found_by_what_they_are(self, paymock: Sandbox) -> None:
+    def test_payments_are_filtered(self, paymock: Sandbox) -> None:
         paid, expiring = paymock.create(order_id="a"), paymock.create("no_payment_expired", order_id="b")
         paid = paymock.advance_payment(paid["id"], "completed")
-        [found] = paymock.payments(status="completed")
-        assert found == {**paid, "scenario": "happy_path", "age_seconds": 45}
-        [found_too] = paymock.payments(scenario="no_payment_expired")
-        assert found_too == {**expiring, "scenario": "no_payment_expired", "age_seconds": 0}
-        assert paymock.payments(order_id="a") == [found]
+        [completed] = paymock.payments(status="completed")
+        assert completed == {**paid, "scenario": "happy_path", "age_seconds": 45}
+        [pending] = paymock.payments(scenario="no_payment_expired")
+        assert pending == {**expiring, "scenario": "no_payment_expired", "age_seconds": 0}
+        assert paymock.payments(order_id="a") == [completed]
         assert paymock.payments(order_id="a", status="failed") == []
 
-    def test_two_deposits_fund_one(self, paymock: Sandbox) -> None:
+    def test_two_deposits_fund_a_payment(self, paymock: Sandbox) -> None:
         payment = paymock.create("no_payment_expired")
         assert paymock.deposit(payment["id"], DUE // 2)["status"] == "payment_detected"
         paymock.deposit(payment["id"], str(DUE // 2), "USDT")
@@ -121,46 +121,46 @@ class TestPayments:
         with pytest.raises(Refused, match="404"):
             paymock.payment(payment_id)
 
-    def test_a_payment_in_place_of_its_id_is_explained(self, paymock: Sandbox) -> None:
+    def test_a_payment_instead_of_its_id_is_an_error(self, paymock: Sandbox) -> None:
         payment: Any = paymock.create()
-        with pytest.raises(TypeError, match="by its id, a string, not by dict"):
+        with pytest.raises(TypeError, match="a payment id must be a string, not dict"):
             paymock.payment(payment)
 
-    def test_an_empty_id_is_explained(self, paymock: Sandbox) -> None:
-        with pytest.raises(ValueError, match="by its id, like pay_0123, not by an empty string"):
+    def test_an_empty_id_is_an_error(self, paymock: Sandbox) -> None:
+        with pytest.raises(ValueError, match="a payment id must be like pay_0123, not empty"):
             paymock.payment("")
 
 
 class TestOverridesAndRequests:
-    def test_the_next_creations_take_a_scenario(self, paymock: Sandbox) -> None:
+    def test_a_scenario_applies_to_the_next_creations(self, paymock: Sandbox) -> None:
         assert paymock.next(scenario="settlement_failed", times=2) == [
             {"scenario": "settlement_failed", "fault": None, "times": 2}
         ]
         ends = [paymock.advance_payment(paymock.create()["id"], "end")["status"] for _ in range(3)]
         assert ends == ["failed", "failed", "completed"]
 
-    def test_a_standing_scenario_stays(self, paymock: Sandbox) -> None:
+    def test_a_scenario_without_times_applies_to_all_creations(self, paymock: Sandbox) -> None:
         paymock.next("no_payment_expired", times=None)
         ends = [paymock.advance_payment(paymock.create()["id"], "end")["status"] for _ in range(3)]
         assert ends == ["expired"] * 3
 
-    def test_a_fault_is_met_once_and_the_retry_replays(self, paymock: Sandbox) -> None:
+    def test_a_fault_applies_once_and_the_retry_replays(self, paymock: Sandbox) -> None:
         paymock.next(fault="drop")
         with pytest.raises(Unreachable, match=f"{paymock.url} closed the connection without a reply"):
             paymock.create(order_id="a", idempotency_key="order-a-payment")
         payment = paymock.create(order_id="a", idempotency_key="order-a-payment")
-        assert [found["id"] for found in paymock.payments()] == [payment["id"]]
+        assert [listed["id"] for listed in paymock.payments()] == [payment["id"]]
         retry, first = paymock.requests()
         assert (first["status"], retry["status"], retry["idempotency"]) == (0, 201, "replayed")
 
-    def test_only_the_applications_requests_are_in_the_journal(self, paymock: Sandbox) -> None:
+    def test_only_requests_below_v1_are_in_the_journal(self, paymock: Sandbox) -> None:
         payment = paymock.create()
         paymock.payment(payment["id"])
         paymock.payments()
         paymock.advance(5)
         assert [request["path"] for request in paymock.requests()] == ["/v1/payments"]
 
-    def test_a_reset_forgets_everything_but_that_time_stands_still(self, paymock: Sandbox) -> None:
+    def test_a_reset_deletes_everything_and_keeps_the_clock_frozen(self, paymock: Sandbox) -> None:
         paymock.create()
         paymock.next("no_payment_expired", times=None)
         later = paymock.advance(86_400)

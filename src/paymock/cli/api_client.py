@@ -1,4 +1,4 @@
-"""The client, for commands: its replies are of the types that the API declares."""
+"""The client of the commands: its replies are typed by the schemas of the API."""
 
 from functools import partial
 from typing import Any, TypeVar
@@ -11,29 +11,27 @@ from paymock.client.http import Call
 T = TypeVar("T")
 
 
-class Client(http.Client):
-    """The server at `url`, and the sandbox of `api_key`."""
+class ApiClient(http.Client):
+    """A client of the server at `url`, for the sandbox of `api_key`."""
 
-    def call(self, of: type[T], method: str, path: str, **request: Any) -> Call[T]:
-        """Sends a request as `send` does; the result of the call is the reply, as a value of the type `of`.
-        Raises Unreachable.
-        """
-        return self.send(method, path, decode=partial(_decoded, of=of), **request)
+    def call(self, reply_type: type[T], method: str, path: str, **request: Any) -> Call[T]:
+        """Send a request, with the options of `send`. Its result is a `reply_type`. Raises Unreachable."""
+        return self.send(method, path, decode=partial(_decode, reply_type=reply_type), **request)
 
-    def get(self, of: type[T], path: str, **request: Any) -> T:
-        """The reply to a GET. Raises Refused, Unreachable."""
-        return self.call(of, "GET", path, **request).result()
+    def get(self, reply_type: type[T], path: str, **request: Any) -> T:
+        """Send a GET request and return its reply. Raises Refused, Unreachable."""
+        return self.call(reply_type, "GET", path, **request).result()
 
-    def read(self, of: type[T], value: Any) -> T:
-        """Decoded JSON as a value of the type `of`. Raises Unreachable for what paymock would not say."""
+    def convert(self, value: Any, reply_type: type[T]) -> T:
+        """Convert decoded JSON to a `reply_type`. Raises Unreachable when it does not fit."""
         try:
-            return msgspec.convert(value, of)
+            return msgspec.convert(value, reply_type)
         except msgspec.ValidationError:
-            raise self.stranger() from None
+            raise self.unexpected_reply() from None
 
 
-def _decoded(content: bytes, of: type[T]) -> T:
+def _decode(content: bytes, reply_type: type[T]) -> T:
     try:
-        return msgspec.json.decode(content, type=of)
+        return msgspec.json.decode(content, type=reply_type)
     except msgspec.MsgspecError as error:
         raise ValueError(error) from None

@@ -1,16 +1,16 @@
-"""`demo`: all scenarios side by side, on a server of their own."""
+"""The command `demo`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
-from paymock.cli.api_client import Client
-from paymock.cli.errors import Command, Unanswered
-from paymock.cli.follower import PaymentFollower, on_a_terminal, tell
+from paymock.cli.api_client import ApiClient
+from paymock.cli.errors import ApiCommand, ServerUnreachable
+from paymock.cli.follower import PaymentFollower, is_terminal, print_changes
 from paymock.cli.options import Number, as_json
-from paymock.cli.order import creation
-from paymock.client.http import path_of
+from paymock.cli.payments import create_request
+from paymock.client.http import payment_path
 from paymock.rules.clock import MAX_SPEED
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.control import Clock
@@ -18,50 +18,51 @@ from paymock.schemas.public import Payment
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 
 
-@click.command(cls=Command)
+@click.command(cls=ApiCommand)
 @click.option(
     "--speed",
     type=Number(0.1, MAX_SPEED),
     default=5,
     show_default=True,
-    help="How much faster than life.",
+    help="Speed factor, relative to real time.",
 )
 @as_json
 def demo(*, speed: float, as_json: bool) -> None:
     """Play all scenarios side by side.
 
-    On a server of their own, which ends with them. On a terminal, live bars; in a pipe, one line for each
-    change; with --json, one JSON document a line.
+    On a temporary server. On a terminal, a live display; in a pipe, one line for each change; with --json,
+    one JSON document a line.
     """
-    live = on_a_terminal() and not as_json
-    with _server() as url:
-        client = Client(url, OPEN_KEY_EXAMPLE)
-        _run_at(client, 0)  # so that all payments are created at the same time
-        paths = [path_of(_created(client, scenario).id) for scenario in SCENARIOS]
-        _run_at(client, speed)
-        courses = [PaymentFollower(client, path, live=live) for path in paths]
+    live = is_terminal() and not as_json
+    with _temporary_server() as url:
+        client = ApiClient(url, OPEN_KEY_EXAMPLE)
+        _set_speed(client, 0)  # so that all payments are created at the same time
+        paths = [payment_path(_create_payment(client, scenario).id) for scenario in SCENARIOS]
+        _set_speed(client, speed)
+        followers = [PaymentFollower(client, path, live=live) for path in paths]
         if live:
-            from paymock.cli import drawing  # rich takes long to import, and only a picture needs it
+            from paymock.cli import drawing  # imported here, since rich takes long to import
 
-            title = f"{len(courses)} payments, one for each scenario, {speed:g} times as fast as life"
-            drawing.show(courses, lambda signs: drawing.many(courses, title, signs))
+            title = f"{len(followers)} payments, one for each scenario, at {speed:g} times real time"
+            drawing.show(followers, lambda symbols: drawing.overview(followers, title, symbols))
         else:
-            tell(courses, as_json=as_json, named=True)
+            print_changes(followers, as_json=as_json, with_scenario=True)
 
 
-def _run_at(client: Client, speed: float) -> None:
+def _set_speed(client: ApiClient, speed: float) -> None:
     client.call(Clock, "PUT", "/_mock/clock", body={"speed": speed}).result()
 
 
-def _created(client: Client, scenario: str) -> Payment:
+def _create_payment(client: ApiClient, scenario: str) -> Payment:
     headers = {"Idempotency-Key": f"demo-{scenario}", "X-Mock-Scenario": scenario}
-    return client.call(Payment, "POST", "/v1/payments", body=creation(scenario), headers=headers).result()
+    body = create_request(scenario)
+    return client.call(Payment, "POST", "/v1/payments", body=body, headers=headers).result()
 
 
 @contextmanager
-def _server() -> Iterator[str]:
-    """The URL of a server on a free port, in a thread, for as long as the block lasts."""
-    # These are costly to import, and only a demo needs them.
+def _temporary_server() -> Iterator[str]:
+    """Run a server in a thread, on a free port, for the length of the block; yield its URL."""
+    # Imported here, since they take long to import.
     from paymock.server.run import StartError, in_thread
     from paymock.web.telemetry.access_log import RequestLog
 
@@ -69,4 +70,4 @@ def _server() -> Iterator[str]:
         with in_thread(Settings(port=0), RequestLog(None, requests=False), grace=0) as url:
             yield url
     except StartError as error:
-        raise Unanswered(str(error)) from None
+        raise ServerUnreachable(str(error)) from None

@@ -1,4 +1,4 @@
-"""Pictures of payments on their way, drawn on a terminal with rich. NO_COLOR is honored."""
+"""Live display of payments on a terminal, with rich. NO_COLOR is honored."""
 
 import io
 import sys
@@ -11,12 +11,13 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from paymock.cli.follower import REDRAW, PaymentFollower, follow
-from paymock.cli.money import tokens
-from paymock.cli.output import printable, seconds, what_happened
+from paymock.cli.follower import PaymentFollower, follow
+from paymock.cli.output import escape_control, event_text, format_seconds, format_tokens
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.schemas.control import TimelineEntry
 from paymock.schemas.public import Deposit
+
+_REDRAW_SECONDS = 0.1
 
 _COLORS = {
     PaymentStatus.AWAITING_PAYMENT: "white",
@@ -28,41 +29,40 @@ _COLORS = {
     PaymentStatus.OVERPAID_REVIEW: "yellow",
     PaymentStatus.MANUAL_REVIEW: "yellow",
 }
-_WENT_WRONG = "red"
-_FAINT = "bright_black"
-_SHORTEST_BAR = 10
+_ERROR_COLOR = "red"
+_DIM = "bright_black"
+_MIN_BAR_WIDTH = 10
 _NAME_WIDTH = max(map(len, SCENARIOS))
 _STATUS_WIDTH = max(map(len, PaymentStatus))
 _CLOCK_WIDTH = len("45.0 of 45 s")
-_NOTE_WIDTH = len("confirming")
+_DEPOSIT_STATUS_WIDTH = len("confirming")
 _GAP = 2
 
 
-class Signs(NamedTuple):
-    """The characters of a picture."""
+class Symbols(NamedTuple):
+    """The characters of a display."""
 
     past: str = "━"
-    ahead: str = "─"
+    future: str = "─"
     end: str = "●"
-    done: str = "✓"
-    following: str = "▸"
-    later: str = "·"
+    reached: str = "✓"
+    next: str = "▸"
+    upcoming: str = "·"
 
 
-PLAIN = Signs("=", "-", "*", "x", ">", ".")
-"""For terminals that know ASCII only."""
-
-Picture = Callable[[Signs], RenderableType]
+ASCII_SYMBOLS = Symbols("=", "-", "*", "x", ">", ".")
 
 
 class Bar:
-    """A line with a color for each stretch of time: thick what has passed, thin what lies ahead.
+    """A progress bar: thick for the time that has passed, in the color of each moment, and thin for the rest.
 
-    A full line is `axis` seconds; `color` tells the color of a moment.
+    The full width is `axis` seconds; `color` returns the color of a moment.
     """
 
-    def __init__(self, signs: Signs, elapsed: float, end: float, axis: float, color: Callable[[float], str]):
-        self._signs = signs
+    def __init__(
+        self, symbols: Symbols, elapsed: float, end: float, axis: float, color: Callable[[float], str]
+    ):
+        self._symbols = symbols
         self._elapsed = elapsed
         self._end = end
         self._axis = axis
@@ -73,140 +73,139 @@ class Bar:
         line = Text()
         for cell in range(round(self._end / self._axis * cells)):
             moment = cell / cells * self._axis
-            passed = moment < self._elapsed
-            line.append(*((self._signs.past, self._color(moment)) if passed else (self._signs.ahead, _FAINT)))
-        yield line.append(self._signs.end, self._color(self._end) if self._elapsed >= self._end else _FAINT)
+            if moment < self._elapsed:
+                line.append(self._symbols.past, self._color(moment))
+            else:
+                line.append(self._symbols.future, _DIM)
+        yield line.append(self._symbols.end, self._color(self._end) if self._elapsed >= self._end else _DIM)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(_SHORTEST_BAR, options.max_width)
+        return Measurement(_MIN_BAR_WIDTH, options.max_width)
 
 
-def show(courses: Sequence[PaymentFollower], picture: Picture) -> None:
-    """Draws `picture` again and again until all of `courses` have ended; the last one stays.
-
-    Raises Refused, Unreachable.
-    """
+def show(followers: Sequence[PaymentFollower], render: Callable[[Symbols], RenderableType]) -> None:
+    """Redraw the display until all payments have ended; the last state stays. Raises Refused, Unreachable."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # an order can be named in any script
+        sys.stdout.reconfigure(errors="replace")  # an order id may be in any script
     console = Console(highlight=False)
-    signs = PLAIN if console.options.ascii_only else Signs()
+    symbols = ASCII_SYMBOLS if console.options.ascii_only else Symbols()
     with Live(console=console, auto_refresh=False) as live:
-        for _ in follow(courses, REDRAW):
-            live.update(picture(signs), refresh=True)
+        for _ in follow(followers, _REDRAW_SECONDS):
+            live.update(render(symbols), refresh=True)
 
 
-def one(course: PaymentFollower, signs: Signs) -> RenderableType:
-    """One payment: what is asked for, its course, its confirmations, and every change."""
-    payment = course.detail.payment
+def payment_view(follower: PaymentFollower, symbols: Symbols) -> RenderableType:
+    """One payment: its instructions, progress, confirmations and timeline."""
+    payment = follower.detail.payment
     attempt = payment.attempts[0]
-    asked = attempt.instructions
-    due = tokens(asked.amounts.due, asked.chain, asked.asset) or f"{asked.amounts.due} {asked.asset}"
-    head = _line((payment.id, "bold"), f"  {printable(payment.order_id)}  {course.detail.scenario}")
-    order = _line(f"{due} on {asked.chain} to {asked.invoice_address}")
-    mock = _line(("a mock: nobody holds the key of this address", _FAINT))
-    progress = _rows(None, _CLOCK_WIDTH, _NOTE_WIDTH)
-    progress.add_row(_course_bar(course, signs, course.end), _clock(course), _speed(course))
+    instructions = attempt.instructions
+    amount, chain, asset = instructions.amounts.due, instructions.chain, instructions.asset
+    header = _line((payment.id, "bold"), f"  {escape_control(payment.order_id)}  {follower.detail.scenario}")
+    tokens = format_tokens(amount, chain, asset) or f"{amount} {asset}"
+    due = _line(f"{tokens} on {chain} to {instructions.invoice_address}")
+    warning = _line(("a mock: nobody holds the key of this address", _DIM))
+    progress = _columns(None, _CLOCK_WIDTH, _DEPOSIT_STATUS_WIDTH)
+    progress.add_row(_progress_bar(follower, symbols, follower.end), _clock(follower), _speed(follower))
     for deposit in attempt.deposits if isinstance(attempt.deposits, list) else []:
-        progress.add_row(_confirmation_bar(deposit, signs), _confirmed(deposit), str(deposit.status))
-    return Group(head, order, mock, "", progress, "", _changes(course, signs))
+        progress.add_row(_confirmation_bar(deposit, symbols), _confirmations(deposit), str(deposit.status))
+    return Group(header, due, warning, "", progress, "", _timeline(follower, symbols))
 
 
-def many(courses: Sequence[PaymentFollower], title: str, signs: Signs) -> RenderableType:
-    """Payments side by side, on one axis of time."""
-    return Group(_line((title, "bold")), "", SideBySide(courses, signs))
+def overview(followers: Sequence[PaymentFollower], title: str, symbols: Symbols) -> RenderableType:
+    """Several payments side by side, on one time axis."""
+    return Group(_line((title, "bold")), "", ProgressTable(followers, symbols))
 
 
-class SideBySide:
-    """A row with a bar for each payment. Where there is little room, the clocks go first, then the ends of
-    the words, and the bars stay.
-    """
+class ProgressTable:
+    """A row with a bar for each payment. On a narrow terminal, clocks are omitted and names truncated."""
 
-    def __init__(self, courses: Sequence[PaymentFollower], signs: Signs) -> None:
-        self._courses = courses
-        self._signs = signs
+    def __init__(self, followers: Sequence[PaymentFollower], symbols: Symbols) -> None:
+        self._followers = followers
+        self._symbols = symbols
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        words = options.max_width - _SHORTEST_BAR - 2 * _GAP
-        with_clocks = words >= _NAME_WIDTH + _STATUS_WIDTH + _GAP + _CLOCK_WIDTH
-        name = max(1, min(_NAME_WIDTH, words // 2))
-        status = max(1, min(_STATUS_WIDTH, words - name))
-        rows = _rows(name, None, status, *([_CLOCK_WIDTH] if with_clocks else []))
-        axis = max(course.end for course in self._courses)
-        for course in self._courses:
-            name_of = _line(course.detail.scenario)
-            clock = [_clock(course)] if with_clocks else []
-            rows.add_row(name_of, _course_bar(course, self._signs, axis), _status(course), *clock)
-        yield rows
+        text_width = options.max_width - _MIN_BAR_WIDTH - 2 * _GAP
+        with_clocks = text_width >= _NAME_WIDTH + _STATUS_WIDTH + _GAP + _CLOCK_WIDTH
+        name_width = max(1, min(_NAME_WIDTH, text_width // 2))
+        status_width = max(1, min(_STATUS_WIDTH, text_width - name_width))
+        table = _columns(name_width, None, status_width, *([_CLOCK_WIDTH] if with_clocks else []))
+        axis = max(follower.end for follower in self._followers)
+        for follower in self._followers:
+            name = _line(follower.detail.scenario)
+            clock = [_clock(follower)] if with_clocks else []
+            table.add_row(name, _progress_bar(follower, self._symbols, axis), _status(follower), *clock)
+        yield table
 
 
 def _line(*parts: str | tuple[str, str], justify: Literal["left", "right"] = "left") -> Text:
-    """Text that is cut where it does not fit."""
+    """One line of text, truncated where it does not fit."""
     return Text.assemble(*parts, justify=justify, no_wrap=True, overflow="ellipsis")
 
 
-def _rows(*widths: int | None) -> Table:
-    """Columns of these widths, so that nothing moves but the bar; None takes what is left."""
-    rows = Table.grid(padding=(0, _GAP, 0, 0), expand=True)
+def _columns(*widths: int | None) -> Table:
+    """A table of columns of fixed widths, so that only the bars move; None takes the remaining width."""
+    table = Table.grid(padding=(0, _GAP, 0, 0), expand=True)
     for width in widths:
-        rows.add_column(width=width, ratio=1 if width is None else None, no_wrap=True)
-    return rows
+        table.add_column(width=width, ratio=1 if width is None else None, no_wrap=True)
+    return table
 
 
-def _course_bar(course: PaymentFollower, signs: Signs, axis: float) -> Bar:
+def _progress_bar(follower: PaymentFollower, symbols: Symbols, axis: float) -> Bar:
     def color(moment: float) -> str:
-        past = [entry for entry in course.timeline if entry.offset_seconds <= moment]
-        return _color_of(past[-1].status)
+        past = [entry for entry in follower.timeline if entry.offset_seconds <= moment]
+        return _color(past[-1].status)
 
-    return Bar(signs, course.elapsed, course.end, axis, color)
+    return Bar(symbols, follower.elapsed, follower.end, axis, color)
 
 
-def _confirmation_bar(deposit: Deposit, signs: Signs) -> Bar:
+def _confirmation_bar(deposit: Deposit, symbols: Symbols) -> Bar:
     required = deposit.confirmations_required
-    color = _WENT_WRONG if deposit.status is DepositStatus.REJECTED else "cyan"
-    return Bar(signs, deposit.confirmations, required, required, lambda _: color)
+    color = _ERROR_COLOR if deposit.status is DepositStatus.REJECTED else "cyan"
+    return Bar(symbols, deposit.confirmations, required, required, lambda _: color)
 
 
-def _color_of(status: PaymentStatus) -> str:
-    return _COLORS.get(status, _WENT_WRONG)
+def _color(status: PaymentStatus) -> str:
+    return _COLORS.get(status, _ERROR_COLOR)
 
 
-def _confirmed(deposit: Deposit) -> Text:
+def _confirmations(deposit: Deposit) -> Text:
     return _line(f"{deposit.confirmations}/{deposit.confirmations_required}", justify="right")
 
 
-def _status(course: PaymentFollower) -> Text:
-    status = course.detail.payment.status
-    return _line((status, f"bold {_color_of(status)}" if course.ended else _color_of(status)))
+def _status(follower: PaymentFollower) -> Text:
+    status = follower.detail.payment.status
+    return _line((status, f"bold {_color(status)}" if follower.ended else _color(status)))
 
 
-def _clock(course: PaymentFollower) -> Text:
-    return _line(f"{course.elapsed:.1f} of {seconds(course.end)} s", justify="right")
+def _clock(follower: PaymentFollower) -> Text:
+    return _line(f"{follower.elapsed:.1f} of {format_seconds(follower.end)} s", justify="right")
 
 
-def _speed(course: PaymentFollower) -> Text:
-    return _line((f"speed {course.speed:g}" if course.speed else "frozen", _FAINT))
+def _speed(follower: PaymentFollower) -> Text:
+    return _line((f"speed {follower.speed:g}" if follower.speed else "frozen", _DIM))
 
 
-def _changes(course: PaymentFollower, signs: Signs) -> Table:
-    offsets = [f"{seconds(entry.offset_seconds)} s" for entry in course.timeline]
-    rows = Table.grid(padding=(0, _GAP, 0, 0))
-    rows.add_column(width=1)
-    rows.add_column(width=max(map(len, offsets)))
-    following = next((entry for entry in course.timeline if not entry.reached), None)
-    for offset, entry in zip(offsets, course.timeline, strict=True):
-        sign = signs.done if entry.reached else signs.following if entry is following else signs.later
-        style = "" if entry.reached or entry is following else _FAINT
-        rows.add_row(
-            _line((sign, "green" if entry.reached else style)),
+def _timeline(follower: PaymentFollower, symbols: Symbols) -> Table:
+    offsets = [f"{format_seconds(entry.offset_seconds)} s" for entry in follower.timeline]
+    table = Table.grid(padding=(0, _GAP, 0, 0))
+    table.add_column(width=1)
+    table.add_column(width=max(map(len, offsets)))
+    next_entry = next((entry for entry in follower.timeline if not entry.reached), None)
+    for offset, entry in zip(offsets, follower.timeline, strict=True):
+        is_next = entry is next_entry
+        symbol = symbols.reached if entry.reached else symbols.next if is_next else symbols.upcoming
+        style = "" if entry.reached or is_next else _DIM
+        table.add_row(
+            _line((symbol, "green" if entry.reached else style)),
             _line((offset, style), justify="right"),
-            _line((entry.status, _color_of(entry.status) if entry.reached else style)),
-            _line((what_happened(entry) + (_until(course, entry) if entry is following else ""), style)),
+            _line((entry.status, _color(entry.status) if entry.reached else style)),
+            _line((event_text(entry) + (_countdown(follower, entry) if is_next else ""), style)),
         )
-    return rows
+    return table
 
 
-def _until(course: PaymentFollower, entry: TimelineEntry) -> str:
-    if not course.speed:
+def _countdown(follower: PaymentFollower, entry: TimelineEntry) -> str:
+    if not follower.speed:
         return ""
-    left = (entry.offset_seconds - course.elapsed) / course.speed
-    return f"{'  ' if what_happened(entry) else ''}in {left:.1f} s"
+    left = (entry.offset_seconds - follower.elapsed) / follower.speed
+    return f"{'  ' if event_text(entry) else ''}in {left:.1f} s"

@@ -1,49 +1,47 @@
-"""How commands end that cannot do what they are told, and their exit statuses."""
+"""Exceptions of the commands, and their exit codes."""
 
 from typing import Any
 
 import click
 
-from paymock.cli.output import printable
+from paymock.cli.output import escape_control
 from paymock.client.http import Refused, Unreachable
 
 
-class Failure(click.ClickException):
-    """The end of a command, with the lines that tell why."""
+class CommandError(click.ClickException):
+    """An error of a command, with the lines of its message."""
 
     def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(map(printable, lines)))
+        super().__init__("\n".join(map(escape_control, lines)))
 
 
-class Denied(Failure):
-    """The server said no."""
+class RequestRefused(CommandError):
+    """The server refused the request."""
 
     exit_code = 1
 
 
-class Unanswered(Failure):
-    """Nothing answers, or something that is not paymock."""
+class ServerUnreachable(CommandError):
+    """No server answers, or the server is not paymock."""
 
     exit_code = 3
 
 
-class Late(Failure):
-    """What was waited for did not come in time."""
+class WaitTimedOut(CommandError):
+    """The expected event did not come in time."""
 
     exit_code = 4
 
 
-class Command(click.Command):
-    """A command that talks to a server. A refusal is shown with its code, its message and every detail, one a
-    line.
-    """
+class ApiCommand(click.Command):
+    """A command that calls the API. Errors of the client become errors of the command."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Carries out the command."""
+        """Run the command. Raises RequestRefused with one line for each detail, or ServerUnreachable."""
         try:
             return super().invoke(ctx)
         except Refused as refused:
             problems = [f"  {problem['field']}: {problem['message']}" for problem in refused.details]
-            raise Denied(f"{refused.code}: {refused.message}", *problems) from None
+            raise RequestRefused(f"{refused.code}: {refused.message}", *problems) from None
         except Unreachable as unreachable:
-            raise Unanswered(str(unreachable)) from None
+            raise ServerUnreachable(str(unreachable)) from None

@@ -1,7 +1,7 @@
-"""Payments on their way, followed without polling.
+"""Following payments without polling.
 
-The server answers a wait at the next change, and a timeline says when it will come: in between, what is shown
-follows from the time that passes.
+The server answers a wait at the next change, and the timeline says when that is due. Between two replies, the
+age of a payment is computed from the time that passes here.
 """
 
 import os
@@ -10,62 +10,59 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from paymock.cli.api_client import Client
-from paymock.cli.output import change_line, idle, say, say_json
+from paymock.cli.api_client import ApiClient
+from paymock.cli.output import echo, echo_json, timeline_line, wait_readable
 from paymock.client.http import Call
-from paymock.client.wait import GRACE
+from paymock.client.wait import GRACE_PERIOD
 from paymock.rules.times import parse_rfc3339
 from paymock.schemas.control import Clock, PaymentDetail, TimelineEntry, WaitResult
 
-REDRAW = 0.1
-"""Seconds between two pictures on a terminal."""
-
-_LOOK_AGAIN = {True: 5, False: 30}
-"""Live or not: seconds after which a payment is read again if nothing happened. Nothing tells of a change of
-speed, which only a picture shows.
+_WAIT_SECONDS = {True: 5, False: 30}
+"""Live or not: seconds after which a payment is read again without a change. The server does not report a
+change of speed, which only a live display shows.
 """
 
 
 class PaymentFollower:
-    """A payment on its way: what the server last said of it, and the wait for its next change.
+    """A payment as last read from the server, and a pending wait for its next change.
 
     Raises Refused, Unreachable.
     """
 
-    def __init__(self, client: Client, path: str, *, live: bool) -> None:
+    def __init__(self, client: ApiClient, path: str, *, live: bool) -> None:
         self._client = client
         self._path = path
-        self._patience = _LOOK_AGAIN[live]
-        self._told = 0
-        self._look()
+        self._wait_seconds = _WAIT_SECONDS[live]
+        self._reported = 0
+        self._read()
 
-    def _look(self) -> None:
-        # The wait goes first: what happens after the payment is read cannot be missed.
-        query = {"timeout": self._patience}
+    def _read(self) -> None:
+        # The wait is sent first, so that a change after the read of the payment is not missed.
+        query = {"timeout": self._wait_seconds}
         self._wait: Call[WaitResult] = self._client.call(
-            WaitResult, "GET", f"{self._path}/wait", query=query, patience=self._patience + GRACE
+            WaitResult, "GET", f"{self._path}/wait", query=query, timeout=self._wait_seconds + GRACE_PERIOD
         )
         self.detail = self._client.get(PaymentDetail, self._path)
         self.speed = self._client.get(Clock, "/_mock/clock").speed
-        self._seen_at = time.monotonic()
+        self._read_at = time.monotonic()
 
     def fileno(self) -> int:
-        """The socket of the wait, readable when the payment should be read again."""
+        """The socket of the wait, which is readable when the payment should be read again."""
         return self._wait.fileno()
 
     def refresh(self) -> None:
-        """Reads the payment again, after its wait has been answered. Raises Refused, Unreachable."""
+        """Read the payment again, after the wait has been answered. Raises Refused, Unreachable."""
         self._wait.result()
-        self._look()
+        self._read()
 
     @property
     def timeline(self) -> list[TimelineEntry]:
-        """Every change, past and to come."""
+        """All changes of the payment, past and upcoming."""
         return self.detail.timeline
 
     @property
     def ended(self) -> bool:
-        """Whether nothing lies ahead."""
+        """Whether no change is upcoming."""
         return all(entry.reached for entry in self.timeline)
 
     @property
@@ -75,52 +72,49 @@ class PaymentFollower:
 
     @property
     def elapsed(self) -> float:
-        """The payment's age in seconds of its own clock, up to its end; never past a change that has not been
-        seen.
-        """
+        """The age of the payment in seconds of its own clock, at most that of the next change."""
         if self.ended:
             return self.end
         detail = self.detail
         age = ((parse_rfc3339(detail.now) or 0) - (parse_rfc3339(detail.payment.created_at) or 0)) / 1000
-        reckoned = age + (time.monotonic() - self._seen_at) * self.speed
-        return min(reckoned, next(entry.offset_seconds for entry in self.timeline if not entry.reached))
+        estimate = age + (time.monotonic() - self._read_at) * self.speed
+        return min(estimate, next(entry.offset_seconds for entry in self.timeline if not entry.reached))
 
-    def news(self) -> list[TimelineEntry]:
-        """The changes that have come since this was asked last."""
+    def new_entries(self) -> list[TimelineEntry]:
+        """The changes since the last call."""
         reached = [entry for entry in self.timeline if entry.reached]
-        new, self._told = reached[self._told :], len(reached)
+        new, self._reported = reached[self._reported :], len(reached)
         return new
 
 
-def on_a_terminal() -> bool:
-    """Whether pictures can be drawn on standard output."""
+def is_terminal() -> bool:
+    """Whether standard output is a terminal that supports a live display."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def follow(courses: Sequence[PaymentFollower], every: float | None) -> Iterator[None]:
-    """Stops at every change of one of `courses`, and, while one of them moves, `every` so many seconds; ends
-    with the last course. Raises Refused, Unreachable.
-    """
-    yield
-    while waiting := [course for course in courses if not course.ended]:
-        moving = any(course.speed for course in waiting)
-        for course in idle(every if moving else None, waiting):
-            course.refresh()
-        yield
-
-
-def tell(courses: Sequence[PaymentFollower], *, as_json: bool, named: bool) -> None:
-    """Prints one line for each change of `courses` until all have ended; `named` adds the scenario.
+def follow(followers: Sequence[PaymentFollower], redraw_seconds: float | None) -> Iterator[None]:
+    """Yield at every change of a payment until all have ended, and every `redraw_seconds` while a clock runs.
 
     Raises Refused, Unreachable.
     """
-    for _ in follow(courses, None):
-        news = [(entry, course.detail) for course in courses for entry in course.news()]
-        for entry, detail in sorted(news, key=lambda one: one[0].offset_seconds):
+    yield
+    while active := [follower for follower in followers if not follower.ended]:
+        running = any(follower.speed for follower in active)
+        for follower in wait_readable(redraw_seconds if running else None, active):
+            follower.refresh()
+        yield
+
+
+def print_changes(followers: Sequence[PaymentFollower], *, as_json: bool, with_scenario: bool) -> None:
+    """Print one line for each change until all payments have ended. Raises Refused, Unreachable."""
+    for _ in follow(followers, None):
+        changes = [(entry, follower.detail) for follower in followers for entry in follower.new_entries()]
+        for entry, detail in sorted(changes, key=lambda change: change[0].offset_seconds):
             if as_json:
-                say_json(_document(entry, detail))
+                echo_json(_document(entry, detail))
             else:
-                say(f"{detail.scenario:<18}  {change_line(entry)}" if named else change_line(entry))
+                line = timeline_line(entry)
+                echo(f"{detail.scenario:<18}  {line}" if with_scenario else line)
 
 
 def _document(entry: TimelineEntry, detail: PaymentDetail) -> dict[str, Any]:

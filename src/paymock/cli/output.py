@@ -1,4 +1,4 @@
-"""What the commands print: data on standard output, messages on standard error."""
+"""Output of the commands: data on standard output, messages on standard error; and formatting of payments."""
 
 import errno
 import json
@@ -8,102 +8,108 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
 import msgspec
 
-from paymock.cli.money import amount
+from paymock.app.catalog_file import load_catalog
+from paymock.resources.catalog import CatalogError
+from paymock.rules.amounts import in_tokens
+from paymock.schemas.catalog import Asset
 from paymock.schemas.control import PaymentDetail, TimelineEntry
 from paymock.schemas.public import Attempt, Payment
 
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f"  # control characters
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what changes the direction of the text around it
-    "\u2028\u2029]"  # the ends of lines and paragraphs
+_CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x1f\x7f-\x9f"
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # change the direction of the text around them
+    "\u2028\u2029]"  # end lines and paragraphs
 )
 _STATUS_WIDTH = 20
 
 
-class Awaited(Protocol):
-    """Something whose coming a socket announces."""
+class HasSocket(Protocol):
+    """Something that `select` can wait for."""
 
     def fileno(self) -> int:
-        """The socket."""
+        """The file descriptor of the socket."""
 
 
-W = TypeVar("W", bound=Awaited)
+S = TypeVar("S", bound=HasSocket)
 
 
-def say(*lines: str) -> None:
-    """Prints lines of data. Nothing that a server says can steer the terminal or fail to be printed."""
+def echo(*lines: str) -> None:
+    """Print lines of data. Control characters and what the terminal cannot encode are escaped."""
     encoding = sys.stdout.encoding or "utf-8"
     for line in lines:
-        click.echo(printable(line).encode(encoding, "backslashreplace").decode(encoding))
+        click.echo(escape_control(line).encode(encoding, "backslashreplace").decode(encoding))
 
 
-def printable(text: str) -> str:
-    """The text on one line, with escapes like `\\u202e` in place of what would steer a terminal."""
-    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def say_json(value: Any) -> None:
-    """Prints one JSON document on a line of its own, in UTF-8 whatever the terminal speaks."""
+def echo_json(value: Any) -> None:
+    """Print one JSON document on one line, always in UTF-8."""
     click.echo(msgspec.json.encode(value))
 
 
-def note(message: str) -> None:
-    """Prints a message for the person at the terminal."""
+def echo_note(message: str) -> None:
+    """Print a message on standard error."""
     click.echo(message, err=True)
 
 
-def idle(seconds: float | None, awaited: Sequence[W] = ()) -> list[W]:
-    """Does nothing for so many seconds, or until something of what is awaited comes, which is returned.
+def escape_control(text: str) -> str:
+    """The text on one line, with escapes like `\\u202e` in place of characters that control a terminal."""
+    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
-    Raises BrokenPipeError as soon as nobody reads standard output any more.
+
+def wait_readable(timeout: float | None, sources: Sequence[S] = ()) -> list[S]:
+    """Wait `timeout` seconds, or until one of `sources` is readable; return those that are.
+
+    Raises BrokenPipeError as soon as the reader of standard output has closed it.
     """
-    if not hasattr(select, "poll"):  # on Windows, where nothing tells of it
-        if not awaited:
-            time.sleep(seconds or 0)
+    if not hasattr(select, "poll"):  # Windows, which does not report a closed pipe
+        if not sources:
+            time.sleep(timeout or 0)
             return []
-        return select.select(awaited, (), (), seconds)[0]
-    polled = select.poll()
-    sockets = {one.fileno(): one for one in awaited}
-    for number in sockets:
-        polled.register(number, select.POLLIN)
-    output = _pipe()
+        return select.select(sources, (), (), timeout)[0]
+    poll = select.poll()
+    by_descriptor = {source.fileno(): source for source in sources}
+    for descriptor in by_descriptor:
+        poll.register(descriptor, select.POLLIN)
+    output = _output_pipe()
     if output is not None:
-        polled.register(output, 0)  # errors alone
-    come = [number for number, _ in polled.poll(None if seconds is None else seconds * 1000)]
-    if output in come:
+        poll.register(output, 0)  # errors only
+    ready = [descriptor for descriptor, _ in poll.poll(None if timeout is None else timeout * 1000)]
+    if output in ready:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-    return [sockets[number] for number in come]
+    return [by_descriptor[descriptor] for descriptor in ready]
 
 
-def _pipe() -> int | None:
-    """Standard output, if it is something that a reader can leave."""
-    with suppress(OSError):  # a stand-in for it need not be a file
-        number = sys.stdout.fileno()
-        kind = os.fstat(number).st_mode
-        if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
-            return number
+def _output_pipe() -> int | None:
+    """The file descriptor of standard output, if it is a pipe or a socket."""
+    with suppress(OSError):  # a replacement of standard output need not be a file
+        descriptor = sys.stdout.fileno()
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            return descriptor
     return None
 
 
 def payment_lines(payment: Payment) -> list[str]:
-    """A payment as people read it."""
+    """The lines that describe a payment."""
     [attempt, *_] = payment.attempts
-    asked = attempt.instructions
+    instructions = attempt.instructions
+    amounts, chain, asset = instructions.amounts, instructions.chain, instructions.asset
     receive = payment.receive
     rows = [
         ("order", payment.order_id),
-        ("due", f"{amount(asked.amounts.due, asked.chain, asked.asset)} on {asked.chain}"),
-        ("pay to", f"{asked.invoice_address} (a mock: nobody holds its key)"),
-        *_received(attempt),
-        ("merchant", f"{amount(receive.amount, receive.chain, receive.asset)} to {receive.address}"),
-        ("fee", amount(asked.amounts.fee, asked.chain, asked.asset)),
+        ("due", f"{format_amount(amounts.due, chain, asset)} on {chain}"),
+        ("pay to", f"{instructions.invoice_address} (a mock: nobody holds its key)"),
+        *_deposit_rows(attempt),
+        ("merchant", f"{format_amount(receive.amount, receive.chain, receive.asset)} to {receive.address}"),
+        ("fee", format_amount(amounts.fee, chain, asset)),
         *([("metadata", json.dumps(payment.metadata, ensure_ascii=False))] if payment.metadata else []),
         ("created", payment.created_at),
         ("updated", payment.updated_at),
@@ -111,34 +117,63 @@ def payment_lines(payment: Payment) -> list[str]:
     return [f"{payment.id}  {payment.status}", *(f"  {name:<10}{text}" for name, text in rows)]
 
 
-def detail_lines(detail: PaymentDetail) -> list[str]:
-    """A payment, its scenario and its course; what has happened is marked."""
-    first, *rest = payment_lines(detail.payment)
-    course = [f"  {'x' if entry.reached else ' '} {change_line(entry)}" for entry in detail.timeline]
-    return [f"{first}  {detail.scenario}", *rest, "", *course]
-
-
-def change_line(entry: TimelineEntry) -> str:
-    """A change of a payment: seconds after creation, the status from then on, and what happened."""
-    offset = seconds(entry.offset_seconds)
-    return f"{offset:>6} s  {entry.status:<{_STATUS_WIDTH}}  {what_happened(entry)}".rstrip()
-
-
-def what_happened(entry: TimelineEntry) -> str:
-    """What happened, without the status; nothing when only the status changed."""
-    return printable(entry.event).removesuffix(entry.status).removesuffix(": ")
-
-
-def seconds(value: float) -> str:
-    """Seconds, to the millisecond, without zeros at the end."""
-    return f"{value:.3f}".rstrip("0").rstrip(".")
-
-
-def _received(attempt: Attempt) -> list[tuple[str, str]]:
+def _deposit_rows(attempt: Attempt) -> list[tuple[str, str]]:
     if not isinstance(attempt.deposits, list):
         return []
     rows = []
     for deposit in attempt.deposits:
-        seen = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
-        rows.append(("deposit", f"{amount(deposit.amount, deposit.chain, deposit.asset)}, {seen}"))
+        progress = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
+        rows.append(("deposit", f"{format_amount(deposit.amount, deposit.chain, deposit.asset)}, {progress}"))
     return rows
+
+
+def detail_lines(detail: PaymentDetail) -> list[str]:
+    """The lines that describe a payment, its scenario and its timeline; reached entries are marked."""
+    first, *rest = payment_lines(detail.payment)
+    timeline = [f"  {'x' if entry.reached else ' '} {timeline_line(entry)}" for entry in detail.timeline]
+    return [f"{first}  {detail.scenario}", *rest, "", *timeline]
+
+
+def timeline_line(entry: TimelineEntry) -> str:
+    """A change of a payment: seconds since creation, the new status, and the event."""
+    offset = format_seconds(entry.offset_seconds)
+    return f"{offset:>6} s  {entry.status:<{_STATUS_WIDTH}}  {event_text(entry)}".rstrip()
+
+
+def event_text(entry: TimelineEntry) -> str:
+    """The event of a change without its status; empty when only the status changed."""
+    return escape_control(entry.event).removesuffix(entry.status).removesuffix(": ")
+
+
+def format_seconds(value: float) -> str:
+    """Seconds, to the millisecond, without trailing zeros."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def format_amount(raw: str, chain: str, asset: str) -> str:
+    """`1010000000000000000 (1.01 USDT)`, or `1010000000000000000 raw units of USDT` for an unknown asset."""
+    tokens = format_tokens(raw, chain, asset)
+    return f"{raw} raw units of {asset}" if tokens is None else f"{raw} ({tokens})"
+
+
+def format_tokens(raw: str, chain: str, asset: str) -> str | None:
+    """`1.01 USDT`, or None for an unknown asset."""
+    entry = catalog_assets(chain).get(asset)
+    return None if entry is None else f"{in_tokens(int(raw), entry.decimals)} {entry.symbol}"
+
+
+def catalog_assets(chain: str) -> Mapping[str, Asset]:
+    """The assets of a chain by id, from the built-in catalog or the one of PAYMOCK_CATALOG.
+
+    The catalog of the server is not read, since that request would appear in the journal of the sandbox.
+    """
+    return _load_assets(os.environ.get("PAYMOCK_CATALOG") or None).get(chain, {})
+
+
+@cache
+def _load_assets(file: str | None) -> Mapping[str, Mapping[str, Asset]]:
+    try:
+        catalog = load_catalog(Path(file) if file else None)
+    except CatalogError:
+        return {}
+    return {chain: catalog.assets(chain) or {} for chain in catalog.chains}

@@ -1,62 +1,120 @@
-"""`create`, `payment`, `payments`, `deposit`: payments, made and shown."""
+"""Commands on payments: `create`, `payment`, `payments`, `deposit`, `wait` and `watch`."""
 
 import json
 import secrets
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from paymock.cli.api_client import Client
-from paymock.cli.errors import Command, Unanswered
-from paymock.cli.money import amount
-from paymock.cli.options import NEWEST, SCENARIO, STATUS, as_json, found, idempotency_key, with_client
-from paymock.cli.order import USUAL_CHAIN, creation
-from paymock.cli.output import detail_lines, note, payment_lines, say, say_json
-from paymock.client.http import PAYOUT_ADDRESS, Unreachable, order_of, path_of
+from paymock.cli.api_client import ApiClient
+from paymock.cli.errors import ApiCommand, RequestRefused, ServerUnreachable, WaitTimedOut
+from paymock.cli.follower import PaymentFollower, is_terminal, print_changes
+from paymock.cli.options import (
+    NEWEST,
+    ONE_DAY,
+    SCENARIO,
+    STATUS,
+    as_json,
+    idempotency_key,
+    resolve_payment_id,
+    with_client,
+)
+from paymock.cli.output import (
+    catalog_assets,
+    detail_lines,
+    echo,
+    echo_json,
+    echo_note,
+    format_amount,
+    payment_lines,
+)
+from paymock.client.http import (
+    DEFAULT_PAYOUT_ADDRESS,
+    DEFAULT_TIMEOUT,
+    Unreachable,
+    default_order_id,
+    payment_path,
+    payment_request,
+)
+from paymock.client.wait import GRACE_PERIOD, NotReached, wait_for_payment
 from paymock.schemas.control import PaymentDetail, PaymentPage
 from paymock.schemas.public import Payment
 
-_LARGEST_PAGE = 200
+_DEFAULT_CHAIN = "bsc"
+_DEFAULT_ASSET = "USDT"
+_DEFAULT_DECIMALS = 18
+_MAX_PAGE_SIZE = 200
 
 
-def _entries(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
-    """What KEY=VALUE and whole JSON objects say together; the last one wins."""
-    entries: dict[str, Any] = {}
+def default_asset(chain: str) -> str:
+    """USDT, or the first token of a chain that has no USDT."""
+    assets = catalog_assets(chain)
+    tokens = [asset.id for asset in assets.values() if not asset.native]
+    return _DEFAULT_ASSET if _DEFAULT_ASSET in assets or not tokens else tokens[0]
+
+
+def one_token(chain: str, asset: str) -> str:
+    """One whole token in raw units; an unknown asset is taken to have 18 decimals."""
+    entry = catalog_assets(chain).get(asset)
+    return str(10 ** (_DEFAULT_DECIMALS if entry is None else entry.decimals))
+
+
+def create_request(
+    order_id: str,
+    *,
+    chain: str = _DEFAULT_CHAIN,
+    asset: str | None = None,
+    amount: str | None = None,
+    address: str = DEFAULT_PAYOUT_ADDRESS,
+    metadata: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The body of `POST /v1/payments`. `amount` is in raw units; by default it is one whole token."""
+    asset = default_asset(chain) if asset is None else asset
+    amount = one_token(chain, asset) if amount is None else amount
+    return {**payment_request(order_id, chain, asset, amount, address), "metadata": dict(metadata or {})}
+
+
+def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
+    """Merge entries KEY=VALUE and JSON objects; the last value of a key wins."""
+    metadata: dict[str, Any] = {}
     for text in values:
         key, equals, value = text.partition("=")
         if text.startswith("{"):
             try:
-                entries |= json.loads(text)
+                metadata |= json.loads(text)
             except (ValueError, RecursionError):
                 raise click.BadParameter("is not a JSON object") from None
         elif equals:
-            entries[key] = value
+            metadata[key] = value
         else:
             raise click.BadParameter("must be KEY=VALUE or a JSON object")
-    return entries
+    return metadata
 
 
-@click.command(cls=Command)
+@click.command(cls=ApiCommand)
 @with_client
-@click.option("--chain", default=USUAL_CHAIN, show_default=True, help="Where the payment is made.")
-@click.option("--asset", help="What is paid. [default: USDT, or the first token of the chain]")
+@click.option("--chain", default=_DEFAULT_CHAIN, show_default=True, help="Chain of the payment.")
+@click.option("--asset", help="Asset of the payment. [default: USDT, or the first token of the chain]")
 @click.option("--amount", help="What the merchant receives, in raw units. [default: one whole token]")
-@click.option("--address", default=PAYOUT_ADDRESS, show_default=True, help="The merchant's payout address.")
-@click.option("--order-id", metavar="TEXT", help="The merchant's order. [default: a new one]")
+@click.option(
+    "--address", default=DEFAULT_PAYOUT_ADDRESS, show_default=True, help="Payout address of the merchant."
+)
+@click.option("--order-id", metavar="TEXT", help="Order of the merchant. [default: a new one]")
 @click.option(
     "--metadata",
-    callback=_entries,
+    callback=_parse_metadata,
     multiple=True,
     metavar="KEY=VALUE",
-    help="An entry of the metadata, or a JSON object. Repeatable.",
+    help="Entry of the metadata, or a JSON object. Repeatable.",
 )
-@click.option("--scenario", type=SCENARIO, metavar="NAME", help="The course; `paymock scenarios` lists them.")
+@click.option("--scenario", type=SCENARIO, metavar="NAME", help="Scenario; `paymock scenarios` lists them.")
 @idempotency_key
-@click.option("--print-curl", is_flag=True, help="Print a curl command that does it, and do nothing.")
+@click.option("--print-curl", is_flag=True, help="Print an equivalent curl command, and send nothing.")
 @as_json
 def create(
-    client: Client,
+    client: ApiClient,
     *,
     chain: str,
     asset: str | None,
@@ -71,86 +129,89 @@ def create(
 ) -> None:
     """Create a payment."""
     key = idempotency_key or f"paymock-{secrets.token_hex(12)}"
-    order_id = order_of(key) if order_id is None else order_id
-    body = creation(order_id, chain=chain, asset=asset, amount=amount, address=address, metadata=metadata)
+    order_id = default_order_id(key) if order_id is None else order_id
+    body = create_request(
+        order_id, chain=chain, asset=asset, amount=amount, address=address, metadata=metadata
+    )
     headers = {"Idempotency-Key": key} | ({} if scenario is None else {"X-Mock-Scenario": scenario})
     if print_curl:
-        say(*curl(client, body, headers))
+        echo(*_curl_lines(client, body, headers))
         return
     call = client.call(Payment, "POST", "/v1/payments", body=body, headers=headers)
     try:
         payment = call.result()
-    except Unreachable as lost:
-        raise Unanswered(str(lost), f"To repeat it safely, add --idempotency-key {key}") from None
+    except Unreachable as unreachable:
+        hint = f"To retry it safely, add --idempotency-key {key}"
+        raise ServerUnreachable(str(unreachable), hint) from None
     if call.replayed:
-        note("This idempotency key was used before: this is the payment as it was created then.")
-    if as_json:
-        say_json(payment)
-    else:
-        say(*payment_lines(payment))
+        echo_note("This idempotency key was used before: this is the payment as it was created then.")
+    _print_payment(payment, as_json=as_json)
 
 
-def curl(client: Client, body: Any, headers: dict[str, str]) -> list[str]:
-    """The lines of a command for a POSIX shell that creates the payment of `body`."""
-    sent = {"Authorization": f"Bearer {client.api_key}", "Content-Type": "application/json", **headers}
+def _curl_lines(client: ApiClient, body: Any, headers: dict[str, str]) -> list[str]:
+    """The lines of a POSIX shell command that sends this creation."""
+    all_headers = {"Authorization": f"Bearer {client.api_key}", "Content-Type": "application/json", **headers}
     words = [f"curl -sS {shlex.quote(client.url + '/v1/payments')}"]
-    words += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in sent.items()]
+    words += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in all_headers.items()]
     words += [f"-d {shlex.quote(json.dumps(body))}"]
     return " \\\n    ".join(words).split("\n")
 
 
-@click.command(cls=Command)
+@click.command(cls=ApiCommand)
 @with_client
 @click.argument("payment_id", metavar="[ID]", default=NEWEST)
 @as_json
-def payment(client: Client, *, payment_id: str, as_json: bool) -> None:
-    """Show a payment and its course.
+def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
+    """Show a payment and its timeline.
 
-    Past and to come; what has happened is marked. Without ID, the newest payment.
+    Past and upcoming changes; past ones are marked. Without ID, the newest payment.
     """
-    detail = client.get(PaymentDetail, path_of(found(client, payment_id)))
+    detail = client.get(PaymentDetail, payment_path(resolve_payment_id(client, payment_id)))
     if as_json:
-        say_json(detail)
+        echo_json(detail)
     else:
-        say(*detail_lines(detail))
+        echo(*detail_lines(detail))
 
 
-@click.command(cls=Command)
+@click.command(cls=ApiCommand)
 @with_client
-@click.option("--status", type=STATUS, metavar="STATUS", help="Only payments that stand here.")
+@click.option("--status", type=STATUS, metavar="STATUS", help="Only payments in this status.")
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")
 @click.option("--order-id", metavar="TEXT", help="Only payments of this order.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of payments."
+)
 @as_json
-def payments(client: Client, *, limit: int, as_json: bool, **filters: str | None) -> None:
-    """List the payments of the sandbox, the newest first."""
+def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | None) -> None:
+    """List the payments of the sandbox, newest first."""
     page = PaymentPage(data=[], next_cursor=None)
     while True:
-        query = {**filters, "limit": min(limit - len(page.data), _LARGEST_PAGE), "cursor": page.next_cursor}
-        more = client.get(PaymentPage, "/_mock/payments", query=query)
-        page = PaymentPage(data=page.data + more.data, next_cursor=more.next_cursor)
+        page_size = min(limit - len(page.data), _MAX_PAGE_SIZE)
+        query = {**filters, "limit": page_size, "cursor": page.next_cursor}
+        next_page = client.get(PaymentPage, "/_mock/payments", query=query)
+        page = PaymentPage(data=page.data + next_page.data, next_cursor=next_page.next_cursor)
         if page.next_cursor is None or len(page.data) >= limit:
             break
     if as_json:
-        say_json(page)
+        echo_json(page)
         return
-    for one in page.data:
-        asked = one.attempts[0].instructions
-        due = amount(asked.amounts.due, asked.chain, asked.asset)
-        say(f"{one.id}  {one.status:<20}  {one.created_at}  {due}  {one.order_id}")
+    for item in page.data:
+        instructions = item.attempts[0].instructions
+        due = format_amount(instructions.amounts.due, instructions.chain, instructions.asset)
+        echo(f"{item.id}  {item.status:<20}  {item.created_at}  {due}  {item.order_id}")
     if not page.data:
-        note("no payments")
+        echo_note("no payments")
 
 
-@click.command(cls=Command)
+@click.command(cls=ApiCommand)
 @with_client
 @click.argument("payment_id", metavar="ID")
 @click.argument("raw_amount", metavar="AMOUNT")
-@click.option("--asset", help="What arrives. [default: the asset that was asked for]")
+@click.option("--asset", help="Asset of the deposit. [default: the asset of the payment]")
 @idempotency_key
 @as_json
 def deposit(
-    client: Client,
+    client: ApiClient,
     *,
     payment_id: str,
     raw_amount: str,
@@ -160,17 +221,78 @@ def deposit(
 ) -> None:
     """Simulate a deposit.
 
-    AMOUNT raw units arrive for the payment ID now; ID is an id, or `newest`. The rules decide what comes of
-    it: two halves fund a payment, too much goes to review, another asset is rejected.
+    AMOUNT raw units arrive for the payment ID now; ID is an id, or `newest`. Two halves fund a payment, an
+    excess leads to a review, and another asset is rejected.
     """
     body = {"amount": raw_amount} if asset is None else {"amount": raw_amount, "asset": asset}
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
-    path = path_of(found(client, payment_id), "deposits")
+    path = payment_path(resolve_payment_id(client, payment_id), "deposits")
     call = client.call(Payment, "POST", path, body=body, headers=headers)
-    after = call.result()
+    payment = call.result()
     if call.replayed:
-        note("This idempotency key was used before: nothing arrived now.")
+        echo_note("This idempotency key was used before: no deposit was added.")
+    _print_payment(payment, as_json=as_json)
+
+
+@click.command(cls=ApiCommand)
+@with_client
+@click.argument("payment_id", metavar="ID")
+@click.option(
+    "--status", type=STATUS, metavar="STATUS", help="Status to wait for. [default: the next change]"
+)
+@click.option(
+    "--timeout",
+    type=ONE_DAY,
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="Maximum wait, in real time.",
+)
+@as_json
+def wait(client: ApiClient, *, payment_id: str, status: str | None, timeout: float, as_json: bool) -> None:
+    """Wait until a payment reaches a status, or changes.
+
+    ID is an id, or `newest`. Exit status 4 after a timeout, 1 when the change can no longer come.
+    """
+    try:
+        lookup_timeout = min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT)
+        resolved_id = resolve_payment_id(client, payment_id, lookup_timeout)
+        payment = wait_for_payment(client, resolved_id, status, timeout)
+    except NotReached as error:
+        if as_json:
+            echo_json({"reached": False, "possible": error.timed_out, "payment": error.payment})
+        if error.timed_out:
+            raise WaitTimedOut(str(error)) from None
+        raise RequestRefused(f"status_unreachable: {error}") from None
     if as_json:
-        say_json(after)
+        echo_json({"reached": True, "possible": True, "payment": payment})
     else:
-        say(*payment_lines(after))
+        echo(*payment_lines(client.convert(payment, Payment)))
+
+
+@click.command(cls=ApiCommand)
+@with_client
+@click.argument("payment_id", metavar="[ID]", default=NEWEST)
+@as_json
+def watch(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
+    """Follow a payment until its last change.
+
+    Without ID, the newest payment. On a terminal, a live display; in a pipe, one line for each change; with
+    --json, one JSON document a line.
+    """
+    live = is_terminal() and not as_json
+    path = payment_path(resolve_payment_id(client, payment_id))
+    follower = PaymentFollower(client, path, live=live)
+    if live:
+        from paymock.cli import drawing  # imported here, since rich takes long to import
+
+        drawing.show([follower], lambda symbols: drawing.payment_view(follower, symbols))
+    else:
+        print_changes([follower], as_json=as_json, with_scenario=False)
+
+
+def _print_payment(payment: Payment, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(payment)
+    else:
+        echo(*payment_lines(payment))

@@ -1,123 +1,133 @@
-"""`requests`, `reset`, `ready`: the journal of a sandbox, its end, and whether the server answers."""
-
-import time
-from contextlib import closing
+"""Commands on the whole sandbox: `next`, `requests` and `reset`."""
 
 import click
 
-from paymock.cli.api_client import Client
-from paymock.cli.errors import Command, Late
-from paymock.cli.options import UP_TO_A_DAY, as_json, server_url, with_client
-from paymock.cli.output import idle, note, say, say_json, seconds
-from paymock.client.http import Refused, Unreachable
-from paymock.schemas.control import Journal, JournalEntry
-from paymock.schemas.public import Health
+from paymock.cli.api_client import ApiClient
+from paymock.cli.errors import ApiCommand
+from paymock.cli.options import SCENARIO, as_json, with_client
+from paymock.cli.output import echo, echo_json, echo_note, wait_readable
+from paymock.schemas.control import MAX_TIMES, Journal, JournalEntry, Pending, PendingList
 
-_LONGEST_JOURNAL = 1000
-_FOLLOW_EVERY = 1.0
-"""Seconds between two looks at the journal, which has no way to tell of its next entry."""
-
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+_OVERRIDES_PATH = "/_mock/next"
+_MAX_JOURNAL = 1000
+_POLL_SECONDS = 1.0
+"""Seconds between two reads of the journal, for which the server has no wait."""
 
 
-@click.command(cls=Command)
+@click.command(cls=ApiCommand)
 @with_client
-@click.option("--follow", is_flag=True, help="Go on with every new request, until interrupted.")
+@click.option("--scenario", type=SCENARIO, metavar="NAME", help="Scenario to apply.")
+@click.option(
+    "--fault", metavar="FAULT", help="Fault to inject: status=503, delay=1500 (milliseconds) or drop."
+)
+@click.option(
+    "--times", type=click.IntRange(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]"
+)
+@click.option("--always", is_flag=True, help="All creations, until --clear or a reset.")
+@click.option("--clear", is_flag=True, help="Delete all pending overrides.")
+@as_json
+def next(  # noqa: A001 - the name of the command
+    client: ApiClient,
+    *,
+    scenario: str | None,
+    fault: str | None,
+    times: int | None,
+    always: bool,
+    clear: bool,
+    as_json: bool,
+) -> None:
+    """Set a scenario, a fault or both for the next payments.
+
+    They apply to creations without headers of their own. Prints all pending overrides; without
+    options, nothing changes.
+    """
+    has_override = scenario is not None or fault is not None
+    if clear and (has_override or always or times):
+        raise click.UsageError("--clear cannot be combined with other options.")
+    if always and times:
+        raise click.UsageError("Give --times or --always, not both.")
+    if (always or times) and not has_override:
+        raise click.UsageError("--times and --always need --scenario or --fault.")
+    if clear:
+        client.call(type(None), "DELETE", _OVERRIDES_PATH).result()
+        overrides = PendingList(data=[])
+    elif has_override:
+        body = {"scenario": scenario, "fault": fault, "times": None if always else times or 1}
+        overrides = client.call(PendingList, "POST", _OVERRIDES_PATH, body=body).result()
+    else:
+        overrides = client.get(PendingList, _OVERRIDES_PATH)
+    if as_json:
+        echo_json(overrides)
+        return
+    echo(*map(_override_line, overrides.data))
+    if not overrides.data:
+        echo_note("nothing is pending")
+
+
+def _override_line(override: Pending) -> str:
+    effects = "  ".join(effect for effect in (override.scenario, override.fault) if effect)
+    times = {None: "always", 1: "once"}.get(override.times, f"{override.times} times")
+    return f"{times:<10}  {effects}"
+
+
+@click.command(cls=ApiCommand)
+@with_client
+@click.option("--follow", is_flag=True, help="Print every new request, until interrupted.")
 @click.option(
     "--limit",
-    type=click.IntRange(1, _LONGEST_JOURNAL),
+    type=click.IntRange(1, _MAX_JOURNAL),
     default=100,
     show_default=True,
-    help="How many of those that the sandbox has seen.",
+    help="Maximum number of past requests.",
 )
 @as_json
-def requests(client: Client, *, follow: bool, limit: int, as_json: bool) -> None:
-    """List the requests that the sandbox has seen, the newest last.
+def requests(client: ApiClient, *, follow: bool, limit: int, as_json: bool) -> None:
+    """List the requests to the sandbox, newest last.
 
-    Only those below /v1. --json prints one document, the newest first; with --follow one document a line, the
-    newest last.
+    Only those below /v1. --json prints one document, newest first; with --follow, one document a line, newest
+    last.
     """
-    journal = client.get(Journal, "/_mock/requests", query={"limit": _LONGEST_JOURNAL if follow else limit})
+    query = {"limit": _MAX_JOURNAL if follow else limit}
+    journal = client.get(Journal, "/_mock/requests", query=query)
     if as_json and not follow:
-        say_json(journal)
+        echo_json(journal)
         return
-    _print(journal.data[:limit], as_json=as_json)
+    _print_requests(journal.data[:limit], as_json=as_json)
     if not (journal.data or follow):
-        note("no requests")
+        echo_note("no requests")
     while follow:
-        idle(_FOLLOW_EVERY)
-        seen = {entry.request_id for entry in journal.data}
-        journal = client.get(Journal, "/_mock/requests", query={"limit": _LONGEST_JOURNAL})
-        new = [entry for entry in journal.data if entry.request_id not in seen]
-        if seen and len(new) == _LONGEST_JOURNAL:
-            note("there were more requests than the journal holds: some are not shown")
-        _print(new, as_json=as_json)
+        wait_readable(_POLL_SECONDS)
+        known_ids = {entry.request_id for entry in journal.data}
+        journal = client.get(Journal, "/_mock/requests", query=query)
+        new = [entry for entry in journal.data if entry.request_id not in known_ids]
+        if known_ids and len(new) == _MAX_JOURNAL:
+            echo_note("there were more requests than the journal holds: some are not shown")
+        _print_requests(new, as_json=as_json)
 
 
-@click.command(cls=Command)
-@with_client
-def reset(client: Client) -> None:
-    """Empty the sandbox.
-
-    Its payments, idempotency keys, webhook endpoints, overrides, journal and clock are forgotten.
-    """
-    client.call(type(None), "POST", "/_mock/reset").result()
-    note("the sandbox is empty")
-
-
-@click.command(cls=Command)
-@server_url
-@click.option(
-    "--wait",
-    type=UP_TO_A_DAY,
-    default=0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to try.",
-)
-@as_json
-def ready(*, url: str, wait: float, as_json: bool) -> None:
-    """Say whether the server answers.
-
-    For scripts and health checks. Exit status 3 when it does not, 1 when it says that it is not ready, 4 when
-    --wait is over.
-    """
-    deadline = time.monotonic() + wait
-    pause = _SHORTEST_PAUSE
-    while True:
-        left = deadline - time.monotonic()
-        try:
-            with closing(Client(url)) as client:
-                client.call(Health, "GET", "/readyz", patience=min(max(left, 1.0), 5.0)).result()
-            break
-        except (Refused, Unreachable) as problem:
-            if left <= 0:
-                if as_json:
-                    say_json({"ready": False, "url": url})
-                if wait == 0:
-                    raise
-                raise Late(f"not ready within {seconds(wait)} s: {problem}") from None
-        time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
-        pause = min(2 * pause, _LONGEST_PAUSE)
-    if as_json:
-        say_json({"ready": True, "url": url})
-    else:
-        say(f"ready  {url}")
-
-
-def _print(newest_first: list[JournalEntry], *, as_json: bool) -> None:
+def _print_requests(newest_first: list[JournalEntry], *, as_json: bool) -> None:
     for entry in reversed(newest_first):
         if as_json:
-            say_json(entry)
+            echo_json(entry)
         else:
-            say(_line(entry))
+            echo(_request_line(entry))
 
 
-def _line(entry: JournalEntry) -> str:
+def _request_line(entry: JournalEntry) -> str:
     status = entry.status or "dropped"
-    said = [entry.error or "", entry.idempotency or ""]
-    outcome = "".join(f"  {word}" for word in said if word)
+    outcome = "".join(f"  {word}" for word in (entry.error, entry.idempotency) if word)
     return (
         f"{entry.at}  {status}  {entry.method:<4}  {entry.path}{outcome}  "
         f"{entry.duration_ms:.1f} ms  {entry.request_id}"
     )
+
+
+@click.command(cls=ApiCommand)
+@with_client
+def reset(client: ApiClient) -> None:
+    """Empty the sandbox.
+
+    Deletes payments, idempotency keys, webhook endpoints, overrides and the journal, and resets the clock.
+    """
+    client.call(type(None), "POST", "/_mock/reset").result()
+    echo_note("the sandbox is empty")

@@ -1,1 +1,3 @@
-"""An HTTP client of a paymock server, for commands and tests. It needs nothing but the standard library."""
+"""An HTTP client of a paymock server, for the command line and for tests. It uses the standard library only,
+so that a test that drives a remote server imports nothing else.
+"""

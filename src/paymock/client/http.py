@@ -1,7 +1,4 @@
-"""A client of a paymock server, for the commands and for tests: connections, requests, and what can go wrong.
-
-It needs the standard library alone, so that a test that drives a server elsewhere imports nothing more.
-"""
+"""Connections, requests and errors of the client."""
 
 import hashlib
 import http.client
@@ -17,22 +14,21 @@ T = TypeVar("T")
 Json = dict[str, Any]
 """A JSON object as the API sends it: amounts are strings of raw units, times are strings in RFC 3339."""
 
-PATIENCE = 40.0
-"""Seconds until a reply must have come; longer than the longest delay that a fault can make."""
+DEFAULT_TIMEOUT = 40.0
+"""Seconds until a reply must arrive; longer than the longest delay of a fault."""
 
-PAYOUT_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
-"""Where a merchant is paid who has named no address."""
+DEFAULT_PAYOUT_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
-_CONNECT = 5.0
+_CONNECT_TIMEOUT = 5.0
 _CONTROL_API = "/_mock/"
 
-__tracebackhide__ = True  # a failing test is shown by pytest with its own lines, not with these
+__tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
 
 class Refused(Exception):
     """The server refused a request: the HTTP `status`, and `code`, `message` and `details` of the error.
 
-    `details` lists what is wrong with which field: objects with `field` and `message`; often it is empty.
+    `details` lists the invalid fields: objects with `field` and `message`; often it is empty.
     """
 
     def __init__(self, request: str, status: int, code: str, message: str, details: list[Json]) -> None:
@@ -45,25 +41,23 @@ class Refused(Exception):
 
 
 class Unreachable(ConnectionError):
-    """No server answers at the URL, the connection broke before the reply, or something answers that is not
-    paymock.
-    """
+    """No server answers at the URL, the connection broke before the reply, or the reply is not paymock's."""
 
 
 class Client:
-    """The server at `url`, and the sandbox that `api_key` opens there. Any thread may call any method.
+    """A client of the server at `url`, for the sandbox of `api_key`. Thread-safe.
 
-    Connections are kept for the next request: as many as there have been requests at once, so that a thread
-    that waits does not stop another. Raises ValueError when `url` is not one of HTTP.
+    Connections are reused: there are as many as there were concurrent requests, so that a thread that waits
+    does not block another. Raises ValueError when `url` is not an HTTP URL.
     """
 
     def __init__(self, url: str, api_key: str | None = None) -> None:
-        self.url = checked_url(url)
+        self.url = normalize_url(url)
         self.api_key = api_key
-        where = urlsplit(self.url)
-        kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
-        self._new = partial(kind, where.hostname or "", where.port)
-        self._prefix = where.path
+        parts = urlsplit(self.url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._new_connection = partial(kind, parts.hostname or "", parts.port)
+        self._prefix = parts.path
         self._idle: list[http.client.HTTPConnection] = []
 
     def send(
@@ -75,23 +69,24 @@ class Client:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-        patience: float = PATIENCE,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> "Call[T]":
-        """Sends a request, whose reply must come within `patience` seconds; `decode` makes the result of its
-        body, and raises ValueError when paymock would not say that. Parameters of the query that are None
-        are left out. Raises Unreachable.
+        """Send a request, whose reply must arrive within `timeout` seconds.
+
+        `decode` turns the body of the reply into the result, and raises ValueError for an unexpected body.
+        Parameters of the query that are None are left out. Raises Unreachable.
         """
-        present = {name: value for name, value in (query or {}).items() if value is not None}
-        target = f"{path}?{urlencode(present, errors='surrogateescape')}" if present else path
-        sent = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
-        sent |= headers or {}
+        parameters = {name: value for name, value in (query or {}).items() if value is not None}
+        target = f"{path}?{urlencode(parameters, errors='surrogateescape')}" if parameters else path
+        all_headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+        all_headers |= headers or {}
         content = None
         if body is not None:
             content = json.dumps(body, allow_nan=False).encode()
-            sent["Content-Type"] = "application/json"
-        connection = self._connection(patience)
+            all_headers["Content-Type"] = "application/json"
+        connection = self._connection(timeout)
         try:
-            connection.request(method, self._prefix + target, content, sent)
+            connection.request(method, self._prefix + target, content, all_headers)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise self.unreachable(error) from None
@@ -101,16 +96,16 @@ class Client:
         return Call(self, connection, f"{method} {target}", decode)
 
     def close(self) -> None:
-        """Closes the idle connections; the next request opens another."""
-        while (connection := self._taken()) is not None:
+        """Close the idle connections. The client stays usable: the next request opens a new connection."""
+        while (connection := self._pop_idle()) is not None:
             connection.close()
 
-    def keep(self, connection: http.client.HTTPConnection) -> None:
-        """Keeps a connection, whose last reply has been read, for the next request."""
+    def release(self, connection: http.client.HTTPConnection) -> None:
+        """Return a connection whose reply has been read, for reuse."""
         self._idle.append(connection)
 
     def unreachable(self, error: Exception) -> Unreachable:
-        """Says in one line why there is no reply."""
+        """The exception for a request without a reply."""
         if isinstance(error, TimeoutError):
             return Unreachable(f"{self.url} does not answer")
         if isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError):
@@ -118,42 +113,40 @@ class Client:
         if isinstance(error, http.client.IncompleteRead):
             return Unreachable(f"{self.url} closed the connection in the middle of its reply")
         if isinstance(error, http.client.HTTPException):
-            return Unreachable(f"what answers at {self.url} does not speak HTTP")
+            return Unreachable(f"the server at {self.url} does not speak HTTP")
         reason = getattr(error, "strerror", None) or error
         return Unreachable(f"cannot reach {self.url}: {reason}. Is `paymock serve` running there?")
 
-    def stranger(self, status: int = 200) -> Unreachable:
-        """Says in one line that a reply with this HTTP status is not paymock's."""
+    def unexpected_reply(self, status: int = 200) -> Unreachable:
+        """The exception for a reply with this HTTP status that is not paymock's."""
         if status >= 500:
-            return Unreachable(
-                f"the server at {self.url} broke off with {status}: it stops, or is in trouble"
-            )
-        return Unreachable(f"what answers at {self.url} is not paymock, or of another version")
+            return Unreachable(f"the server at {self.url} failed with {status}: it is stopping or broken")
+        return Unreachable(f"the server at {self.url} is not paymock, or is another version of it")
 
-    def _connection(self, patience: float) -> http.client.HTTPConnection:
-        while (kept := self._taken()) is not None:
-            if _is_open(kept.sock):
-                kept.sock.settimeout(patience)
-                return kept
-            kept.close()
-        connection = self._new(timeout=min(_CONNECT, patience))
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        while (idle := self._pop_idle()) is not None:
+            if _is_open(idle.sock):
+                idle.sock.settimeout(timeout)
+                return idle
+            idle.close()
+        connection = self._new_connection(timeout=min(_CONNECT_TIMEOUT, timeout))
         try:
             connection.connect()
-        except (OSError, UnicodeError) as error:  # the name of the host may be malformed
+        except (OSError, UnicodeError) as error:  # UnicodeError: a malformed host name
             connection.close()
             raise self.unreachable(error) from None
-        connection.sock.settimeout(patience)
+        connection.sock.settimeout(timeout)
         return connection
 
-    def _taken(self) -> http.client.HTTPConnection | None:
+    def _pop_idle(self) -> http.client.HTTPConnection | None:
         try:
             return self._idle.pop()
-        except IndexError:  # without a look before: another thread may take the last one
+        except IndexError:  # no check beforehand: another thread may take the last one
             return None
 
 
 class Call(Generic[T]):
-    """A request that has been sent. `select` takes it: it is readable once the reply comes."""
+    """A request that has been sent. It can be passed to `select`: it is readable once the reply arrives."""
 
     def __init__(
         self,
@@ -170,11 +163,11 @@ class Call(Generic[T]):
         """Whether the reply repeats that of an earlier request with the same idempotency key."""
 
     def fileno(self) -> int:
-        """The socket."""
+        """The file descriptor of the socket."""
         return self._connection.sock.fileno()
 
     def result(self) -> T:
-        """What the reply says; waits for it. Raises Refused, Unreachable."""
+        """Wait for the reply and return its decoded body. Raises Refused, Unreachable."""
         try:
             response = self._connection.getresponse()
             content = response.read()
@@ -182,16 +175,16 @@ class Call(Generic[T]):
             self._connection.close()
             raise self._client.unreachable(error) from None
         except BaseException:
-            self._connection.close()  # interrupted halfway: the next request would read the rest of it
+            self._connection.close()  # a half-read reply must not be left for the next request
             raise
-        self._client.keep(self._connection)
+        self._client.release(self._connection)
         self.replayed = response.headers.get("Idempotent-Replayed") == "true"
         try:
             if response.status < 300:
                 return self._decode(content or b"null")
             refused = self._refused(response.status, json.loads(content)["error"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise self._client.stranger(response.status) from None
+            raise self._client.unexpected_reply(response.status) from None
         raise refused
 
     def _refused(self, status: int, error: Json) -> Refused:
@@ -201,27 +194,31 @@ class Call(Generic[T]):
         return Refused(self._request, status, code, message, error.get("details") or [])
 
 
-def checked_url(url: str) -> str:
-    """The URL of a server, without a slash at its end. Raises ValueError when it is not one of HTTP."""
+def normalize_url(url: str) -> str:
+    """The URL of a server without a trailing slash. Raises ValueError when it is not an HTTP URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"the URL of a server is like http://127.0.0.1:8402, not {url!r}")
+        raise ValueError(f"the URL of a server must be like http://127.0.0.1:8402, not {url!r}")
     return url.rstrip("/")
 
 
-def path_of(payment_id: str, *rest: str) -> str:
-    """The path of a payment in the control API, or of something below it. Raises TypeError or ValueError for
-    what cannot be an id.
+def payment_path(payment_id: str, *segments: str) -> str:
+    """The path of a payment in the control API, or of a resource below it.
+
+    Raises TypeError or ValueError when `payment_id` cannot be an id.
     """
     if not isinstance(payment_id, str):
-        raise TypeError(f"a payment is named by its id, a string, not by {type(payment_id).__name__}")
+        raise TypeError(f"a payment id must be a string, not {type(payment_id).__name__}")
     if not payment_id:
-        raise ValueError("a payment is named by its id, like pay_0123, not by an empty string")
-    return "/".join([f"{_CONTROL_API}payments", quote(payment_id, safe="", errors="surrogateescape"), *rest])
+        raise ValueError("a payment id must be like pay_0123, not empty")
+    quoted = quote(payment_id, safe="", errors="surrogateescape")
+    return "/".join([f"{_CONTROL_API}payments", quoted, *segments])
 
 
-def order_body(order_id: str, chain: str, asset: str, amount: str, address: str = PAYOUT_ADDRESS) -> Json:
-    """The body of a creation with what is required and nothing else; `amount` is in raw units."""
+def payment_request(
+    order_id: str, chain: str, asset: str, amount: str, address: str = DEFAULT_PAYOUT_ADDRESS
+) -> Json:
+    """The body of `POST /v1/payments` with the required fields only; `amount` is in raw units."""
     return {
         "order_id": order_id,
         "receive": {"chain": chain, "asset": asset, "amount": amount, "address": address},
@@ -230,20 +227,20 @@ def order_body(order_id: str, chain: str, asset: str, amount: str, address: str 
     }
 
 
-def order_of(idempotency_key: str) -> str:
-    """The order id of a payment for which only an idempotency key is given: a retry must have the same."""
+def default_order_id(idempotency_key: str) -> str:
+    """An order id derived from the idempotency key, so that a retry sends the same."""
     return f"order-{hashlib.blake2b(idempotency_key.encode(), digest_size=4).hexdigest()}"
 
 
-def _is_open(idle: socket.socket | None) -> bool:
+def _is_open(connection: socket.socket | None) -> bool:
     """Whether the server has kept an idle connection open."""
-    if idle is None:
+    if connection is None:
         return False
-    idle.settimeout(0)
+    connection.settimeout(0)
     try:
-        socket.socket.recv(idle, 1, socket.MSG_PEEK)  # below TLS, which cannot peek
+        socket.socket.recv(connection, 1, socket.MSG_PEEK)  # below TLS, which cannot peek
     except BlockingIOError:
         return True
     except OSError:
         return False
-    return False  # the end of the stream, or something that nobody asked for
+    return False  # end of stream, or unsolicited data

@@ -1,29 +1,27 @@
-"""The wait for a payment, which may take longer than one request: no polling, and never longer than is asked.
-
-The server answers at the change, or says that it can no longer come.
-"""
+"""Waiting for a status of a payment, without polling: the server answers at the change."""
 
 import json
 import time
 from datetime import datetime
 
-from paymock.client.http import Client, Json, path_of
+from paymock.client.http import Client, Json, payment_path
 
-LONGEST_WAIT = 60.0
-"""The most seconds that one request may wait."""
+MAX_WAIT = 60.0
+"""The most seconds that one request may wait; a longer wait is made of several requests."""
 
-GRACE = 5.0
-"""Seconds after the end of a wait until its reply must have come."""
+GRACE_PERIOD = 5.0
+"""Seconds after the end of a wait until its reply must arrive."""
 
-_EARLY = 0.1
-"""An answer that comes more seconds than this before its time is early."""
+_RETRY_PAUSE = 0.1
+"""Seconds between two requests when the server ends a wait early, by at least as much."""
 
-__tracebackhide__ = True  # a failing test is shown by pytest with its own lines, not with these
+__tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
 
 class NotReached(Exception):
-    """A wait was in vain. `payment` is the payment as it was at the end; `timed_out` is False when what was
-    waited for can no longer come.
+    """A wait ended without the expected change.
+
+    `payment` is the payment at the end; `timed_out` is False when the change can no longer come.
     """
 
     def __init__(self, message: str, payment: Json, *, timed_out: bool) -> None:
@@ -33,53 +31,55 @@ class NotReached(Exception):
 
 
 def wait_for_payment(client: Client, payment_id: str, status: str | None, timeout: float) -> Json:
-    """The payment as soon as it has reached `status` or, without one, at its next change.
+    """Wait until the payment reaches `status` or, without one, until its next change; return the payment.
 
-    Raises NotReached after `timeout` real seconds, and at once when it can no longer come; Refused; and
-    Unreachable, at most some seconds after the timeout.
+    Raises NotReached after `timeout` real seconds, or at once when the change can no longer come; Refused;
+    and Unreachable, at most some seconds after the timeout.
     """
-    path, before = path_of(payment_id), None
+    path, previous = payment_path(payment_id), None
     deadline = time.monotonic() + timeout
     while True:
-        asked = time.monotonic()
-        length = min(max(0.0, deadline - asked), LONGEST_WAIT)
-        query = {"status": status, "timeout": f"{length:.3f}"}
-        request = client.send("GET", f"{path}/wait", query=query, patience=length + GRACE, decode=_outcome)
-        reached, possible, payment = request.result()
-        changed_between_two_requests = status is None and before not in (None, payment)
-        if reached or changed_between_two_requests:
+        sent_at = time.monotonic()
+        duration = min(max(0.0, deadline - sent_at), MAX_WAIT)
+        query = {"status": status, "timeout": f"{duration:.3f}"}
+        call = client.send(
+            "GET", f"{path}/wait", query=query, timeout=duration + GRACE_PERIOD, decode=_wait_result
+        )
+        reached, possible, payment = call.result()
+        changed_between_requests = status is None and previous not in (None, payment)
+        if reached or changed_between_requests:
             return payment
-        before = payment
+        previous = payment
         if not possible:
-            why = f"{status} can no longer come" if status else "nothing changes any more"
-            raise NotReached(f"{_standing(payment)}: {why}", payment, timed_out=False)
+            reason = f"{status} can no longer come" if status else "no change is left"
+            raise NotReached(f"{_summary(payment)}: {reason}", payment, timed_out=False)
         now = time.monotonic()
         if now >= deadline:
-            shown = client.send("GET", path, decode=json.loads, patience=GRACE).result()
-            if shown["payment"] == payment:
-                why = _outlook(client, shown["timeline"], shown["now"], status)
-                message = f"{_standing(payment)} after {timeout:g} s: {why}"
+            detail = client.send("GET", path, decode=json.loads, timeout=GRACE_PERIOD).result()
+            if detail["payment"] == payment:
+                reason = _time_left(client, detail["timeline"], detail["now"], status)
+                message = f"{_summary(payment)} after {timeout:g} s: {reason}"
                 raise NotReached(message, payment, timed_out=True)
-        elif now < asked + length - _EARLY:
-            time.sleep(min(_EARLY, deadline - now))  # the server is stopping: a later request will say so
+        elif now < sent_at + duration - _RETRY_PAUSE:
+            time.sleep(min(_RETRY_PAUSE, deadline - now))  # the server is stopping: the next request tells
 
 
-def _outlook(client: Client, timeline: list[Json], now: str, status: str | None) -> str:
-    """Says what lies between the payment and what was waited for."""
-    what = status or "the next change"
-    wanted = [entry for entry in timeline if not entry["reached"] and status in (None, entry["status"])]
-    if not wanted:
-        return f"{what} does not come by itself, only when somebody pays"
-    speed = client.send("GET", "/_mock/clock", decode=json.loads, patience=GRACE).result()["speed"]
-    pace = f"runs at speed {speed:g}" if speed else "stands still until it is advanced"
-    left = datetime.fromisoformat(wanted[0]["at"]) - datetime.fromisoformat(now)
-    return f"{what} lies {left.total_seconds():g} s ahead on a clock that {pace}"
+def _time_left(client: Client, timeline: list[Json], now: str, status: str | None) -> str:
+    """Describe when the expected change is due, and at which speed the clock runs."""
+    target = status or "the next change"
+    upcoming = [entry for entry in timeline if not entry["reached"] and status in (None, entry["status"])]
+    if not upcoming:
+        return f"{target} is not scheduled; it needs a deposit"
+    speed = client.send("GET", "/_mock/clock", decode=json.loads, timeout=GRACE_PERIOD).result()["speed"]
+    clock = f"a clock that runs at speed {speed:g}" if speed else "a frozen clock"
+    left = datetime.fromisoformat(upcoming[0]["at"]) - datetime.fromisoformat(now)
+    return f"{target} lies {left.total_seconds():g} s ahead on {clock}"
 
 
-def _outcome(content: bytes) -> tuple[bool, bool, Json]:
-    outcome = json.loads(content)
-    return outcome["reached"], outcome["possible"], outcome["payment"]
+def _wait_result(content: bytes) -> tuple[bool, bool, Json]:
+    result = json.loads(content)
+    return result["reached"], result["possible"], result["payment"]
 
 
-def _standing(payment: Json) -> str:
+def _summary(payment: Json) -> str:
     return f"payment {payment['id']} is {payment['status']}"

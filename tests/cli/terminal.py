@@ -1,4 +1,4 @@
-"""The commands as a person at a terminal runs them, against a real server."""
+"""Running the commands in subprocesses, against a real server."""
 
 import contextlib
 import json
@@ -14,14 +14,14 @@ from paymock.cli.main import cli
 from tests.support.client import Api
 from tests.support.process import PAYMOCK, environment, run
 
-LONG = 20
-"""Seconds in which a command notices what happens: less than those after which it would look again."""
+TIMEOUT = 20
+"""Seconds within which a command must react: less than the interval at which it reads a payment again."""
 
 COMMANDS = sorted(set(cli.list_commands(click.Context(cli))) - {"serve", "scenarios"})
 
 
 class Terminal:
-    """A shell with PAYMOCK_URL and PAYMOCK_API_KEY set."""
+    """An environment with PAYMOCK_URL and PAYMOCK_API_KEY."""
 
     def __init__(self, url: str, key: str) -> None:
         self.variables = {"PAYMOCK_URL": url, "PAYMOCK_API_KEY": key}
@@ -32,27 +32,27 @@ class Terminal:
         return outcome
 
     def text(self, *arguments: str, **variables: str) -> str:
-        """What a command prints that does what it is told, and nothing but that."""
+        """Run a command that must succeed without messages; return its output."""
         outcome = self.run(*arguments, **variables)
         assert (outcome.returncode, outcome.stderr) == (0, ""), outcome
         assert "\x1b" not in outcome.stdout
         return outcome.stdout
 
     def json(self, *arguments: str) -> Any:
-        """The one JSON document that a command prints."""
-        printed = self.text(*arguments, "--json")
-        assert printed.count("\n") == 1
-        return json.loads(printed)
+        """Run a command that must print one JSON document; return it."""
+        output = self.text(*arguments, "--json")
+        assert output.count("\n") == 1
+        return json.loads(output)
 
     def fails(self, status: int, *arguments: str, **variables: str) -> str:
-        """What a command says that fails with this exit status. It prints no data."""
+        """Run a command that must fail with this exit status, without output; return its message."""
         outcome = self.run(*arguments, **variables)
         assert (outcome.returncode, outcome.stdout) == (status, ""), outcome
         return outcome.stderr
 
     @contextlib.contextmanager
     def start(self, *arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-        """A command that is still running."""
+        """Start a command, and kill it at the end of the block."""
         with subprocess.Popen(
             [*PAYMOCK, *arguments],
             env=environment(**{**self.variables, **variables}),
@@ -66,22 +66,22 @@ class Terminal:
                 process.kill()
 
 
-def lines_of(process: subprocess.Popen[str], count: int) -> list[str]:
-    """The next lines that a running command prints. If they do not come, it is ended."""
+def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
+    """Read the next lines of a running command, which is killed after a timeout."""
     assert process.stdout is not None
-    alarm = threading.Timer(LONG, process.kill)
-    alarm.start()
+    timer = threading.Timer(TIMEOUT, process.kill)
+    timer.start()
     try:
         return [process.stdout.readline().rstrip("\n") for _ in range(count)]
     finally:
-        alarm.cancel()
+        timer.cancel()
 
 
-def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """The exit status of a command that is interrupted now, and its messages."""
+def interrupt(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Interrupt a command; return its exit status and its messages."""
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=10)
-    return process.returncode, said
+    _, message = process.communicate(timeout=10)
+    return process.returncode, message
 
 
 def advance(api: Api, seconds: float) -> None:
@@ -89,5 +89,4 @@ def advance(api: Api, seconds: float) -> None:
 
 
 def freeze(api: Api) -> None:
-    """Nothing comes by itself then, also not for who waits and is not told."""
     assert api.put("/_mock/clock", json={"speed": 0}).status_code == 200

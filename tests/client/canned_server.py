@@ -1,4 +1,4 @@
-"""Servers that say what a test wants, and a list that another thread empties."""
+"""Servers with canned replies, and a list that simulates a race."""
 
 import json
 import socket
@@ -12,24 +12,24 @@ from tests.support import raw
 
 
 @contextmanager
-def canned(*replies: bytes, abruptly: bool = False) -> Iterator[str]:
-    """The URL of a server that gives each connection one reply and closes it, or breaks it off."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+def canned_server(*replies: bytes, reset: bool = False) -> Iterator[str]:
+    """Run a server that sends one reply to each connection, then closes or resets it; yield its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def answer() -> None:
+        def serve() -> None:
             for reply in replies:
-                connection, _ = listening.accept()
+                connection, _ = listener.accept()
                 with connection:
                     connection.recv(65_536)
                     connection.sendall(reply)
-                    if abruptly:
+                    if reset:
                         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     else:
                         raw.end(connection)
 
-        thread = threading.Thread(target=answer, daemon=True)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread.join()
 
 
@@ -40,15 +40,15 @@ def reply(status: str, body: str) -> bytes:
 CLOCK = reply("200 OK", '{"now": "2030-01-31T12:00:00.000Z", "speed": 0.0}')
 
 
-def outcome(status: str, *, reached: bool) -> bytes:
-    """The reply to a wait for something that can come."""
+def wait_reply(status: str, *, reached: bool) -> bytes:
+    """The reply to a wait for a change that can still come."""
     payment = {"id": "pay_x", "status": status}
     body = json.dumps({"reached": reached, "possible": True, "payment": payment})
     return reply("200 OK\r\nConnection: close", body)
 
 
-class Contested(list[Any]):
-    """A list whose last item another thread always takes in the moment between a look and a pop."""
+class RacedList(list[Any]):
+    """A list that seems to have items, as if another thread took the last one between check and pop."""
 
     def __bool__(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""A server in a thread, and sandboxes of it or of another."""
+"""Servers in a thread, and handles on local and remote servers."""
 
 import signal
 import threading
@@ -12,54 +12,57 @@ from paymock.resources.catalog import CatalogError
 from paymock.server.run import Server, StartError
 from paymock.settings import SettingsError
 from paymock.testing import Refused, Sandbox, ServerHandle, Unreachable, remote, serve
-from tests.testing.strangers import Contested
+from tests.client.canned_server import RacedList
 
 
 class TestServe:
-    def test_it_answers_during_the_block_only(self) -> None:
+    def test_it_runs_during_the_block_only(self) -> None:
         with serve() as server, Sandbox(server.url, "mk_test_demo") as sandbox:
             assert sandbox.payments() == []
         with pytest.raises(Unreachable):
             sandbox.payments()
 
-    def test_it_starts_from_any_thread_and_touches_no_signal(self) -> None:
-        seen: list[object] = []
+    def test_it_starts_from_any_thread_and_installs_no_signal_handlers(self) -> None:
+        results: list[object] = []
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = [signal.getsignal(number) for number in numbers]
-        others = set(threading.enumerate())
+        other_threads = set(threading.enumerate())
 
-        def work() -> None:
+        def use_server() -> None:
             with serve() as server, server.sandbox() as sandbox:
-                seen.append(sandbox.payments())
+                results.append(sandbox.payments())
 
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=use_server)
         thread.start()
         with serve() as server, server.sandbox():
             assert [signal.getsignal(number) for number in numbers] == before
         thread.join()
-        assert seen == [[]]
+        assert results == [[]]
         assert [signal.getsignal(number) for number in numbers] == before
-        assert set(threading.enumerate()) == others
+        assert set(threading.enumerate()) == other_threads
 
-    def test_it_takes_the_settings_of_a_server(self) -> None:
+    def test_it_accepts_settings(self) -> None:
         with serve(fee_bps=0, speed=60) as server, Sandbox(server.url, "mk_test_demo") as sandbox:
             amounts = sandbox.create(amount="7")["attempts"][0]["instructions"]["amounts"]
             assert amounts == {"due": "8", "settlement": "7", "fee": "1"}
             assert sandbox.wait(sandbox.create()["id"], "payment_detected", timeout=5)
 
-    def test_a_seed_makes_it_reproducible(self) -> None:
+    def test_a_seed_makes_ids_reproducible(self) -> None:
         ids = []
         for _ in range(2):
             with serve(seed="demo") as server, Sandbox(server.url, "mk_test_demo") as sandbox:
                 ids.append(sandbox.create(idempotency_key="order-1001-payment")["id"])
         assert ids[0] == ids[1]
 
-    def test_settings_that_cannot_be_served_are_refused(self) -> None:
+    def test_invalid_settings_are_refused(self) -> None:
         with pytest.raises(SettingsError, match="would let anybody in"), serve(host="0.0.0.0"):
             pass
         with pytest.raises(TypeError, match="speeed"), serve(speeed=1):
             pass
-        with pytest.raises(SettingsError, match="writes no ready file"), serve(ready_file=Path("ready.json")):
+        with (
+            pytest.raises(SettingsError, match="supports neither another store, nor a ready file"),
+            serve(ready_file=Path("ready.json")),
+        ):
             pass
         with pytest.raises(CatalogError, match=r"/nope\.toml"), serve(catalog="/nope.toml"):
             pass
@@ -71,7 +74,7 @@ class TestServe:
             pass
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-    def test_a_failing_start_is_an_error_and_no_hang(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_failing_start_is_an_error_and_does_not_hang(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def fail(*_: object) -> None:
             raise OSError("no more")
 
@@ -79,7 +82,7 @@ class TestServe:
         with pytest.raises(StartError, match="did not start"), serve():
             pass
 
-    def test_it_says_nothing_unless_it_is_asked_to(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_it_logs_requests_on_demand_only(self, capsys: pytest.CaptureFixture[str]) -> None:
         with serve() as server, server.sandbox() as sandbox:
             sandbox.create()
         assert capsys.readouterr() == ("", "")
@@ -87,7 +90,7 @@ class TestServe:
             sandbox.create()
         assert "POST  /v1/payments" in capsys.readouterr().err
 
-    def test_without_control_it_says_what_is_missing(self) -> None:
+    def test_a_server_without_control_api_is_explained(self) -> None:
         with (
             serve(control=False) as server,
             pytest.raises(Refused, match=r"404 not_found: .*with --no-control has no control API"),
@@ -97,7 +100,7 @@ class TestServe:
 
 
 class TestServerHandle:
-    def test_every_sandbox_is_fresh_and_alone(self) -> None:
+    def test_sandboxes_are_isolated(self) -> None:
         with serve() as server, server.sandbox() as one, server.sandbox() as other:
             one.create()
             one.advance(100)
@@ -105,14 +108,14 @@ class TestServerHandle:
             assert (len(one.payments()), other.payments()) == (1, [])
             assert one.now() - other.now() > timedelta(seconds=99)
 
-    def test_what_a_sandbox_held_is_forgotten_at_its_end(self) -> None:
+    def test_a_sandbox_is_reset_at_the_end(self) -> None:
         with serve() as server:
             with server.sandbox() as sandbox:
                 sandbox.create()
             with Sandbox(server.url, sandbox.api_key) as again:
                 assert again.payments() == []
 
-    def test_a_configured_key_is_reset_and_used_by_one_at_a_time(self) -> None:
+    def test_a_configured_key_is_reset_and_serves_one_sandbox_at_a_time(self) -> None:
         with serve(api_keys=("first-key", "second-key")) as server:
             with Sandbox(server.url, "second-key") as sandbox:
                 sandbox.create()
@@ -122,7 +125,10 @@ class TestServerHandle:
                 assert {one.api_key, other.api_key} == {"first-key", "second-key"}
                 assert one.payments() == other.payments() == []
                 assert abs(datetime.now(UTC) - one.now()) < timedelta(minutes=1)
-                with pytest.raises(RuntimeError, match="a key is for one at a time"), server.sandbox():
+                with (
+                    pytest.raises(RuntimeError, match="a key serves one sandbox at a time"),
+                    server.sandbox(),
+                ):
                     pass
             with ExitStack() as stack:
                 for _ in range(2):
@@ -130,8 +136,8 @@ class TestServerHandle:
 
     def test_another_thread_may_take_the_last_key(self, paymock: Sandbox) -> None:
         handle = ServerHandle(paymock.url, ["first-key"])
-        handle._free = Contested()
-        with pytest.raises(RuntimeError, match="a key is for one at a time"), handle.sandbox():
+        handle._unused_keys = RacedList()
+        with pytest.raises(RuntimeError, match="a key serves one sandbox at a time"), handle.sandbox():
             pass
 
     def test_a_key_is_free_again_after_a_failure(self) -> None:
@@ -141,7 +147,7 @@ class TestServerHandle:
                 with pytest.raises(ZeroDivisionError), handle.sandbox():
                     raise ZeroDivisionError
 
-    def test_a_server_that_wants_a_key_says_how_to_give_one(self) -> None:
+    def test_a_missing_api_key_is_explained(self) -> None:
         with (
             serve(api_keys=("first-key",)) as server,
             pytest.raises(Refused) as caught,
@@ -151,7 +157,7 @@ class TestServerHandle:
         assert caught.value.status == 401
         assert "PAYMOCK_API_KEY" in caught.value.__notes__[0]
 
-    def test_the_environment_names_a_server_elsewhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_environment_selects_a_remote_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with serve(api_keys=("first-key", "second-key")) as server:
             monkeypatch.setenv("PAYMOCK_URL", server.url + "/")
             monkeypatch.setenv("PAYMOCK_API_KEY", "first-key, second-key,,first-key")
@@ -159,5 +165,8 @@ class TestServerHandle:
             assert handle.url == server.url
             with handle.sandbox() as one, handle.sandbox() as other:
                 assert {one.api_key, other.api_key} == {"first-key", "second-key"}
-                with pytest.raises(RuntimeError, match="a key is for one at a time"), handle.sandbox():
+                with (
+                    pytest.raises(RuntimeError, match="a key serves one sandbox at a time"),
+                    handle.sandbox(),
+                ):
                     pass

@@ -1,0 +1,57 @@
+"""The command `ready`."""
+
+import time
+from contextlib import closing
+
+import click
+
+from paymock.cli.api_client import ApiClient
+from paymock.cli.errors import ApiCommand, WaitTimedOut
+from paymock.cli.options import ONE_DAY, as_json, server_url
+from paymock.cli.output import echo, echo_json, format_seconds
+from paymock.client.http import Refused, Unreachable
+from paymock.schemas.public import Health
+
+_MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.02, 0.5
+_MIN_TIMEOUT, _MAX_TIMEOUT = 1.0, 5.0
+
+
+@click.command(cls=ApiCommand)
+@server_url
+@click.option(
+    "--wait",
+    type=ONE_DAY,
+    default=0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Maximum time to retry.",
+)
+@as_json
+def ready(*, url: str, wait: float, as_json: bool) -> None:
+    """Check whether the server is ready.
+
+    For scripts and health checks. Exit status 3 when the server does not answer, 1 when it reports that it is
+    not ready, 4 after --wait SECONDS.
+    """
+    deadline = time.monotonic() + wait
+    pause = _MIN_RETRY_SECONDS
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            with closing(ApiClient(url)) as client:
+                timeout = min(max(left, _MIN_TIMEOUT), _MAX_TIMEOUT)
+                client.call(Health, "GET", "/readyz", timeout=timeout).result()
+            break
+        except (Refused, Unreachable) as error:
+            if left <= 0:
+                if as_json:
+                    echo_json({"ready": False, "url": url})
+                if wait == 0:
+                    raise
+                raise WaitTimedOut(f"not ready within {format_seconds(wait)} s: {error}") from None
+        time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
+        pause = min(2 * pause, _MAX_RETRY_SECONDS)
+    if as_json:
+        echo_json({"ready": True, "url": url})
+    else:
+        echo(f"ready  {url}")

@@ -1,0 +1,175 @@
+"""The command `serve`. Every option has an environment variable; the option takes precedence over it."""
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
+from paymock.rules.clock import MAX_SPEED
+from paymock.server import garbage_collection
+from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, Settings, SettingsError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DURATION = re.compile("([0-9]{1,5})([hd])")
+_HOURS = {"h": 1, "d": 24}
+
+
+class CommaSeparated(click.types.StringParamType):
+    """A string; in an environment variable, several, separated by commas."""
+
+    envvar_list_splitter = ","
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """Split the value of the variable, and strip the parts."""
+        parts = [part.strip() for part in rv.split(",")]
+        if not all(parts):
+            self.fail("a value before or after a comma is empty")
+        return parts
+
+
+class Duration(click.ParamType[int]):
+    """A number of hours or days, converted to seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The seconds of a value like 36h or 30d."""
+        match = _DURATION.fullmatch(str(value))
+        if match is None or int(match[1]) * _HOURS[match[2]] < 24:
+            self.fail(f"{value!r} is not a duration of at least 24 hours, like 36h or 30d", param, ctx)
+        return int(match[1]) * _HOURS[match[2]] * 3600
+
+
+def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
+    """An option with its environment variable: PAYMOCK_ and the name of the flag."""
+    variable = "PAYMOCK_" + flag.partition("/")[0].removeprefix("--").replace("-", "_").upper()
+    return click.option(flag, *names, envvar=variable, show_envvar=True, **settings)
+
+
+@click.command()
+@_option("--host", help="Address to bind. [default: 127.0.0.1 and ::1]")
+@_option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Port; 0 picks a free one.",
+)
+@_option(
+    "--api-key",
+    "api_keys",
+    multiple=True,
+    type=CommaSeparated(),
+    metavar="KEY",
+    help="Accept only this API key. Repeatable. [default: open mode, any mk_test_NAME]",
+)
+@_option("--open/--no-open", help="Allow open mode beyond loopback.")
+@_option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    type=CommaSeparated(),
+    metavar="HOST",
+    help="Accept this host name in the Host header, too. Repeatable.",
+)
+@_option(
+    "--frame-ancestors",
+    multiple=True,
+    type=CommaSeparated(),
+    metavar="ORIGIN",
+    help="Allow pages of this origin to embed the checkout. Repeatable. [default: none]",
+)
+@_option(
+    "--fee-bps",
+    type=click.IntRange(0, MAX_FEE_BPS),
+    default=DEFAULT_FEE_BPS,
+    show_default=True,
+    help="Service fee in hundredths of a percent.",
+)
+@_option(
+    "--catalog",
+    type=click.Path(path_type=Path),
+    help="TOML file of chains and assets, in place of the built-in catalog.",
+)
+@_option(
+    "--speed",
+    type=click.FloatRange(0, MAX_SPEED),
+    default=1,
+    show_default=True,
+    help="Initial speed factor of every sandbox, relative to real time.",
+)
+@_option("--seed", help="Make ids, addresses and hashes reproducible.")
+@_option(
+    "--store",
+    default=MEMORY_STORE,
+    show_default=True,
+    metavar="URL",
+    help="Store of the payments: memory://, sqlite:///path/file.db, redis://, rediss:// or redis+cluster://.",
+)
+@_option(
+    "--workers",
+    type=click.IntRange(1, MAX_WORKERS),
+    default=1,
+    show_default=True,
+    help="Number of worker processes; several need a shared store.",
+)
+@_option(
+    "--max-payments",
+    type=click.IntRange(1),
+    help="Maximum number of payments in all sandboxes. [default: 1000000 in memory, else no limit]",
+)
+@_option(
+    "--retention",
+    type=Duration(),
+    metavar="TIME",
+    help="Delete data from Redis this long after its creation: 36h, 30d; at least 24h. [default: never]",
+)
+@_option(
+    "--ready-file",
+    type=click.Path(path_type=Path),
+    help="File for URL, port and process id, as JSON, written once the server answers.",
+)
+@_option(
+    "--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log."
+)
+@_option(
+    "--metrics-address",
+    metavar="HOST:PORT",
+    help="Serve Prometheus metrics at this address, at /metrics; needs the extra `metrics`. [default: none]",
+)
+@_option("--no-access-log/--access-log", help="Do not log requests.")
+@_option(
+    "--no-fast-path/--fast-path", help="Handle every request through ASGI: slower, with the same replies."
+)
+@_option("--no-control/--control", help="Disable the control API, /_mock, and faults.")
+def serve(**options: Any) -> None:
+    """Start the server."""
+    # These handlers apply until the server installs its own. They do not raise an exception, since Python
+    # ignores those of some callbacks, and the signal would be lost.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os._exit(0))
+    garbage_collection.suspend()
+    from paymock.resources.catalog import CatalogError  # imported here, since it takes long
+    from paymock.server.run import StartError
+    from paymock.server.run import serve as serve_forever
+
+    try:
+        serve_forever(settings_from_options(**options), sys.stdout)
+    except (SettingsError, CatalogError, StartError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def settings_from_options(
+    *, no_access_log: bool, no_control: bool, no_fast_path: bool, **options: Any
+) -> Settings:
+    """The settings that the options of `serve` describe. Raises SettingsError."""
+    return Settings(
+        access_log=not no_access_log, control=not no_control, fast_path=not no_fast_path, **options
+    )

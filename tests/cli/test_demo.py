@@ -1,0 +1,24 @@
+"""`demo` in a pipe."""
+
+import json
+
+from paymock.rules.scenarios import SCENARIOS
+from paymock.rules.tables import scenario_rows
+from tests.support.process import run
+
+
+def test_demo_plays_every_scenario_to_the_end() -> None:
+    outcome = run("demo", "--speed", "30")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    last = {line.split()[0]: line.split()[1:4] for line in outcome.stdout.splitlines()}
+    assert {name: status for name, (_, _, status) in last.items()} == {
+        row.name: row.ends for row in scenario_rows()
+    }
+    assert "\x1b" not in outcome.stdout
+
+
+def test_demo_prints_json_lines() -> None:
+    outcome = run("demo", "--speed", "100", "--json", PAYMOCK_PORT="1", PAYMOCK_API_KEY="other")
+    changes = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert {change["scenario"] for change in changes} == set(SCENARIOS)
+    assert len({change["payment_id"] for change in changes}) == len(SCENARIOS)

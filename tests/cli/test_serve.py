@@ -1,0 +1,15 @@
+"""The options of `serve`."""
+
+import click
+
+from paymock.cli.serve import serve
+from tests.support.process import run
+
+
+def test_every_option_has_an_environment_variable_that_the_help_shows() -> None:
+    help_text = "".join(run("serve", "--help").stdout.split())
+    options = [option for option in serve.params if isinstance(option, click.Option)]
+    assert len(options) > 10
+    for option in options:
+        assert option.envvar == "PAYMOCK_" + option.opts[0].removeprefix("--").replace("-", "_").upper()
+        assert option.envvar in help_text
