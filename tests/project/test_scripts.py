@@ -1,4 +1,4 @@
-"""The scripts of the project, for somebody who has just cloned it."""
+"""The scripts of the project in a fresh clone."""
 
 import re
 import shutil
@@ -15,16 +15,16 @@ from tests.support.process import environment
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A clone with nothing in it but the scripts, and no environment."""
+    """A clone with the scripts only, without an environment."""
     return Path(shutil.copytree(markdown.ROOT / "scripts", tmp_path / "clone" / "scripts")).parent
 
 
-@pytest.mark.parametrize("asked", ["--help", "-h"])
+@pytest.mark.parametrize("flag", ["--help", "-h"])
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_explains_itself_and_does_nothing_else(clone: Path, name: str, asked: str) -> None:
+def test_a_script_prints_its_help_and_does_nothing_else(clone: Path, name: str, flag: str) -> None:
     variables = environment(PYTHONDONTWRITEBYTECODE="1")
-    said = subprocess.run(
-        [f"scripts/{name}", asked],
+    outcome = subprocess.run(
+        [f"scripts/{name}", flag],
         cwd=clone,
         env=variables,
         capture_output=True,
@@ -32,40 +32,103 @@ def test_a_script_explains_itself_and_does_nothing_else(clone: Path, name: str, 
         timeout=10,
         check=False,
     )
-    assert (said.returncode, said.stderr) == (0, "")
-    assert f"  scripts/{name}" in said.stdout
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert f"  scripts/{name}" in outcome.stdout
     assert [path.name for path in clone.iterdir()] == ["scripts"]
 
 
 @pytest.mark.parametrize(
     ("name", "program"), [("lock", "uv"), ("update-swagger-ui", "npm"), ("run", "Python")]
 )
-def test_a_script_says_what_it_lacks(clone: Path, tmp_path: Path, name: str, program: str) -> None:
-    bare = tmp_path / "bin"
-    bare.mkdir()
-    for tool in ("dirname", "basename", "sh"):
-        (bare / tool).symlink_to(str(shutil.which(tool)))
-    variables = {"PATH": str(bare), "HOME": str(tmp_path)}
-    said = subprocess.run(
+def test_a_script_names_a_missing_program(clone: Path, tmp_path: Path, name: str, program: str) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for tool in ("dirname", "basename", "readlink", "sh"):
+        (programs / tool).symlink_to(str(shutil.which(tool)))
+    variables = {"PATH": str(programs), "HOME": str(tmp_path)}
+    outcome = subprocess.run(
         [f"scripts/{name}"], cwd=clone, env=variables, capture_output=True, text=True, timeout=10, check=False
     )
-    assert said.returncode == 1
-    assert f"paymock: {program}" in said.stderr
+    assert outcome.returncode == 1
+    assert f"paymock: {program}" in outcome.stderr
 
 
-def test_a_script_in_python_asks_for_the_environment_whatever_python_starts_it(clone: Path) -> None:
+def fake_python(folder: Path, version: str) -> str:
+    """A program that prints this version, creates an environment of itself and installs nothing."""
+    path = folder / f"python{version}"
+    path.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in\n'
+        f'    *version_info*) echo {version}; [ "{version}" != 3.9 ] ;;\n'
+        f'    --version) echo "Python {version}.1" ;;\n'
+        "    *ensurepip*) ;;\n"
+        '    *venv*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;\n'
+        '    *pip*) seq 8 | sed "s/^/WARNING: Retrying /" >&2; echo "ERROR: No matching" >&2; exit 1 ;;\n'
+        "esac\n"
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def run_server(clone: Path, python: str) -> str:
+    """Run scripts/run, which must fail; return its message."""
+    (clone / "lock").mkdir()
+    for name in ("pyproject.toml", "lock/run.txt", "lock/build.txt"):
+        (clone / name).touch()
+    outcome = subprocess.run(
+        [clone / "scripts" / "run"],
+        env=environment(PYTHON=python),
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    assert (outcome.returncode, outcome.stdout) == (1, "")
+    return outcome.stderr
+
+
+def test_an_old_python_is_named(clone: Path, tmp_path: Path) -> None:
+    python = fake_python(tmp_path, "3.9")
+    assert f"3.11 or later is needed, but {python} is Python 3.9" in run_server(clone, python)
+
+
+def test_a_failing_installation_is_one_line_and_a_log(clone: Path, tmp_path: Path) -> None:
+    message = run_server(clone, fake_python(tmp_path, "3.13"))
+    log = clone / ".venv" / "install.log"
+    assert message == (
+        f"paymock: the installation failed, see {log}; it needs a connection to a package index "
+        "(ERROR: No matching)\n"
+    )
+    assert log.read_text().count("Retrying") == 8
+
+
+def test_a_folder_that_cannot_be_written_is_named(clone: Path, tmp_path: Path) -> None:
+    (clone / ".venv").touch()  # even root cannot create a folder here
+    message = run_server(clone, fake_python(tmp_path, "3.13"))
+    assert message.startswith(f"paymock: cannot write to {clone}/.venv: is the folder read-only")
+
+
+def test_the_server_script_can_be_called_through_a_symlink(clone: Path, tmp_path: Path) -> None:
+    link = tmp_path / "start-paymock"
+    link.symlink_to(clone / "scripts" / "run")
+    outcome = subprocess.run([link, "--help"], capture_output=True, text=True, timeout=10, check=False)
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert "  scripts/run" in outcome.stdout
+
+
+def test_a_script_in_python_prepares_the_environment(clone: Path) -> None:
     (clone / "scripts" / "environment").write_text('prepare() { echo "prepared with $1"; exit 1; }\n')
     base = Path(sys.base_prefix) / "bin" / "python3"
-    said = subprocess.run(
+    outcome = subprocess.run(
         [base, "scripts/update-docs"], cwd=clone, capture_output=True, text=True, timeout=10, check=False
     )
-    assert (said.returncode, said.stdout) == (2, "prepared with lock/dev.txt\n")
+    assert (outcome.returncode, outcome.stdout) == (2, "prepared with lock/dev.txt\n")
 
 
-def test_the_packages_of_debian_are_the_same_wherever_they_are_named() -> None:
-    """CI needs one more, for the benchmarks."""
-    [asked] = re.findall("^packages=(.+)$", markdown.read("scripts/test"), re.MULTILINE)
-    [told] = re.findall("^apt-get install (.+)$", markdown.read("CONTRIBUTING.md"), re.MULTILINE)
+def test_the_debian_packages_are_the_same_in_all_files() -> None:
+    """CI needs `wrk`, too, for the benchmarks."""
+    [tested] = re.findall("^packages=(.+)$", markdown.read("scripts/test"), re.MULTILINE)
+    [documented] = re.findall("^apt-get install (.+)$", markdown.read("CONTRIBUTING.md"), re.MULTILINE)
     missing = re.findall(r"missing\+=\((.+)\)$", markdown.read(".ci/run"), re.MULTILINE)
-    assert asked.strip('"') == told
-    assert sorted(missing) == sorted([*told.split(), "wrk"])
+    assert tested.strip('"') == documented
+    assert sorted(missing) == sorted([*documented.split(), "wrk"])
