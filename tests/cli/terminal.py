@@ -2,13 +2,16 @@
 
 import contextlib
 import json
+import os
 import signal
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import click
+import pytest
 
 from paymock.cli.main import cli
 from tests.support.client import Api
@@ -64,6 +67,33 @@ class Terminal:
                 yield process
             finally:
                 process.kill()
+
+
+def run_on_terminal(*arguments: str, until: str | None = None, **variables: str) -> tuple[int, str]:
+    """Run a command on a terminal of 100 columns; return its exit status and output.
+
+    Once it has written `until`, it is interrupted.
+    """
+    pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    with subprocess.Popen(
+        [*PAYMOCK, *arguments],
+        env=environment(**{"TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "100", **variables}),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    ) as process:
+        os.close(slave)
+        written = b""
+        with contextlib.suppress(OSError):  # a terminal that no process has open cannot be read
+            while received := os.read(master, 65536):
+                written += received
+                if until is not None and until in written.decode(errors="ignore"):
+                    process.send_signal(signal.SIGINT)
+                    until = None
+    os.close(master)
+    return process.returncode, written.decode(errors="replace")  # an interrupt may cut a character
 
 
 def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:

@@ -1,49 +1,17 @@
 """The live display of `watch` and `demo` on a terminal."""
 
-import contextlib
-import os
 import re
-import signal
-import struct
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from paymock.rules.tables import scenario_rows
-from tests.cli.terminal import Terminal, freeze
+from tests.cli.terminal import Terminal, freeze, run_on_terminal
 from tests.support.client import Api
-from tests.support.process import PAYMOCK, environment, serving
+from tests.support.process import serving
 
 COLOR = re.compile(r"\x1b\[[0-9;]*3[0-9]m")
-
-
-def run_on_terminal(*arguments: str, until: str | None = None, **variables: str) -> tuple[int, str]:
-    """Run a command on a terminal of 100 columns; return its exit status and output.
-
-    Once it has written `until`, it is interrupted.
-    """
-    pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    with subprocess.Popen(
-        [*PAYMOCK, *arguments],
-        env=environment(**{"TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "100", **variables}),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    ) as process:
-        os.close(slave)
-        written = b""
-        with contextlib.suppress(OSError):  # a terminal that no process has open cannot be read
-            while received := os.read(master, 65536):
-                written += received
-                if until is not None and until in written.decode(errors="ignore"):
-                    process.send_signal(signal.SIGINT)
-                    until = None
-    os.close(master)
-    return process.returncode, written.decode(errors="replace")  # an interrupt may cut a character
 
 
 def lines_without_colors(written: str) -> list[str]:

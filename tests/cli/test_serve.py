@@ -3,6 +3,7 @@
 import click
 
 from paymock.cli.serve import serve
+from tests.cli.terminal import run_on_terminal
 from tests.support.process import run
 
 
@@ -13,3 +14,9 @@ def test_every_option_has_an_environment_variable_that_the_help_shows() -> None:
     for option in options:
         assert option.envvar == "PAYMOCK_" + option.opts[0].removeprefix("--").replace("-", "_").upper()
         assert option.envvar in help_text
+
+
+def test_the_line_of_an_interrupt_is_ended_on_a_terminal() -> None:
+    status, written = run_on_terminal("serve", "--port", "0", until="http://")
+    assert status == 0
+    assert written.endswith("\r\n\r\n")

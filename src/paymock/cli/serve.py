@@ -162,6 +162,8 @@ def serve(**options: Any) -> None:
 
     try:
         serve_forever(settings_from_options(**options), sys.stdout)
+        if sys.stderr.isatty():
+            click.echo(err=True)  # ends the line on which the terminal shows ^C
     except (SettingsError, CatalogError, StartError) as error:
         raise click.ClickException(str(error)) from None
 
