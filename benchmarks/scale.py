@@ -72,7 +72,7 @@ class Subject:
 
     async def begin(self, engine: Engine) -> None:
         """Stores what the case says."""
-        await self._store.begin()
+        await self._store.initialize()
         case, before = self.case, engine.bytes_used()
         await fill(self._store, range(case.payments), case.sandboxes)
         self.bytes_a_payment = (engine.bytes_used() - before) / case.payments

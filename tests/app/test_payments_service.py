@@ -17,7 +17,7 @@ from paymock.rules.identifiers import sandbox_of
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.json_decoding import fingerprint
 from paymock.settings import Settings
-from paymock.stores.base import Addition
+from paymock.stores.base import AddResult
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
 from paymock.web.telemetry.access_log import RequestLog
@@ -40,7 +40,7 @@ class FailingStore(MemoryStore):
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         raise self._error
 
-    async def add(self, *args: Any, **options: Any) -> Addition:
+    async def add(self, *args: Any, **options: Any) -> AddResult:
         raise self._error
 
     async def page(self, *args: Any, **options: Any) -> list[tuple[int, bytes]]:

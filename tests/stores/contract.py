@@ -29,9 +29,9 @@ async def begin(store: Store) -> None:
     """Begins, even where a busy machine keeps an engine from answering for a while."""
     for _ in range(4):
         with suppress(StoreError):
-            await store.begin()
+            await store.initialize()
             return
-    await store.begin()
+    await store.initialize()
 
 
 async def add(
@@ -183,9 +183,9 @@ class StoreContract:
 
     def test_a_counter_counts_its_calls(self, store: Store) -> None:
         async def check() -> None:
-            assert [await store.count("sandbox", "a") for _ in range(3)] == [1, 2, 3]
-            assert await store.count("sandbox", "b") == 1
-            assert await store.count("other", "a") == 1
+            assert [await store.increment("sandbox", "a") for _ in range(3)] == [1, 2, 3]
+            assert await store.increment("sandbox", "b") == 1
+            assert await store.increment("other", "a") == 1
 
         run(store, check())
 
@@ -207,16 +207,16 @@ class StoreContract:
             for sandbox in ("one", "other"):
                 await add(store, sandbox, "key", b"value")
                 await store.append(sandbox, "log", b"entry", keep=9)
-                await store.count(sandbox, "counter")
+                await store.increment(sandbox, "counter")
             assert await store.reset("one", b"fresh", expected_state=None)
             assert await store.get("one", "key", STATE) == [None, b"fresh"]
             assert await store.page("one", "a", limit=9) == []
             assert await store.tail("one", "log", 9) == []
-            assert await store.count("one", "counter") == 1
+            assert await store.increment("one", "counter") == 1
             assert await store.get("other", "key", STATE) == [b"value", None]
             assert len(await store.page("other", "a", limit=9)) == 1
             assert await store.tail("other", "log", 9) == [b"entry"]
-            assert await store.count("other", "counter") == 2
+            assert await store.increment("other", "counter") == 2
 
         run(store, check())
 

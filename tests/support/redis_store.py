@@ -65,7 +65,7 @@ async def warning_of(url: str) -> str | None:
     """What the operator is told at the start."""
     store = RedisStore(url)
     try:
-        return await store.begin()
+        return await store.initialize()
     finally:
         await store.close()
 
@@ -73,5 +73,5 @@ async def warning_of(url: str) -> str | None:
 def reason_of(url: str) -> str:
     """Why a store cannot be used."""
     with pytest.raises(StoreError) as caught:
-        asyncio.run(RedisStore(url).begin())  # it closes what it has opened
+        asyncio.run(RedisStore(url).initialize())  # it closes what it has opened
     return str(caught.value)

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import Addition, Change
+from paymock.stores.base import AddResult, Change
 from paymock.stores.memory import MemoryStore
 
 
 class SharedStore(MemoryStore):
     """Lets every other task run before each step, as a store across a network does, and counts the steps."""
 
-    at_once = False
+    never_suspends = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class SharedStore(MemoryStore):
         await self._step("get")
         return await super().get(sandbox, *keys)
 
-    async def add(self, *args: Any, **options: Any) -> Addition:
+    async def add(self, *args: Any, **options: Any) -> AddResult:
         await self._step("add")
         return await super().add(*args, **options)
 
@@ -44,7 +44,7 @@ class SharedStore(MemoryStore):
 class LateStore(MemoryStore):
     """Gives the next answer late, when it is told to: `held` is set when it has looked, `let_go` lets go."""
 
-    at_once = False
+    never_suspends = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
 from paymock.schemas.public import Payment
 from paymock.schemas.validation import checker_for, decoded, validation_failed
-from paymock.stores.base import note_key
+from paymock.stores.base import companion_key
 
 _SCANNED = 500
 """How many payments are scanned at a time for those that a filter matches."""
@@ -217,7 +217,7 @@ class ControlService:
         while True:
             payment = await self._find(sandbox, payment_id)
             simulation = compute(payment)
-            key, new = note_key(payment.record.token), records.encode(simulation)
+            key, new = companion_key(payment.record.token), records.encode(simulation)
             if await self._sandboxes.replace(payment.sandbox, key, payment.stored, new):
                 return replace(payment, timeline=PaymentTimeline(payment.record, simulation))
 

@@ -89,7 +89,7 @@ class Overrides:
     async def count_attempt(self, sandbox: str, operation: str, fault: str) -> int:
         """Return how often `operation` has been attempted with `fault`, this time included."""
         key = hashlib.blake2b(f"{operation}\n{fault}".encode(), digest_size=16).hexdigest()
-        return await self._sandboxes.count(sandbox, f"fault {key}")
+        return await self._sandboxes.increment(sandbox, f"fault {key}")
 
 
 def _enqueued(queue: Queue, value: str | None, times: int | None) -> Queue:

@@ -14,7 +14,7 @@ from paymock.rules.identifiers import PAYMENT, token_in
 from paymock.rules.timeline import State
 from paymock.rules.times import LATEST
 from paymock.schemas.public import Payment
-from paymock.stores.base import note_key
+from paymock.stores.base import companion_key
 
 _SLEEP_MARGIN = 0.001
 """Seconds by which a sleep may end too early."""
@@ -140,7 +140,7 @@ class PaymentsPage(NamedTuple):
 async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> PaymentSnapshot:
     """Return the payment with this id. Raises PaymockError `payment_not_found`."""
     token = token_in(payment_id, PAYMENT) or ""
-    snapshot = await sandboxes.snapshot(sandbox, token, note_key(token))
+    snapshot = await sandboxes.snapshot(sandbox, token, companion_key(token))
     stored, simulation = snapshot.values
     timeline = sandboxes.timelines.of(stored, simulation) if stored else None
     if timeline is None:
@@ -154,7 +154,7 @@ async def newest_payments(
     """Return the newest payments, or the newest of those before a position."""
     page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
     tokens = [records.decode(stored).token for _, stored in page]
-    snapshot = await sandboxes.snapshot(sandbox, *map(note_key, tokens))
+    snapshot = await sandboxes.snapshot(sandbox, *map(companion_key, tokens))
     payments = [
         (position, PaymentSnapshot(timeline, simulation, snapshot))
         for (position, stored), simulation in zip(page, snapshot.values, strict=True)

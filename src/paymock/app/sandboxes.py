@@ -130,9 +130,9 @@ class Sandboxes:
         self._verified: int | None = store.connections
 
     @property
-    def at_once(self) -> bool:
-        """Whether the store answers without a pause."""
-        return self._store.at_once
+    def never_suspends(self) -> bool:
+        """Whether the coroutines of the store never suspend."""
+        return self._store.never_suspends
 
     @property
     def propagation_ms(self) -> int:
@@ -213,7 +213,7 @@ class Sandboxes:
         snapshot = self._snapshot_of(sandbox, self._states.get(sandbox), [], self._clock())
         while True:
             token = self.token(snapshot, request.idempotency_key)
-            if self.at_once:
+            if self.never_suspends:
                 [existing] = await self._store.get(sandbox, token)
                 if existing is not None:
                     return Created(_replay(existing, request, kind), existing, replayed=True)
@@ -244,9 +244,9 @@ class Sandboxes:
         await self._store.clear_log(sandbox, log)
         self.notifier.notify(sandbox, addition=True)
 
-    async def count(self, sandbox: str, key: str) -> int:
-        """Return how often this has been called for `key`, this call included."""
-        return await self._store.count(sandbox, key)
+    async def increment(self, sandbox: str, key: str) -> int:
+        """Increment a counter of the sandbox, which starts at 0, and return its new value."""
+        return await self._store.increment(sandbox, key)
 
     async def reset(self, sandbox: str) -> None:
         """Delete everything of the sandbox; what is created then has other ids than before."""

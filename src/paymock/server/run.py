@@ -103,7 +103,7 @@ def _limits(settings: Settings) -> dict[str, int]:
 
 async def _begin(store: Store, settings: Settings, now: int, log: RequestLog) -> StoreMetadata:
     try:
-        warning = await store.begin()
+        warning = await store.initialize()
         if warning is not None:
             log.line(f"Warning: {warning}")
         return await load_metadata(store, now, settings.speed, settings.seed)

@@ -7,7 +7,7 @@ STATE = "state"
 """The key of a sandbox's own record, which every change of the sandbox goes by."""
 
 
-def note_key(key: str) -> str:
+def companion_key(key: str) -> str:
     """The key of the replaceable value that belongs to the lasting one under `key`, and is forgotten with
     it.
     """
@@ -18,7 +18,7 @@ class StoreError(Exception):
     """A store cannot be used; the message is one line for the person at the terminal."""
 
 
-class Addition(NamedTuple):
+class AddResult(NamedTuple):
     """What an addition found: the sandbox's own record, and the value that had its key before."""
 
     state: bytes | None
@@ -45,7 +45,7 @@ class Store(Protocol):
     propagation_ms: int
     """How many milliseconds a change may take until every process that shares the store sees it."""
 
-    at_once: bool
+    never_suspends: bool
     """Whether every method returns without a pause: asking twice then costs next to nothing."""
 
     @property
@@ -54,7 +54,7 @@ class Store(Protocol):
         be gone.
         """
 
-    async def begin(self) -> str | None:
+    async def initialize(self) -> str | None:
         """Makes sure that the store can be used, and answers with what its operator should know about it, if
         there is anything. Raises StoreError.
         """
@@ -69,7 +69,7 @@ class Store(Protocol):
         expected_state: bytes | None,
         new_state: bytes | None = None,
         limit: int | None = None,
-    ) -> Addition:
+    ) -> AddResult:
         """Stores `value`, listed under `kind`, unless its key is taken or the sandbox's own record is no
         longer `expected_state`; with it, replaces that record by `new_state`. Otherwise nothing changes.
 
@@ -94,7 +94,7 @@ class Store(Protocol):
         position.
         """
 
-    async def count(self, sandbox: str, key: str) -> int:
+    async def increment(self, sandbox: str, key: str) -> int:
         """How often this has been called for `key`, this call included."""
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from itertools import islice
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, Addition, Change
+from paymock.stores.base import STATE, AddResult, Change
 
 
 class _Sandbox:
@@ -23,7 +23,7 @@ class MemoryStore:
     `limits` says how many values of a kind it has room for, in all sandboxes together.
     """
 
-    at_once = True
+    never_suspends = True
     propagation_ms = 0
     connections = 0
 
@@ -32,7 +32,7 @@ class MemoryStore:
         self._totals: Counter[str] = Counter()
         self._sandboxes: defaultdict[str, _Sandbox] = defaultdict(_Sandbox)
 
-    async def begin(self) -> str | None:
+    async def initialize(self) -> str | None:
         return None
 
     async def add(
@@ -45,7 +45,7 @@ class MemoryStore:
         expected_state: bytes | None,
         new_state: bytes | None = None,
         limit: int | None = None,
-    ) -> Addition:
+    ) -> AddResult:
         of = self._sandboxes[sandbox]
         values, keys = of.values, of.kinds[kind]
         state, existing = values.get(STATE), values.get(key)
@@ -58,7 +58,7 @@ class MemoryStore:
             keys.append(key)
             if new_state is not None:
                 values[STATE] = new_state
-        return Addition(state, existing)
+        return AddResult(state, existing)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         of = self._sandboxes.get(sandbox)
@@ -83,7 +83,7 @@ class MemoryStore:
         end = len(keys) if before is None else min(before, len(keys))
         return [(at, of.values[keys[at]]) for at in range(end - 1, max(-1, end - 1 - limit), -1)]
 
-    async def count(self, sandbox: str, key: str) -> int:
+    async def increment(self, sandbox: str, key: str) -> int:
         counters = self._sandboxes[sandbox].counters
         counters[key] += 1
         return counters[key]

@@ -66,7 +66,7 @@ class TestChanges:
                 )
                 await store.append("one", "log", b"entry", keep=9)
                 await store.clear_log("one", "log")
-                await store.count("one", "tries")
+                await store.increment("one", "tries")
                 await store.ping()
                 await store.replace("one", STATE, b"3", b"4", expected_state=b"3")
                 minor = [await heard.get() for _ in range(3)]

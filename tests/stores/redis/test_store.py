@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from paymock.stores.base import STATE, note_key
+from paymock.stores.base import STATE, companion_key
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import StoreContract, add, run
 from tests.support.engines import RedisCluster, RedisEngine
@@ -78,7 +78,7 @@ class TestRoundTrips:
                     "sandbox", "key", b"value", kind="a", expected_state=b"s", new_state=b"t", limit=9
                 )
             async with self.reads(engine) as read:
-                await store.get("sandbox", STATE, "key", note_key("key"))
+                await store.get("sandbox", STATE, "key", companion_key("key"))
             async with self.reads(engine) as paged:
                 await store.page("sandbox", "a", limit=9)
             assert (created, replayed, read, paged) == ([1], [1], [1], [1])
@@ -118,7 +118,9 @@ class TestRetention:
         async def check() -> None:
             for number in range(5):
                 await add(store, "sandbox", f"key {number}", b"%d" % number)
-                await store.replace("sandbox", note_key(f"key {number}"), None, b"note", expected_state=None)
+                await store.replace(
+                    "sandbox", companion_key(f"key {number}"), None, b"note", expected_state=None
+                )
             self.age(engine, DAY - 60)
             await add(store, "sandbox", "key 5", b"5")
             before = await store.page("sandbox", "a", limit=9)
@@ -127,8 +129,8 @@ class TestRetention:
             await add(store, "sandbox", "key 6", b"6", limit=5)
             after = await store.page("sandbox", "a", limit=9)
             assert after[1:] == before[:-2]
-            assert await store.get("sandbox", "key 0", note_key("key 0")) == [None, None]
-            assert await store.get("sandbox", "key 2", note_key("key 2")) == [b"2", b"note"]
+            assert await store.get("sandbox", "key 0", companion_key("key 0")) == [None, None]
+            assert await store.get("sandbox", "key 2", companion_key("key 2")) == [b"2", b"note"]
             assert await store.page("sandbox", "a", limit=2, before=before[2][0]) == before[3:4]
             assert await add(store, "sandbox", "key 0", b"new") is None
 
@@ -141,7 +143,7 @@ class TestRetention:
             return {int(engine.ask("TTL", key)) for key in engine.ask("KEYS", "*")}
 
         async def check() -> None:
-            await store.count("sandbox", "tries")
+            await store.increment("sandbox", "tries")
             await store.append("sandbox", "log", b"entry", keep=9)
             await add(store, "sandbox", "key", b"value")
             await add(store, "sandbox", "key", b"value", "b")
@@ -173,7 +175,7 @@ class TestRetention:
 
         async def with_an_end() -> None:
             engine.ask("FLUSHALL")
-            await earlier.count("sandbox", "tries")
+            await earlier.increment("sandbox", "tries")
             await earlier.append("sandbox", "log", b"entry", keep=9)
             await add(earlier, "sandbox", "key", b"value")
             assert self.ends(engine) == {*engine.ask("KEYS", "*")}
@@ -202,9 +204,9 @@ class TestRetention:
         async def check() -> None:
             for sandbox in ("one", "two"):
                 await earlier.append(sandbox, "log", b"entry", keep=9)
-                await earlier.count(sandbox, "tries")
+                await earlier.increment(sandbox, "tries")
             await store.append("one", "log", b"entry", keep=9)
-            assert await store.count("one", "tries") == 2
+            assert await store.increment("one", "tries") == 2
             await add(store, "two", "key", b"value")
             assert self.ends(engine) == {"paymock:{two}:log:log", "paymock:{two}:counters"}
             await earlier.close()
@@ -219,7 +221,7 @@ class TestRetention:
 
         async def check() -> None:
             for changing in (store, shorter):
-                await changing.count("sandbox", "tries")
+                await changing.increment("sandbox", "tries")
                 await changing.append("sandbox", "log", b"entry", keep=9)
                 assert shortest() >= 7 * DAY - 10
                 await add(changing, "sandbox", f"key {changing is store}", b"value")
@@ -250,7 +252,7 @@ class TestRetention:
         store = RedisStore(engine.url)
 
         async def check() -> None:
-            await store.count("sandbox", "tries")
+            await store.increment("sandbox", "tries")
             await store.append("sandbox", "log", b"entry", keep=9)
             for number in range(3):
                 await add(store, "sandbox", f"key {number}", b"value")

@@ -77,7 +77,7 @@ def test_what_is_merely_noted_does_not_wait_for_the_disk(path: Path, monkeypatch
 
     async def check() -> None:
         await store.append("sandbox", "log", b"entry", keep=9)
-        await store.count("sandbox", "counter")
+        await store.increment("sandbox", "counter")
         assert chosen == ["normal", "normal"]
         await add(store, "sandbox", "key", b"value")
         await store.replace("sandbox", STATE, None, b"state", expected_state=None)
@@ -173,7 +173,7 @@ def test_two_servers_with_different_room_each_keep_to_their_own(path: Path) -> N
     small, large = SqliteStore(path, limits={"a": 2}), SqliteStore(path)
 
     async def check() -> None:
-        await large.begin()
+        await large.initialize()
         for number in range(3):
             assert await add(large, "sandbox", f"key {number}", b"") is None
         with pytest.raises(PaymockError) as caught:

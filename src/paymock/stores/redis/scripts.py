@@ -9,7 +9,7 @@ import hashlib
 
 from hiredis import pack_command
 
-from paymock.stores.base import STATE, Change, note_key
+from paymock.stores.base import STATE, Change, companion_key
 
 CHANNEL = "paymock:changes"
 """Where the name of each sandbox is told that changes, after MINOR when something was merely added."""
@@ -17,7 +17,7 @@ CHANNEL = "paymock:changes"
 MINOR = "+"
 
 _CONSTANTS = f"""
-local STATE, NOTE, CHANNEL, MINOR = '{STATE}', '{note_key("")}', '{CHANNEL}', '{MINOR}'
+local STATE, NOTE, CHANNEL, MINOR = '{STATE}', '{companion_key("")}', '{CHANNEL}', '{MINOR}'
 """
 
 _FUNCTIONS = """

@@ -11,7 +11,7 @@ from functools import partial
 
 from paymock.rules.clock import LEAD
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import Addition, Change, StoreError
+from paymock.stores.base import AddResult, Change, StoreError
 from paymock.stores.batching import Append
 from paymock.stores.redis import scripts
 from paymock.stores.redis.access import Access
@@ -29,7 +29,7 @@ class RedisStore:
     and it forgets all of a sandbox that has not changed for so long. Raises StoreError.
     """
 
-    at_once = False
+    never_suspends = False
     propagation_ms = LEAD
 
     def __init__(self, url: str, retention: int | None = None) -> None:
@@ -39,7 +39,7 @@ class RedisStore:
         self.connections = 0
         self._nodes = self._unconnected()
 
-    async def begin(self) -> str | None:
+    async def initialize(self) -> str | None:
         try:
             return await inspected(await self._nodes.masters(), cluster=self._cluster)
         except PaymockError as failure:
@@ -61,7 +61,7 @@ class RedisStore:
         expected_state: bytes | None,
         new_state: bytes | None = None,
         limit: int | None = None,
-    ) -> Addition:
+    ) -> AddResult:
         keys = (_values(sandbox), _list(sandbox, kind), _names(sandbox), *self._counters_if_retained(sandbox))
         reply = await self._nodes.do(
             sandbox,
@@ -78,10 +78,10 @@ class RedisStore:
             ),
         )
         if reply == 1:
-            return Addition(expected_state, None)
+            return AddResult(expected_state, None)
         if reply == 0:
             raise PaymockError("capacity_exceeded")
-        return Addition(*reply)
+        return AddResult(*reply)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         found: list[bytes | None] = await self._nodes.do(sandbox, pack("HMGET", _values(sandbox), *keys))
@@ -103,7 +103,7 @@ class RedisStore:
         )
         return [(newest - at, value) for at, value in enumerate(values) if value is not None]
 
-    async def count(self, sandbox: str, key: str) -> int:
+    async def increment(self, sandbox: str, key: str) -> int:
         step = scripts.COUNT.call((_counters(sandbox),), key, self._retention or "")
         return int(await self._nodes.do(sandbox, step))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from paymock.rules.clock import LEAD
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, Addition, Change
+from paymock.stores.base import STATE, AddResult, Change
 from paymock.stores.batching import Append, Batches, joined
 from paymock.stores.sqlite import rows as sqlite_rows
 from paymock.stores.sqlite.file import Connector, begin_change, prepare
@@ -48,7 +48,7 @@ class SqliteStore:
     kind it has room for, in all sandboxes together.
     """
 
-    at_once = False
+    never_suspends = False
     propagation_ms = LEAD
 
     def __init__(
@@ -68,7 +68,7 @@ class SqliteStore:
     def connections(self) -> int:
         return self._reader.connections + self._writer.connections
 
-    async def begin(self) -> str | None:
+    async def initialize(self) -> str | None:
         await asyncio.to_thread(prepare, self._path)
         return None
 
@@ -82,9 +82,9 @@ class SqliteStore:
         expected_state: bytes | None,
         new_state: bytes | None = None,
         limit: int | None = None,
-    ) -> Addition:
-        def step(rows: Rows) -> Addition:
-            found = Addition(*values(rows, sandbox, (STATE, key)))
+    ) -> AddResult:
+        def step(rows: Rows) -> AddResult:
+            found = AddResult(*values(rows, sandbox, (STATE, key)))
             if found == (expected_state, None):
                 sqlite_rows.take_room(rows, sandbox, kind, limit, self._limits.get(kind))
                 rows.execute(
@@ -123,7 +123,7 @@ class SqliteStore:
 
         return await self._read(step)
 
-    async def count(self, sandbox: str, key: str) -> int:
+    async def increment(self, sandbox: str, key: str) -> int:
         def step(rows: Rows) -> int:
             [(number,)] = rows.execute(
                 "INSERT INTO counter VALUES (?, ?, 1) "
