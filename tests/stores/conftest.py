@@ -1,4 +1,4 @@
-"""Files and engines for the tests of stores."""
+"""Fixtures for the tests of stores: files, Redis engines and clusters."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -12,7 +12,7 @@ from tests.support.engines import LASTING, RedisCluster, RedisEngine, redis_clus
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`asyncio.run` uses Python's own event loop, and then the one that the server has where it can."""
+    """Run the test with the event loop of asyncio, then with uvloop, which the server uses if installed."""
     if request.param == "asyncio":
         return
     uvloop = pytest.importorskip("uvloop")
@@ -38,14 +38,14 @@ def shared_cluster() -> Iterator[RedisCluster]:
 
 @pytest.fixture
 def engine(shared_engine: RedisEngine) -> RedisEngine:
-    """An engine that holds nothing."""
+    """An empty engine."""
     shared_engine.ask("FLUSHALL")
     return shared_engine
 
 
 @pytest.fixture
 def cluster(shared_cluster: RedisCluster) -> RedisCluster:
-    """A cluster that holds nothing."""
+    """An empty cluster."""
     for node in shared_cluster.nodes:
         node.ask("FLUSHALL")
     return shared_cluster
@@ -53,19 +53,19 @@ def cluster(shared_cluster: RedisCluster) -> RedisCluster:
 
 @pytest.fixture
 def own_engine() -> Iterator[RedisEngine]:
-    """An engine that a test may end, and that keeps what is stored."""
+    """An engine with persistence, which a test may stop."""
     with redis_server(*LASTING) as engine:
         yield engine
 
 
 @pytest.fixture
 def own_cluster() -> Iterator[RedisCluster]:
-    """A cluster of which a test may end nodes."""
+    """A cluster whose nodes a test may stop."""
     with redis_cluster(3) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The file of a store."""
+    """Path of the file of a store."""
     return tmp_path / "store.db"

@@ -1,4 +1,4 @@
-"""What every store promises, as one suite: a store's test module subclasses it and makes the store."""
+"""Contract test suite of stores. The test module of each store subclasses it."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,21 +12,21 @@ from paymock.stores.base import STATE, Store, StoreError
 
 
 def run(store: Store, check: Coroutine[Any, Any, None]) -> None:
-    """Carries out the check on a store that has begun, on an event loop of its own."""
+    """Run `check` on an initialized store, in an event loop of its own."""
 
-    async def whole() -> None:
+    async def main() -> None:
         try:
-            await begin(store)
+            await initialize(store)
             await check
         finally:
             check.close()
             await store.close()
 
-    asyncio.run(whole())
+    asyncio.run(main())
 
 
-async def begin(store: Store) -> None:
-    """Begins, even where a busy machine keeps an engine from answering for a while."""
+async def initialize(store: Store) -> None:
+    """Initialize the store, even where a busy machine delays the replies of an engine."""
     for _ in range(4):
         with suppress(StoreError):
             await store.initialize()
@@ -37,14 +37,14 @@ async def begin(store: Store) -> None:
 async def add(
     store: Store, sandbox: str, key: str, value: bytes, kind: str = "a", limit: int | None = None
 ) -> bytes | None:
-    """Adds a value to a sandbox that has no record of its own, and answers with what was there before."""
-    addition = await store.add(sandbox, key, value, kind=kind, expected_state=None, limit=limit)
-    assert addition.state is None
-    return addition.existing
+    """Add a value to a sandbox that has no record of its own, and return the existing value."""
+    result = await store.add(sandbox, key, value, kind=kind, expected_state=None, limit=limit)
+    assert result.state is None
+    return result.existing
 
 
 class StoreContract:
-    """Subclass it, name the class Test…, and give it a fixture `store`."""
+    """Tests of any store. A subclass named Test… provides the fixture `store`."""
 
     def test_a_value_is_added_once(self, store: Store) -> None:
         async def check() -> None:
@@ -55,19 +55,19 @@ class StoreContract:
 
         run(store, check())
 
-    def test_several_values_are_read_at_once(self, store: Store) -> None:
+    def test_several_values_are_read_in_one_call(self, store: Store) -> None:
         async def check() -> None:
             await add(store, "sandbox", "one", b"1")
             await add(store, "sandbox", "two", b"2")
             assert await store.get("sandbox", "two", "none", "one") == [b"2", None, b"1"]
             assert await store.get("nobody", "two", "one") == [None, None]
-            others = [f"none {number}" for number in range(100)]
-            assert await store.get("sandbox", *others, "one") == [*[None] * 100, b"1"]
-            assert await store.get("nobody", *others) == [None] * 100
+            missing = [f"missing {number}" for number in range(100)]
+            assert await store.get("sandbox", *missing, "one") == [*[None] * 100, b"1"]
+            assert await store.get("nobody", *missing) == [None] * 100
 
         run(store, check())
 
-    def test_a_value_is_replaced_only_if_it_is_what_was_read(self, store: Store) -> None:
+    def test_a_value_is_replaced_only_if_it_has_the_expected_old_value(self, store: Store) -> None:
         async def check() -> None:
             assert not await store.replace("sandbox", "key", b"old", b"new", expected_state=None)
             assert await store.replace("sandbox", "key", None, b"old", expected_state=None)
@@ -77,17 +77,17 @@ class StoreContract:
 
         run(store, check())
 
-    def test_nothing_is_stored_when_the_sandbox_is_not_what_was_read(self, store: Store) -> None:
+    def test_nothing_is_stored_if_the_state_is_not_the_expected_one(self, store: Store) -> None:
         async def check() -> None:
             assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
-            for given in (None, b"0"):
-                assert not await store.replace("sandbox", "key", None, b"new", expected_state=given)
-                assert not await store.replace("sandbox", STATE, given, b"2", expected_state=given)
-                assert await store.add("sandbox", "key", b"new", kind="a", expected_state=given) == (
+            for outdated in (None, b"0"):
+                assert not await store.replace("sandbox", "key", None, b"new", expected_state=outdated)
+                assert not await store.replace("sandbox", STATE, outdated, b"2", expected_state=outdated)
+                assert await store.add("sandbox", "key", b"new", kind="a", expected_state=outdated) == (
                     b"1",
                     None,
                 )
-                assert not await store.reset("sandbox", b"2", expected_state=given)
+                assert not await store.reset("sandbox", b"2", expected_state=outdated)
             assert await store.get("sandbox", STATE, "key") == [b"1", None]
             assert await store.page("sandbox", "a", limit=9) == []
             assert await store.replace("sandbox", "key", None, b"new", expected_state=b"1")
@@ -96,7 +96,7 @@ class StoreContract:
 
         run(store, check())
 
-    def test_an_addition_replaces_the_record_of_the_sandbox_in_the_same_step(self, store: Store) -> None:
+    def test_an_addition_replaces_the_state_in_the_same_step(self, store: Store) -> None:
         async def check() -> None:
             assert await store.add("sandbox", "one", b"1", kind="a", expected_state=None, new_state=b"s") == (
                 None,
@@ -114,7 +114,7 @@ class StoreContract:
 
         run(store, check())
 
-    def test_of_concurrent_changes_of_one_value_each_goes_by_the_one_before(self, store: Store) -> None:
+    def test_no_concurrent_change_of_a_value_is_lost(self, store: Store) -> None:
         async def increase() -> None:
             while True:
                 [old] = await store.get("sandbox", STATE)
@@ -147,7 +147,7 @@ class StoreContract:
 
         run(store, check())
 
-    def test_a_page_does_not_move_when_something_is_added(self, store: Store) -> None:
+    def test_an_addition_does_not_shift_a_page(self, store: Store) -> None:
         async def check() -> None:
             for number in range(4):
                 await add(store, "sandbox", f"key {number}", b"%d" % number)
@@ -158,7 +158,7 @@ class StoreContract:
 
         run(store, check())
 
-    def test_a_limit_is_kept_and_refuses_nothing_that_is_there(self, store: Store) -> None:
+    def test_a_limit_refuses_new_values_and_returns_existing_ones(self, store: Store) -> None:
         async def check() -> None:
             for number in range(2):
                 await add(store, "sandbox", f"key {number}", b"", limit=2)
@@ -171,7 +171,7 @@ class StoreContract:
 
         run(store, check())
 
-    def test_of_concurrent_additions_one_wins(self, store: Store) -> None:
+    def test_one_of_several_concurrent_additions_wins(self, store: Store) -> None:
         async def check() -> None:
             values = [b"%d" % number for number in range(50)]
             outcomes = await asyncio.gather(*(add(store, "sandbox", "key", value) for value in values))
@@ -202,7 +202,7 @@ class StoreContract:
 
         run(store, check())
 
-    def test_a_reset_forgets_all_of_one_sandbox_but_its_own_record(self, store: Store) -> None:
+    def test_a_reset_deletes_everything_of_one_sandbox_but_its_state(self, store: Store) -> None:
         async def check() -> None:
             for sandbox in ("one", "other"):
                 await add(store, sandbox, "key", b"value")
@@ -220,7 +220,7 @@ class StoreContract:
 
         run(store, check())
 
-    def test_what_is_appended_at_once_stands_in_its_order(self, store: Store) -> None:
+    def test_concurrent_appends_keep_their_order(self, store: Store) -> None:
         async def check() -> None:
             entries = [b"%d" % number for number in range(50)]
             await asyncio.gather(*(store.append("sandbox", "log", entry, keep=30) for entry in entries))
@@ -228,12 +228,12 @@ class StoreContract:
 
         run(store, check())
 
-    def test_a_store_is_used_from_one_event_loop_after_the_other(self, store: Store) -> None:
-        async def check(before: bytes | None) -> None:
-            assert await add(store, "sandbox", "key", b"value") == before
+    def test_a_store_can_be_used_from_several_event_loops_in_turn(self, store: Store) -> None:
+        async def check(existing: bytes | None) -> None:
+            assert await add(store, "sandbox", "key", b"value") == existing
 
         run(store, check(None))
         run(store, check(b"value"))
 
-    def test_it_answers(self, store: Store) -> None:
+    def test_ping_succeeds(self, store: Store) -> None:
         run(store, store.ping())

@@ -1,81 +1,83 @@
-"""Which steps share a commit, or a round trip."""
+"""Batching of concurrent steps."""
 
 import asyncio
 from collections.abc import Sequence
 
-from paymock.stores.batching import Batches
+from paymock.stores.batching import Batcher
 
-LONG = 1000.0
-"""Seconds, in which a test would be given up."""
+NEVER_SECONDS = 1000.0
 
 
-class Engine:
-    """What steps are carried out on: it answers with the step, and remembers what came together."""
+class Executor:
+    """Returns each step as its outcome, and records the batches."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
-        self.may_go_on = asyncio.Event()
-        self.may_go_on.set()
+        self.resumed = asyncio.Event()
+        self.resumed.set()
 
-    async def carry_out(self, steps: Sequence[str]) -> list[str]:
+    async def execute(self, steps: Sequence[str]) -> list[str]:
         self.batches.append([*steps])
-        await self.may_go_on.wait()
+        await self.resumed.wait()
         return [*steps]
 
 
-def test_what_comes_while_others_are_under_way_is_carried_out_together() -> None:
+def test_steps_that_arrive_during_a_batch_form_the_next_one() -> None:
     async def check() -> None:
-        engine = Engine()
-        steps: Batches[str] = Batches(engine.carry_out)
-        engine.may_go_on.clear()
-        first = asyncio.create_task(steps.do("first"))
-        while not engine.batches:
+        executor = Executor()
+        batcher: Batcher[str] = Batcher(executor.execute)
+        executor.resumed.clear()
+        first = asyncio.create_task(batcher.submit("first"))
+        while not executor.batches:
             await asyncio.sleep(0)
-        others = asyncio.gather(steps.do("second"), steps.do("third"))
-        engine.may_go_on.set()
+        others = asyncio.gather(batcher.submit("second"), batcher.submit("third"))
+        executor.resumed.set()
         assert [await first, *await others] == ["first", "second", "third"]
-        assert engine.batches == [["first"], ["second", "third"]]
+        assert executor.batches == [["first"], ["second", "third"]]
 
     asyncio.run(check())
 
 
-def test_what_is_patient_goes_with_the_next_that_is_not() -> None:
+def test_deferrable_steps_join_the_next_batch() -> None:
     async def check() -> None:
-        engine = Engine()
-        steps: Batches[str] = Batches(engine.carry_out, LONG)
-        patient = [asyncio.create_task(steps.do(step, patient=True)) for step in ("first", "second")]
-        await asyncio.sleep(0.01)
-        assert engine.batches == []
-        assert await steps.do("third") == "third"
-        assert await asyncio.gather(*patient) == ["first", "second"]
-        assert engine.batches == [["first", "second", "third"]]
-
-    asyncio.run(check())
-
-
-def test_what_is_patient_does_not_wait_for_ever() -> None:
-    async def check() -> None:
-        engine = Engine()
-        steps: Batches[str] = Batches(engine.carry_out, 0.01)
-        for step in ("first", "second"):
-            assert await steps.do(step, patient=True) == step
-        assert engine.batches == [["first"], ["second"]]
-
-    asyncio.run(check())
-
-
-def test_what_is_patient_and_comes_during_a_batch_does_not_wait_for_ever() -> None:
-    async def check() -> None:
-        engine = Engine()
-        steps: Batches[str] = Batches(engine.carry_out, 0.01)
-        engine.may_go_on.clear()
-        first = asyncio.create_task(steps.do("first"))
-        while not engine.batches:
+        executor = Executor()
+        batcher: Batcher[str] = Batcher(executor.execute, NEVER_SECONDS)
+        deferred = [
+            asyncio.create_task(batcher.submit(step, deferrable=True)) for step in ("first", "second")
+        ]
+        for _ in range(10):
             await asyncio.sleep(0)
-        second = asyncio.create_task(steps.do("second", patient=True))
+        assert executor.batches == []
+        assert await batcher.submit("third") == "third"
+        assert await asyncio.gather(*deferred) == ["first", "second"]
+        assert executor.batches == [["first", "second", "third"]]
+
+    asyncio.run(check())
+
+
+def test_deferrable_steps_are_executed_after_the_maximum_delay() -> None:
+    async def check() -> None:
+        executor = Executor()
+        batcher: Batcher[str] = Batcher(executor.execute, 0.01)
+        for step in ("first", "second"):
+            assert await batcher.submit(step, deferrable=True) == step
+        assert executor.batches == [["first"], ["second"]]
+
+    asyncio.run(check())
+
+
+def test_a_deferrable_step_that_arrives_during_a_batch_is_executed_after_the_maximum_delay() -> None:
+    async def check() -> None:
+        executor = Executor()
+        batcher: Batcher[str] = Batcher(executor.execute, 0.01)
+        executor.resumed.clear()
+        first = asyncio.create_task(batcher.submit("first"))
+        while not executor.batches:
+            await asyncio.sleep(0)
+        second = asyncio.create_task(batcher.submit("second", deferrable=True))
         await asyncio.sleep(0)
-        engine.may_go_on.set()
+        executor.resumed.set()
         assert [await first, await second] == ["first", "second"]
-        assert engine.batches == [["first"], ["second"]]
+        assert executor.batches == [["first"], ["second"]]
 
     asyncio.run(check())

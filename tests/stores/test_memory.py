@@ -1,4 +1,4 @@
-"""The store in memory: the contract, and nothing else."""
+"""The in-memory store: the contract."""
 
 import pytest
 

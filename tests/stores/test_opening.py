@@ -1,4 +1,4 @@
-"""From a URL to a store."""
+"""Stores by URL."""
 
 from pathlib import Path
 
@@ -10,9 +10,7 @@ from paymock.stores.sqlite.store import SqliteStore
 
 
 @pytest.mark.parametrize(("option", "synchronous"), [("", "full"), ("?synchronous=NORMAL", "normal")])
-def test_an_option_of_the_url_says_what_survives_a_loss_of_power(
-    tmp_path: Path, option: str, synchronous: str
-) -> None:
+def test_a_url_option_sets_the_synchronous_mode(tmp_path: Path, option: str, synchronous: str) -> None:
     store = open_store(f"sqlite://{tmp_path}/store.db{option}")
     assert isinstance(store, SqliteStore)
     assert store.synchronous == synchronous
@@ -21,12 +19,12 @@ def test_an_option_of_the_url_says_what_survives_a_loss_of_power(
 @pytest.mark.parametrize(
     "url", ["sqlite://", "sqlite:///x.db?synchronous=off", "sqlite:///x.db?mode=ro", "x://"]
 )
-def test_a_url_that_is_none_of_a_store_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(StoreError):
         open_store(url)
 
 
-def test_a_url_shows_nothing_but_its_scheme() -> None:
+def test_a_message_repeats_only_the_scheme_of_the_url() -> None:
     for url in ("redis:/user:secret@host/0", "user:secret@host", "secret", "se-cret://host"):
         with pytest.raises(StoreError) as caught:
             open_store(url)

@@ -1,3 +1,4 @@
-"""Where records are kept: in memory, in an SQLite file, in Redis. A store holds opaque bytes under a sandbox
-and a key; `base` states what every store promises.
+"""Persistence: the store protocol and its three implementations, in memory, in an SQLite file and in Redis. A
+store keeps opaque bytes under a sandbox and a key, and knows neither time nor payments nor HTTP. `base`
+states what every store guarantees, and one contract test suite checks it.
 """

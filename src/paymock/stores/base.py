@@ -1,33 +1,31 @@
-"""What every store promises. Stores hold opaque bytes and know no time, no payment and no HTTP."""
+"""The store protocol. A store keeps opaque bytes, and knows neither time nor payments nor HTTP."""
 
 from collections.abc import AsyncIterator
 from typing import NamedTuple, Protocol
 
 STATE = "state"
-"""The key of a sandbox's own record, which every change of the sandbox goes by."""
+"""Key of a sandbox's own record, which every change of the sandbox is conditional on."""
 
 
 def companion_key(key: str) -> str:
-    """The key of the replaceable value that belongs to the lasting one under `key`, and is forgotten with
-    it.
-    """
+    """Key of the replaceable value that accompanies the immutable value under `key`, and expires with it."""
     return f"{key}.note"
 
 
 class StoreError(Exception):
-    """A store cannot be used; the message is one line for the person at the terminal."""
+    """A store cannot be used. The message is one line for the terminal."""
 
 
 class AddResult(NamedTuple):
-    """What an addition found: the sandbox's own record, and the value that had its key before."""
+    """What a store held before an addition: the sandbox's own record, and the value under the same key."""
 
     state: bytes | None
     existing: bytes | None
 
 
 class Change(NamedTuple):
-    """What another process has changed: a sandbox, or None when it may be any; `minor` when something was
-    merely added, to a list or a log.
+    """Notification of a change that another process made: in one sandbox, or in any when it is None. A
+    `minor` change only adds to a list or changes a log.
     """
 
     sandbox: str | None
@@ -35,28 +33,25 @@ class Change(NamedTuple):
 
 
 class Store(Protocol):
-    """Bytes under (sandbox, key), lists of them by kind, logs and counters.
+    """Values under (sandbox, key), lists of them by kind, logs and counters.
 
-    Every method is one atomic step and may raise PaymockError `store_unavailable`. When it returns, what it
-    changed is committed. A store opens its connections when they are needed first, on the event loop that
-    needs them.
+    Each method is one atomic step, committed when it returns, and may raise PaymockError `store_unavailable`.
+    Connections are opened on first use, on the event loop that uses them.
     """
 
     propagation_ms: int
-    """How many milliseconds a change may take until every process that shares the store sees it."""
+    """Milliseconds until a change is visible to every process that shares the store, at most."""
 
     never_suspends: bool
-    """Whether every method returns without a pause: asking twice then costs next to nothing."""
+    """Whether the coroutines of this store never suspend, so that a second call costs little."""
 
     @property
     def connections(self) -> int:
-        """How often it has connected to where the values are: what was read over an earlier connection may
-        be gone.
-        """
+        """Number of connections opened so far. When it changes, what was read before may be gone."""
 
     async def initialize(self) -> str | None:
-        """Makes sure that the store can be used, and answers with what its operator should know about it, if
-        there is anything. Raises StoreError.
+        """Check that the store can be used, create it if missing, and return a warning for the operator, if
+        there is one. Raises StoreError.
         """
 
     async def add(
@@ -70,52 +65,52 @@ class Store(Protocol):
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
-        """Stores `value`, listed under `kind`, unless its key is taken or the sandbox's own record is no
-        longer `expected_state`; with it, replaces that record by `new_state`. Otherwise nothing changes.
+        """Store `value` and list it under `kind`; in the same step, replace the sandbox's own record by
+        `new_state` if given. Nothing changes if the key is taken or that record is not `expected_state`.
 
-        Raises PaymockError `capacity_exceeded` when the sandbox already has `limit` values of this kind, or
-        the store has no room.
+        Raises PaymockError `capacity_exceeded` if the sandbox already has `limit` values of this kind, or the
+        store is full.
         """
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        """The values under `keys`, each or None."""
+        """Return the values under `keys`, None where there is none."""
 
     async def replace(
         self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
     ) -> bool:
-        """Stores `new` if the value is still `old` (None: there is none) and the sandbox's own record is
-        still `expected_state`, and says whether it did.
+        """Compare and set: store `new` if the value is still `old` (None: missing) and the sandbox's own
+        record is still `expected_state`. Return whether it was stored.
         """
 
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
-        """The newest values of a kind with their positions, newest first; `before` goes on from a
-        position.
+        """Return the newest values of a kind with their positions, newest first, starting `before` a position
+        if given.
         """
 
     async def increment(self, sandbox: str, key: str) -> int:
-        """How often this has been called for `key`, this call included."""
+        """Increment a counter, which starts at 0, and return its new value."""
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        """Adds `entry` to a log of which at least the last `keep` entries are kept."""
+        """Append `entry` to a log, which retains at least its last `keep` entries."""
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
-        """The newest entries of a log, newest first."""
+        """Return the newest entries of a log, newest first."""
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        """Forgets the entries of a log."""
+        """Delete all entries of a log."""
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
-        """Deletes everything of the sandbox and sets its own record to `new_state`, if that record is still
-        `expected_state`. Returns whether it was.
+        """Delete everything of the sandbox and set its own record to `new_state`, if that record is still
+        `expected_state`. Return whether it was.
         """
 
     async def ping(self) -> None:
-        """Returns when the store answers."""
+        """Check that the store responds."""
 
     def changes(self) -> AsyncIterator[Change]:
-        """What other processes change from now on."""
+        """Yield the changes that other processes make from now on."""
 
     async def close(self) -> None:
-        """Ends the connections of this event loop; the next call opens new ones."""
+        """Close the connections of this event loop. The next call opens new ones."""

@@ -1,5 +1,5 @@
-"""Steps that arrive while others are under way are carried out together: one commit, or one round trip, for
-all of them.
+"""Batching of concurrent store operations: those that arrive while a batch is in progress form the next one
+and share one commit, or one round trip.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ S = TypeVar("S")
 
 
 class Append(NamedTuple):
-    """Entries for a log of a sandbox, of which the last `keep` are kept."""
+    """Entries to append to a log of a sandbox, which retains the last `keep`."""
 
     sandbox: str
     log: str
@@ -18,77 +18,77 @@ class Append(NamedTuple):
     entries: tuple[bytes, ...]
 
 
-def joined(steps: Sequence[S | Append]) -> tuple[list[S | Append], list[int]]:
-    """The steps with those that append to the same log made into one, in the place of the first; and for each
-    of the given steps, where it is among them. Steps of a batch are concurrent, so they may change places.
+def merge_appends(steps: Sequence[S | Append]) -> tuple[list[S | Append], list[int]]:
+    """Merge the appends to each log into one, in the place of the first. Return the merged steps, and for
+    each original step its index among them. The steps of a batch are concurrent, so their order is free.
     """
-    kept: list[S | Append] = []
-    places: list[int] = []
+    merged: list[S | Append] = []
+    indexes: list[int] = []
     logs: dict[tuple[str, str, int], tuple[int, list[bytes]]] = {}
     for step in steps:
-        place = len(kept)
+        index = len(merged)
         if isinstance(step, Append):
-            place, entries = logs.setdefault(step[:3], (place, []))
+            index, entries = logs.setdefault(step[:3], (index, []))
             entries += step.entries
-        places.append(place)
-        if place == len(kept):
-            kept.append(step)
-    for (sandbox, log, keep), (place, entries) in logs.items():
-        kept[place] = Append(sandbox, log, keep, tuple(entries))
-    return kept, places
+        indexes.append(index)
+        if index == len(merged):
+            merged.append(step)
+    for (sandbox, log, keep), (index, entries) in logs.items():
+        merged[index] = Append(sandbox, log, keep, tuple(entries))
+    return merged, indexes
 
 
-class Batches(Generic[S]):
-    """A queue of steps. `carry_out` is given all that have come since it was called last, and answers with
-    the outcome of each, in their order; an outcome that is an exception is raised to whoever asked for it.
-    Steps that are patient are carried out with the next one that is not, or after `patience` seconds.
+class Batcher(Generic[S]):
+    """A queue of steps. `execute` receives all that have arrived since its last call and returns their
+    outcomes in the same order; an outcome that is an exception is raised to the caller of that step.
+    Deferrable steps join the next batch, or form one after `max_delay` seconds.
     """
 
     def __init__(
-        self, carry_out: Callable[[Sequence[S]], Awaitable[Sequence[Any]]], patience: float = 0.0
+        self, execute: Callable[[Sequence[S]], Awaitable[Sequence[Any]]], max_delay: float = 0.0
     ) -> None:
-        self._carry_out = carry_out
-        self._patience = patience
-        self._waiting: list[tuple[S, asyncio.Future[Any]]] = []
-        self._hurries = False  # whether one of those that wait is not patient
-        self._patient: asyncio.TimerHandle | None = None
-        self._running: asyncio.Task[None] | None = None
+        self._execute = execute
+        self._max_delay = max_delay
+        self._queue: list[tuple[S, asyncio.Future[Any]]] = []
+        self._due = False  # whether the queue must not wait any longer
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
 
-    async def do(self, step: S, *, patient: bool = False) -> Any:
-        """The outcome of `step`. Raises what `carry_out` raises, or makes of this step."""
+    async def submit(self, step: S, *, deferrable: bool = False) -> Any:
+        """Return the outcome of `step`. Raises what `execute` raises, or returns for this step."""
         outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((step, outcome))
-        self._hurries = self._hurries or not patient
-        self._begin()
+        self._queue.append((step, outcome))
+        self._due = self._due or not deferrable
+        self._schedule()
         return await outcome
 
-    def _begin(self) -> None:
-        if self._running is not None:
+    def _schedule(self) -> None:
+        if self._task is not None:
             return
-        if self._hurries:
-            self._running = asyncio.create_task(self._run())
-        elif self._patient is None:
-            self._patient = asyncio.get_running_loop().call_later(self._patience, self._hurry)
+        if self._due:
+            self._task = asyncio.create_task(self._run())
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._max_delay, self._on_timer)
 
-    def _hurry(self) -> None:
-        self._patient = None
-        self._hurries = bool(self._waiting)
-        self._begin()
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._due = bool(self._queue)
+        self._schedule()
 
     async def _run(self) -> None:
-        while self._hurries:
-            batch, self._waiting, self._hurries = self._waiting, [], False
+        while self._due:
+            batch, self._queue, self._due = self._queue, [], False
             try:
-                outcomes = await self._carry_out([step for step, _ in batch])
-            except Exception as error:  # noqa: BLE001 - raised to everybody who waits
+                outcomes = await self._execute([step for step, _ in batch])
+            except Exception as error:  # noqa: BLE001 - raised to every caller
                 outcomes = [error] * len(batch)
             for (_, future), outcome in zip(batch, outcomes, strict=True):
                 if future.done():
-                    continue  # whoever asked has gone
+                    continue  # its caller was cancelled
                 if isinstance(outcome, Exception):
                     future.set_exception(outcome)
                 else:
                     future.set_result(outcome)
-        self._running = None
-        if self._waiting:
-            self._begin()
+        self._task = None
+        if self._queue:
+            self._schedule()

@@ -1,4 +1,4 @@
-"""The embedded store: dictionaries, lost on exit, as the specification says of the mock ("Limits")."""
+"""The in-memory store: dictionaries, lost on exit. Specification: "Limits"."""
 
 import math
 from collections import Counter, defaultdict, deque
@@ -18,9 +18,9 @@ class _Sandbox:
 
 
 class MemoryStore:
-    """A `Store` in this process. Each method runs without a pause, so each is atomic on the event loop.
+    """A `Store` in this process. No method suspends, so each is atomic on the event loop.
 
-    `limits` says how many values of a kind it has room for, in all sandboxes together.
+    `limits` caps the number of values of a kind over all sandboxes.
     """
 
     never_suspends = True
@@ -46,8 +46,8 @@ class MemoryStore:
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
-        of = self._sandboxes[sandbox]
-        values, keys = of.values, of.kinds[kind]
+        contents = self._sandboxes[sandbox]
+        values, keys = contents.values, contents.kinds[kind]
         state, existing = values.get(STATE), values.get(key)
         if existing is None and state == expected_state:
             total = self._totals[kind]
@@ -61,8 +61,8 @@ class MemoryStore:
         return AddResult(state, existing)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        of = self._sandboxes.get(sandbox)
-        return [*map(of.values.get, keys)] if of else [None] * len(keys)
+        contents = self._sandboxes.get(sandbox)
+        return [*map(contents.values.get, keys)] if contents else [None] * len(keys)
 
     async def replace(
         self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
@@ -76,12 +76,13 @@ class MemoryStore:
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
-        of = self._sandboxes.get(sandbox)
-        keys = of.kinds.get(kind) if of else None
-        if of is None or keys is None:
+        contents = self._sandboxes.get(sandbox)
+        if contents is None:
             return []
+        keys = contents.kinds.get(kind, [])
         end = len(keys) if before is None else min(before, len(keys))
-        return [(at, of.values[keys[at]]) for at in range(end - 1, max(-1, end - 1 - limit), -1)]
+        positions = range(end - 1, max(-1, end - 1 - limit), -1)
+        return [(position, contents.values[keys[position]]) for position in positions]
 
     async def increment(self, sandbox: str, key: str) -> int:
         counters = self._sandboxes[sandbox].counters
@@ -95,27 +96,27 @@ class MemoryStore:
         logs[log].append(entry)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
-        of = self._sandboxes.get(sandbox)
-        return list(islice(reversed(of.logs.get(log, deque())), limit)) if of else []
+        contents = self._sandboxes.get(sandbox)
+        return list(islice(reversed(contents.logs.get(log, deque())), limit)) if contents else []
 
     async def clear_log(self, sandbox: str, log: str) -> None:
         self._sandboxes[sandbox].logs.pop(log, None)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
-        forgotten, fresh = self._sandboxes[sandbox], _Sandbox()
-        if forgotten.values.get(STATE) != expected_state:
+        old, new = self._sandboxes[sandbox], _Sandbox()
+        if old.values.get(STATE) != expected_state:
             return False
-        self._totals.subtract({kind: len(keys) for kind, keys in forgotten.kinds.items()})
-        fresh.values[STATE] = new_state
-        self._sandboxes[sandbox] = fresh
+        self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
+        new.values[STATE] = new_state
+        self._sandboxes[sandbox] = new
         return True
 
     async def ping(self) -> None:
         return None
 
     async def changes(self) -> AsyncIterator[Change]:
-        others: tuple[Change, ...] = ()  # no other process sees this store
-        for change in others:
+        no_changes: tuple[Change, ...] = ()  # no other process shares this store
+        for change in no_changes:
             yield change
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The file of the SQLite store: when it is begun, when it is refused, and what becomes of it meanwhile."""
+"""The file of the SQLite store: creation, checks before use, and replacement while in use."""
 
 import multiprocessing
 import os
@@ -13,13 +13,13 @@ import pytest
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import StoreError
-from paymock.stores.sqlite.file import SCHEMA_VERSION, prepare
+from paymock.stores.sqlite.file import SCHEMA_VERSION, initialize
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import add, run
 
 
-def begin(path: Path) -> None:
-    """Begins a store with one value."""
+def create_store(path: Path) -> None:
+    """Create a store with one value."""
     store = SqliteStore(path)
 
     async def check() -> None:
@@ -28,8 +28,8 @@ def begin(path: Path) -> None:
     run(store, check())
 
 
-def test_what_was_stored_is_there_after_a_restart(path: Path) -> None:
-    begin(path)
+def test_values_survive_a_restart(path: Path) -> None:
+    create_store(path)
     store = SqliteStore(path)
 
     async def check() -> None:
@@ -39,47 +39,47 @@ def test_what_was_stored_is_there_after_a_restart(path: Path) -> None:
 
 
 def refusal(path: Path) -> str:
-    """Why the file is refused, which names it."""
+    """Return why the file is refused. The reason names the file."""
     with pytest.raises(StoreError) as caught:
-        prepare(path)
-    text = str(caught.value)
-    assert str(path) in text
-    assert "\n" not in text
-    return text
+        initialize(path)
+    reason = str(caught.value)
+    assert str(path) in reason
+    assert "\n" not in reason
+    return reason
 
 
 class TestFile:
-    def test_one_that_is_none_of_sqlite_is_refused(self, path: Path) -> None:
+    def test_a_file_that_is_not_an_sqlite_file_is_refused(self, path: Path) -> None:
         path.write_bytes(b"these are not the payments you are looking for" * 100)
         assert "not a database" in refusal(path)
         assert path.read_bytes().startswith(b"these are not")
 
-    def test_an_empty_one_is_refused(self, path: Path) -> None:
-        """It may be what is left of a store."""
+    def test_an_empty_file_is_refused(self, path: Path) -> None:
+        """It may be the remains of a store."""
         path.touch()
         assert "not a file of paymock" in refusal(path)
 
-    def test_one_of_another_program_is_refused(self, path: Path) -> None:
+    def test_a_file_of_another_program_is_refused(self, path: Path) -> None:
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("CREATE TABLE theirs (x)")
         assert "not a file of paymock" in refusal(path)
 
-    def test_one_of_a_newer_version_is_refused(self, path: Path) -> None:
-        begin(path)
+    def test_a_file_of_a_newer_version_is_refused(self, path: Path) -> None:
+        create_store(path)
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
         assert f"schema {SCHEMA_VERSION + 1}" in refusal(path)
 
-    @pytest.mark.parametrize("where", ["middle", "end", "cut"])
-    def test_a_corrupt_one_is_refused(self, path: Path, where: str) -> None:
-        begin(path)
+    @pytest.mark.parametrize("damage", ["middle", "end", "truncated"])
+    def test_a_corrupt_file_is_refused(self, path: Path, damage: str) -> None:
+        create_store(path)
         content = bytearray(path.read_bytes())
-        match where:
+        match damage:
             case "middle":
                 content[4096 : 4096 + 2048] = b"\xff" * 2048
             case "end":
                 content[-4096:] = os.urandom(4096)
-            case "cut":
+            case "truncated":
                 del content[len(content) // 2 :]
         path.write_bytes(content)
         refusal(path)
@@ -88,17 +88,17 @@ class TestFile:
     def test_a_folder_is_refused(self, tmp_path: Path) -> None:
         refusal(tmp_path)
 
-    def test_one_in_a_folder_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
-        refusal(tmp_path / "nowhere" / "store.db")
+    def test_a_file_in_a_missing_folder_is_refused(self, tmp_path: Path) -> None:
+        refusal(tmp_path / "missing" / "store.db")
         assert list(tmp_path.iterdir()) == []
 
-    def test_nothing_but_the_file_is_left_when_it_is_begun(self, path: Path) -> None:
-        prepare(path)
+    def test_creation_leaves_no_temporary_file(self, path: Path) -> None:
+        initialize(path)
         assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
-    def test_processes_that_begin_it_together_share_it(self, path: Path) -> None:
+    def test_processes_that_create_it_concurrently_share_it(self, path: Path) -> None:
         context = multiprocessing.get_context("fork")
-        processes = [context.Process(target=prepare, args=(path,)) for _ in range(8)]
+        processes = [context.Process(target=initialize, args=(path,)) for _ in range(8)]
         for process in processes:
             process.start()
         for process in processes:
@@ -109,66 +109,66 @@ class TestFile:
 
 @pytest.fixture
 def public_folder() -> Iterator[Path]:
-    """A folder that everybody may look into, and only its owner may write to."""
+    """A folder that is readable by all users and writable by its owner."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_what_must_not_be_written_to_is_refused(public_folder: Path, *, there: bool) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_path_without_write_permission_is_refused(public_folder: Path, *, exists: bool) -> None:
     path = public_folder / "store.db"
-    if there:
-        begin(path)
+    if exists:
+        create_store(path)
         path.chmod(0o444)
     public_folder.chmod(0o555)
 
-    def try_as_somebody(answer: Connection) -> None:
+    def initialize_unprivileged(pipe: Connection) -> None:
         if os.getuid() == 0:
-            os.setuid(65534)  # nobody: the superuser may write everywhere
+            os.setuid(65534)  # nobody: permissions do not restrict the superuser
         try:
-            prepare(path)
+            initialize(path)
         except StoreError as error:
-            answer.send(str(error))
+            pipe.send(str(error))
         else:
-            answer.send("it was taken")
+            pipe.send("it was accepted")
 
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
-    process = context.Process(target=try_as_somebody, args=(theirs,))
+    process = context.Process(target=initialize_unprivileged, args=(theirs,))
     process.start()
-    text = ours.recv()
+    reason = ours.recv()
     process.join(10)
     public_folder.chmod(0o755)
-    assert str(path) in text
-    assert "readonly" in text or "unable to open" in text
+    assert str(path) in reason
+    assert "readonly" in reason or "unable to open" in reason
 
 
-@pytest.mark.parametrize("fate", ["gone", "replaced", "of another program"])
-def test_a_file_that_is_no_longer_the_one_that_was_begun_is_not_written_to(path: Path, fate: str) -> None:
+@pytest.mark.parametrize("event", ["deleted", "replaced", "replaced by another program"])
+def test_a_file_that_was_deleted_or_replaced_is_not_written_to(path: Path, event: str) -> None:
     store = SqliteStore(path)
 
     async def refused() -> None:
-        for attempt in (add(store, "sandbox", "another", b""), store.get("sandbox", "key"), store.ping()):
+        for call in (add(store, "sandbox", "another", b""), store.get("sandbox", "key"), store.ping()):
             with pytest.raises(PaymockError) as caught:
-                await attempt
+                await call
             assert caught.value.kind.code == "store_unavailable"
 
     async def check() -> None:
         await add(store, "sandbox", "key", b"value")
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink()
-        if fate == "of another program":
+        if event == "replaced by another program":
             with closing(sqlite3.connect(path)) as connection:
                 connection.execute("CREATE TABLE theirs (x)")
-        if fate == "replaced":
-            prepare(path)
-            before = store.connections
+        if event == "replaced":
+            initialize(path)
+            connections = store.connections
             with pytest.raises(PaymockError):
                 await add(store, "sandbox", "another", b"")
             assert await add(store, "sandbox", "another", b"") is None
             assert await store.get("sandbox", "key") == [None]
-            assert store.connections > before
+            assert store.connections > connections
         else:
             await refused()
 
@@ -176,10 +176,10 @@ def test_a_file_that_is_no_longer_the_one_that_was_begun_is_not_written_to(path:
 
 
 def test_a_copy_without_a_write_ahead_log_gets_one(path: Path) -> None:
-    begin(path)
+    create_store(path)
     copy = path.with_name("copy.db")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"VACUUM INTO '{copy}'")
-    prepare(copy)
+    initialize(copy)
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -1,4 +1,4 @@
-"""The SQLite store: the contract, commits that are shared, and how much room there is."""
+"""The SQLite store: the contract, shared commits, durability and capacity."""
 
 import asyncio
 import sqlite3
@@ -10,7 +10,7 @@ import pytest
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, Change
-from paymock.stores.sqlite import rows
+from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import StoreContract, add, run
 
@@ -21,18 +21,18 @@ class TestSqliteStore(StoreContract):
         return SqliteStore(tmp_path / "store.db")
 
 
-def test_there_are_few_statements_however_many_values_are_read(tmp_path: Path) -> None:
+def test_the_number_of_prepared_statements_is_bounded(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
 
     async def check() -> None:
-        for many in range(1, 100):
-            await store.get("sandbox", *map(str, range(many)))
-        assert rows._look_up.cache_info().currsize <= rows.AT_ONCE
+        for count in range(1, 100):
+            await store.get("sandbox", *map(str, range(count)))
+        assert queries._select.cache_info().currsize <= queries.MAX_KEYS
 
     run(store, check())
 
 
-def test_a_change_is_in_the_file_when_it_is_answered(path: Path) -> None:
+def test_a_change_is_committed_when_the_call_returns(path: Path) -> None:
     store = SqliteStore(path)
 
     async def check() -> None:
@@ -43,32 +43,31 @@ def test_a_change_is_in_the_file_when_it_is_answered(path: Path) -> None:
     run(store, check())
 
 
-def test_changes_that_arrive_together_share_commits(path: Path) -> None:
+def test_concurrent_changes_share_commits(path: Path) -> None:
     store = SqliteStore(path)
 
     async def check() -> None:
         with closing(sqlite3.connect(path)) as other:
             version = "PRAGMA data_version"
-            before = other.execute(version).fetchone()
-            seen = [before]
+            versions = [other.execute(version).fetchone()]
             creations = asyncio.gather(*(add(store, "sandbox", f"key {n}", b"") for n in range(200)))
             while not creations.done():
                 await asyncio.sleep(0)
-                if (now := other.execute(version).fetchone()) != seen[-1]:
-                    seen.append(now)
+                if (current := other.execute(version).fetchone()) != versions[-1]:
+                    versions.append(current)
             await creations
-            assert len(seen) - 1 <= 5
+            assert len(versions) - 1 <= 5
 
     run(store, check())
 
 
-def test_what_is_merely_noted_does_not_wait_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen: list[str] = []
+def test_logs_and_counters_do_not_wait_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[str] = []
 
     class Traced(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
             if sql.startswith("PRAGMA synchronous"):
-                chosen.append(sql.rpartition(" ")[2])
+                modes.append(sql.rpartition(" ")[2])
             return super().execute(sql, *parameters)
 
     connect = sqlite3.connect
@@ -78,11 +77,11 @@ def test_what_is_merely_noted_does_not_wait_for_the_disk(path: Path, monkeypatch
     async def check() -> None:
         await store.append("sandbox", "log", b"entry", keep=9)
         await store.increment("sandbox", "counter")
-        assert chosen == ["normal", "normal"]
+        assert modes == ["normal", "normal"]
         await add(store, "sandbox", "key", b"value")
         await store.replace("sandbox", STATE, None, b"state", expected_state=None)
         await store.reset("sandbox", b"other", expected_state=b"state")
-        assert chosen[2:] == ["full", "full", "full"]
+        assert modes[2:] == ["full", "full", "full"]
 
     run(store, check())
 
@@ -104,7 +103,7 @@ def test_several_stores_share_a_file(path: Path) -> None:
     run(one, check())
 
 
-def test_a_process_sees_that_another_has_changed_something(path: Path) -> None:
+def test_a_change_of_another_process_is_noticed(path: Path) -> None:
     one, other = SqliteStore(path), SqliteStore(path)
 
     async def check() -> None:
@@ -119,10 +118,10 @@ def test_a_process_sees_that_another_has_changed_something(path: Path) -> None:
     run(one, check())
 
 
-def test_room_is_counted_over_all_sandboxes_and_across_restarts(path: Path) -> None:
-    async def refused(store: SqliteStore, sandbox: str, given: bytes | None = None) -> None:
+def test_capacity_counts_all_sandboxes_and_survives_restarts(path: Path) -> None:
+    async def refused(store: SqliteStore, sandbox: str, state: bytes | None = None) -> None:
         with pytest.raises(PaymockError) as caught:
-            await store.add(sandbox, "one more", b"", kind="a", expected_state=given)
+            await store.add(sandbox, "one more", b"", kind="a", expected_state=state)
         assert caught.value.kind.code == "capacity_exceeded"
 
     async def fill(store: SqliteStore) -> None:
@@ -133,18 +132,18 @@ def test_room_is_counted_over_all_sandboxes_and_across_restarts(path: Path) -> N
         assert await add(store, "one", "key", b"") == b""
         assert await add(store, "one", "key of another kind", b"", "b") is None
 
-    async def go_on(store: SqliteStore) -> None:
+    async def reuse(store: SqliteStore) -> None:
         await refused(store, "third")
         assert await store.reset("one", b"fresh", expected_state=None)
         assert await add(store, "third", "key", b"") is None
         await refused(store, "one", b"fresh")
 
-    for part in (fill, go_on):
+    for part in (fill, reuse):
         store = SqliteStore(path, limits={"a": 2})
         run(store, part(store))
 
 
-def test_a_full_disk_is_told_and_nothing_is_half_written(path: Path) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_partially_stored(path: Path) -> None:
     store = SqliteStore(path)
 
     async def check() -> None:
@@ -159,17 +158,17 @@ def test_a_full_disk_is_told_and_nothing_is_half_written(path: Path) -> None:
         assert await add(store, "sandbox", "after", b"value") is None
 
     async def limit(pages: int) -> None:
-        """The engine says the same of a file that must not grow and of a disk that cannot hold it."""
+        """Limit the size of the file: SQLite reports the same error as for a full disk."""
 
-        def step(rows: sqlite3.Connection) -> None:
-            rows.execute(f"PRAGMA max_page_count = {pages}")
+        def step(connection: sqlite3.Connection) -> None:
+            connection.execute(f"PRAGMA max_page_count = {pages}")
 
         await store._change(step)
 
     run(store, check())
 
 
-def test_two_servers_with_different_room_each_keep_to_their_own(path: Path) -> None:
+def test_each_of_two_servers_applies_its_own_capacity(path: Path) -> None:
     small, large = SqliteStore(path, limits={"a": 2}), SqliteStore(path)
 
     async def check() -> None:
@@ -185,7 +184,7 @@ def test_two_servers_with_different_room_each_keep_to_their_own(path: Path) -> N
     run(small, check())
 
 
-def test_a_damaged_row_harms_its_own_step_alone(path: Path) -> None:
+def test_a_damaged_row_fails_only_its_own_step(path: Path) -> None:
     store, other = SqliteStore(path), SqliteStore(path)
 
     async def check() -> None:
@@ -203,7 +202,7 @@ def test_a_damaged_row_harms_its_own_step_alone(path: Path) -> None:
     run(store, check())
 
 
-def test_a_reset_of_a_large_sandbox_keeps_nobody_waiting_and_its_rows_go(path: Path) -> None:
+def test_the_rows_of_a_reset_sandbox_are_deleted_a_few_at_a_time(path: Path) -> None:
     store = SqliteStore(path)
 
     async def check() -> None:
@@ -212,12 +211,12 @@ def test_a_reset_of_a_large_sandbox_keeps_nobody_waiting_and_its_rows_go(path: P
         assert await store.get("large", "key 0", STATE) == [None, b"fresh"]
         with closing(sqlite3.connect(path)) as other:
             count = "SELECT count(*) FROM entry"
-            left = other.execute(count).fetchone()[0]
-            assert 2000 < left < 3000
-            while left > 1:
+            remaining = other.execute(count).fetchone()[0]
+            assert 2000 < remaining < 3000
+            while remaining > 1:
                 await store.append("other", "log", b"", keep=9)
-                before, left = left, other.execute(count).fetchone()[0]
-                assert left < before
+                previous, remaining = remaining, other.execute(count).fetchone()[0]
+                assert remaining < previous
             await store.append("other", "log", b"", keep=9)
             assert other.execute("SELECT name FROM sandbox ORDER BY name").fetchall() == [
                 ("large",),

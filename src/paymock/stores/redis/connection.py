@@ -41,7 +41,7 @@ from redis.exceptions import (
 )
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.batching import Append, Batches, joined
+from paymock.stores.batching import Append, Batcher, merge_appends
 from paymock.stores.redis.access import Access, Address
 from paymock.stores.redis.scripts import pack
 
@@ -100,8 +100,8 @@ class Node:
         self._connection: AbstractConnection | None = None
         self._used = 0.0
         self._closed = False
-        batches: Batches[Step] = Batches(self._carry_out)
-        self.do = batches.do
+        batcher: Batcher[Step] = Batcher(self._carry_out)
+        self.do = batcher.submit
         """The reply to a step. Raises NotHere, and PaymockError `store_unavailable`, `capacity_exceeded`."""
 
     async def do_asked(self, step: Step) -> Any:
@@ -117,7 +117,7 @@ class Node:
                     await self._connection.disconnect()
 
     async def _carry_out(self, steps: Sequence[Step]) -> list[Any]:
-        kept, places = joined(steps)
+        kept, places = merge_appends(steps)
         outcomes: list[Any] = []
         sent = False
         failure: Exception | None = None

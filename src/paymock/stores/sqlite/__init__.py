@@ -1,1 +1,1 @@
-"""The store in an SQLite file, which several processes on one machine can share."""
+"""The SQLite store: a file that several processes on one machine can share."""

@@ -1,4 +1,4 @@
-"""The file of an SQLite store: begun whole or not at all, checked before it is used, opened when needed."""
+"""The file of an SQLite store: created atomically, checked before use, opened on demand."""
 
 import asyncio
 import os
@@ -15,18 +15,18 @@ from paymock.rules.errors import PaymockError
 from paymock.stores.base import StoreError
 
 APPLICATION_ID = int.from_bytes(b"paym")
-"""What tells our files from other SQLite files."""
+"""Distinguishes the files of paymock from other SQLite files."""
 
 SCHEMA_VERSION = 1
 
 BUSY_SECONDS = 5.0
-"""How long a change waits for other processes before it is refused."""
+"""How long a change waits for a lock that another process holds, before it is refused."""
 
-_TURN_SECONDS = 0.0005
-"""How long a process leaves the file to others before it tries again: about as long as a commit takes."""
+_RETRY_SECONDS = 0.0005
+"""How long to wait between two attempts to lock the file: about as long as a commit takes."""
 
-_READ_THROUGH = 64 * 1024 * 1024
-"""A larger file is not read through before it is used: that would take seconds."""
+_MAX_CHECKED_BYTES = 64 * 1024 * 1024
+"""A larger file is not checked for corruption before use: that would take seconds."""
 
 _SCHEMA = f"""
 CREATE TABLE sandbox (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE);
@@ -46,60 +46,61 @@ CREATE TABLE log (
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 """
-"""A sandbox without a name is one that was reset: nobody finds it any more, and its rows go by and by."""
+"""A sandbox whose name is NULL was reset. Its rows are deleted a few at a time."""
 
 S = TypeVar("S")
 
 
-class Connector:
-    """One connection to the file, in a thread of its own, so that the event loop never waits for a disk."""
+class ThreadedConnection:
+    """A connection to the file, in a thread of its own, so that the event loop never waits for the disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._thread: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
-        self.connections = 0
+        self._file_id: tuple[int, int] | None = None
+        self.opened = 0
+        """How many times the file has been opened."""
 
     async def run(
-        self, work: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
+        self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
     ) -> list[Any]:
-        """Carries out `work`, which is one transaction. Raises PaymockError `store_unavailable` with the
-        reason; nothing of the transaction is then stored, unless it was the reply of the disk that got lost.
+        """Run `transaction` on the connection. Raises PaymockError `store_unavailable` with the reason;
+        nothing of the transaction is then stored, unless only the confirmation of the commit was lost.
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="paymock-sqlite")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work, steps)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, transaction, steps)
 
     async def close(self) -> None:
-        """Ends the connection and its thread."""
+        """Close the connection and end its thread."""
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
             self._thread.shutdown()
             self._thread = None
 
     def _run(
-        self, work: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
+        self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
     ) -> list[Any]:
         try:
-            return work(self._connected(), steps)
+            return transaction(self._connect(), steps)
         except (sqlite3.Error, StoreError, OSError) as error:
             self._disconnect()
             raise PaymockError(
-                "store_unavailable", f"The store says: {error}. Nothing was half-written."
+                "store_unavailable", f"The store reported: {error}. No change was partially stored."
             ) from None
         except BaseException:
-            self._disconnect()  # with a transaction left open, it would lock out everybody
+            self._disconnect()  # an open transaction would lock out every other process
             raise
 
-    def _connected(self) -> sqlite3.Connection:
-        file = _identity(self._path)
+    def _connect(self) -> sqlite3.Connection:
+        file_id = _file_id(self._path)
         if self._connection is None:
-            self._file, self._connection = file, connect(self._path)
-            check_kind(self._connection)
-            self.connections += 1
-        elif self._file != file:
-            raise StoreError("another file is in the place of its own")
+            self._file_id, self._connection = file_id, connect(self._path)
+            check_schema(self._connection)
+            self.opened += 1
+        elif self._file_id != file_id:
+            raise StoreError("the file was replaced by another one")
         return self._connection
 
     def _disconnect(self) -> None:
@@ -110,7 +111,7 @@ class Connector:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection to an existing file; its user begins and ends transactions. Raises sqlite3.Error."""
+    """Connect to an existing file, without implicit transactions. Raises sqlite3.Error."""
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
@@ -120,11 +121,11 @@ def connect(path: Path) -> sqlite3.Connection:
     )
 
 
-def begin_change(connection: sqlite3.Connection) -> None:
-    """Begins a transaction that changes something, as soon as other processes have ended theirs.
+def begin_immediate(connection: sqlite3.Connection) -> None:
+    """Begin a write transaction as soon as other processes have ended theirs. Raises sqlite3.Error.
 
-    SQLite itself would wait ever longer between two tries, up to a tenth of a second, and let others pass.
-    Raises sqlite3.Error.
+    SQLite's own busy handler waits longer after each attempt, up to a tenth of a second, so that others
+    overtake.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     connection.execute("PRAGMA busy_timeout = 0")
@@ -135,24 +136,25 @@ def begin_change(connection: sqlite3.Connection) -> None:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
-        time.sleep(_TURN_SECONDS)
+        time.sleep(_RETRY_SECONDS)
 
 
-def prepare(path: Path) -> None:
-    """Begins the file if there is none, and makes sure that it is one of ours, whole, and can be written to.
+def initialize(path: Path) -> None:
+    """Create the file if missing, and check that it is a store of paymock, intact and writable.
 
-    Raises StoreError, naming the file: it is corrupt, of a newer version, read-only, or its disk is full.
+    Raises StoreError, which names the file, if it is corrupt, read-only, of another program or of a newer
+    version, or the disk is full.
     """
     try:
         if not path.exists():
             _create(path)
         with closing(connect(path)) as connection:
-            check_kind(connection)
-            _check_whole(path, connection)
+            check_schema(connection)
+            _check_integrity(path, connection)
             if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-                raise StoreError("it cannot keep a write-ahead log beside it")
-            begin_change(connection)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")  # can it be written to?
+                raise StoreError("SQLite cannot create a write-ahead log next to it")
+            begin_immediate(connection)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")  # fails if the file is read-only
             connection.execute("COMMIT")
     except StoreError as error:
         raise StoreError(f"cannot use the store {path}: {error}") from None
@@ -162,7 +164,7 @@ def prepare(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Makes the file aside and puts it in its place whole, unless another process has been faster."""
+    """Create the file under a temporary name and link it to its own, unless another process was faster."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
@@ -171,7 +173,7 @@ def _create(path: Path) -> None:
             path.hardlink_to(draft)
         folder = os.open(path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # so that the file keeps its name when the power fails
+            os.fsync(folder)  # so that the new name survives a power failure
         finally:
             os.close(folder)
     finally:
@@ -179,24 +181,24 @@ def _create(path: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def check_kind(connection: sqlite3.Connection) -> None:
-    """Raises StoreError when the file is not one of ours, or of a newer version."""
-    [application] = connection.execute("PRAGMA application_id").fetchone()
+def check_schema(connection: sqlite3.Connection) -> None:
+    """Raise StoreError if the file is not one of paymock, or of a newer version."""
+    [application_id] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
+    if application_id != APPLICATION_ID:
         raise StoreError("it is not a file of paymock")
     if version > SCHEMA_VERSION:
         raise StoreError(f"a newer paymock wrote it (schema {version}, not {SCHEMA_VERSION})")
 
 
-def _check_whole(path: Path, connection: sqlite3.Connection) -> None:
-    if path.stat().st_size <= _READ_THROUGH:
-        [(first,), *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
-        if first != "ok":
-            raise StoreError(f"it is corrupt: {first.splitlines()[-1]}")
+def _check_integrity(path: Path, connection: sqlite3.Connection) -> None:
+    if path.stat().st_size <= _MAX_CHECKED_BYTES:
+        [(result,), *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
+        if result != "ok":
+            raise StoreError(f"it is corrupt: {result.splitlines()[-1]}")
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    """What tells the file from another one of its name. Raises OSError."""
-    found = path.stat()
-    return found.st_dev, found.st_ino
+def _file_id(path: Path) -> tuple[int, int]:
+    """Return the device and inode numbers, which change if the file is replaced. Raises OSError."""
+    status = path.stat()
+    return status.st_dev, status.st_ino

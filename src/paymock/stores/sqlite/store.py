@@ -1,8 +1,8 @@
-"""The durable store of one machine: an SQLite file, which several processes can share.
+"""The SQLite store, which several processes on one machine can share.
 
-What is committed survives the end of the process; with `synchronous=FULL` (the default) it survives a loss of
-power, too. Changes that arrive while a commit is under way share the next one. What is merely noted (the
-journal, the tries of a fault) does not wait for the disk. See docs/stores.md.
+Committed changes survive the end of the process; with `synchronous=full` (the default) also a power failure.
+Changes that arrive during a commit share the next one. Logs and counters (the journal, the attempts of a
+fault) do not wait for the disk. See docs/stores.md.
 """
 
 import asyncio
@@ -10,42 +10,42 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any, NamedTuple, TypeVar
 
 from paymock.rules.clock import LEAD
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, AddResult, Change
-from paymock.stores.batching import Append, Batches, joined
-from paymock.stores.sqlite import rows as sqlite_rows
-from paymock.stores.sqlite.file import Connector, begin_change, prepare
-from paymock.stores.sqlite.rows import OF, Rows, number_of, put, values
+from paymock.stores.batching import Append, Batcher, merge_appends
+from paymock.stores.sqlite import queries
+from paymock.stores.sqlite.file import ThreadedConnection, begin_immediate, initialize
+from paymock.stores.sqlite.queries import SANDBOX_ID, sandbox_id, select_values, upsert
 
-NOTICE_SECONDS = 0.1
-"""How often a process looks whether others have changed something, while somebody waits for that."""
+POLL_SECONDS = 0.1
+"""How often the file is polled for changes of other processes, while `changes` is iterated."""
 
-PATIENCE_SECONDS = 0.005
-"""So long entries of a log wait for others to share a commit with: nobody waits for them, and at 10,000
-requests a second their commits would cost as much as the reads.
+APPEND_DELAY_SECONDS = 0.005
+"""How long log entries wait for other changes to share a commit with. No caller waits for them, and at 10,000
+requests per second their commits would cost as much as the reads.
 """
 
-_LAST = 2**63 - 1
-"""More than every position."""
+_MAX_POSITION = 2**63 - 1
 
 T = TypeVar("T")
 
-_Step = Callable[[Rows], Any]
+_Step = Callable[[Connection], Any]
 
 
 class _Change(NamedTuple):
-    """A step that changes something: for good, or merely notes it."""
+    """A step that writes. A `durable` one is committed with the `synchronous` mode of the store."""
 
     run: _Step
-    lasting: bool
+    durable: bool
 
 
 class SqliteStore:
-    """A `Store` in the file at `path`. `synchronous` is full or normal; `limits` says how many values of a
-    kind it has room for, in all sandboxes together.
+    """A `Store` in the file at `path`. `synchronous` is full or normal; `limits` caps the number of values of
+    a kind over all sandboxes.
     """
 
     never_suspends = False
@@ -57,19 +57,19 @@ class SqliteStore:
         self._path = path
         self.synchronous = synchronous
         self._limits = limits or {}
-        self._sweeps = True
-        self._reader, self._writer = Connector(path), Connector(path)
-        self._reads: Batches[_Step] = Batches(partial(self._reader.run, _read))
-        self._changes: Batches[_Change | Append] = Batches(
-            partial(self._writer.run, self._write), PATIENCE_SECONDS
+        self._purge_needed = True
+        self._reader, self._writer = ThreadedConnection(path), ThreadedConnection(path)
+        self._reads: Batcher[_Step] = Batcher(partial(self._reader.run, _run_reads))
+        self._changes: Batcher[_Change | Append] = Batcher(
+            partial(self._writer.run, self._run_changes), APPEND_DELAY_SECONDS
         )
 
     @property
     def connections(self) -> int:
-        return self._reader.connections + self._writer.connections
+        return self._reader.opened + self._writer.opened
 
     async def initialize(self) -> str | None:
-        await asyncio.to_thread(prepare, self._path)
+        await asyncio.to_thread(initialize, self._path)
         return None
 
     async def add(
@@ -83,30 +83,30 @@ class SqliteStore:
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
-        def step(rows: Rows) -> AddResult:
-            found = AddResult(*values(rows, sandbox, (STATE, key)))
-            if found == (expected_state, None):
-                sqlite_rows.take_room(rows, sandbox, kind, limit, self._limits.get(kind))
-                rows.execute(
+        def step(connection: Connection) -> AddResult:
+            current = AddResult(*select_values(connection, sandbox, (STATE, key)))
+            if current == (expected_state, None):
+                queries.reserve_capacity(connection, sandbox, kind, limit, self._limits.get(kind))
+                connection.execute(
                     "INSERT INTO entry (sandbox, key, kind, value) VALUES (?, ?, ?, ?)",
-                    (number_of(rows, sandbox), key, kind, value),
+                    (sandbox_id(connection, sandbox), key, kind, value),
                 )
                 if new_state is not None:
-                    put(rows, sandbox, STATE, new_state)
-            return found
+                    upsert(connection, sandbox, STATE, new_state)
+            return current
 
         return await self._change(step)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        return await self._read(lambda rows: values(rows, sandbox, keys))
+        return await self._read(lambda connection: select_values(connection, sandbox, keys))
 
     async def replace(
         self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
     ) -> bool:
-        def step(rows: Rows) -> bool:
-            if values(rows, sandbox, (STATE, key)) != [expected_state, old]:
+        def step(connection: Connection) -> bool:
+            if select_values(connection, sandbox, (STATE, key)) != [expected_state, old]:
                 return False
-            put(rows, sandbox, key, new)
+            upsert(connection, sandbox, key, new)
             return True
 
         return await self._change(step)
@@ -114,113 +114,115 @@ class SqliteStore:
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
-        def step(rows: Rows) -> list[tuple[int, bytes]]:
-            return rows.execute(
-                f"SELECT position, value FROM entry WHERE sandbox = {OF} AND kind = ? AND position < ? "  # noqa: S608
-                "ORDER BY position DESC LIMIT ?",
-                (sandbox, kind, _LAST if before is None else before, limit),
+        def step(connection: Connection) -> list[tuple[int, bytes]]:
+            return connection.execute(
+                f"SELECT position, value FROM entry WHERE sandbox = {SANDBOX_ID} "  # noqa: S608
+                "AND kind = ? AND position < ? ORDER BY position DESC LIMIT ?",
+                (sandbox, kind, _MAX_POSITION if before is None else before, limit),
             ).fetchall()
 
         return await self._read(step)
 
     async def increment(self, sandbox: str, key: str) -> int:
-        def step(rows: Rows) -> int:
-            [(number,)] = rows.execute(
+        def step(connection: Connection) -> int:
+            [(number,)] = connection.execute(
                 "INSERT INTO counter VALUES (?, ?, 1) "
                 "ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
-                (number_of(rows, sandbox), key),
+                (sandbox_id(connection, sandbox), key),
             ).fetchall()
             return int(number)
 
-        return await self._change(step, lasting=False)
+        return await self._change(step, durable=False)
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        await self._changes.do(Append(sandbox, log, keep, (entry,)), patient=True)
+        await self._changes.submit(Append(sandbox, log, keep, (entry,)), deferrable=True)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
-        return await self._change(lambda rows: sqlite_rows.tail(rows, sandbox, log, limit), lasting=False)
+        return await self._change(
+            lambda connection: queries.tail(connection, sandbox, log, limit), durable=False
+        )
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        def step(rows: Rows) -> None:
-            rows.execute(f"DELETE FROM log WHERE sandbox = {OF} AND log = ?", (sandbox, log))  # noqa: S608
+        def step(connection: Connection) -> None:
+            connection.execute(f"DELETE FROM log WHERE sandbox = {SANDBOX_ID} AND log = ?", (sandbox, log))  # noqa: S608
 
-        await self._change(step, lasting=False)
+        await self._change(step, durable=False)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
-        def step(rows: Rows) -> bool:
-            if values(rows, sandbox, (STATE,)) != [expected_state]:
+        def step(connection: Connection) -> bool:
+            if select_values(connection, sandbox, (STATE,)) != [expected_state]:
                 return False
-            rows.execute(
+            connection.execute(
                 "UPDATE total SET number = number - "
                 "(SELECT count(*) FROM entry WHERE sandbox = ? AND kind = total.kind)",
-                (number_of(rows, sandbox),),
+                (sandbox_id(connection, sandbox),),
             )
-            rows.execute("UPDATE sandbox SET name = NULL WHERE name = ?", (sandbox,))
-            put(rows, sandbox, STATE, new_state)
-            self._sweeps = True
+            connection.execute("UPDATE sandbox SET name = NULL WHERE name = ?", (sandbox,))
+            upsert(connection, sandbox, STATE, new_state)
+            self._purge_needed = True
             return True
 
         return await self._change(step)
 
     async def ping(self) -> None:
-        await self._read(lambda rows: rows.execute("SELECT 1 FROM entry LIMIT 1").fetchall())
+        await self._read(lambda connection: connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall())
 
     async def changes(self) -> AsyncIterator[Change]:
         version = None
         while True:
             before = version
             try:
-                version = await self._read(_version)
+                version = await self._read(_data_version)
             except PaymockError:
                 version = None
             if version != before:
                 yield Change(None)
-            await asyncio.sleep(NOTICE_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def close(self) -> None:
-        for connector in (self._reader, self._writer):
-            await connector.close()
+        for connection in (self._reader, self._writer):
+            await connection.close()
 
-    async def _read(self, step: Callable[[Rows], T]) -> T:
-        outcome: T = await self._reads.do(step)
+    async def _read(self, step: Callable[[Connection], T]) -> T:
+        outcome: T = await self._reads.submit(step)
         return outcome
 
-    async def _change(self, step: Callable[[Rows], T], *, lasting: bool = True) -> T:
-        outcome: T = await self._changes.do(_Change(step, lasting))
+    async def _change(self, step: Callable[[Connection], T], *, durable: bool = True) -> T:
+        outcome: T = await self._changes.submit(_Change(step, durable))
         return outcome
 
-    def _write(self, rows: Rows, steps: Sequence[_Change | Append]) -> list[Any]:
-        lasting = any(isinstance(step, _Change) and step.lasting for step in steps)
-        rows.execute(f"PRAGMA synchronous = {self.synchronous if lasting else 'normal'}")
-        begin_change(rows)
-        kept, places = joined(steps)
-        outcomes = [_outcome(rows, _run_of(step)) for step in kept]
-        if self._sweeps:
-            self._sweeps = sqlite_rows.sweep(rows)
-        rows.execute("COMMIT")
-        return [outcomes[place] for place in places]
+    def _run_changes(self, connection: Connection, changes: Sequence[_Change | Append]) -> list[Any]:
+        durable = any(isinstance(change, _Change) and change.durable for change in changes)
+        connection.execute(f"PRAGMA synchronous = {self.synchronous if durable else 'normal'}")
+        begin_immediate(connection)
+        merged, indexes = merge_appends(changes)
+        outcomes = [_run(connection, _step(change)) for change in merged]
+        if self._purge_needed:
+            self._purge_needed = queries.purge(connection)
+        connection.execute("COMMIT")
+        return [outcomes[index] for index in indexes]
 
 
-def _run_of(step: _Change | Append) -> _Step:
-    return partial(sqlite_rows.append, step=step) if isinstance(step, Append) else step.run
-
-
-def _outcome(rows: Rows, step: _Step) -> Any:
-    """What the step answers, or why it is refused; the others of its batch go on."""
-    try:
-        return step(rows)
-    except sqlite3.Error:
-        raise
-    except Exception as refusal:  # noqa: BLE001 - raised to whoever asked for this step
-        return refusal
-
-
-def _read(rows: Rows, steps: Sequence[_Step]) -> list[Any]:
-    rows.execute("BEGIN")
-    outcomes = [_outcome(rows, step) for step in steps]
-    rows.execute("COMMIT")
+def _run_reads(connection: Connection, steps: Sequence[_Step]) -> list[Any]:
+    connection.execute("BEGIN")
+    outcomes = [_run(connection, step) for step in steps]
+    connection.execute("COMMIT")
     return outcomes
 
 
-def _version(rows: Rows) -> int:
-    return int(rows.execute("PRAGMA data_version").fetchone()[0])
+def _step(change: _Change | Append) -> _Step:
+    return partial(queries.append, step=change) if isinstance(change, Append) else change.run
+
+
+def _run(connection: Connection, step: _Step) -> Any:
+    """Return the result of the step, or the exception that it raises: the other steps of its batch go on."""
+    try:
+        return step(connection)
+    except sqlite3.Error:
+        raise
+    except Exception as error:  # noqa: BLE001 - raised to the caller of this step
+        return error
+
+
+def _data_version(connection: Connection) -> int:
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])

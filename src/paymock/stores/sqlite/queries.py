@@ -1,0 +1,128 @@
+"""The SQL of the SQLite store. Each function runs within a transaction that its caller begins and ends, and
+may raise sqlite3.Error.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from sqlite3 import Connection
+
+import msgspec
+
+from paymock.rules.errors import PaymockError
+from paymock.stores.batching import Append
+
+SANDBOX_ID = "(SELECT id FROM sandbox WHERE name = ?)"
+
+MAX_KEYS = 16
+"""Most values that one statement reads. Prepared statements are cached, at 2 KiB per value, and a long one
+takes far longer to prepare than to run.
+"""
+
+PURGE_LIMIT = 200
+"""Most rows of deleted sandboxes that are deleted with one commit."""
+
+_entries = msgspec.msgpack.Decoder(list[bytes])
+
+
+def select_values(connection: Connection, sandbox: str, keys: Sequence[str]) -> list[bytes | None]:
+    """Return the values under `keys`, None where there is none."""
+    values: list[bytes | None] = []
+    for start in range(0, len(keys), MAX_KEYS):
+        chunk = keys[start : start + MAX_KEYS]
+        rows = connection.execute(_select(len(chunk)), (*chunk, sandbox)).fetchall()
+        values += rows[0] if rows else [None] * len(chunk)
+    return values
+
+
+def sandbox_id(connection: Connection, sandbox: str) -> int:
+    """Return the id of a sandbox in the file, which is created if missing."""
+    rows = connection.execute("SELECT id FROM sandbox WHERE name = ?", (sandbox,)).fetchall()
+    if not rows:
+        rows = connection.execute("INSERT INTO sandbox (name) VALUES (?) RETURNING id", (sandbox,)).fetchall()
+    return int(rows[0][0])
+
+
+def upsert(connection: Connection, sandbox: str, key: str, value: bytes) -> None:
+    """Store a value that is in no list, or replace the existing one."""
+    connection.execute(
+        "INSERT INTO entry (sandbox, key, value) VALUES (?, ?, ?) "
+        "ON CONFLICT (sandbox, key) DO UPDATE SET value = excluded.value",
+        (sandbox_id(connection, sandbox), key, value),
+    )
+
+
+def reserve_capacity(
+    connection: Connection, sandbox: str, kind: str, limit: int | None, total_limit: int | None
+) -> None:
+    """Count one more value of a kind. Raises PaymockError `capacity_exceeded` if the sandbox already has
+    `limit` of them, or all sandboxes together have `total_limit`; None is no limit.
+    """
+    if limit is not None:
+        [(count,)] = connection.execute(
+            f"SELECT count(*) FROM entry WHERE sandbox = {SANDBOX_ID} AND kind = ?",  # noqa: S608 - constants
+            (sandbox, kind),
+        ).fetchall()
+        if count >= limit:
+            raise PaymockError("capacity_exceeded")
+    [(total,)] = connection.execute(
+        "INSERT INTO total VALUES (?, 1) ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
+        (kind,),
+    ).fetchall()
+    if total_limit is not None and total > total_limit:
+        connection.execute("UPDATE total SET number = number - 1 WHERE kind = ?", (kind,))
+        raise PaymockError("capacity_exceeded")
+
+
+def append(connection: Connection, step: Append) -> None:
+    """Insert the entries as one row, numbered by its last entry, and delete the rows that hold only entries
+    older than the last `keep`.
+    """
+    log = (sandbox_id(connection, step.sandbox), step.log)
+    [(last,)] = connection.execute(
+        "SELECT coalesce(max(number), 0) FROM log WHERE sandbox = ? AND log = ?", log
+    ).fetchall()
+    last += len(step.entries)
+    connection.execute(
+        "INSERT INTO log VALUES (?, ?, ?, ?)", (*log, last, msgspec.msgpack.encode(step.entries))
+    )
+    connection.execute(
+        "DELETE FROM log WHERE sandbox = ? AND log = ? AND number <= ?", (*log, last - step.keep)
+    )
+
+
+def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[bytes]:
+    """Return the newest entries of a log, newest first."""
+    newest: list[bytes] = []
+    for (entries,) in connection.execute(
+        f"SELECT entries FROM log WHERE sandbox = {SANDBOX_ID} AND log = ? ORDER BY number DESC",  # noqa: S608
+        (sandbox, log),
+    ):
+        newest += reversed(_entries.decode(entries))
+        if len(newest) >= limit:
+            break
+    return newest[:limit]
+
+
+def purge(connection: Connection) -> bool:
+    """Delete some rows of sandboxes that were reset, and return whether there may be more: deleting a large
+    sandbox in one step would block every other change.
+    """
+    rows = connection.execute("SELECT id FROM sandbox WHERE name IS NULL LIMIT 1").fetchall()
+    if not rows:
+        return False
+    for table, column in (("entry", "key"), ("counter", "key"), ("log", "number")):
+        if connection.execute(
+            f"DELETE FROM {table} WHERE sandbox = ?1 AND {column} IN "  # noqa: S608 - constants
+            f"(SELECT {column} FROM {table} WHERE sandbox = ?1 LIMIT {PURGE_LIMIT})",
+            rows[0],
+        ).rowcount:
+            return True
+    connection.execute("DELETE FROM sandbox WHERE id = ?", rows[0])
+    return True
+
+
+@cache
+def _select(count: int) -> str:
+    """Return a statement that reads the values under `count` keys as one row."""
+    column = "(SELECT value FROM entry WHERE entry.sandbox = sandbox.id AND key = ?)"
+    return f"SELECT {', '.join([column] * count)} FROM sandbox WHERE name = ?"  # noqa: S608 - constants
