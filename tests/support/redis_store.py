@@ -1,8 +1,9 @@
-"""What tests of the Redis store ask of it, and where in a cluster a sandbox is."""
+"""Helpers for tests of the Redis store: expected failures, and the slots of sandboxes."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -15,30 +16,30 @@ from tests.stores.contract import add
 from tests.support.engines import RedisCluster, RedisEngine
 
 OUTAGE_SECONDS = 2.4
-"""Within so long a step fails when the engine is gone, and works when it is back: two seconds, and something
-for a busy machine.
+"""How long a step may take to fail when the engine is down, and to succeed when it is back: two seconds, plus
+a margin for a busy machine.
 """
 
 
 async def refused(step: Awaitable[Any]) -> PaymockError:
-    """The refusal of a step, which comes in time."""
-    began = time.monotonic()
+    """Return the error of a step, which fails within OUTAGE_SECONDS."""
+    started = time.monotonic()
     with pytest.raises(PaymockError) as caught:
         await step
     assert caught.value.kind.code == "store_unavailable"
-    assert time.monotonic() - began < OUTAGE_SECONDS
+    assert time.monotonic() - started < OUTAGE_SECONDS
     return caught.value
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = OUTAGE_SECONDS) -> None:
-    """Returns when the check holds, which it does in time."""
+    """Wait until `check` holds."""
     async with asyncio.timeout(seconds):
         while not await check():
             await asyncio.sleep(0.01)
 
 
 async def works(store: Store, sandbox: str) -> bool:
-    """Whether a value can be added, and is stored then."""
+    """Return whether a value can be added and read."""
     try:
         await add(store, sandbox, "again", b"value")
     except PaymockError:
@@ -47,14 +48,9 @@ async def works(store: Store, sandbox: str) -> bool:
 
 
 def sandboxes_of(cluster: RedisCluster, node: RedisEngine, number: int = 1) -> list[str]:
-    """Names of sandboxes that a node has."""
-    found = []
-    for at in range(1_000):
-        if cluster.owner(slot_of(f"sandbox {at}")) is node:
-            found.append(f"sandbox {at}")
-        if len(found) == number:
-            break
-    return found
+    """Return the names of `number` sandboxes whose slots are on `node`."""
+    names = (f"sandbox {index}" for index in range(1_000))
+    return [*islice((name for name in names if cluster.owner(slot_of(name)) is node), number)]
 
 
 def slot_of(sandbox: str) -> int:
@@ -62,7 +58,7 @@ def slot_of(sandbox: str) -> int:
 
 
 async def warning_of(url: str) -> str | None:
-    """What the operator is told at the start."""
+    """Return the warning for the operator at the start."""
     store = RedisStore(url)
     try:
         return await store.initialize()
@@ -71,7 +67,7 @@ async def warning_of(url: str) -> str | None:
 
 
 def reason_of(url: str) -> str:
-    """Why a store cannot be used."""
+    """Return why a store cannot be used."""
     with pytest.raises(StoreError) as caught:
         asyncio.run(RedisStore(url).initialize())  # it closes what it has opened
     return str(caught.value)

@@ -1,4 +1,4 @@
-"""A Redis Cluster whose slots move, and whose nodes end."""
+"""The Redis store on a cluster whose slots migrate and whose nodes fail."""
 
 import asyncio
 import socket
@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from paymock.stores.base import STATE
+from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
 from tests.support.engines import ANSWER_SECONDS, RedisCluster, cluster_node, redis_cluster
@@ -13,10 +14,10 @@ from tests.support.redis_store import eventually, reason_of, refused, sandboxes_
 from tests.support.waiting import wait_until
 
 
-class Move:
-    """The slot of a sandbox on its way to another node, by the steps of `redis-cli --cluster reshard`.
+class Migration:
+    """Migration of the slot of a sandbox to another node, by the steps of `redis-cli --cluster reshard`.
 
-    It goes one way, and each test has a sandbox of its own: nodes that hear of there and back disagree.
+    Each test migrates a slot of its own, once: nodes disagree about a slot that migrates there and back.
     """
 
     def __init__(self, cluster: RedisCluster, sandbox: str) -> None:
@@ -31,11 +32,11 @@ class Move:
         self.source.ask("CLUSTER SETSLOT", self._slot, "MIGRATING", target)
 
     def keys(self) -> list[str]:
-        """The keys that have not gone yet."""
+        """Return the keys that are still on the source node."""
         keys: list[str] = self.source.ask("CLUSTER GETKEYSINSLOT", self._slot, 100)
         return keys
 
-    def carry(self, keys: list[str]) -> None:
+    def transfer(self, keys: list[str]) -> None:
         self.source.ask("MIGRATE", "127.0.0.1", self.target.port, "", 0, 5000, "KEYS", *keys)
 
     def finish(self) -> None:
@@ -44,161 +45,165 @@ class Move:
             node.ask("CLUSTER SETSLOT", self._slot, "NODE", target)
 
 
-class TestMovingSlots:
-    def test_a_sandbox_is_found_where_it_goes(self, cluster: RedisCluster) -> None:
-        store, move = RedisStore(cluster.url), Move(cluster, "one that moves")
+class TestMigratingSlots:
+    def test_a_sandbox_is_usable_during_and_after_its_migration(self, cluster: RedisCluster) -> None:
+        store, migration = RedisStore(cluster.url), Migration(cluster, "migrating")
 
         async def check() -> None:
-            await add(store, "one that moves", "key", b"value")
-            await store.append("one that moves", "log", b"entry", keep=9)
-            move.begin()
-            assert await store.get("one that moves", "key") == [b"value"]
-            move.carry(move.keys())
-            assert await store.get("one that moves", "key") == [b"value"]
-            assert await add(store, "one that moves", "while it moves", b"value") is None
-            steps = (store.append("one that moves", "log", b"entry", keep=9) for _ in range(2))
+            await add(store, "migrating", "key", b"value")
+            await store.append("migrating", "log", b"entry", keep=9)
+            migration.begin()
+            assert await store.get("migrating", "key") == [b"value"]
+            migration.transfer(migration.keys())
+            assert await store.get("migrating", "key") == [b"value"]
+            assert await add(store, "migrating", "during", b"value") is None
+            steps = (store.append("migrating", "log", b"entry", keep=9) for _ in range(2))
             await asyncio.gather(*steps)
-            move.finish()
-            assert await store.get("one that moves", "while it moves") == [b"value"]
-            assert await add(store, "one that moves", "afterwards", b"value") is None
-            assert len(await store.page("one that moves", "a", limit=9)) == 3
-            assert len(await store.tail("one that moves", "log", 9)) == 3
+            migration.finish()
+            assert await store.get("migrating", "during") == [b"value"]
+            assert await add(store, "migrating", "after", b"value") is None
+            assert len(await store.page("migrating", "a", limit=9)) == 3
+            assert len(await store.tail("migrating", "log", 9)) == 3
 
         run(store, check())
 
-    def test_what_needs_all_keys_waits_for_the_last_one(
+    def test_a_step_that_requires_all_keys_waits_for_the_last_one(
         self, cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        store, move = RedisStore(cluster.url), Move(cluster, "one in parts")
+        store, migration = RedisStore(cluster.url), Migration(cluster, "split")
 
         async def check() -> None:
-            await add(store, "one in parts", "key", b"value")
-            move.begin()
-            first, *others = move.keys()
-            move.carry([first])
+            await add(store, "split", "key", b"value")
+            migration.begin()
+            first, *others = migration.keys()
+            migration.transfer([first])
 
             with monkeypatch.context() as patch:
-                patch.setattr(cluster, "_REDIRECTION_PAUSE", 1)  # then there is time for one look only
-                refusal = await refused(add(store, "one in parts", "other", b"value"))
+                patch.setattr(cluster_module, "_REDIRECTION_PAUSE", 1)  # leaves time for one attempt
+                refusal = await refused(add(store, "split", "other", b"value"))
             assert "is moving" in refusal.message
-            waiting = asyncio.create_task(add(store, "one in parts", "other", b"value"))
+            waiting = asyncio.create_task(add(store, "split", "other", b"value"))
             await asyncio.sleep(0)
-            move.carry(others)
+            migration.transfer(others)
             assert await waiting is None
-            move.finish()
-            assert len(await store.page("one in parts", "a", limit=9)) == 2
+            migration.finish()
+            assert len(await store.page("split", "a", limit=9)) == 2
 
         run(store, check())
 
-    def test_the_new_node_is_asked_at_once_from_then_on(self, cluster: RedisCluster) -> None:
-        store, move = RedisStore(cluster.url), Move(cluster, "one that has moved")
+    def test_after_a_migration_steps_are_sent_to_the_new_node(self, cluster: RedisCluster) -> None:
+        store, migration = RedisStore(cluster.url), Migration(cluster, "migrated")
 
         async def check() -> None:
-            await add(store, "one that has moved", "key", b"value")
-            move.begin()
-            move.carry(move.keys())
-            move.finish()
-            await store.get("one that has moved", "key")
-            asked = [node.info("total_commands_processed") for node in (move.source, move.target)]
+            await add(store, "migrated", "key", b"value")
+            migration.begin()
+            migration.transfer(migration.keys())
+            migration.finish()
+            await store.get("migrated", "key")
+            counts = [node.info("total_commands_processed") for node in (migration.source, migration.target)]
             for _ in range(100):
-                await store.get("one that has moved", "key")
-            assert move.target.info("total_commands_processed") - asked[1] >= 100
-            assert move.source.info("total_commands_processed") - asked[0] < 100
+                await store.get("migrated", "key")
+            assert migration.target.info("total_commands_processed") - counts[1] >= 100
+            assert migration.source.info("total_commands_processed") - counts[0] < 100
 
         run(store, check())
 
-    def test_a_node_without_a_name_is_where_the_others_are(self, cluster: RedisCluster) -> None:
-        store, move = RedisStore(cluster.url), Move(cluster, "one that has no name")
+    def test_a_node_without_a_hostname_is_reached_at_the_host_of_the_others(
+        self, cluster: RedisCluster
+    ) -> None:
+        store, migration = RedisStore(cluster.url), Migration(cluster, "unnamed")
         for node in cluster.nodes:
             node.ask("CONFIG SET", "cluster-preferred-endpoint-type", "hostname")  # it has none: `?`
 
         async def check() -> None:
-            await add(store, "one that has no name", "key", b"value")
-            move.begin()
-            move.carry(move.keys())
-            assert await store.get("one that has no name", "key") == [b"value"]
-            move.finish()
-            assert await store.get("one that has no name", "key") == [b"value"]
+            await add(store, "unnamed", "key", b"value")
+            migration.begin()
+            migration.transfer(migration.keys())
+            assert await store.get("unnamed", "key") == [b"value"]
+            migration.finish()
+            assert await store.get("unnamed", "key") == [b"value"]
 
         try:
-            assert {host for *_, [host, *_] in move.source.ask("CLUSTER SLOTS")} == {"?"}
+            assert {host for *_, [host, *_] in migration.source.ask("CLUSTER SLOTS")} == {"?"}
             run(store, check())
         finally:
             for node in cluster.nodes:
                 node.ask("CONFIG SET", "cluster-preferred-endpoint-type", "ip")
 
-    def test_a_new_node_that_is_stuck_is_missed_in_time(self, own_cluster: RedisCluster) -> None:
-        store, move = RedisStore(own_cluster.url), Move(own_cluster, "sandbox")
+    def test_a_redirection_to_an_unresponsive_node_times_out(self, own_cluster: RedisCluster) -> None:
+        store, migration = RedisStore(own_cluster.url), Migration(own_cluster, "sandbox")
 
         async def check() -> None:
             await add(store, "sandbox", "key", b"value")
-            move.begin()
-            move.carry(move.keys())
-            move.finish()
-            move.target.pause()
+            migration.begin()
+            migration.transfer(migration.keys())
+            migration.finish()
+            migration.target.pause()
             refusal = await refused(store.get("sandbox", "key"))
             assert "unknown" in refusal.message or "cannot be reached" in refusal.message
-            move.target.resume()
+            migration.target.resume()
             await eventually(lambda: works(store, "sandbox"))
 
         run(store, check())
 
 
 @pytest.mark.usefixtures("each_loop")
-class TestNodesThatEnd:
-    def test_the_sandboxes_of_the_others_go_on(self, own_cluster: RedisCluster) -> None:
-        gone, *others = own_cluster.nodes
+class TestFailingNodes:
+    def test_sandboxes_of_other_nodes_are_unaffected(self, own_cluster: RedisCluster) -> None:
+        failed, *others = own_cluster.nodes
         store = RedisStore(own_cluster.url)
-        [lost] = sandboxes_of(own_cluster, gone)
-        kept = [sandbox for node in others for sandbox in sandboxes_of(own_cluster, node, 5)]
+        [unavailable] = sandboxes_of(own_cluster, failed)
+        available = [sandbox for node in others for sandbox in sandboxes_of(own_cluster, node, 5)]
 
-        async def at_once(sandbox: str) -> None:
+        async def use(sandbox: str) -> None:
             async with asyncio.timeout(0.5):
                 assert await store.get(sandbox, "key") == [b"value"]
                 await store.replace(sandbox, STATE, None, b"1", expected_state=None)
 
         async def check() -> None:
-            await asyncio.gather(*(add(store, sandbox, "key", b"value") for sandbox in (lost, *kept)))
-            gone.pause()
-            waiting = asyncio.create_task(refused(store.get(lost, "key")))
+            await asyncio.gather(
+                *(add(store, sandbox, "key", b"value") for sandbox in (unavailable, *available))
+            )
+            failed.pause()
+            waiting = asyncio.create_task(refused(store.get(unavailable, "key")))
             while not waiting.done():
-                await asyncio.gather(*(at_once(sandbox) for sandbox in kept))
-            gone.kill()
-            await refused(store.get(lost, "key"))
-            await asyncio.gather(*(at_once(sandbox) for sandbox in kept))
+                await asyncio.gather(*(use(sandbox) for sandbox in available))
+            failed.kill()
+            await refused(store.get(unavailable, "key"))
+            await asyncio.gather(*(use(sandbox) for sandbox in available))
             await store.ping()
             warning = await warning_of(own_cluster.url)
             assert warning is not None
-            assert f"the store at {gone.address} does not answer" in warning
-            gone.restart()
-            await eventually(lambda: works(store, lost), 10)  # the nodes take their time to be one again
+            assert f"the store at {failed.address} does not respond" in warning
+            failed.restart()
+            await eventually(lambda: works(store, unavailable), 10)  # the nodes need time to agree again
 
         run(store, check())
 
-    def test_the_successor_of_a_node_is_found(self) -> None:
-        with redis_cluster(3) as cluster, cluster_node() as successor:
-            gone = cluster.nodes[0]
-            successor.ask("CLUSTER MEET", "127.0.0.1", gone.port)
-            wait_until(lambda: len(successor.ask("CLUSTER NODES")) == 4, ANSWER_SECONDS)
-            successor.ask("CLUSTER REPLICATE", gone.ask("CLUSTER MYID"))
+    def test_the_replica_that_replaces_a_node_is_used(self) -> None:
+        with redis_cluster(3) as cluster, cluster_node() as replica:
+            failed = cluster.nodes[0]
+            replica.ask("CLUSTER MEET", "127.0.0.1", failed.port)
+            wait_until(lambda: len(replica.ask("CLUSTER NODES")) == 4, ANSWER_SECONDS)
+            replica.ask("CLUSTER REPLICATE", failed.ask("CLUSTER MYID"))
             wait_until(
-                lambda: successor.ask("INFO", "replication")["master_link_status"] == "up", ANSWER_SECONDS
+                lambda: replica.ask("INFO", "replication")["master_link_status"] == "up", ANSWER_SECONDS
             )
             store = RedisStore(cluster.url)
-            [sandbox] = sandboxes_of(cluster, gone)
+            [sandbox] = sandboxes_of(cluster, failed)
 
             async def check() -> None:
                 await add(store, sandbox, "key", b"value")
-                wait_until(lambda: int(successor.ask("DBSIZE")) == 3, ANSWER_SECONDS)
-                gone.kill()
+                wait_until(lambda: int(replica.ask("DBSIZE")) == 3, ANSWER_SECONDS)
+                failed.kill()
                 await refused(store.get(sandbox, "key"))
-                successor.ask("CLUSTER FAILOVER", "TAKEOVER")
+                replica.ask("CLUSTER FAILOVER", "TAKEOVER")
                 await eventually(lambda: works(store, sandbox))
                 assert await store.get(sandbox, "key") == [b"value"]
 
             run(store, check())
 
-    def test_a_slot_without_a_node_is_refused(self, own_cluster: RedisCluster) -> None:
+    def test_a_step_for_a_slot_without_a_node_fails(self, own_cluster: RedisCluster) -> None:
         store = RedisStore(own_cluster.url)
         for node in own_cluster.nodes:
             node.ask("CLUSTER DELSLOTS", slot_of("sandbox"))
@@ -209,7 +214,7 @@ class TestNodesThatEnd:
 
         run(store, check())
 
-    def test_a_cluster_that_is_gone_is_missed_in_time(self) -> None:
+    def test_an_unresponsive_cluster_times_out(self) -> None:
         with (
             socket.create_server(("127.0.0.1", 0)) as silent,
             socket.create_server(("127.0.0.1", 0)) as other,
@@ -218,14 +223,14 @@ class TestNodesThatEnd:
             store = RedisStore(f"redis+cluster://{','.join(addresses)}")
 
             async def check() -> None:
-                await asyncio.gather(*(refused(store.get(f"sandbox {at}", "key")) for at in range(9)))
+                await asyncio.gather(*(refused(store.get(f"sandbox {number}", "key")) for number in range(9)))
                 await refused(store.ping())
                 await store.close()
 
             asyncio.run(check())
             assert "does not answer" in reason_of(f"redis+cluster://{addresses[0]}")
 
-    def test_one_seed_that_answers_is_enough(self, cluster: RedisCluster) -> None:
+    def test_one_seed_that_responds_is_enough(self, cluster: RedisCluster) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             port = silent.getsockname()[1]
             store = RedisStore(f"redis+cluster://127.0.0.1:{port},{cluster.nodes[2].address}/")

@@ -1,4 +1,4 @@
-"""What a start says of an engine that cannot be used, or not be relied on, and which URLs there are."""
+"""Errors and warnings when a Redis store is initialized, and its URLs."""
 
 import asyncio
 import socket
@@ -10,39 +10,39 @@ import pytest
 from paymock.stores.base import StoreError
 from paymock.stores.redis import checks
 from paymock.stores.redis.access import Access
-from paymock.stores.redis.checks import Report
+from paymock.stores.redis.checks import NodeReport
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
 from tests.support.engines import RedisCluster, RedisEngine, cluster_node, free_port, redis_server
 from tests.support.redis_store import reason_of, refused, slot_of, warning_of, works
 
 
-class TestBeginning:
-    def test_an_engine_that_keeps_nothing_is_told_of(self, own_engine: RedisEngine) -> None:
+class TestInitialize:
+    def test_an_engine_without_persistence_is_warned_about(self, own_engine: RedisEngine) -> None:
         assert asyncio.run(warning_of(own_engine.url)) is None
         own_engine.ask("CONFIG SET", "appendonly", "no")
         warning = asyncio.run(warning_of(own_engine.url))
         assert warning == (
-            f"the store at {own_engine.address} keeps nothing on disk, so payments are lost when it ends; "
+            f"the store at {own_engine.address} writes nothing to disk, so payments are lost when it ends; "
             "set `appendonly yes` there"
         )
         own_engine.ask("CONFIG SET", "save", "3600 1")
-        assert "keeps only a snapshot now and then" in (asyncio.run(warning_of(own_engine.url)) or "")
+        assert "writes only occasional snapshots to disk" in (asyncio.run(warning_of(own_engine.url)) or "")
 
-    def test_an_engine_that_forgets_for_want_of_room_is_told_of(self, own_engine: RedisEngine) -> None:
+    def test_an_engine_that_evicts_keys_is_warned_about(self, own_engine: RedisEngine) -> None:
         own_engine.ask("CONFIG SET", "maxmemory", "1gb")
         assert asyncio.run(warning_of(own_engine.url)) is None
         own_engine.ask("CONFIG SET", "maxmemory-policy", "allkeys-lru")
         assert "set `maxmemory-policy noeviction`" in (asyncio.run(warning_of(own_engine.url)) or "")
 
-    def test_what_may_not_be_read_is_not_warned_of(self, engine: RedisEngine) -> None:
+    def test_unreadable_settings_cause_no_warning(self, engine: RedisEngine) -> None:
         engine.ask("ACL SETUSER", "plain", "on", "nopass", "+@all", "-config", "~*", "&*")
         assert asyncio.run(warning_of(engine.url.replace("//", "//plain:any@"))) is None
 
-    def test_a_cluster_that_one_node_stops_is_told_of(self, cluster: RedisCluster) -> None:
-        quiet = asyncio.run(warning_of(cluster.url)) or ""
-        assert "and 2 more keeps nothing on disk" in quiet
-        assert "full-coverage" not in quiet
+    def test_a_cluster_that_fails_with_one_node_is_warned_about(self, cluster: RedisCluster) -> None:
+        warning = asyncio.run(warning_of(cluster.url)) or ""
+        assert "and 2 more writes nothing to disk" in warning
+        assert "full-coverage" not in warning
         cluster.nodes[1].ask("CONFIG SET", "cluster-require-full-coverage", "yes")
         try:
             warning = asyncio.run(warning_of(cluster.url)) or ""
@@ -50,7 +50,7 @@ class TestBeginning:
             cluster.nodes[1].ask("CONFIG SET", "cluster-require-full-coverage", "no")
         assert "set `cluster-require-full-coverage no`" in warning
 
-    def test_an_address_where_nothing_listens_is_named(self) -> None:
+    def test_an_address_that_refuses_connections_is_named(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
         assert reason_of(f"redis://127.0.0.1:{port}") == (
@@ -59,14 +59,14 @@ class TestBeginning:
         assert "Connection refused" in reason_of(f"redis+cluster://127.0.0.1:{port}")
 
     @pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
-    def test_a_wrong_password_is_told_and_not_repeated(self, scheme: str) -> None:
+    def test_a_wrong_password_is_reported_and_not_repeated(self, scheme: str) -> None:
         with redis_server("--requirepass", "correct") as engine:
             for user in ("", ":wrong@", "nobody:wrong@"):
                 reason = reason_of(f"{scheme}://{user}{engine.address}")
                 refusal = "it does not accept the user and password of the URL, or the lack of them"
                 assert reason == f"cannot use the store at {engine.address}: {refusal}"
 
-    def test_user_password_and_database_are_those_of_the_url(self) -> None:
+    def test_user_password_and_database_are_taken_from_the_url(self) -> None:
         with redis_server("--requirepass", "cor rect@,/") as engine:
             url = f"redis://:cor%20rect%40%2C%2F@{engine.address}/3?socket_timeout=1&protocol=3&decode_responses=1"
             store = RedisStore(url)
@@ -79,12 +79,12 @@ class TestBeginning:
             keys = engine.ask("KEYS", "*", password="cor rect@,/", db=3)
             assert "paymock:{sandbox}:values" in keys
 
-    def test_a_cluster_is_not_taken_for_one_engine(self, cluster: RedisCluster, engine: RedisEngine) -> None:
-        alone = cluster.nodes[0]
-        assert "it is a cluster: use redis+cluster://" in reason_of(alone.url)
+    def test_a_cluster_requires_the_cluster_scheme(self, cluster: RedisCluster, engine: RedisEngine) -> None:
+        single = cluster.nodes[0]
+        assert "it is a cluster: use redis+cluster://" in reason_of(single.url)
         assert "cluster support disabled" in reason_of(engine.url.replace("redis:", "redis+cluster:"))
-        store = RedisStore(alone.url)
-        elsewhere = next(name for name in ("one", "two", "ten") if cluster.owner(slot_of(name)) is not alone)
+        store = RedisStore(single.url)
+        elsewhere = next(name for name in ("one", "two", "ten") if cluster.owner(slot_of(name)) is not single)
 
         async def check() -> None:
             assert "The store is a cluster" in (await refused(store.get(elsewhere, "key"))).message
@@ -99,25 +99,27 @@ class TestBeginning:
 
     def test_a_replica_is_refused(self, engine: RedisEngine) -> None:
         with redis_server("--replicaof", "127.0.0.1", str(engine.port)) as replica:
-            assert "its role is slave, so it takes no changes" in reason_of(replica.url)
+            assert "it does not accept writes: its role is slave" in reason_of(replica.url)
 
     @pytest.mark.parametrize("version", ["6.0.16", "5.0.14", "6"])
     def test_an_old_engine_is_refused(self, version: str) -> None:
         info = {"redis_version": version, "role": "master"}
-        assert checks.unusable(info, cluster=False) == f"it is Redis {version}, and 6.2 or later is needed"
+        assert (
+            checks.find_defect(info, cluster=False) == f"it is Redis {version}, and 6.2 or later is required"
+        )
 
     @pytest.mark.parametrize("version", ["6.2.0", "7.0.15", "7.2.4", "8.2.1", "255.255.255"])
-    def test_a_newer_one_is_not(self, version: str) -> None:
-        assert checks.unusable({"redis_version": version, "role": "master"}, cluster=True) is None
+    def test_a_newer_engine_is_accepted(self, version: str) -> None:
+        assert checks.find_defect({"redis_version": version, "role": "master"}, cluster=True) is None
 
-    def test_nothing_is_warned_of_when_all_is_well(self) -> None:
+    def test_suitable_settings_cause_no_warning(self) -> None:
         settings = {
             "appendonly": "yes",
             "cluster-require-full-coverage": "yes",
             "maxmemory-policy": "allkeys-lru",
             "save": "",
         }
-        assert checks.warning({"here": Report({"maxmemory": "0"}, settings)}) is None
+        assert checks.find_warnings({"here": NodeReport({"maxmemory": "0"}, settings)}) is None
 
 
 class TestUrls:
@@ -133,7 +135,7 @@ class TestUrls:
             "redis+cluster://:secret@[::1",
         ],
     )
-    def test_what_is_not_understood_is_refused_and_not_repeated(self, url: str) -> None:
+    def test_an_invalid_url_is_refused_and_not_repeated(self, url: str) -> None:
         with pytest.raises(StoreError) as caught:
             RedisStore(url)
         assert "secret" not in str(caught.value)
@@ -146,16 +148,16 @@ class TestUrls:
             ("redis+cluster://u:p@one:1,two,[::1]:3/?client_name=a", ["one:1", "two:6379", "[::1]:3"]),
         ],
     )
-    def test_all_hosts_are_found(self, url: str, seeds: list[str]) -> None:
+    def test_all_hosts_are_parsed(self, url: str, seeds: list[str]) -> None:
         assert [str(seed) for seed in Access(url).seeds] == seeds
 
 
 def test_connections_can_be_encrypted(tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
-    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    made = ["-addext", names, "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*request, *made], check=True, capture_output=True)
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    options = ["-addext", names, "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *options], check=True, capture_output=True)
     port = free_port()
     files = ("--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-auth-clients", "no")
     with redis_server("--tls-port", str(port), *files):

@@ -1,4 +1,6 @@
-"""Engines that end, are stuck, refuse or have no room: each step fails in time, and works again later."""
+"""Engines that end, do not respond, refuse commands or have no memory: steps fail within two seconds, and
+succeed again later.
+"""
 
 import asyncio
 import socket
@@ -20,14 +22,14 @@ from tests.support.redis_store import eventually, refused, slot_of, works
 
 
 @pytest.fixture
-def always_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every connection counts as idle."""
+def always_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat every connection as idle, so that it is checked before use."""
     monkeypatch.setattr(connection, "IDLE_SECONDS", 0)
 
 
 @pytest.mark.usefixtures("each_loop")
 class TestOutages:
-    def test_an_engine_that_ends_is_missed_in_time_and_found_again(self, own_engine: RedisEngine) -> None:
+    def test_a_killed_engine_fails_steps_until_it_is_back(self, own_engine: RedisEngine) -> None:
         store = RedisStore(own_engine.url)
 
         async def check() -> None:
@@ -45,8 +47,8 @@ class TestOutages:
 
         run(store, check())
 
-    @pytest.mark.usefixtures("always_tried")
-    def test_a_restart_while_a_connection_is_idle_costs_nothing(self, own_engine: RedisEngine) -> None:
+    @pytest.mark.usefixtures("always_pinged")
+    def test_a_restart_while_the_connection_is_idle_fails_no_step(self, own_engine: RedisEngine) -> None:
         store = RedisStore(own_engine.url)
 
         async def check() -> None:
@@ -58,7 +60,7 @@ class TestOutages:
         run(store, check())
 
     @pytest.mark.parametrize("idle", [False, True])
-    def test_a_connection_that_is_reset_is_missed_in_time_and_replaced(
+    def test_a_reset_connection_is_replaced(
         self, engine: RedisEngine, monkeypatch: pytest.MonkeyPatch, *, idle: bool
     ) -> None:
         if idle:
@@ -83,7 +85,7 @@ class TestOutages:
 
             run(store, check())
 
-    def test_an_engine_that_takes_no_changes_any_more_is_looked_for_anew(self, engine: RedisEngine) -> None:
+    def test_the_connection_to_an_engine_that_became_read_only_is_replaced(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)
 
         async def check() -> None:
@@ -91,13 +93,13 @@ class TestOutages:
             with redis_server() as master:
                 engine.ask("REPLICAOF", "127.0.0.1", master.port)
                 try:
-                    for times in (1, 2):
+                    for attempt in (1, 2):
                         refusal = await refused(
                             store.add("one", "key", b"1", kind="a", expected_state=None, new_state=b"s")
                         )
                         assert "Nothing was stored" in refusal.message
                         assert "read only replica" in refusal.message
-                        assert store.connections == times
+                        assert store.connections == attempt
                 finally:
                     engine.ask("REPLICAOF", "NO", "ONE")
             assert await works(store, "one")
@@ -105,13 +107,13 @@ class TestOutages:
 
         run(store, check())
 
-    def test_redis_6_refuses_changes_inside_scripts_in_other_words(self) -> None:
-        said = "-READONLY You can't write against a read only replica."
-        inside = f"Error running script (call to f_0): @user_script:30: @user_script: 30: {said}"
-        assert connection._is_read_only(ResponseError(inside))
+    def test_the_read_only_error_of_redis_6_inside_scripts_is_recognized(self) -> None:
+        reason = "-READONLY You can't write against a read only replica."
+        error = f"Error running script (call to f_0): @user_script:30: @user_script: 30: {reason}"
+        assert connection._is_read_only(ResponseError(error))
         assert not connection._is_read_only(ResponseError("WRONGTYPE Operation against a key"))
 
-    def test_an_engine_that_is_stuck_is_missed_in_time(self, own_engine: RedisEngine) -> None:
+    def test_an_unresponsive_engine_times_out(self, own_engine: RedisEngine) -> None:
         store = RedisStore(own_engine.url)
 
         async def check() -> None:
@@ -130,7 +132,7 @@ class TestOutages:
 
         run(store, check())
 
-    def test_an_address_where_nothing_answers_is_given_up_in_time(self) -> None:
+    def test_an_address_that_does_not_respond_times_out(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             store = RedisStore(f"redis://127.0.0.1:{silent.getsockname()[1]}")
 
@@ -141,7 +143,7 @@ class TestOutages:
 
             asyncio.run(check())
 
-    def test_the_end_of_the_store_ends_what_is_under_way(self, own_engine: RedisEngine) -> None:
+    def test_closing_the_store_ends_pending_steps(self, own_engine: RedisEngine) -> None:
         store = RedisStore(own_engine.url)
 
         async def check() -> None:
@@ -149,7 +151,7 @@ class TestOutages:
             own_engine.pause()
             waiting = asyncio.create_task(refused(store.get("sandbox", "key")))
             await asyncio.sleep(0)
-            await asyncio.sleep(0)  # by now it is sent
+            await asyncio.sleep(0)  # now it has been sent
             behind = asyncio.create_task(refused(store.get("sandbox", "key")))
             await asyncio.sleep(0)
             await store.close()
@@ -160,18 +162,18 @@ class TestOutages:
 
         run(store, check())
 
-    def test_scripts_that_an_engine_has_forgotten_are_made_known_again(self, engine: RedisEngine) -> None:
+    def test_scripts_that_were_flushed_are_loaded_again(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)
 
         async def check() -> None:
             await add(store, "sandbox", "key", b"value")
             engine.ask("SCRIPT FLUSH")
-            steps = (add(store, "sandbox", f"{at}", b"value") for at in range(5))
+            steps = (add(store, "sandbox", f"{number}", b"value") for number in range(5))
             assert await asyncio.gather(*steps) == [None] * 5
 
         run(store, check())
 
-    def test_a_refusal_of_one_step_does_not_harm_the_others(self, engine: RedisEngine) -> None:
+    def test_a_step_that_fails_does_not_affect_the_others(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)
         engine.ask("SET", "paymock:{odd}:values", "not ours")
 
@@ -187,7 +189,7 @@ class TestOutages:
 
         run(store, check())
 
-    def test_an_engine_without_room_refuses_and_still_reads(self, engine: RedisEngine) -> None:
+    def test_an_engine_without_memory_refuses_additions_and_still_reads(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)
 
         async def check() -> None:
@@ -206,7 +208,7 @@ class TestOutages:
 
         run(store, check())
 
-    def test_a_node_without_room_refuses(self, cluster: RedisCluster) -> None:
+    def test_a_node_without_memory_refuses_additions(self, cluster: RedisCluster) -> None:
         store, node = RedisStore(cluster.url), cluster.owner(slot_of("sandbox"))
 
         async def check() -> None:

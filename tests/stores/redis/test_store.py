@@ -1,4 +1,4 @@
-"""The Redis store: the contract, its round trips, and what goes by itself with `--retention`."""
+"""The Redis store: the contract, round trips and retention."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ class TestRedisStore(StoreContract):
     def store(self, engine: RedisEngine) -> RedisStore:
         return RedisStore(engine.url)
 
-    def test_of_a_log_nothing_can_be_read_too(self, store: RedisStore) -> None:
+    def test_a_limit_of_zero_reads_no_log_entries(self, store: RedisStore) -> None:
         async def check() -> None:
             await store.append("sandbox", "log", b"entry", keep=9)
             assert await store.tail("sandbox", "log", 0) == []
@@ -42,13 +42,14 @@ class TestRedisCluster(StoreContract):
         return RedisStore(cluster.url)
 
 
-def test_sandboxes_spread_over_the_cluster(cluster: RedisCluster) -> None:
+def test_sandboxes_are_distributed_over_the_cluster(cluster: RedisCluster) -> None:
     store = RedisStore(cluster.url)
 
     async def check() -> None:
-        await asyncio.gather(*(add(store, f"sandbox {at}", "key", b"value") for at in range(30)))
-        found = await asyncio.gather(*(store.get(f"sandbox {at}", "key") for at in range(30)))
-        assert found == [[b"value"]] * 30
+        sandboxes = [f"sandbox {number}" for number in range(30)]
+        await asyncio.gather(*(add(store, sandbox, "key", b"value") for sandbox in sandboxes))
+        values = await asyncio.gather(*(store.get(sandbox, "key") for sandbox in sandboxes))
+        assert values == [[b"value"]] * 30
         for node in cluster.nodes:
             assert int(node.ask("DBSIZE")) >= 3
 
@@ -56,16 +57,16 @@ def test_sandboxes_spread_over_the_cluster(cluster: RedisCluster) -> None:
 
 
 class TestRoundTrips:
-    """Figures of the engine itself: how often it has read from a connection. Asking for them is one read."""
+    """Counted by the engine: how often it has read from a connection. Each query of the count is one read."""
 
     @asynccontextmanager
     async def reads(self, engine: RedisEngine) -> AsyncIterator[list[int]]:
-        seen: list[int] = []
-        alone = [engine.info("total_reads_processed") for _ in range(2)]
-        yield seen
-        seen.append(engine.info("total_reads_processed") - alone[1] - (alone[1] - alone[0]))
+        reads: list[int] = []
+        before = [engine.info("total_reads_processed") for _ in range(2)]
+        yield reads
+        reads.append(engine.info("total_reads_processed") - before[1] - (before[1] - before[0]))
 
-    def test_a_creation_is_one_and_a_read_is_one(self, engine: RedisEngine) -> None:
+    def test_an_addition_or_a_read_is_one_round_trip(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)
 
         async def check() -> None:
@@ -85,14 +86,14 @@ class TestRoundTrips:
 
         run(store, check())
 
-    def test_what_is_concurrent_shares_one(self, engine: RedisEngine) -> None:
+    def test_concurrent_steps_share_round_trips(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)
 
         async def check() -> None:
             async with self.reads(engine) as created:
-                await asyncio.gather(*(add(store, "sandbox", f"{at}", b"value") for at in range(100)))
+                await asyncio.gather(*(add(store, "sandbox", f"{number}", b"value") for number in range(100)))
             async with self.reads(engine) as read:
-                await asyncio.gather(*(store.get("sandbox", f"{at}") for at in range(100)))
+                await asyncio.gather(*(store.get("sandbox", f"{number}") for number in range(100)))
             async with self.reads(engine) as appended:
                 await asyncio.gather(*(store.append("sandbox", "log", b"entry", keep=9) for _ in range(100)))
             assert max(*created, *read, *appended) <= 5
@@ -102,17 +103,17 @@ class TestRoundTrips:
 
 class TestRetention:
     def age(self, engine: RedisEngine, seconds: int) -> None:
-        """Lets time pass since all that was added so far."""
-        listed = "paymock:{sandbox}:kind:a"
-        for at, entry in enumerate(engine.ask("LRANGE", listed, 0, -1)):
+        """Make everything added so far older by `seconds`."""
+        name = "paymock:{sandbox}:kind:a"
+        for index, entry in enumerate(engine.ask("LRANGE", name, 0, -1)):
             added, _, key = entry.partition(":")
-            engine.ask("LSET", listed, at, f"{int(added) - seconds}:{key}")
+            engine.ask("LSET", name, index, f"{int(added) - seconds}:{key}")
 
-    def ends(self, engine: RedisEngine) -> set[str]:
-        """The keys that go by themselves."""
+    def expiring(self, engine: RedisEngine) -> set[str]:
+        """Return the keys that have an expiry."""
         return {key for key in engine.ask("KEYS", "*") if engine.ask("TTL", key) >= 0}
 
-    def test_what_is_too_old_goes_when_something_comes(self, engine: RedisEngine) -> None:
+    def test_expired_values_are_deleted_by_the_next_addition(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url, DAY)
 
         async def check() -> None:
@@ -136,10 +137,10 @@ class TestRetention:
 
         run(store, check())
 
-    def test_an_idle_sandbox_goes_as_a_whole(self, engine: RedisEngine) -> None:
+    def test_all_keys_of_an_idle_sandbox_expire_together(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url, DAY)
 
-        async def lives() -> set[int]:
+        async def ttls() -> set[int]:
             return {int(engine.ask("TTL", key)) for key in engine.ask("KEYS", "*")}
 
         async def check() -> None:
@@ -147,19 +148,19 @@ class TestRetention:
             await store.append("sandbox", "log", b"entry", keep=9)
             await add(store, "sandbox", "key", b"value")
             await add(store, "sandbox", "key", b"value", "b")
-            assert await lives() <= {DAY, DAY - 1}
+            assert await ttls() <= {DAY, DAY - 1}
             for key in engine.ask("KEYS", "*"):
                 engine.ask("EXPIRE", key, 60)
             assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
-            assert await lives() <= {DAY, DAY - 1}
+            assert await ttls() <= {DAY, DAY - 1}
             for key in engine.ask("KEYS", "*"):
                 engine.ask("EXPIRE", key, 60)
             assert await store.reset("sandbox", b"2", expected_state=b"1")
-            assert await lives() <= {DAY, DAY - 1}
+            assert await ttls() <= {DAY, DAY - 1}
 
         run(store, check())
 
-    def test_what_nothing_was_added_to_stays(self, engine: RedisEngine) -> None:
+    def test_a_sandbox_without_additions_does_not_expire(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url, DAY)
 
         async def check() -> None:
@@ -170,15 +171,15 @@ class TestRetention:
 
         run(store, check())
 
-    def test_without_one_what_had_an_end_loses_it(self, engine: RedisEngine) -> None:
+    def test_without_retention_a_change_removes_expiries(self, engine: RedisEngine) -> None:
         earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
 
-        async def with_an_end() -> None:
+        async def prepare() -> None:
             engine.ask("FLUSHALL")
             await earlier.increment("sandbox", "tries")
             await earlier.append("sandbox", "log", b"entry", keep=9)
             await add(earlier, "sandbox", "key", b"value")
-            assert self.ends(engine) == {*engine.ask("KEYS", "*")}
+            assert self.expiring(engine) == {*engine.ask("KEYS", "*")}
 
         async def check() -> None:
             for change in (
@@ -186,19 +187,19 @@ class TestRetention:
                 lambda: add(store, "sandbox", "key 2", b"value", "b"),
                 lambda: store.replace("sandbox", "key", b"value", b"new", expected_state=None),
             ):
-                await with_an_end()
+                await prepare()
                 await change()
-                assert self.ends(engine) == set()
-            await with_an_end()
+                assert self.expiring(engine) == set()
+            await prepare()
             assert await earlier.reset("sandbox", b"1", expected_state=None)
-            assert self.ends(engine) == {"paymock:{sandbox}:values"}
+            assert self.expiring(engine) == {"paymock:{sandbox}:values"}
             assert await store.add("sandbox", "key", b"value", kind="a", expected_state=b"1") == (b"1", None)
-            assert self.ends(engine) == set()
+            assert self.expiring(engine) == set()
             await earlier.close()
 
         run(store, check())
 
-    def test_without_one_logs_and_counters_lose_their_end_too(self, engine: RedisEngine) -> None:
+    def test_without_retention_logs_and_counters_lose_their_expiry(self, engine: RedisEngine) -> None:
         earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
 
         async def check() -> None:
@@ -208,23 +209,23 @@ class TestRetention:
             await store.append("one", "log", b"entry", keep=9)
             assert await store.increment("one", "tries") == 2
             await add(store, "two", "key", b"value")
-            assert self.ends(engine) == {"paymock:{two}:log:log", "paymock:{two}:counters"}
+            assert self.expiring(engine) == {"paymock:{two}:log:log", "paymock:{two}:counters"}
             await earlier.close()
 
         run(store, check())
 
-    def test_a_shorter_one_does_not_shorten_what_a_longer_one_keeps(self, engine: RedisEngine) -> None:
+    def test_a_shorter_retention_does_not_shorten_an_expiry(self, engine: RedisEngine) -> None:
         store, shorter = RedisStore(engine.url, 7 * DAY), RedisStore(engine.url, DAY)
 
         def shortest() -> int:
             return min(int(engine.ask("TTL", key)) for key in engine.ask("KEYS", "*"))
 
         async def check() -> None:
-            for changing in (store, shorter):
-                await changing.increment("sandbox", "tries")
-                await changing.append("sandbox", "log", b"entry", keep=9)
+            for current in (store, shorter):
+                await current.increment("sandbox", "tries")
+                await current.append("sandbox", "log", b"entry", keep=9)
                 assert shortest() >= 7 * DAY - 10
-                await add(changing, "sandbox", f"key {changing is store}", b"value")
+                await add(current, "sandbox", f"key {current is store}", b"value")
             await add(shorter, "sandbox", "key", b"value", "b")
             assert await shorter.replace("sandbox", STATE, None, b"1", expected_state=None)
             assert len(engine.ask("KEYS", "*")) == 6
@@ -235,7 +236,7 @@ class TestRetention:
 
         run(store, check())
 
-    def test_without_one_a_creation_asks_for_ends_once(self, engine: RedisEngine) -> None:
+    def test_without_retention_an_addition_queries_one_expiry(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)
 
         async def check() -> None:
@@ -248,7 +249,7 @@ class TestRetention:
 
         run(store, check())
 
-    def test_without_one_nothing_goes(self, engine: RedisEngine) -> None:
+    def test_without_retention_nothing_expires(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)
 
         async def check() -> None:

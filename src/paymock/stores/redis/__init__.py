@@ -1,1 +1,1 @@
-"""The store in Redis, Valkey or a Redis Cluster, which several machines can share."""
+"""The Redis store: Redis, Valkey or a Redis Cluster, which several machines can share."""

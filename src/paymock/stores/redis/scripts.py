@@ -1,102 +1,103 @@
-"""What the Redis store does within one atomic step, as scripts that run in the engine.
+"""The Lua scripts of the Redis store: each is one atomic step.
 
-All keys of a sandbox have its name as their hash tag, so they are in one slot, on one node. A script refuses
-before it stores, and the first command that it stores with is one that an engine without room refuses: so
-nothing is half-written.
+All keys of a sandbox have its name as their hash tag, so they are in one slot, on one node. A script checks
+its conditions before it writes, and its first write is a command that an engine without memory refuses, so
+that no change is partially stored.
 """
 
 import hashlib
+from collections.abc import Sequence
 
 from hiredis import pack_command
 
 from paymock.stores.base import STATE, Change, companion_key
 
 CHANNEL = "paymock:changes"
-"""Where the name of each sandbox is told that changes, after MINOR when something was merely added."""
+"""Pub/sub channel for the name of each sandbox that changes, prefixed with MINOR if the change is minor."""
 
 MINOR = "+"
 
 _CONSTANTS = f"""
-local STATE, NOTE, CHANNEL, MINOR = '{STATE}', '{companion_key("")}', '{CHANNEL}', '{MINOR}'
+local STATE, COMPANION, CHANNEL, MINOR = '{STATE}', '{companion_key("")}', '{CHANNEL}', '{MINOR}'
 """
 
 _FUNCTIONS = """
--- values can be empty, so a mark tells one that is there from one that is not
-local function marked(value)
+-- a prefix distinguishes an empty value from a missing one
+local function encode(value)
     return value and '+' .. value or '-'
 end
 
--- a list joins the names of those that a reset forgets
+-- a new list is added to the names, which a reset deletes
 local function push(names, list, ...)
     local length = redis.call('RPUSH', list, ...)
     if length == select('#', ...) then redis.call('SADD', names, list) end
     return length
 end
 
--- for good without a retention, and otherwise no shorter than another process has said; false when the key
--- has gone to another node meanwhile
-local function keep(key, retention)
+-- removes the expiry of a key if there is no retention, and otherwise extends it, but never shortens what
+-- another process has set; false if the key has migrated to another node
+local function retain(key, retention)
     local reply = redis.pcall(retention == '' and 'PERSIST' or 'TTL', key)
     if type(reply) ~= 'number' then return false end
     if retention ~= '' and reply < tonumber(retention) then redis.pcall('EXPIRE', key, retention) end
     return true
 end
 
--- all keys of a sandbox live equally long; they are not all declared, as one that is missing would count as
--- gone while the sandbox goes to another node
-local function keep_all(values, retention)
+-- all keys of a sandbox expire together; they are not all declared in KEYS, since a missing one would count
+-- as migrated while the slot of the sandbox migrates
+local function retain_all(values, retention)
     if retention ~= '' then retention = math.max(retention, redis.call('TTL', values)) end
     local sandbox = string.sub(values, 1, -1 - string.len('values'))
     local keys = redis.pcall('SMEMBERS', sandbox .. 'names')
     keys[#keys + 1] = sandbox .. 'names'
     keys[#keys + 1] = sandbox .. 'counters'
     for _, key in ipairs(keys) do
-        -- the values, whose end tells that there is something to do, wait until all keys can be reached
-        if not keep(key, retention) and retention == '' then return end
+        -- the expiry of the values shows that others may have one, so it is removed last
+        if not retain(key, retention) and retention == '' then return end
     end
-    keep(values, retention)
+    retain(values, retention)
 end
 """
 
 
 def pack(*arguments: str | bytes | int) -> bytes:
-    """A command as it is sent."""
-    packed: bytes = pack_command(arguments)  # type: ignore[arg-type]  # a tuple of any length will do
+    """Encode a command as it is sent."""
+    packed: bytes = pack_command(arguments)  # type: ignore[arg-type]  # it accepts a tuple of any length
     return packed
 
 
-def marked(value: bytes | None) -> bytes:
-    """A value that may be missing, as scripts take it."""
+def encode(value: bytes | None) -> bytes:
+    """Encode a value that may be missing as an argument of a script."""
     return b"-" if value is None else b"+" + value
 
 
-def told(message: str | None) -> Change:
-    """The change that a message of CHANNEL tells of."""
+def decode_change(message: str | None) -> Change:
+    """Decode a message of CHANNEL; None stands for an unknown number of missed messages."""
     if message is None:
         return Change(None)
     return Change(message.removeprefix(MINOR), minor=message.startswith(MINOR))
 
 
 class Script:
-    """A script that every connection makes known to its engine when it opens."""
+    """A Lua script, which each connection loads into its engine when it opens."""
 
     def __init__(self, text: str) -> None:
         text = _CONSTANTS + _FUNCTIONS + text
         self.load = pack("SCRIPT", "LOAD", text)
-        self._name = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        self._digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
-    def call(self, keys: tuple[str, ...], *arguments: str | bytes | int) -> bytes:
-        """The command that runs the script."""
-        return pack("EVALSHA", self._name, len(keys), *keys, *arguments)
+    def call(self, keys: Sequence[str], *arguments: str | bytes | int) -> bytes:
+        """Encode the command that runs the script."""
+        return pack("EVALSHA", self._digest, len(keys), *keys, *arguments)
 
 
-# The keys that only a retention needs come last, and are left out without one.
+# Keys that only a retention requires come last, and are omitted without one.
 
 ADD = Script("""
 local values, list, names, counters = unpack(KEYS)
-local key, value, given, after, limit, kind, sandbox, retention = unpack(ARGV)
-local found = redis.call('HMGET', values, STATE, key)
-if marked(found[1]) ~= given or found[2] then return found end
+local key, value, expected_state, new_state, limit, kind, sandbox, retention = unpack(ARGV)
+local current = redis.call('HMGET', values, STATE, key)
+if encode(current[1]) ~= expected_state or current[2] then return current end
 local now = redis.call('TIME')[1]
 if counters then
     for _ = 1, 2 do
@@ -104,53 +105,53 @@ if counters then
         local seconds, name = string.match(oldest or '', '^(%d+):(.*)$')
         if not seconds or tonumber(seconds) > now - retention then break end
         redis.call('LPOP', list)
-        redis.call('HDEL', values, name, name .. NOTE)
+        redis.call('HDEL', values, name, name .. COMPANION)
         redis.call('HINCRBY', counters, 'base:' .. kind, 1)
     end
 end
 if limit ~= '' and redis.call('LLEN', list) >= tonumber(limit) then return 0 end
--- told first: who may not tell it does not store it either
-redis.call('PUBLISH', CHANNEL, after == '-' and MINOR .. sandbox or sandbox)
-if after == '-' then
+-- published first, so that a user without permission to publish stores nothing
+redis.call('PUBLISH', CHANNEL, new_state == '-' and MINOR .. sandbox or sandbox)
+if new_state == '-' then
     redis.call('HSET', values, key, value)
 else
-    redis.call('HSET', values, key, value, STATE, string.sub(after, 2))
+    redis.call('HSET', values, key, value, STATE, string.sub(new_state, 2))
 end
 local length = push(names, list, now .. ':' .. key)
 if counters or redis.call('TTL', values) >= 0 then
-    keep_all(values, retention)
+    retain_all(values, retention)
 elseif length == 1 then
-    keep(names, '')  -- a log may have made them, and then have been all that there was
+    retain(names, '')  -- a log of another process may have created the names, with an expiry
 end
 return 1
 """)
-"""1: added; 0: the limit is reached; otherwise what was there, the sandbox's own record first."""
+"""Returns 1: added, 0: limit reached, or the current values: the sandbox's own record and that of the key."""
 
 REPLACE = Script("""
 local values = KEYS[1]
-local key, old, new, given, sandbox, retention = unpack(ARGV)
-local found = redis.call('HMGET', values, STATE, key)
-if marked(found[1]) ~= given or marked(found[2]) ~= old then return 0 end
+local key, old, new, expected_state, sandbox, retention = unpack(ARGV)
+local current = redis.call('HMGET', values, STATE, key)
+if encode(current[1]) ~= expected_state or encode(current[2]) ~= old then return 0 end
 redis.call('PUBLISH', CHANNEL, sandbox)
 redis.call('HSET', values, key, new)
--- what nothing was ever added to does not end: it may hold what all sandboxes go by
-if redis.call('TTL', values) >= 0 then keep_all(values, retention) end
+-- a sandbox without additions does not expire: it may hold the metadata of the store
+if redis.call('TTL', values) >= 0 then retain_all(values, retention) end
 return 1
 """)
-"""Whether it did."""
+"""Returns 1 if it was replaced, otherwise 0."""
 
 RESET = Script("""
 local values, names, counters = unpack(KEYS)
-local new, given, sandbox, retention = unpack(ARGV)
-if marked(redis.call('HGET', values, STATE)) ~= given then return 0 end
-local left = redis.call('TTL', values)
+local new, expected_state, sandbox, retention = unpack(ARGV)
+if encode(redis.call('HGET', values, STATE)) ~= expected_state then return 0 end
+local ttl = redis.call('TTL', values)
 redis.call('PUBLISH', CHANNEL, sandbox)
 redis.call('UNLINK', values, names, counters, unpack(redis.call('SMEMBERS', names)))
 redis.call('HSET', values, STATE, new)
-if retention ~= '' and left >= 0 then redis.call('EXPIRE', values, math.max(retention, left)) end
+if retention ~= '' and ttl >= 0 then redis.call('EXPIRE', values, math.max(retention, ttl)) end
 return 1
 """)
-"""Whether it did."""
+"""Returns 1 if it was reset, otherwise 0."""
 
 PAGE = Script("""
 local values, list, counters = unpack(KEYS)
@@ -159,39 +160,39 @@ local base = counters and tonumber(redis.call('HGET', counters, 'base:' .. kind)
 local stop = redis.call('LLEN', list)
 if before ~= '' then stop = math.min(stop, before - base) end
 local start = math.max(0, stop - limit)
-local found = {base + stop - 1}
+local page = {base + stop - 1}
 if start < stop then
     local entries = redis.call('LRANGE', list, start, stop - 1)
-    for at = #entries, 1, -1 do
-        found[#found + 1] = redis.call('HGET', values, string.match(entries[at], ':(.*)$'))
+    for index = #entries, 1, -1 do
+        page[#page + 1] = redis.call('HGET', values, string.match(entries[index], ':(.*)$'))
     end
 end
-return found
+return page
 """)
-"""The position of the newest value, and the values, newest first."""
+"""Returns the position of the newest value, and the values, newest first."""
 
 APPEND = Script("""
 local log, names = unpack(KEYS)
-local most, sandbox, retention = unpack(ARGV)
+local length, sandbox, retention = unpack(ARGV)
 redis.call('PUBLISH', CHANNEL, MINOR .. sandbox)
-if push(names, log, unpack(ARGV, 4)) > tonumber(most) then redis.call('LTRIM', log, -most, -1) end
+if push(names, log, unpack(ARGV, 4)) > tonumber(length) then redis.call('LTRIM', log, -length, -1) end
 if retention ~= '' or redis.call('TTL', log) >= 0 then
-    keep(log, retention)
-    keep(names, retention)
+    retain(log, retention)
+    retain(names, retention)
 end
 """)
 
-CLEAR = Script("""
+CLEAR_LOG = Script("""
 redis.call('PUBLISH', CHANNEL, MINOR .. ARGV[1])
 redis.call('UNLINK', KEYS[1])
 """)
 
-COUNT = Script("""
+INCREMENT = Script("""
 local counters = KEYS[1]
 local key, retention = unpack(ARGV)
 local number = redis.call('HINCRBY', counters, 'count:' .. key, 1)
-if retention ~= '' or redis.call('TTL', counters) >= 0 then keep(counters, retention) end
+if retention ~= '' or redis.call('TTL', counters) >= 0 then retain(counters, retention) end
 return number
 """)
 
-SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND, CLEAR, COUNT)
+SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND, CLEAR_LOG, INCREMENT)

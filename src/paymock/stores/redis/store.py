@@ -1,7 +1,7 @@
-"""The store of several machines: Redis or Valkey, one engine or a cluster.
+"""The Redis store, which several machines can share: Redis or Valkey, one engine or a cluster.
 
-A creation is one round trip and a read is one; what arrives while one is under way shares the next. All that
-belongs to a sandbox is on one node, and sandboxes spread over the nodes. See docs/stores.md.
+An addition or a read is one round trip; those that arrive during a round trip share the next one. Everything
+of a sandbox is on one node, and sandboxes are distributed over the nodes. See docs/stores.md.
 """
 
 import asyncio
@@ -15,18 +15,18 @@ from paymock.stores.base import AddResult, Change, StoreError
 from paymock.stores.batching import Append
 from paymock.stores.redis import scripts
 from paymock.stores.redis.access import Access
-from paymock.stores.redis.checks import inspected
+from paymock.stores.redis.checks import check_nodes
 from paymock.stores.redis.cluster import Cluster, Nodes, Single
 from paymock.stores.redis.connection import Node, listen, reason_of
-from paymock.stores.redis.scripts import marked, pack
+from paymock.stores.redis.scripts import encode, pack
 
 RECONNECT_SECONDS = 0.2
-"""How long after a lost connection changes are listened for again."""
+"""How long to wait before subscribing to changes again after the connection was lost."""
 
 
 class RedisStore:
-    """A `Store` in the engine or cluster at `url`. After `retention` seconds it may forget what was added,
-    and it forgets all of a sandbox that has not changed for so long. Raises StoreError.
+    """A `Store` in the engine or cluster at `url`. After `retention` seconds it may delete what was added,
+    and it deletes a sandbox that has not changed for so long. Raises StoreError if the URL is invalid.
     """
 
     never_suspends = False
@@ -34,14 +34,14 @@ class RedisStore:
 
     def __init__(self, url: str, retention: int | None = None) -> None:
         self._retention = retention
-        self._cluster = url.partition("://")[0].endswith("+cluster")
+        self._is_cluster = url.partition("://")[0].endswith("+cluster")
         self._access = Access(url)
         self.connections = 0
-        self._nodes = self._unconnected()
+        self._nodes = self._create_nodes()
 
     async def initialize(self) -> str | None:
         try:
-            return await inspected(await self._nodes.masters(), cluster=self._cluster)
+            return await check_nodes(await self._nodes.masters(), cluster=self._is_cluster)
         except PaymockError as failure:
             await self.close()
             raise StoreError(
@@ -69,8 +69,8 @@ class RedisStore:
                 keys,
                 key,
                 value,
-                marked(expected_state),
-                marked(new_state),
+                encode(expected_state),
+                encode(new_state),
                 "" if limit is None else limit,
                 kind,
                 sandbox,
@@ -84,15 +84,17 @@ class RedisStore:
         return AddResult(*reply)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        found: list[bytes | None] = await self._nodes.do(sandbox, pack("HMGET", _values(sandbox), *keys))
-        return found
+        values: list[bytes | None] = await self._nodes.do(sandbox, pack("HMGET", _values(sandbox), *keys))
+        return values
 
     async def replace(
         self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
     ) -> bool:
-        retained = () if self._retention is None else (_names(sandbox), _counters(sandbox))
-        arguments = (key, marked(old), new, marked(expected_state), sandbox, self._retention or "")
-        return await self._said(sandbox, scripts.REPLACE.call((_values(sandbox), *retained), *arguments))
+        keys = [_values(sandbox)]
+        if self._retention is not None:
+            keys += [_names(sandbox), _counters(sandbox)]
+        arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention or "")
+        return bool(await self._nodes.do(sandbox, scripts.REPLACE.call(keys, *arguments)))
 
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
@@ -101,11 +103,11 @@ class RedisStore:
         newest, *values = await self._nodes.do(
             sandbox, scripts.PAGE.call(keys, kind, limit, "" if before is None else before)
         )
-        return [(newest - at, value) for at, value in enumerate(values) if value is not None]
+        return [(newest - index, value) for index, value in enumerate(values) if value is not None]
 
     async def increment(self, sandbox: str, key: str) -> int:
-        step = scripts.COUNT.call((_counters(sandbox),), key, self._retention or "")
-        return int(await self._nodes.do(sandbox, step))
+        command = scripts.INCREMENT.call((_counters(sandbox),), key, self._retention or "")
+        return int(await self._nodes.do(sandbox, command))
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
         await self._nodes.do(sandbox, Append(sandbox, log, keep, (entry,)))
@@ -117,14 +119,12 @@ class RedisStore:
         return entries[::-1]
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        await self._nodes.do(sandbox, scripts.CLEAR.call((_log(sandbox, log),), sandbox))
+        await self._nodes.do(sandbox, scripts.CLEAR_LOG.call((_log(sandbox, log),), sandbox))
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         keys = (_values(sandbox), _names(sandbox), _counters(sandbox))
-        return await self._said(
-            sandbox,
-            scripts.RESET.call(keys, new_state, marked(expected_state), sandbox, self._retention or ""),
-        )
+        command = scripts.RESET.call(keys, new_state, encode(expected_state), sandbox, self._retention or "")
+        return bool(await self._nodes.do(sandbox, command))
 
     async def ping(self) -> None:
         await self._nodes.ping()
@@ -132,35 +132,32 @@ class RedisStore:
     async def changes(self) -> AsyncIterator[Change]:
         while True:
             for address in self._nodes.reachable():
-                heard = False
-                async with aclosing(listen(self._access, address, scripts.CHANNEL)) as told:
-                    async for message in told:
-                        heard = True
-                        yield scripts.told(message)
-                if heard:
+                subscribed = False
+                async with aclosing(listen(self._access, address, scripts.CHANNEL)) as messages:
+                    async for message in messages:
+                        subscribed = True
+                        yield scripts.decode_change(message)
+                if subscribed:
                     yield Change(None)
                     break
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def close(self) -> None:
-        ending, self._nodes = self._nodes, self._unconnected()
-        await ending.close()
+        nodes, self._nodes = self._nodes, self._create_nodes()
+        await nodes.close()
 
-    async def _said(self, sandbox: str, command: bytes) -> bool:
-        return bool(await self._nodes.do(sandbox, command))
-
-    def _unconnected(self) -> Nodes:
+    def _create_nodes(self) -> Nodes:
         preamble = [script.load for script in scripts.SCRIPTS]
-        node = partial(Node, self._access, preamble, self._appending, self._connected)
-        return (Cluster if self._cluster else Single)(self._access.seeds, node)
+        node = partial(Node, self._access, preamble, self._append_command, self._count_connection)
+        return (Cluster if self._is_cluster else Single)(self._access.seeds, node)
 
-    def _connected(self) -> None:
+    def _count_connection(self) -> None:
         self.connections += 1
 
-    def _appending(self, step: Append) -> bytes:
+    def _append_command(self, step: Append) -> bytes:
         keys = (_log(step.sandbox, step.log), _names(step.sandbox))
-        kept = step.entries[-step.keep :]
-        return scripts.APPEND.call(keys, step.keep, step.sandbox, self._retention or "", *kept)
+        entries = step.entries[-step.keep :]
+        return scripts.APPEND.call(keys, step.keep, step.sandbox, self._retention or "", *entries)
 
     def _counters_if_retained(self, sandbox: str) -> tuple[str, ...]:
         return () if self._retention is None else (_counters(sandbox),)
