@@ -130,9 +130,9 @@ class Sandboxes:
         self._verified: int | None = store.connections
 
     @property
-    def never_suspends(self) -> bool:
+    def never_waits(self) -> bool:
         """Whether the coroutines of the store never suspend."""
-        return self._store.never_suspends
+        return self._store.never_waits
 
     @property
     def propagation_ms(self) -> int:
@@ -213,7 +213,7 @@ class Sandboxes:
         snapshot = self._snapshot_of(sandbox, self._states.get(sandbox), [], self._clock())
         while True:
             token = self.token(snapshot, request.idempotency_key)
-            if self.never_suspends:
+            if self.never_waits:
                 [existing] = await self._store.get(sandbox, token)
                 if existing is not None:
                     return Created(_replay(existing, request, kind), existing, replayed=True)

@@ -42,7 +42,7 @@ class Store(Protocol):
     propagation_ms: int
     """Milliseconds until a change is visible to every process that shares the store, at most."""
 
-    never_suspends: bool
+    never_waits: bool
     """Whether the coroutines of this store never suspend, so that a second call costs little."""
 
     @property

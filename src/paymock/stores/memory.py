@@ -23,7 +23,7 @@ class MemoryStore:
     `limits` caps the number of values of a kind over all sandboxes.
     """
 
-    never_suspends = True
+    never_waits = True
     propagation_ms = 0
     connections = 0
 

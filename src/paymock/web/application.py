@@ -71,7 +71,7 @@ class Application:
     @property
     def never_waits(self) -> bool:
         """Whether its store answers without a pause, so that the fast path can be used."""
-        return self._sandboxes.never_suspends
+        return self._sandboxes.never_waits
 
     def stop(self) -> None:
         """End the requests that wait for a change, since the server stops."""

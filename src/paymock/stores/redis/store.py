@@ -29,7 +29,7 @@ class RedisStore:
     and it deletes a sandbox that has not changed for so long. Raises StoreError if the URL is invalid.
     """
 
-    never_suspends = False
+    never_waits = False
     propagation_ms = LEAD
 
     def __init__(self, url: str, retention: int | None = None) -> None:

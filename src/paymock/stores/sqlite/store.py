@@ -48,7 +48,7 @@ class SqliteStore:
     a kind over all sandboxes.
     """
 
-    never_suspends = False
+    never_waits = False
     propagation_ms = LEAD
 
     def __init__(
