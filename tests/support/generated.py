@@ -45,7 +45,9 @@ def commands() -> str:
     """Each command with its summary and its own options, without those that most commands share."""
     shared = {"--url", "--key", "--json"}
     rows = []
-    for name in (name for name in COMMANDS if name != "serve"):  # its options are on the page of configuration
+    for name in (
+        name for name in COMMANDS if name != "serve"
+    ):  # its options are on the page of configuration
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
         flags = [flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")]

@@ -59,7 +59,7 @@ class ControlService:
         def with_speed(snapshot: SandboxSnapshot) -> SandboxRecord:
             clock = snapshot.clock
             delay = self._sandboxes.propagation_ms if speed < clock.speed else 0
-            return replace(snapshot.record, clock=clock.running_at(speed, snapshot.real, delay))
+            return replace(snapshot.record, clock=clock.with_speed(speed, snapshot.real, delay))
 
         after = await self._sandboxes.change(sandbox, with_speed)
         await self._sandboxes.until(after.clock.since_real)

@@ -110,7 +110,7 @@ async def load_metadata(store: Store, now: int, speed: float, seed: str | None) 
                 raise SeedMismatch
             if existing.clock.speed == speed:
                 return existing
-            metadata = replace(existing, clock=existing.clock.running_at(speed, now))
+            metadata = replace(existing, clock=existing.clock.with_speed(speed, now))
         if await store.replace(_METADATA, STATE, stored, records.encode(metadata), expected_state=stored):
             return metadata
 

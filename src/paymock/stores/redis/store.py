@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from functools import partial
 
-from paymock.rules.clock import LEAD
+from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import AddResult, Change, StoreError
 from paymock.stores.batching import Append
@@ -30,7 +30,7 @@ class RedisStore:
     """
 
     never_waits = False
-    propagation_ms = LEAD
+    propagation_ms = MAX_PROPAGATION_MS
 
     def __init__(self, url: str, retention: int | None = None) -> None:
         self._retention = retention

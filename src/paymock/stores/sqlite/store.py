@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, NamedTuple, TypeVar
 
-from paymock.rules.clock import LEAD
+from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, AddResult, Change
 from paymock.stores.batching import Append, Batcher, merge_appends
@@ -49,7 +49,7 @@ class SqliteStore:
     """
 
     never_waits = False
-    propagation_ms = LEAD
+    propagation_ms = MAX_PROPAGATION_MS
 
     def __init__(
         self, path: Path, synchronous: str = "full", limits: Mapping[str, int] | None = None
