@@ -24,8 +24,8 @@ from benchmarks.load import ORDER
 from paymock.app.catalog_file import load_catalog
 from paymock.resources import payments
 from paymock.resources.records import PaymentRecord
-from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW
-from paymock.rules.timeline import State, Transfer, play, state_at
+from paymock.rules.scenarios import DEFAULT_SCENARIO, PAYMENT_WINDOW, SCENARIOS
+from paymock.rules.timeline import State, Transfer, simulate, state_at
 
 BASELINE = "baseline"
 DEPOSITS = tuple(Transfer(number * 100, 1) for number in range(payments.MAX_DEPOSITS))
@@ -57,11 +57,11 @@ def subjects() -> dict[str, tuple[Callable[[], object], int]]:
         creation = payments.Creation("0" * 32, bytes(16), scenario, now=1_900_000_000_000)
         accept = partial(payments.accept, body, creation, catalog, 100)
         record = accept()
-        timeline = partial(play, SCENARIOS[scenario], int(record.due), record.other_asset, deposits)
+        timeline = partial(simulate, SCENARIOS[scenario], int(record.due), record.other_asset, deposits)
         states = timeline()
         measured[f"timeline {case}"] = timeline, len(states)
         measured[f"render {case}"] = partial(rendered, record, states[-1]), 0
-    return {**measured, "find a state": (partial(state_at, states, WINDOW), 0), "accept": (accept, 0)}
+    return {**measured, "find a state": (partial(state_at, states, PAYMENT_WINDOW), 0), "accept": (accept, 0)}
 
 
 def rate(call: Callable[[], object]) -> float:

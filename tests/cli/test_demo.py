@@ -12,7 +12,7 @@ def test_demo_plays_every_scenario_to_the_end() -> None:
     assert (outcome.returncode, outcome.stderr) == (0, "")
     last = {line.split()[0]: line.split()[1:4] for line in outcome.stdout.splitlines()}
     assert {name: status for name, (_, _, status) in last.items()} == {
-        row.name: row.ends for row in scenario_rows()
+        row.name: row.final_status for row in scenario_rows()
     }
     assert "\x1b" not in outcome.stdout
 

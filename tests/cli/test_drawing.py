@@ -46,7 +46,9 @@ def test_demo_draws_a_bar_for_each_scenario() -> None:
     lines = lines_without_colors(written)
     assert "8 payments, one for each scenario, at 30 times real time" in lines
     for row in scenario_rows():
-        assert any(re.fullmatch(rf"{row.name} +━+● +{row.ends} +(\d+)\.0 of \1 s", line) for line in lines)
+        assert any(
+            re.fullmatch(rf"{row.name} +━+● +{row.final_status} +(\d+)\.0 of \1 s", line) for line in lines
+        )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,8 @@ def test_a_narrow_terminal_keeps_the_bars(columns: int, row: str) -> None:
     matches = [match for line in lines if (match := re.fullmatch(row, line))]
     for scenario in scenario_rows():
         assert any(
-            scenario.name.startswith(match[1].rstrip("…")) and scenario.ends.startswith(match[2].rstrip("…"))
+            scenario.name.startswith(match[1].rstrip("…"))
+            and scenario.final_status.startswith(match[2].rstrip("…"))
             for match in matches
         )
     assert max(line.count("━") for line in lines) >= 9

@@ -10,7 +10,7 @@ from paymock.resources import checkout, payments
 from paymock.resources.checkout import VIEWS, Checkout
 from paymock.resources.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW
-from paymock.rules.scenarios import SCENARIOS, WINDOW, PaymentStatus
+from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus
 from paymock.rules.timeline import state_at
 from tests.support.client import ORDER, order
 from tests.support.clock import NOON
@@ -198,7 +198,7 @@ def test_the_sums_are_right_at_any_moment_of_any_payment(
     assert settlement == amount
     assert due == received + missing if missing else received >= due
     assert now.payment_uri.endswith(f"={missing or due}")
-    assert now.seconds_left == max(0, WINDOW - age) / 1000
+    assert now.seconds_left == max(0, PAYMENT_WINDOW - age) / 1000
     assert 0 <= now.confirmations <= now.confirmations_required
     assert now.final == (now.status in FINAL)
     if now.headline == "A part has arrived":

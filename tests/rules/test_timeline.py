@@ -1,4 +1,4 @@
-"""The rules: every row of the specification's tables, and what holds of any course."""
+"""The state machine: every row of the specification's tables, and invariants of any timeline."""
 
 from itertools import pairwise
 
@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paymock.rules.scenarios import SCENARIOS, WINDOW, DepositStatus, PaymentStatus
-from paymock.rules.timeline import CREATED, State, Transfer, World, play, state_at, timeline
+from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, DepositStatus, PaymentStatus
+from paymock.rules.timeline import CREATED, State, Transfer, World, simulate, state_at, timeline
 from tests.support.client import DUE, HALF
 from tests.support.specification import COURSES, DEPOSIT_TRANSITIONS, DEPOSITS, TRANSITIONS
 
 
 def statuses(states: tuple[State, ...]) -> list[tuple[float, str]]:
     """(second, status) of each status that the payment takes."""
-    found: list[tuple[float, str]] = []
+    changes: list[tuple[float, str]] = []
     for state in states:
-        if not found or found[-1][1] != state.status:
-            found.append((state.at / 1000, state.status.value))
-    return found
+        if not changes or changes[-1][1] != state.status:
+            changes.append((state.at / 1000, state.status.value))
+    return changes
 
 
-def ends_as(*transfers: Transfer, review_hold: bool = False) -> list[tuple[float, str]]:
+def statuses_after(*transfers: Transfer, review_hold: bool = False) -> list[tuple[float, str]]:
     return statuses(timeline(DUE, World(transfers, review_hold=review_hold)))
 
 
@@ -34,25 +34,27 @@ def test_a_payment_has_the_eleven_statuses_of_the_specification() -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_takes_the_course_of_the_specification(name: str) -> None:
-    assert statuses(play(SCENARIOS[name], DUE, "USDC")) == COURSES[name]
+def test_a_scenario_has_the_statuses_of_the_specification(name: str) -> None:
+    assert statuses(simulate(SCENARIOS[name], DUE, "USDC")) == COURSES[name]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_ends_as_its_row_says(name: str) -> None:
-    assert play(SCENARIOS[name], DUE, "USDC")[-1].status == SCENARIOS[name].ends
+def test_a_scenario_reaches_its_final_status(name: str) -> None:
+    assert simulate(SCENARIOS[name], DUE, "USDC")[-1].status == SCENARIOS[name].final_status
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_deposit_of_a_scenario_confirms_at_the_times_of_the_specification(name: str) -> None:
-    seen = [
+    changes = [
         (state.at / 1000, state.deposits[0].status.value, state.deposits[0].confirmations)
         for before, state in zip(
-            (CREATED, *play(SCENARIOS[name], DUE, "USDC")), play(SCENARIOS[name], DUE, "USDC"), strict=False
+            (CREATED, *simulate(SCENARIOS[name], DUE, "USDC")),
+            simulate(SCENARIOS[name], DUE, "USDC"),
+            strict=False,
         )
         if state.deposits != before.deposits
     ]
-    assert seen == DEPOSITS[name]
+    assert changes == DEPOSITS[name]
 
 
 @pytest.mark.parametrize(
@@ -60,13 +62,13 @@ def test_the_deposit_of_a_scenario_confirms_at_the_times_of_the_specification(na
     [("happy_path", DUE, 0), ("underpaid_expired", HALF, 0), ("overpaid_review", DUE + DUE // 10, DUE // 10)],
 )
 def test_the_customer_sends_the_share_of_the_scenario(name: str, sent: int, excess: int) -> None:
-    final = play(SCENARIOS[name], DUE, "USDC")[-1]
+    final = simulate(SCENARIOS[name], DUE, "USDC")[-1]
     assert final.received_finalized == sent
     assert max(0, final.received_finalized - DUE) == excess
 
 
 def test_an_excess_is_at_least_one_raw_unit() -> None:
-    assert play(SCENARIOS["overpaid_review"], 2, "USDC")[-1].received_finalized == 3
+    assert simulate(SCENARIOS["overpaid_review"], 2, "USDC")[-1].received_finalized == 3
 
 
 @pytest.mark.parametrize(
@@ -76,11 +78,11 @@ def test_an_excess_is_at_least_one_raw_unit() -> None:
      (13, "payment_finalized"), (44.999, "settlement_submitted"), (45, "completed"), (10**9, "completed")],
 )  # fmt: skip
 def test_a_state_holds_from_its_first_millisecond_to_the_next_state(second: float, status: str) -> None:
-    assert state_at(play(SCENARIOS["happy_path"], DUE, "USDC"), round(second * 1000)).status == status
+    assert state_at(simulate(SCENARIOS["happy_path"], DUE, "USDC"), round(second * 1000)).status == status
 
 
-def test_a_payment_is_as_created_before_its_creation() -> None:
-    assert state_at(play(SCENARIOS["happy_path"], DUE, "USDC"), -1) is CREATED
+def test_before_its_creation_a_payment_has_the_initial_state() -> None:
+    assert state_at(simulate(SCENARIOS["happy_path"], DUE, "USDC"), -1) is CREATED
 
 
 def at(second: float, amount: int = DUE, *, matches: bool = True) -> Transfer:
@@ -94,12 +96,12 @@ COMPOSED = {
          "settlement_pending"),
          (35, "settlement_submitted"), (50, "completed")],
     ),
-    "a top-up before the window closes rescues an underpaid payment": (
+    "a top-up before the window closes funds an underpaid payment": (
         [at(5, HALF), at(29.999, HALF)],
         [(0, "awaiting_payment"), (5, "payment_detected"), (37.999, "payment_finalized"),
          (49.999, "settlement_pending"), (54.999, "settlement_submitted"), (69.999, "completed")],
     ),
-    "a top-up that is too small is waited for, then the payment is underpaid": (
+    "a top-up that is too small delays the end of an underpaid payment": (
         [at(5, HALF), at(29, 1)],
         [(0, "awaiting_payment"), (5, "payment_detected"), (37, "underpaid_expired")],
     ),
@@ -158,11 +160,11 @@ COMPOSED = {
          "settlement_pending"),
          (30, "settlement_submitted"), (45, "completed")],
     ),
-    "a wrong asset is waited for when the window closes": (
+    "an unsettled deposit in another asset delays the end of the payment": (
         [at(29, matches=False)],
         [(0, "awaiting_payment"), (29, "payment_detected"), (31, "manual_review")],
     ),
-    "a payment that has ended stays ended": (
+    "a final status does not change": (
         [at(5), at(50), at(60, matches=False)],
         [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (25,
          "settlement_pending"),
@@ -178,17 +180,15 @@ COMPOSED = {
 @pytest.mark.parametrize("case", COMPOSED)
 def test_transfers_compose(case: str) -> None:
     transfers, expected = COMPOSED[case]
-    got = ends_as(*transfers)
-    # Of two statuses at one moment, the list of states keeps both.
-    assert got == expected
+    assert statuses_after(*transfers) == expected  # with both of two statuses at one time
 
 
-def test_a_review_hold_comes_after_finality_in_place_of_the_settlement() -> None:
-    assert ends_as(at(5), review_hold=True)[-1] == (25, "manual_review")
+def test_a_review_hold_replaces_the_settlement() -> None:
+    assert statuses_after(at(5), review_hold=True)[-1] == (25, "manual_review")
 
 
 def test_a_transfer_in_another_asset_never_counts() -> None:
-    for state in play(SCENARIOS["asset_mismatch"], DUE, "USDC"):
+    for state in simulate(SCENARIOS["asset_mismatch"], DUE, "USDC"):
         assert (state.received_pending, state.received_finalized) == (0, 0)
 
 
@@ -207,14 +207,14 @@ worlds = st.builds(
 
 
 @given(worlds)
-def test_a_course_takes_only_transitions_of_the_specification(world: World) -> None:
+def test_only_transitions_of_the_specification_occur(world: World) -> None:
     states = timeline(DUE, world)
     for before, after in pairwise(states):
         if before.status is not after.status:
             assert (before.status.value, after.status.value) in TRANSITIONS
-        for was, now in zip(before.deposits, after.deposits, strict=False):
-            if was.status is not now.status:
-                assert (was.status.value, now.status.value) in DEPOSIT_TRANSITIONS
+        for old, new in zip(before.deposits, after.deposits, strict=False):
+            if old.status is not new.status:
+                assert (old.status.value, new.status.value) in DEPOSIT_TRANSITIONS
 
 
 @given(worlds)
@@ -223,9 +223,9 @@ def test_time_and_confirmations_never_go_back(world: World) -> None:
     assert states[0] is CREATED
     for before, after in pairwise(states):
         assert before.at <= after.at
-        for was, now in zip(before.deposits, after.deposits, strict=False):
-            assert was.transfer is now.transfer
-            assert was.confirmations <= now.confirmations
+        for old, new in zip(before.deposits, after.deposits, strict=False):
+            assert old.transfer is new.transfer
+            assert old.confirmations <= new.confirmations
 
 
 @given(worlds)
@@ -245,11 +245,11 @@ def test_only_a_funded_payment_is_settled(world: World) -> None:
         if state.status is PaymentStatus.PAYMENT_FINALIZED:
             assert state.received_finalized == DUE
         if state.status is PaymentStatus.UNDERPAID_EXPIRED:
-            assert state.at >= WINDOW
+            assert state.at >= PAYMENT_WINDOW
 
 
 @given(worlds)
-def test_every_course_comes_to_an_end(world: World) -> None:
+def test_every_timeline_reaches_a_final_status(world: World) -> None:
     final = timeline(DUE, world)[-1]
     assert final.status in {
         PaymentStatus.COMPLETED,

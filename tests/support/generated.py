@@ -17,7 +17,7 @@ from paymock.rules import tables
 from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import SCENARIOS
-from paymock.rules.timeline import play
+from paymock.rules.timeline import simulate
 from paymock.web.http.auth import Keyring
 from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.examples import ExampleContext
@@ -35,7 +35,7 @@ SCRIPTS = sorted(path.name for path in (markdown.ROOT / "scripts").iterdir() if 
 def courses() -> str:
     rows = []
     for name, scenario in SCENARIOS.items():
-        steps = {state.status: state.at // 1000 for state in reversed(play(scenario, DUE, OTHER_ASSET))}
+        steps = {state.status: state.at // 1000 for state in reversed(simulate(scenario, DUE, OTHER_ASSET))}
         passed = [f"{second} s `{status}`" for status, second in reversed(steps.items())]
         rows.append((f"`{name}`", ", ".join(passed)))
     return tables.markdown(("Scenario", "Statuses"), rows)

@@ -6,8 +6,8 @@ from functools import cache
 from itertools import chain, combinations_with_replacement, pairwise, product
 from typing import NamedTuple
 
-from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW, PaymentStatus, Share
-from paymock.rules.timeline import State, Transfer, World, play, timeline
+from paymock.rules.scenarios import DEFAULT_SCENARIO, PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Share
+from paymock.rules.timeline import State, Transfer, World, simulate, timeline
 
 DUE = 1010
 OTHER_ASSET = "USDC"
@@ -26,7 +26,7 @@ def transitions() -> list[Transition]:
     """All that the rules do in any scenario, and with any two transfers at any interesting time."""
     taken: defaultdict[tuple[PaymentStatus, PaymentStatus], list[tuple[str, int]]] = defaultdict(list)
     for name, scenario in SCENARIOS.items():
-        for before, after in _moves(play(scenario, DUE, OTHER_ASSET)):
+        for before, after in _moves(simulate(scenario, DUE, OTHER_ASSET)):
             taken[before.status, after.status].append((name, after.at // 1000))
     for before, after in chain.from_iterable(_moves(timeline(DUE, world)) for world in _worlds()):
         _ = taken[before.status, after.status]
@@ -40,8 +40,8 @@ def _moves(states: Iterable[State]) -> list[tuple[State, State]]:
 
 
 def _worlds() -> Iterable[World]:
-    times = range(1_000, WINDOW + 30_000, 3_000)
-    transfers = [Transfer(at, share.of(DUE)) for at, share in product(times, Share)]
+    times = range(1_000, PAYMENT_WINDOW + 30_000, 3_000)
+    transfers = [Transfer(at, share.amount(DUE)) for at, share in product(times, Share)]
     transfers += [Transfer(at, DUE, OTHER_ASSET) for at in times]
     for pair in combinations_with_replacement(transfers, 2):
         for payout_succeeds, review_hold in product((True, False), repeat=2):
@@ -73,7 +73,7 @@ def picture() -> str:
     """An SVG of all statuses and transitions."""
     rows = transitions()
     spine = [PaymentStatus.AWAITING_PAYMENT]
-    spine += [after.status for _, after in _moves(play(SCENARIOS[DEFAULT_SCENARIO], DUE, OTHER_ASSET))]
+    spine += [after.status for _, after in _moves(simulate(SCENARIOS[DEFAULT_SCENARIO], DUE, OTHER_ASSET))]
     aside = [status for status in PaymentStatus if status not in spine]
     places = {status: (_LEFT, _TOP + row * _ROW) for row, status in enumerate(spine)}
     places |= {status: (_RIGHT, _TOP + row * _ROW) for row, status in enumerate(aside)}

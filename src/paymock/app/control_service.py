@@ -22,8 +22,8 @@ from paymock.resources.catalog import Catalog
 from paymock.resources.records import DepositRecord, SandboxRecord, SimulationRecord
 from paymock.resources.timelines import PaymentTimeline
 from paymock.rules.errors import PaymockError
-from paymock.rules.scenarios import WINDOW
-from paymock.rules.timeline import State, deposit_between, event_between, state_at
+from paymock.rules.scenarios import PAYMENT_WINDOW
+from paymock.rules.timeline import State, changed_deposit, describe_change, state_at
 from paymock.rules.times import LATEST, to_rfc3339
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
@@ -174,7 +174,7 @@ class ControlService:
                 _timeline_entry(previous, state, payment)
                 for previous, state in zip((None, *states), states, strict=False)
             ],
-            window_seconds=WINDOW / 1000,
+            window_seconds=PAYMENT_WINDOW / 1000,
             before=payments.view(payment.record, past[-2]) if len(past) > 1 else None,
         )
 
@@ -231,11 +231,11 @@ def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:
 
 
 def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapshot) -> schemas.TimelineEntry:
-    number = None if previous is None else deposit_between(previous, state)
+    number = None if previous is None else changed_deposit(previous, state)
     return schemas.TimelineEntry(
         at=to_rfc3339(payment.record.created_at + state.at),
         offset_seconds=state.at / 1000,
-        event="Created" if previous is None else event_between(previous, state).replace("`", ""),
+        event="Created" if previous is None else describe_change(previous, state).replace("`", ""),
         status=state.status,
         reached=state.at <= payment.elapsed,
         deposit=None if number is None else number + 1,

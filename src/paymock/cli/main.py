@@ -96,7 +96,7 @@ def scenarios() -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)]
-        click.echo("  ".join([*cells, row.simulates]))
+        click.echo("  ".join([*cells, row.description]))
 
 
 def main() -> None:

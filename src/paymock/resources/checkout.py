@@ -10,7 +10,7 @@ from msgspec import Meta
 from paymock.resources.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import in_tokens
-from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, WINDOW, PaymentStatus
+from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, PAYMENT_WINDOW, PaymentStatus
 from paymock.rules.timeline import State
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.catalog import Asset, Chain
@@ -158,7 +158,7 @@ def checkout(
         missing=quantity(missing),
         confirmations=state.deposits[-1].confirmations if state.deposits else 0,
         confirmations_required=CONFIRMATIONS_REQUIRED,
-        seconds_left=max(0, WINDOW - age) / 1000,
+        seconds_left=max(0, PAYMENT_WINDOW - age) / 1000,
         now=to_rfc3339(record.created_at + age),
         speed=speed,
     )

@@ -15,7 +15,7 @@ from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import MAX_RAW, fee_for
 from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
-from paymock.rules.timeline import State, Transfer, play, state_at
+from paymock.rules.timeline import State, Transfer, simulate, state_at
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
@@ -128,7 +128,7 @@ def course(record: PaymentRecord, simulation: SimulationRecord = UNTOUCHED) -> t
     due, other = int(record.due), record.other_asset
     if not simulation.deposits:
         return _scripted_course(record.scenario, due, other)
-    return play(SCENARIOS[record.scenario], due, other, simulation.transfers)
+    return simulate(SCENARIOS[record.scenario], due, other, simulation.transfers)
 
 
 def could_come(record: PaymentRecord, simulation: SimulationRecord, age: int, status: str | None) -> bool:
@@ -145,14 +145,14 @@ def could_come(record: PaymentRecord, simulation: SimulationRecord, age: int, st
     return any(
         state.status == status if status else state.status != now.status
         for world in worlds
-        for state in play(scenario, due, record.other_asset, world)
+        for state in simulate(scenario, due, record.other_asset, world)
         if state.at >= age
     )
 
 
 @lru_cache(maxsize=512)  # of payments with the same amount, each of which is read many times
 def _scripted_course(scenario: str, due: int, other_asset: str) -> tuple[State, ...]:
-    return play(SCENARIOS[scenario], due, other_asset)
+    return simulate(SCENARIOS[scenario], due, other_asset)
 
 
 def _route_is_known(request: CreatePayment, catalog: Catalog) -> bool:

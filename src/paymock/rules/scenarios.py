@@ -1,7 +1,7 @@
 """The eight scenarios as eight rows of data, and the timing table. All times are milliseconds.
 
-A row says what the *outside world* does: which transfers reach the invoice address, whether the payout
-succeeds, whether a reviewer holds the payment. What the *service* makes of it is in `timeline`.
+A row says what happens *outside* the service: which transfers reach the invoice address, whether the payout
+succeeds, whether a reviewer holds the payment. How the *service* reacts is defined by `timeline`.
 Specification: "Scenarios", "Happy-path timing".
 """
 
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 CONFIRMATIONS_REQUIRED = 16
 CONFIRMATION_STEPS = ((2_000, 4), (4_000, 8), (6_000, 12), (8_000, CONFIRMATIONS_REQUIRED))
-"""(milliseconds after a transfer is observed, confirmations seen by then)."""
+"""(milliseconds after a transfer is observed, its confirmations from then on)."""
 
 MISMATCH_REJECTED_AFTER = 2_000
 """From the observation of a transfer in another asset to its rejection."""
 
-WINDOW = 30_000
-"""From the creation of a payment to the close of its payment window."""
+PAYMENT_WINDOW = 30_000
+"""From the creation of a payment to the end of its payment window."""
 
 SETTLEMENT_PENDING_AFTER = 12_000
 SETTLEMENT_SUBMITTED_AFTER = 17_000
@@ -28,7 +28,7 @@ DEFAULT_SCENARIO = "happy_path"
 
 
 class PaymentStatus(StrEnum):
-    """Where a payment stands."""
+    """The status of a payment."""
 
     AWAITING_PAYMENT = "awaiting_payment"
     PAYMENT_DETECTED = "payment_detected"
@@ -44,7 +44,7 @@ class PaymentStatus(StrEnum):
 
 
 class DepositStatus(StrEnum):
-    """Where a deposit stands."""
+    """The status of a deposit."""
 
     PENDING = "pending"
     CONFIRMING = "confirming"
@@ -59,8 +59,8 @@ class Share(StrEnum):
     HALF = "half of due, rounded down"
     EXCESS = "due and a tenth more"
 
-    def of(self, due: int) -> int:
-        """The raw units to send when `due` raw units are asked for."""
+    def amount(self, due: int) -> int:
+        """The raw units to send for a payment of `due` raw units."""
         match self:
             case Share.HALF:
                 return due // 2
@@ -70,8 +70,10 @@ class Share(StrEnum):
                 return due
 
 
-class Sending(NamedTuple):
-    """One transfer by the simulated customer: milliseconds after creation, how much, and in which asset."""
+class ScriptedTransfer(NamedTuple):
+    """A transfer by the simulated customer, `at` milliseconds after creation; `other_asset`: not in the
+    asset of the instructions.
+    """
 
     at: int
     share: Share
@@ -82,9 +84,9 @@ class Scenario(NamedTuple):
     """One row of the scenario table."""
 
     name: str
-    ends: PaymentStatus
-    simulates: str
-    sendings: tuple[Sending, ...] = (Sending(5_000, Share.FULL),)
+    final_status: PaymentStatus
+    description: str
+    transfers: tuple[ScriptedTransfer, ...] = (ScriptedTransfer(5_000, Share.FULL),)
     payout_succeeds: bool = True
     review_hold: bool = False
 
@@ -99,31 +101,31 @@ _ROWS = (
         "no_payment_expired",
         PaymentStatus.EXPIRED,
         "No deposit before expiry.",
-        sendings=(),
+        transfers=(),
     ),
     Scenario(
         "underpaid_expired",
         PaymentStatus.UNDERPAID_EXPIRED,
         "The customer sends half of `due`; the funding finalizes and stays insufficient at expiry.",
-        sendings=(Sending(5_000, Share.HALF),),
+        transfers=(ScriptedTransfer(5_000, Share.HALF),),
     ),
     Scenario(
         "overpaid_review",
         PaymentStatus.OVERPAID_REVIEW,
         "The customer sends more than `due`; the payment is held for review after finality.",
-        sendings=(Sending(5_000, Share.EXCESS),),
+        transfers=(ScriptedTransfer(5_000, Share.EXCESS),),
     ),
     Scenario(
         "asset_mismatch",
         PaymentStatus.MANUAL_REVIEW,
         "A transfer in another supported asset of the chain arrives; the deposit is rejected for funding.",
-        sendings=(Sending(5_000, Share.FULL, other_asset=True),),
+        transfers=(ScriptedTransfer(5_000, Share.FULL, other_asset=True),),
     ),
     Scenario(
         "late_payment",
         PaymentStatus.MANUAL_REVIEW,
         "The payment expires first; a deposit is observed later.",
-        sendings=(Sending(35_000, Share.FULL),),
+        transfers=(ScriptedTransfer(35_000, Share.FULL),),
     ),
     Scenario(
         "settlement_failed",

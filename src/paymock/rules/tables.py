@@ -1,12 +1,12 @@
-"""The scenario table and the timing table as rows of text, derived from the rules: for the OpenAPI
-document, the command line and the documentation, so that none of them can say anything else.
+"""The scenario table and the timing table as rows of text, derived from the rules. The OpenAPI document, the
+command line and the documentation print them, so that they cannot differ.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, WINDOW, Scenario
-from paymock.rules.timeline import State, event_between, play
+from paymock.rules.scenarios import DEFAULT_SCENARIO, PAYMENT_WINDOW, SCENARIOS, Scenario
+from paymock.rules.timeline import State, describe_change, simulate
 
 _DUE = 1010
 _OTHER_ASSET = "USDC"
@@ -14,16 +14,16 @@ _SECOND = 1000
 
 
 class ScenarioRow(NamedTuple):
-    """A scenario, how its payment ends, after how many seconds, and what it simulates."""
+    """A scenario, its final status, when that is reached, and what it simulates."""
 
     name: str
-    ends: str
+    final_status: str
     after: str
-    simulates: str
+    description: str
 
 
 class TimingRow(NamedTuple):
-    """A step of the happy path and the seconds after creation at which it begins."""
+    """A step of the happy path and the time after creation at which it begins."""
 
     step: str
     after: str
@@ -32,7 +32,8 @@ class TimingRow(NamedTuple):
 def scenario_rows() -> list[ScenarioRow]:
     """The scenario table. Specification: "Scenarios"."""
     return [
-        ScenarioRow(row.name, row.ends, _seconds(_end(row).at), row.simulates) for row in SCENARIOS.values()
+        ScenarioRow(row.name, row.final_status, _seconds(_final_state(row).at), row.description)
+        for row in SCENARIOS.values()
     ]
 
 
@@ -40,17 +41,19 @@ def timing_rows() -> list[TimingRow]:
     """The timing table. Specification: "Happy-path timing"."""
     rows = [TimingRow("Created: `awaiting_payment`", "0 s")]
     before = None
-    for state in play(SCENARIOS[DEFAULT_SCENARIO], _DUE, _OTHER_ASSET):
+    for state in simulate(SCENARIOS[DEFAULT_SCENARIO], _DUE, _OTHER_ASSET):
         if before is not None:
-            rows.append(TimingRow(event_between(before, state), _seconds(state.at)))
+            rows.append(TimingRow(describe_change(before, state), _seconds(state.at)))
         before = state
-    rows.append(TimingRow("Expiry scenarios expire", _seconds(WINDOW)))
+    rows.append(TimingRow("Expiry scenarios expire", _seconds(PAYMENT_WINDOW)))
     return rows
 
 
 def scenario_table() -> str:
     """The scenario table as Markdown."""
-    rows = [row._replace(name=f"`{row.name}`", ends=f"`{row.ends}`") for row in scenario_rows()]
+    rows = [
+        row._replace(name=f"`{row.name}`", final_status=f"`{row.final_status}`") for row in scenario_rows()
+    ]
     return markdown(("Scenario", "Final status", "After", "Simulates"), rows)
 
 
@@ -65,8 +68,10 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _end(scenario: Scenario) -> State:
-    return next(state for state in play(scenario, _DUE, _OTHER_ASSET) if state.status == scenario.ends)
+def _final_state(scenario: Scenario) -> State:
+    return next(
+        state for state in simulate(scenario, _DUE, _OTHER_ASSET) if state.status == scenario.final_status
+    )
 
 
 def _seconds(milliseconds: int) -> str:

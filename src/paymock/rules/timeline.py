@@ -1,10 +1,10 @@
-"""The rules: what the service makes of the transfers that it observes.
+"""The state machine of a payment: how the service reacts to the transfers that it observes.
 
-`timeline` is a small agenda: it takes the earliest event, the event's rule answers with a new state and
-follow-up events, until nothing is left. The result is every state that a payment goes through, with the
-moment at which each begins; `state_at` picks the one that holds. All times are milliseconds since the
-payment's creation, all amounts raw units. Specification: "States and transitions"; what it leaves open is
-decided in docs/decisions.md.
+`timeline` is a discrete-event simulation: it takes the earliest event from an agenda, and the rule for that
+kind of event returns a new state and follow-up events, until the agenda is empty. The result is every state
+of a payment with the time at which it begins; `state_at` finds the state at a given time. All times are
+milliseconds since the payment's creation, all amounts raw units. Specification: "States and transitions";
+what it leaves open is decided in docs/decisions.md.
 """
 
 from bisect import bisect_right
@@ -17,10 +17,10 @@ from paymock.rules.scenarios import (
     CONFIRMATION_STEPS,
     CONFIRMATIONS_REQUIRED,
     MISMATCH_REJECTED_AFTER,
+    PAYMENT_WINDOW,
     SETTLEMENT_OUTCOME_AFTER,
     SETTLEMENT_PENDING_AFTER,
     SETTLEMENT_SUBMITTED_AFTER,
-    WINDOW,
     DepositStatus,
     PaymentStatus,
     Scenario,
@@ -28,8 +28,8 @@ from paymock.rules.scenarios import (
 
 
 class Transfer(NamedTuple):
-    """Funds that reach the invoice address: when, how much, and in which asset, unless in that of the
-    instructions.
+    """Funds that reach the invoice address, `at` milliseconds after creation. `other_asset` is None where the
+    asset is that of the instructions.
     """
 
     at: int
@@ -38,12 +38,12 @@ class Transfer(NamedTuple):
 
     @property
     def matches(self) -> bool:
-        """Whether the funds came in the asset of the instructions."""
+        """Whether the asset is that of the instructions."""
         return self.other_asset is None
 
 
 class World(NamedTuple):
-    """What the outside world does to one payment: the transfers, the payout's fate, a reviewer's hold."""
+    """What happens to one payment outside the service: the transfers, the payout's outcome, a review hold."""
 
     transfers: tuple[Transfer, ...]
     payout_succeeds: bool = True
@@ -51,7 +51,7 @@ class World(NamedTuple):
 
 
 class Deposit(NamedTuple):
-    """What the service knows of one transfer."""
+    """An observed transfer and its confirmations."""
 
     transfer: Transfer
     status: DepositStatus = DepositStatus.PENDING
@@ -59,12 +59,12 @@ class Deposit(NamedTuple):
 
     @property
     def unsettled(self) -> bool:
-        """Whether finality or a rejection is still to come."""
+        """Whether the deposit is neither final nor rejected yet."""
         return self.status in (DepositStatus.PENDING, DepositStatus.CONFIRMING)
 
 
 class State(NamedTuple):
-    """A payment from the moment `at` on."""
+    """The state of a payment from the time `at` on."""
 
     at: int
     status: PaymentStatus
@@ -72,7 +72,7 @@ class State(NamedTuple):
 
     @property
     def received_pending(self) -> int:
-        """Raw units received in the right asset and not yet final."""
+        """Raw units received in the asset of the instructions and not yet final."""
         return sum(
             deposit.transfer.amount
             for deposit in self.deposits
@@ -88,14 +88,15 @@ class State(NamedTuple):
 
 
 CREATED = State(0, PaymentStatus.AWAITING_PAYMENT)
-"""Every payment begins here."""
+"""The initial state of every payment."""
 
 
 def timeline(due: int, world: World) -> tuple[State, ...]:
-    """Every state of a payment of `due` raw units in `world`, in order; the first is `CREATED`."""
-    agenda = [Event(WINDOW, Kind.WINDOW_CLOSES)]
+    """Every state of a payment of `due` raw units in `world`, in order. The first is `CREATED`."""
+    agenda = [Event(PAYMENT_WINDOW, EventKind.PAYMENT_WINDOW_CLOSED)]
     agenda += [
-        Event(transfer.at, Kind.TRANSFER_OBSERVED, number) for number, transfer in enumerate(world.transfers)
+        Event(transfer.at, EventKind.TRANSFER_OBSERVED, number)
+        for number, transfer in enumerate(world.transfers)
     ]
     heapify(agenda)
     states = [CREATED]
@@ -109,28 +110,26 @@ def timeline(due: int, world: World) -> tuple[State, ...]:
     return tuple(states)
 
 
-def play(
+def simulate(
     scenario: Scenario, due: int, other_asset: str, extra: tuple[Transfer, ...] = ()
 ) -> tuple[State, ...]:
-    """Every state of a payment of `due` raw units in `scenario`, with `extra` transfers beside the
-    scenario's own; `other_asset` is what a mistaken customer pays in.
+    """Every state of a payment of `due` raw units in `scenario`, in order, with `extra` transfers in addition
+    to the scripted ones. `other_asset` is the asset of a mismatched transfer.
     """
     scripted = tuple(
-        Transfer(sent.at, sent.share.of(due), other_asset if sent.other_asset else None)
-        for sent in scenario.sendings
+        Transfer(transfer.at, transfer.share.amount(due), other_asset if transfer.other_asset else None)
+        for transfer in scenario.transfers
     )
     return timeline(due, World(scripted + extra, scenario.payout_succeeds, scenario.review_hold))
 
 
 def state_at(states: Sequence[State], elapsed: int) -> State:
-    """The state that holds `elapsed` milliseconds after creation: the last that begins at or before then."""
+    """The state `elapsed` milliseconds after creation: the last of `states` that begins at or before then."""
     return states[max(0, bisect_right(states, elapsed, key=lambda state: state.at) - 1)]
 
 
-def deposit_between(before: State, after: State) -> int | None:
-    """The number, from 0, of the deposit that something happened to between two neighboring states, if it
-    happened to one.
-    """
+def changed_deposit(before: State, after: State) -> int | None:
+    """The number, from 0, of the deposit that differs between two consecutive states; None if none does."""
     return next(
         (
             number
@@ -141,20 +140,20 @@ def deposit_between(before: State, after: State) -> int | None:
     )
 
 
-def event_between(before: State, after: State) -> str:
-    """What happened between two neighboring states, in words."""
-    changed = deposit_between(before, after)
-    if changed is None:
+def describe_change(before: State, after: State) -> str:
+    """The change between two consecutive states, in words."""
+    number = changed_deposit(before, after)
+    if number is None:
         return f"`{after.status}`"
-    deposit = after.deposits[changed]
-    what = "Confirmations" if changed < len(before.deposits) else "Deposit observed, confirmations"
-    moved = f": `{after.status}`" if after.status is not before.status else ""
-    return f"{what} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, `{deposit.status}`{moved}"
+    deposit = after.deposits[number]
+    change = "Confirmations" if number < len(before.deposits) else "Deposit observed, confirmations"
+    new_status = f": `{after.status}`" if after.status is not before.status else ""
+    return f"{change} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, `{deposit.status}`{new_status}"
 
 
-class Kind(IntEnum):
-    """What can happen, in the order in which events of one moment are taken: funds that become final just
-    as the window closes were in time, a transfer that is observed just then was not.
+class EventKind(IntEnum):
+    """Kinds of events, in the order in which simultaneous events are handled: funds that become final exactly
+    when the payment window closes are in time, a transfer that is observed exactly then is late.
     """
 
     DEPOSIT_CONFIRMED = auto()
@@ -162,42 +161,43 @@ class Kind(IntEnum):
     SETTLEMENT_DUE = auto()
     PAYOUT_SENT = auto()
     PAYOUT_DECIDED = auto()
-    WINDOW_CLOSES = auto()
+    PAYMENT_WINDOW_CLOSED = auto()
     TRANSFER_OBSERVED = auto()
 
 
 class Event(NamedTuple):
-    """Something that happens at a moment, to a transfer or deposit by its number."""
+    """An event of the agenda; `number` is that of the transfer or deposit, from 0."""
 
     at: int
-    kind: Kind
+    kind: EventKind
     number: int = 0
     confirmations: int = 0
 
 
-_Answer = tuple[State, Iterable[Event]]
+_Outcome = tuple[State, Iterable[Event]]
+"""The state after an event, and the events that follow from it."""
 
 
-def _transfer_observed(state: State, event: Event, due: int, world: World) -> _Answer:
+def _transfer_observed(state: State, event: Event, due: int, world: World) -> _Outcome:
     transfer = world.transfers[event.number]
     number = len(state.deposits)
     if state.status is PaymentStatus.AWAITING_PAYMENT:
         status = PaymentStatus.PAYMENT_DETECTED
-    elif event.at >= WINDOW and state.status in (PaymentStatus.EXPIRED, *_FUNDING):
+    elif event.at >= PAYMENT_WINDOW and state.status in (PaymentStatus.EXPIRED, *_FUNDING):
         status = PaymentStatus.MANUAL_REVIEW
     else:
         status = state.status
     if transfer.matches:
-        ahead = [
-            Event(event.at + delay, Kind.DEPOSIT_CONFIRMED, number, confirmations)
+        follow_ups = [
+            Event(event.at + delay, EventKind.DEPOSIT_CONFIRMED, number, confirmations)
             for delay, confirmations in CONFIRMATION_STEPS
         ]
     else:
-        ahead = [Event(event.at + MISMATCH_REJECTED_AFTER, Kind.DEPOSIT_REJECTED, number)]
-    return State(event.at, status, (*state.deposits, Deposit(transfer))), ahead
+        follow_ups = [Event(event.at + MISMATCH_REJECTED_AFTER, EventKind.DEPOSIT_REJECTED, number)]
+    return State(event.at, status, (*state.deposits, Deposit(transfer))), follow_ups
 
 
-def _deposit_confirmed(state: State, event: Event, due: int, world: World) -> _Answer:
+def _deposit_confirmed(state: State, event: Event, due: int, world: World) -> _Outcome:
     final = event.confirmations == CONFIRMATIONS_REQUIRED
     status = DepositStatus.FINALIZED if final else DepositStatus.CONFIRMING
     state = _with_deposit(state, event, status)
@@ -206,67 +206,65 @@ def _deposit_confirmed(state: State, event: Event, due: int, world: World) -> _A
     return state, ()
 
 
-def _funds_finalized(state: State, at: int, due: int) -> _Answer:
+def _funds_finalized(state: State, at: int, due: int) -> _Outcome:
     received = state.received_finalized
     if received > due:
-        return _moved(state, at, PaymentStatus.OVERPAID_REVIEW), ()
+        return _with_status(state, at, PaymentStatus.OVERPAID_REVIEW), ()
     if received == due:
-        return _moved(state, at, PaymentStatus.PAYMENT_FINALIZED), (
-            Event(at + SETTLEMENT_PENDING_AFTER, Kind.SETTLEMENT_DUE),
-            Event(at + SETTLEMENT_SUBMITTED_AFTER, Kind.PAYOUT_SENT),
-            Event(at + SETTLEMENT_OUTCOME_AFTER, Kind.PAYOUT_DECIDED),
+        return _with_status(state, at, PaymentStatus.PAYMENT_FINALIZED), (
+            Event(at + SETTLEMENT_PENDING_AFTER, EventKind.SETTLEMENT_DUE),
+            Event(at + SETTLEMENT_SUBMITTED_AFTER, EventKind.PAYOUT_SENT),
+            Event(at + SETTLEMENT_OUTCOME_AFTER, EventKind.PAYOUT_DECIDED),
         )
-    return (_underpaid(state, at) if at >= WINDOW else state), ()
+    return (_underpaid(state, at) if at >= PAYMENT_WINDOW else state), ()
 
 
-def _deposit_rejected(state: State, event: Event, due: int, world: World) -> _Answer:
+def _deposit_rejected(state: State, event: Event, due: int, world: World) -> _Outcome:
     state = _with_deposit(state, event, DepositStatus.REJECTED)
     if state.status in _FUNDING:
-        state = _moved(state, event.at, PaymentStatus.MANUAL_REVIEW)
+        state = _with_status(state, event.at, PaymentStatus.MANUAL_REVIEW)
     return state, ()
 
 
-def _window_closes(state: State, event: Event, due: int, world: World) -> _Answer:
+def _payment_window_closed(state: State, event: Event, due: int, world: World) -> _Outcome:
     if state.status is PaymentStatus.AWAITING_PAYMENT:
-        return _moved(state, event.at, PaymentStatus.EXPIRED), ()
+        return _with_status(state, event.at, PaymentStatus.EXPIRED), ()
     if state.status is PaymentStatus.PAYMENT_DETECTED:
         return _underpaid(state, event.at), ()
     return state, ()
 
 
-def _settlement_due(state: State, event: Event, due: int, world: World) -> _Answer:
-    if state.status is not PaymentStatus.PAYMENT_FINALIZED:  # an excess or a wrong asset came in between
+def _settlement_due(state: State, event: Event, due: int, world: World) -> _Outcome:
+    if state.status is not PaymentStatus.PAYMENT_FINALIZED:  # an excess or another asset arrived in between
         return state, ()
     held = world.review_hold
-    return _moved(
+    return _with_status(
         state, event.at, PaymentStatus.MANUAL_REVIEW if held else PaymentStatus.SETTLEMENT_PENDING
     ), ()
 
 
-def _payout_sent(state: State, event: Event, due: int, world: World) -> _Answer:
+def _payout_sent(state: State, event: Event, due: int, world: World) -> _Outcome:
     if state.status is not PaymentStatus.SETTLEMENT_PENDING:
         return state, ()
-    return _moved(state, event.at, PaymentStatus.SETTLEMENT_SUBMITTED), ()
+    return _with_status(state, event.at, PaymentStatus.SETTLEMENT_SUBMITTED), ()
 
 
-def _payout_decided(state: State, event: Event, due: int, world: World) -> _Answer:
+def _payout_decided(state: State, event: Event, due: int, world: World) -> _Outcome:
     if state.status is not PaymentStatus.SETTLEMENT_SUBMITTED:
         return state, ()
-    return _moved(
+    return _with_status(
         state, event.at, PaymentStatus.COMPLETED if world.payout_succeeds else PaymentStatus.FAILED
     ), ()
 
 
 def _underpaid(state: State, at: int) -> State:
-    """After the window has closed: deposits that are still confirming are waited for, then what is final
-    decides.
-    """
+    """The state after the payment window has closed: underpaid, once no deposit is unsettled any more."""
     if any(deposit.unsettled for deposit in state.deposits):
         return state
-    return _moved(state, at, PaymentStatus.UNDERPAID_EXPIRED)
+    return _with_status(state, at, PaymentStatus.UNDERPAID_EXPIRED)
 
 
-def _moved(state: State, at: int, status: PaymentStatus) -> State:
+def _with_status(state: State, at: int, status: PaymentStatus) -> State:
     return state._replace(at=at, status=status)
 
 
@@ -277,16 +275,16 @@ def _with_deposit(state: State, event: Event, status: DepositStatus) -> State:
 
 
 _FUNDING = (PaymentStatus.PAYMENT_DETECTED, PaymentStatus.PAYMENT_FINALIZED)
-"""While a payment is here, its funds decide what comes next. A settlement that has begun is not stopped,
-and a payment that has ended stays ended, whatever arrives.
+"""The statuses in which funds decide the next one. A transfer neither stops a settlement that has begun nor
+changes a final status.
 """
 
-_RULES: Mapping[Kind, Callable[[State, Event, int, World], _Answer]] = {
-    Kind.DEPOSIT_CONFIRMED: _deposit_confirmed,
-    Kind.DEPOSIT_REJECTED: _deposit_rejected,
-    Kind.SETTLEMENT_DUE: _settlement_due,
-    Kind.PAYOUT_SENT: _payout_sent,
-    Kind.PAYOUT_DECIDED: _payout_decided,
-    Kind.WINDOW_CLOSES: _window_closes,
-    Kind.TRANSFER_OBSERVED: _transfer_observed,
+_RULES: Mapping[EventKind, Callable[[State, Event, int, World], _Outcome]] = {
+    EventKind.DEPOSIT_CONFIRMED: _deposit_confirmed,
+    EventKind.DEPOSIT_REJECTED: _deposit_rejected,
+    EventKind.SETTLEMENT_DUE: _settlement_due,
+    EventKind.PAYOUT_SENT: _payout_sent,
+    EventKind.PAYOUT_DECIDED: _payout_decided,
+    EventKind.PAYMENT_WINDOW_CLOSED: _payment_window_closed,
+    EventKind.TRANSFER_OBSERVED: _transfer_observed,
 }

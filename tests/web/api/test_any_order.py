@@ -240,7 +240,7 @@ class Requests(RuleBasedStateMachine):
         payment.see(reply.json(), self.now)
         if to == "end":
             assert all(entry["reached"] for entry in after["timeline"])
-            assert payment.paid or payment.seen["status"] == SCENARIOS[payment.scenario].ends
+            assert payment.paid or payment.seen["status"] == SCENARIOS[payment.scenario].final_status
             self.happened[f"ended {payment.seen['status']}"] += 1
         elif to != "next":
             assert payment.seen["status"] == to

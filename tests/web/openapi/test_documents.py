@@ -160,7 +160,7 @@ def test_every_status_of_an_error_is_that_of_the_table(contract: Contract) -> No
 def test_the_tables_are_those_of_the_rules(document: Json) -> None:
     for row in scenario_rows():
         assert (
-            f"| `{row.name}` | `{row.ends}` | {row.after} | {row.simulates} |"
+            f"| `{row.name}` | `{row.final_status}` | {row.after} | {row.description} |"
             in document["info"]["description"]
         )
     for step, after in timing_rows():

@@ -152,7 +152,7 @@ class Tab(Visit):
         """Goes through the dialog."""
         self.button("New payment…").click()
         dialog = self.page.get_by_role("dialog", name="New payment")
-        dialog.get_by_role("radio", name=f"{scenario} ends {SCENARIOS[scenario].ends}").check()
+        dialog.get_by_role("radio", name=f"{scenario} ends {SCENARIOS[scenario].final_status}").check()
         dialog.get_by_label("Order id").fill(order_id)
         dialog.get_by_label("Amount").fill(amount)
         dialog.get_by_role("button", name="Create").click()

@@ -16,7 +16,7 @@ from paymock.resources.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.scenarios import SCENARIOS
-from paymock.rules.timeline import CREATED, play
+from paymock.rules.timeline import CREATED, simulate
 from paymock.schemas import json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.http.auth import Keyring
@@ -124,7 +124,7 @@ def moments() -> Mapping[str, Moment]:
         "payment_finalized": Moment("happy_path", 13_000),
     }
     for name in SCENARIOS:
-        found[f"{name}_ends"] = Moment(name, play(SCENARIOS[name], _ANY_DUE, "")[-1].at)
+        found[f"{name}_ends"] = Moment(name, simulate(SCENARIOS[name], _ANY_DUE, "")[-1].at)
     return found
 
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paymock.rules.scenarios import SCENARIOS
-from paymock.rules.timeline import Transfer, play
+from paymock.rules.timeline import Transfer, simulate
 from paymock.rules.times import parse_rfc3339
 from tests.support.client import DUE, HALF, Api
 from tests.support.contract import Contract
@@ -58,7 +58,7 @@ def test_any_interleaving_is_monotone_and_ends_like_one_big_advance(
             statuses += [shown["payment"]["status"]]
         advance(api, 1000)
         final = api.payment(payment["id"])
-        courses = [state.status.value for state in play(SCENARIOS[scenario], DUE, "USDC", tuple(made))]
+        courses = [state.status.value for state in simulate(SCENARIOS[scenario], DUE, "USDC", tuple(made))]
         assert final["status"] == courses[-1]
         walked = [entry["status"] for entry in detail(api, payment)["timeline"]]
         assert walked == courses

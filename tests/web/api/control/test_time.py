@@ -95,7 +95,7 @@ class TestOnePayment:
     def test_end_goes_to_the_end_and_stays_there(self, api: Api, scenario: str) -> None:
         payment = api.created(scenario)
         final = move(api, payment, to="end").json()
-        assert final["status"] == SCENARIOS[scenario].ends
+        assert final["status"] == SCENARIOS[scenario].final_status
         assert move(api, payment, to="end").json() == final
         assert api.payment(payment["id"]) == final
 
