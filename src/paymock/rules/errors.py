@@ -1,6 +1,6 @@
-"""Every error that a client can receive, as one table: the code, its status, its meaning and the remedy.
+"""Every error that a client can receive, as one table: the code, the status, the meaning and the remedy.
 
-The HTTP layer, the OpenAPI document and the documentation all read this table. A new error is a new row.
+The HTTP layer, the OpenAPI documents and the documentation read this table. A new error is a new row.
 Specification: "Errors"; the codes beyond it are explained in docs/decisions.md.
 """
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class ErrorKind(NamedTuple):
-    """One row of the error table. `status` is the HTTP status suggested to whoever speaks HTTP."""
+    """One row of the error table. `status` is an HTTP status."""
 
     code: str
     status: int
@@ -53,7 +53,8 @@ _ROWS = (
     ErrorKind(
         "invalid_fault",
         400,
-        "X-Mock-Fault is not `status=CODE`, `delay=MILLISECONDS` or `drop`, each maybe with `; times=N`.",
+        "X-Mock-Fault is not `status=CODE`, `delay=MILLISECONDS` or `drop`, optionally followed by "
+        "`; times=N`.",
         "Use a status of 400 to 599, a delay of at most 30000.",
     ),
     ErrorKind(
@@ -134,7 +135,7 @@ _ROWS = (
         422,
         "The body is well-formed JSON and one or more values are not acceptable. `details` lists every "
         "problem.",
-        "Mend each field that `details` names.",
+        "Fix each field that `details` names.",
     ),
     ErrorKind(
         "headers_too_large",
@@ -145,7 +146,7 @@ _ROWS = (
     ErrorKind(
         "injected_fault",
         500,
-        "A fault that was asked for, with the status that was asked for. Nothing was stored.",
+        "An injected fault, with the requested status. Nothing was stored.",
         "Retry as your client should.",
     ),
     ErrorKind(
@@ -172,11 +173,10 @@ ERRORS: Mapping[str, ErrorKind] = {row.code: row for row in _ROWS}
 
 
 class PaymockError(Exception):
-    """A refusal, on its way to the client.
+    """An error to send to the client.
 
-    `code` is a key of `ERRORS`; `message` tells the developer more than the table, where
-    there is more to tell; `details` maps a dotted field path to what is wrong there; `headers` are
-    response headers of this refusal.
+    `code` is a key of `ERRORS`. `message` replaces the meaning and remedy of the table. `details` maps dotted
+    field paths to problems. `headers` are added to the response. `status` replaces that of the table.
     """
 
     def __init__(
