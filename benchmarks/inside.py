@@ -79,7 +79,7 @@ class Client:
 
 def token(number: int) -> str:
     """The token of the payment with this number."""
-    return identifiers.token_of(b"inside", "", str(number))
+    return identifiers.derive_token(b"inside", "", str(number))
 
 
 def key_of_sandbox(number: int) -> str:

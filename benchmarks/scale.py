@@ -84,7 +84,10 @@ class Subject:
     async def read(self, engine: Engine) -> None:
         """Takes a turn."""
         turn = [
-            (self._clients[number % len(self._clients)], f"/v1/payments/{identifiers.PAYMENT}{token(number)}")
+            (
+                self._clients[number % len(self._clients)],
+                f"/v1/payments/{identifiers.PAYMENT_PREFIX}{token(number)}",
+            )
             for number in islice(self._ahead, READS)
         ]
         before = engine.spent()

@@ -12,7 +12,7 @@ import pytest
 from paymock.app.catalog_file import load_catalog
 from paymock.app.checkout_service import CheckoutService
 from paymock.rules.errors import PaymockError
-from paymock.rules.identifiers import sandbox_of, secret_of, token_of
+from paymock.rules.identifiers import derive_token, sandbox_of, secret_from_seed
 from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
@@ -21,7 +21,7 @@ from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
 from tests.support.use_cases import SANDBOX, UseCases
 
-FOREIGN = "pay_" + token_of(secret_of("another server"), SANDBOX, "order-1001-payment")
+FOREIGN = "pay_" + derive_token(secret_from_seed("another server"), SANDBOX, "order-1001-payment")
 
 
 NO_IDS: dict[str, Callable[[str], str]] = {

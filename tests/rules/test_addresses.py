@@ -1,4 +1,4 @@
-"""EVM addresses and their checksum, as EIP-55 has them."""
+"""EVM addresses and their EIP-55 checksum."""
 
 import sys
 from runpy import run_path
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from paymock.rules import addresses
 from paymock.rules.addresses import address_problem, checksummed
 
-# The addresses of EIP-55 itself.
+# The examples of EIP-55.
 EIP_55 = [
     "0x52908400098527886E0F7030069857D2E4169EE7",
     "0x8617E340B3D01FA5F11F306F4090FD50E238070D",
@@ -57,19 +57,19 @@ def test_an_address_in_one_case_needs_no_checksum(address: str) -> None:
         ("", "40 hex digits"),
     ],
 )
-def test_anything_else_is_refused_without_being_repeated(address: str, problem: str) -> None:
-    said = address_problem(address)
-    assert said is not None
-    assert problem in said
-    assert not address or address not in said
+def test_an_invalid_address_is_refused_and_not_repeated(address: str, problem: str) -> None:
+    message = address_problem(address)
+    assert message is not None
+    assert problem in message
+    assert not address or address not in message
 
 
 @given(st.binary(min_size=20, max_size=20).filter(any))
-def test_whatever_is_checksummed_is_accepted(raw: bytes) -> None:
+def test_a_checksummed_address_is_accepted(raw: bytes) -> None:
     assert address_problem(checksummed("0x" + raw.hex())) is None
 
 
-def test_where_there_is_no_sha3_the_digest_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sha3_the_digest_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sha3", None)
     module = run_path(addresses.__file__)
     assert module["keccak_256"](b"abc").digest() == addresses.keccak_256(b"abc").digest()

@@ -35,7 +35,7 @@ def test_a_positive_integer_in_digits_is_an_amount(text: str) -> None:
         "\u0661",
     ],
 )
-def test_anything_else_is_not(text: str) -> None:
+def test_any_other_text_is_not_an_amount(text: str) -> None:
     assert "positive integer" in (raw_problem(text) or "")
 
 
@@ -61,7 +61,7 @@ def test_the_fee_is_rounded_up_and_at_least_one(settlement: int, bps: int, fee: 
 
 
 @given(st.integers(1, MAX_RAW), st.integers(0, MAX_FEE_BPS))
-def test_the_fee_is_never_below_its_share_and_less_than_one_unit_above(settlement: int, bps: int) -> None:
+def test_the_fee_is_its_exact_share_rounded_up(settlement: int, bps: int) -> None:
     fee = fee_for(settlement, bps)
     assert fee >= 1
     assert fee * 10_000 >= settlement * bps
@@ -69,7 +69,7 @@ def test_the_fee_is_never_below_its_share_and_less_than_one_unit_above(settlemen
 
 
 @pytest.mark.parametrize(
-    ("raw", "decimals", "shown"),
+    ("raw", "decimals", "text"),
     [
         (0, 18, "0"),
         (1, 0, "1"),
@@ -81,12 +81,12 @@ def test_the_fee_is_never_below_its_share_and_less_than_one_unit_above(settlemen
         (MAX_RAW, 0, str(MAX_RAW)),
     ],
 )
-def test_raw_units_are_told_in_whole_tokens(raw: int, decimals: int, shown: str) -> None:
-    assert in_tokens(raw, decimals) == shown
+def test_raw_units_are_formatted_in_whole_tokens(raw: int, decimals: int, text: str) -> None:
+    assert in_tokens(raw, decimals) == text
 
 
 @given(st.integers(0, MAX_RAW), st.integers(0, 36))
-def test_whole_tokens_are_exact_and_as_short_as_can_be(raw: int, decimals: int) -> None:
+def test_whole_tokens_are_exact_and_have_no_trailing_zeros(raw: int, decimals: int) -> None:
     whole, point, fraction = in_tokens(raw, decimals).partition(".")
     assert int(whole + fraction.ljust(decimals, "0")) == raw
     assert whole == str(int(whole))

@@ -1,4 +1,4 @@
-"""The faults that a request can ask for, by their text."""
+"""The format of a fault."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from paymock.rules.faults import Fault, fault_problem, parse_fault
         ("drop ; times=999999", Fault(None, None, drop=True, times=999_999)),
     ],
 )
-def test_a_fault_is_read(text: str, fault: Fault) -> None:
+def test_a_fault_is_parsed(text: str, fault: Fault) -> None:
     assert parse_fault(text) == fault
     assert fault_problem(text) is None
 
@@ -28,6 +28,6 @@ def test_a_fault_is_read(text: str, fault: Fault) -> None:
      "delay=1.5", "DROP", "drop=1", "drop; times=0", "drop; times=", "drop; times=1; times=2",
      "status=503,drop", "drop\n", "delay=\uff11"],
 )  # fmt: skip
-def test_anything_else_is_no_fault(text: str) -> None:
+def test_any_other_text_is_not_a_fault(text: str) -> None:
     assert parse_fault(text) is None
     assert "status=CODE" in (fault_problem(text) or "")

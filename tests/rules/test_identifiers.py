@@ -1,4 +1,4 @@
-"""Ids, addresses and hashes: derived, unguessable, and never the same twice."""
+"""Ids, addresses and hashes: derived, not guessable, all different."""
 
 import re
 
@@ -23,43 +23,43 @@ generations = st.integers(0, 1000)
 
 def test_a_token_depends_on_secret_sandbox_idempotency_key_and_resets() -> None:
     tokens = [
-        identifiers.token_of(SECRET, SANDBOX, "key-1234"),
-        identifiers.token_of(ANOTHER, SANDBOX, "key-1234"),
-        identifiers.token_of(SECRET, identifiers.sandbox_of("mk_test_other"), "key-1234"),
-        identifiers.token_of(SECRET, SANDBOX, "key-1235"),
-        identifiers.token_of(SECRET, SANDBOX, "key-1234", 1),
+        identifiers.derive_token(SECRET, SANDBOX, "key-1234"),
+        identifiers.derive_token(ANOTHER, SANDBOX, "key-1234"),
+        identifiers.derive_token(SECRET, identifiers.sandbox_of("mk_test_other"), "key-1234"),
+        identifiers.derive_token(SECRET, SANDBOX, "key-1235"),
+        identifiers.derive_token(SECRET, SANDBOX, "key-1234", 1),
     ]
-    assert tokens[0] == identifiers.token_of(SECRET, SANDBOX, "key-1234")
+    assert tokens[0] == identifiers.derive_token(SECRET, SANDBOX, "key-1234")
     assert len(set(tokens)) == len(tokens)
 
 
 @given(secrets, sandboxes, keys, generations)
-def test_a_token_leads_back_to_its_sandbox(secret: bytes, sandbox: str, key: str, generation: int) -> None:
-    token = identifiers.token_of(secret, sandbox, key, generation)
+def test_a_token_contains_its_sandbox(secret: bytes, sandbox: str, key: str, generation: int) -> None:
+    token = identifiers.derive_token(secret, sandbox, key, generation)
     assert TOKENS.fullmatch(token)
-    assert identifiers.sandbox_in(secret, token) == sandbox
+    assert identifiers.sandbox_of_token(secret, token) == sandbox
 
 
 @given(secrets, secrets, sandboxes, keys)
-def test_another_secret_leads_nowhere(secret: bytes, another: bytes, sandbox: str, key: str) -> None:
-    found = identifiers.sandbox_in(another, identifiers.token_of(secret, sandbox, key))
-    assert (found == sandbox) == (secret == another)
-    assert re.fullmatch("[a-z2-7]{14}", found)
+def test_another_secret_decrypts_another_name(secret: bytes, another: bytes, sandbox: str, key: str) -> None:
+    name = identifiers.sandbox_of_token(another, identifiers.derive_token(secret, sandbox, key))
+    assert (name == sandbox) == (secret == another)
+    assert re.fullmatch("[a-z2-7]{14}", name)
 
 
 @given(st.from_regex(TOKENS, fullmatch=True))
-def test_a_token_that_somebody_made_up_leads_to_a_sandbox_that_no_key_opens(token: str) -> None:
-    assert identifiers.sandbox_in(SECRET, token) not in (SANDBOX, "origin")
+def test_an_invented_token_belongs_to_no_sandbox(token: str) -> None:
+    assert identifiers.sandbox_of_token(SECRET, token) not in (SANDBOX, "origin")
 
 
-def test_tokens_of_one_sandbox_have_nothing_in_common() -> None:
-    """So nobody can tell from two ids whether they belong together."""
-    tokens = [identifiers.token_of(SECRET, SANDBOX, f"key-{number:04d}") for number in range(200)]
+def test_tokens_of_one_sandbox_share_no_letters() -> None:
+    """Two ids do not show whether they belong to the same sandbox."""
+    tokens = [identifiers.derive_token(SECRET, SANDBOX, f"key-{number:04d}") for number in range(200)]
     for letters in zip(*tokens, strict=True):
         assert len(set(letters)) > 20
 
 
-def test_everything_that_follows_from_a_token_differs() -> None:
+def test_all_values_derived_from_a_token_differ() -> None:
     derived = [
         identifiers.attempt_id(TOKEN),
         identifiers.deposit_id(TOKEN, 0),
@@ -79,8 +79,8 @@ def test_addresses_are_valid() -> None:
     assert address_problem(identifiers.sender_address(TOKEN)) is None
 
 
-def test_a_token_is_found_behind_its_prefix() -> None:
-    assert identifiers.token_in("pay_" + TOKEN, identifiers.PAYMENT) == TOKEN
+def test_the_token_of_an_id_follows_its_prefix() -> None:
+    assert identifiers.parse_token("pay_" + TOKEN, identifiers.PAYMENT_PREFIX) == TOKEN
 
 
 @pytest.mark.parametrize(
@@ -89,15 +89,15 @@ def test_a_token_is_found_behind_its_prefix() -> None:
      "pay_" + TOKEN.upper(),
      "pay_" + "0" * 40, "pay_" + "1" * 40, "pay_" + "8" * 40, "pay_" + "=" * 40, "pay_" + "0" * 32, ""],
 )  # fmt: skip
-def test_what_is_no_id_has_no_token(text: str) -> None:
-    assert identifiers.token_in(text, identifiers.PAYMENT) is None
+def test_an_invalid_id_has_no_token(text: str) -> None:
+    assert identifiers.parse_token(text, identifiers.PAYMENT_PREFIX) is None
 
 
 @pytest.mark.parametrize("prefix", identifiers.ID_PATTERNS)
-def test_the_example_of_an_id_looks_like_one(prefix: str) -> None:
+def test_the_example_of_an_id_is_valid(prefix: str) -> None:
     [example] = identifier(prefix, "something").examples or []
     assert re.fullmatch(identifiers.ID_PATTERNS[prefix], example)
 
 
-def test_the_name_of_a_sandbox_does_not_show_its_key() -> None:
+def test_the_name_of_a_sandbox_is_a_hash_of_its_key() -> None:
     assert re.fullmatch("[a-z2-7]{14}", identifiers.sandbox_of("mk_test_demo"))

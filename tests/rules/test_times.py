@@ -1,4 +1,4 @@
-"""RFC 3339, read and written."""
+"""Parsing and formatting of RFC 3339 times."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ from paymock.rules.times import parse_rfc3339, time_problem, to_rfc3339
         ("2030-01-31T12:00:00-00:00", 1_896_091_200_000),
     ],
 )
-def test_a_time_with_an_offset_is_read(text: str, at: int) -> None:
+def test_a_time_with_an_offset_is_parsed(text: str, at: int) -> None:
     assert parse_rfc3339(text) == at
     assert time_problem(text) is None
 
@@ -39,11 +39,11 @@ def test_a_time_with_an_offset_is_read(text: str, at: int) -> None:
         "\uff12\uff10\uff13\uff10-01-31T12:00:00Z", "1896091200", "Thu, 31 Jan 2030 12:00:00 GMT",
     ],
 )  # fmt: skip
-def test_anything_else_is_not_a_time(text: str) -> None:
+def test_any_other_text_is_not_a_time(text: str) -> None:
     assert parse_rfc3339(text) is None
     assert "RFC 3339" in (time_problem(text) or "")
 
 
 @given(st.integers(0, 4_102_444_800_000))
-def test_what_is_written_is_read_again(at: int) -> None:
+def test_a_formatted_time_is_parsed_to_the_same_time(at: int) -> None:
     assert parse_rfc3339(to_rfc3339(at)) == at

@@ -12,7 +12,7 @@ from paymock.resources import checkout
 from paymock.resources.catalog import Catalog
 from paymock.resources.checkout import Checkout
 from paymock.rules.errors import PaymockError
-from paymock.rules.identifiers import PAYMENT, token_in
+from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 
 
 class CheckoutView(NamedTuple):
@@ -80,7 +80,7 @@ class CheckoutService:
             raise _unknown_payment() if error.status == 404 else error from None
 
     def _sandbox_of(self, payment_id: str) -> str:
-        token = token_in(payment_id, PAYMENT)
+        token = parse_token(payment_id, PAYMENT_PREFIX)
         if token is None:
             raise _unknown_payment()
         return self._sandboxes.sandbox_of(token)

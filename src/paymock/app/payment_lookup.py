@@ -10,7 +10,7 @@ from paymock.resources import payments, records
 from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.resources.timelines import PaymentTimeline
 from paymock.rules.errors import PaymockError
-from paymock.rules.identifiers import PAYMENT, token_in
+from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.timeline import State
 from paymock.rules.times import LATEST
 from paymock.schemas.public import Payment
@@ -139,7 +139,7 @@ class PaymentsPage(NamedTuple):
 
 async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> PaymentSnapshot:
     """Return the payment with this id. Raises PaymockError `payment_not_found`."""
-    token = token_in(payment_id, PAYMENT) or ""
+    token = parse_token(payment_id, PAYMENT_PREFIX) or ""
     snapshot = await sandboxes.snapshot(sandbox, token, companion_key(token))
     stored, simulation = snapshot.values
     timeline = sandboxes.timelines.of(stored, simulation) if stored else None

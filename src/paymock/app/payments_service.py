@@ -72,7 +72,9 @@ class PaymentsService:
         record = created.record
         timeline = self._sandboxes.timelines.of(created.stored, None) if created.replayed else None
         json = timeline.json_at(0) if timeline else json_at_creation(record)
-        return CreatedPayment(identifiers.PAYMENT + record.token, json, record.scenario, created.replayed)
+        return CreatedPayment(
+            identifiers.PAYMENT_PREFIX + record.token, json, record.scenario, created.replayed
+        )
 
     async def payment(self, sandbox: str, payment_id: str) -> bytes:
         """Return the payment as it stands now, as JSON. Raises PaymockError `payment_not_found`.

@@ -85,7 +85,7 @@ def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
     """Return the metadata of a new store. `speed` is that of a clock that nobody has changed, `now` is in
     milliseconds since the epoch.
     """
-    secret = secrets.token_bytes(32) if seed is None else identifiers.secret_of(seed)
+    secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
     return StoreMetadata(secret, ClockSetting(now, now, speed), records.FORM)
 
 
@@ -258,11 +258,11 @@ class Sandboxes:
 
     def sandbox_of(self, token: str) -> str:
         """Return the sandbox of the resource with this token."""
-        return identifiers.sandbox_in(self._metadata.secret, token)
+        return identifiers.sandbox_of_token(self._metadata.secret, token)
 
     def token(self, snapshot: SandboxSnapshot, idempotency_key: str) -> str:
         """Return the token of the resource that `idempotency_key` creates in the sandbox."""
-        return identifiers.token_of(
+        return identifiers.derive_token(
             self._metadata.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
         )
 

@@ -94,7 +94,7 @@ class Quantity(Reply):
 class Checkout(Reply):
     """A payment as its customer sees it."""
 
-    payment_id: Annotated[str, identifier(identifiers.PAYMENT, "the payment")]
+    payment_id: Annotated[str, identifier(identifiers.PAYMENT_PREFIX, "the payment")]
     order_id: OrderId
     status: PaymentStatus
     view: Annotated[ViewName, Meta(description="Which of the seven views to show.")]
@@ -140,7 +140,7 @@ def checkout(
         return Quantity(raw=str(raw), tokens=in_tokens(raw, asset.decimals))
 
     return Checkout(
-        payment_id=identifiers.PAYMENT + record.token,
+        payment_id=identifiers.PAYMENT_PREFIX + record.token,
         order_id=record.request.order_id,
         status=state.status,
         view=view.name,

@@ -35,7 +35,7 @@ def accept(body: Any, token: str, fingerprint: bytes, now: int) -> EndpointRecor
 def render(record: EndpointRecord, *, with_secret: bool) -> Endpoint:
     """The endpoint as the API shows it; the secret belongs to the create reply only."""
     return Endpoint(
-        id=identifiers.ENDPOINT + record.token,
+        id=identifiers.ENDPOINT_PREFIX + record.token,
         url=record.url,
         events=record.events,
         description=record.description,

@@ -103,7 +103,7 @@ def view(record: PaymentRecord, state: State) -> Payment:
     request, created_at = record.request, record.created_at
     created = to_rfc3339(created_at)
     return Payment(
-        id=identifiers.PAYMENT + record.token,
+        id=identifiers.PAYMENT_PREFIX + record.token,
         status=state.status,
         order_id=request.order_id,
         receive=request.receive,

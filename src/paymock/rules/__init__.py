@@ -1,4 +1,3 @@
-"""What the service decides: scenarios, the timeline of a payment, clock arithmetic, amounts, addresses,
-identifiers, faults and errors. Pure functions of their arguments: no I/O, no clock, no other package of
-paymock.
+"""The business rules: how a payment develops over time, and the values, identifiers and errors of the domain.
+Pure functions of their arguments: no I/O, no reading of a clock, no import of another package of paymock.
 """

@@ -1,59 +1,61 @@
-"""EVM addresses: their form and their EIP-55 checksum. Keccak-256 is not SHA3-256."""
+"""EVM addresses: their format and their EIP-55 checksum. Keccak-256 is not SHA3-256."""
 
 import re
 from functools import lru_cache
 
 try:
     from sha3 import keccak_256
-except ImportError:  # four times as slow, but it has wheels for every platform
+except ImportError:  # four times slower, but with wheels for every platform
     from Crypto.Hash import keccak
 
     def keccak_256(data: bytes) -> keccak.Keccak_Hash:
-        """As `sha3` has it."""
+        """The Keccak-256 hash object of `data`, as in `sha3`."""
         return keccak.new(digest_bits=256, data=data)
 
 
 __all__ = ["ADDRESS_PATTERN", "address_of", "address_problem", "checksummed", "keccak_256"]
 
 ADDRESS_PATTERN = "^0x[0-9a-fA-F]{40}$"
-"""An EVM address, as a JSON Schema pattern. The checksum of a mixed-case address goes beyond any pattern."""
+"""An EVM address, as a JSON Schema pattern, which cannot express the checksum of a mixed-case address."""
 
 _ADDRESS = re.compile("0x[0-9a-fA-F]{40}")
 _LENGTH = len("0x") + 40
-_NO_ADDRESS = "must be an EVM address: 0x followed by 40 hex digits"
+_INVALID = "must be an EVM address: 0x followed by 40 hex digits"
 _HEX = b"0123456789abcdef"
 _LETTERS = bytes.maketrans(_HEX, b"\0" * 10 + b"\x20" * 6)
 _EIGHT_OR_MORE = bytes.maketrans(_HEX, b"\0" * 8 + b"\x20" * 8)
-"""EIP-55: a letter is upper case where the digit of the digest at its place is 8 or more. The bit 0x20 tells
-small letters from capitals, so all forty digits take one step.
+"""EIP-55: a letter is upper case where the hex digit of the digest at its position is 8 or more. Lower and
+upper case differ in the bit 0x20, so that all forty digits are converted at once.
 """
 
 
 def address_of(data: bytes) -> str:
-    """The address that is the end of the Keccak-256 digest of `data`, as EIP-55 writes it."""
+    """The address made of the last 20 bytes of the Keccak-256 digest of `data`, with its EIP-55 checksum."""
     return _checksummed(keccak_256(data).hexdigest()[-40:].encode("ascii"))
 
 
 def checksummed(address: str) -> str:
-    """`address` (0x and 40 hex digits of any case) with the upper and lower case that EIP-55 prescribes."""
+    """`address` (0x and 40 hex digits of any case) with its EIP-55 checksum."""
     return _checksummed(address[2:].lower().encode("ascii"))
 
 
 def _checksummed(digits: bytes) -> str:
     digest = keccak_256(digits).hexdigest()[: len(digits)].encode("ascii")
-    raised = int.from_bytes(digits.translate(_LETTERS)) & int.from_bytes(digest.translate(_EIGHT_OR_MORE))
-    return "0x" + (int.from_bytes(digits) ^ raised).to_bytes(len(digits)).decode("ascii")
+    upper = int.from_bytes(digits.translate(_LETTERS)) & int.from_bytes(digest.translate(_EIGHT_OR_MORE))
+    return "0x" + (int.from_bytes(digits) ^ upper).to_bytes(len(digits)).decode("ascii")
 
 
 def address_problem(text: str) -> str | None:
-    """Says why `text` is not an acceptable EVM address, or None when it is one. Never repeats the address."""
-    return _problem_of(text) if len(text) == _LENGTH else _NO_ADDRESS
+    """The reason why `text` is not an acceptable EVM address, or None when it is one. Never contains
+    `text`.
+    """
+    return _cached_problem(text) if len(text) == _LENGTH else _INVALID
 
 
 @lru_cache(maxsize=1024)  # a merchant has few payout addresses and sends them with every payment
-def _problem_of(text: str) -> str | None:
+def _cached_problem(text: str) -> str | None:
     if not _ADDRESS.fullmatch(text):
-        return _NO_ADDRESS
+        return _INVALID
     digits = text[2:]
     if not digits.strip("0"):
         return "must not be the zero address"

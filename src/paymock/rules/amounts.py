@@ -1,4 +1,4 @@
-"""Raw token units: integers written as strings, and the service fee. Specification: "Amounts"."""
+"""Amounts in raw token units, written as strings of digits, and the service fee. Specification: "Amounts"."""
 
 import re
 
@@ -15,7 +15,7 @@ _RAW = re.compile("[1-9][0-9]*")
 
 
 def raw_problem(text: str) -> str | None:
-    """Says why `text` is not a positive raw amount that fits in 256 bits, or None when it is one."""
+    """The reason why `text` is not a positive raw amount that fits in 256 bits, or None when it is one."""
     if not _RAW.fullmatch(text):
         return (
             "must be a positive integer in raw token units, written with the digits 0-9 only "
@@ -27,15 +27,14 @@ def raw_problem(text: str) -> str | None:
 
 
 def in_tokens(raw: int, decimals: int) -> str:
-    """`raw` raw units of an asset with so many `decimals`, in whole tokens: `1.01`."""
+    """`raw` raw units of an asset with `decimals` decimals, in whole tokens: `1.01`."""
     whole, rest = divmod(raw, 10**decimals)
     fraction = f"{rest:0{decimals}d}".rstrip("0") if rest else ""
     return f"{whole}.{fraction}" if fraction else f"{whole}"
 
 
 def fee_for(settlement: int, fee_bps: int) -> int:
-    """The service fee, in raw units, on top of `settlement` raw units: `fee_bps` hundredths of a percent
-    of it, rounded up, and at least 1. Specification: "What the service does", 4; the rule is in
-    docs/decisions.md.
+    """The service fee for a settlement of `settlement` raw units, in raw units: `fee_bps` basis points of it,
+    rounded up, and at least 1. Specification: "What the service does", 4; the rule is in docs/decisions.md.
     """
     return max(1, -(-settlement * fee_bps // 10_000))

@@ -1,10 +1,10 @@
-"""Faults, to test a client's retries: what `X-Mock-Fault` can ask for."""
+"""Faults to inject, in the format of the header `X-Mock-Fault`, to test the retries of a client."""
 
 import re
 from typing import NamedTuple
 
 MAX_DELAY = 30_000
-"""Milliseconds."""
+"""The longest delay, in milliseconds."""
 
 _FAULT = re.compile(
     r"(?:status=([45][0-9]{2})|delay=([0-9]{1,5})|(drop))(?:[ \t]*;[ \t]*times=([1-9][0-9]{0,5}))?"
@@ -12,8 +12,8 @@ _FAULT = re.compile(
 
 
 class Fault(NamedTuple):
-    """A fault: an error status, or a delay in milliseconds, or a dropped reply. `times`: only the first
-    tries of an operation suffer it.
+    """A fault: an error status, a delay in milliseconds, or a dropped reply. `times`: how many attempts of an
+    operation it is injected into; None: all.
     """
 
     status: int | None
@@ -23,8 +23,8 @@ class Fault(NamedTuple):
 
 
 def parse_fault(text: str) -> Fault | None:
-    """The fault that `text` asks for, or None when it asks for none: `status=503; times=2`, `delay=1500`,
-    `drop`.
+    """The fault that `text` describes (`status=503; times=2`, `delay=1500`, `drop`), or None when it is
+    invalid.
     """
     match = _FAULT.fullmatch(text)
     if match is None or (match[2] and int(match[2]) > MAX_DELAY):
@@ -39,7 +39,7 @@ def parse_fault(text: str) -> Fault | None:
 
 
 def fault_problem(text: str) -> str | None:
-    """Says why `text` is no fault, or None when it is one."""
+    """The reason why `text` is not a fault, or None when it is one."""
     if parse_fault(text) is None:
         return (
             f"must be status=CODE (400 to 599), delay=MILLISECONDS (at most {MAX_DELAY}) or drop; "

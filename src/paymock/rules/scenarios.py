@@ -28,7 +28,7 @@ DEFAULT_SCENARIO = "happy_path"
 
 
 class PaymentStatus(StrEnum):
-    """The status of a payment."""
+    """Where a payment stands."""
 
     AWAITING_PAYMENT = "awaiting_payment"
     PAYMENT_DETECTED = "payment_detected"
@@ -44,7 +44,7 @@ class PaymentStatus(StrEnum):
 
 
 class DepositStatus(StrEnum):
-    """The status of a deposit."""
+    """Where a deposit stands."""
 
     PENDING = "pending"
     CONFIRMING = "confirming"

@@ -1,7 +1,8 @@
-"""The kinds of values in the bodies of `/v1`: what an amount, an address, a time may be, declared once.
+"""The types of the values in the bodies of `/v1`: amounts, addresses, times and so on, each declared once.
 
-The type gives structure and lengths, `extra_json_schema` what a schema can add, `extra["check"]` the whole
-rule, which says what is wrong. Specification: "Amounts", "Resources and their fields".
+The type defines structure and lengths, `extra_json_schema` the other constraints that a JSON Schema can
+express, and `extra["check"]` the whole rule: a function that returns the problem of a value, or None.
+Specification: "Amounts", "Resources and their fields".
 """
 
 import re
@@ -12,7 +13,7 @@ from msgspec import Meta
 
 from paymock.rules.addresses import ADDRESS_PATTERN, address_problem
 from paymock.rules.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
-from paymock.rules.identifiers import ENDPOINT, ID_PATTERNS, PAYMENT
+from paymock.rules.identifiers import ENDPOINT_PREFIX, ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.times import TIME_PATTERN, time_problem
 from paymock.schemas.metadata import MAX_ENTRIES, MAX_KEY_CHARACTERS, metadata_problem
@@ -40,14 +41,14 @@ def _note_problem(text: str) -> str | None:
 
 
 def url_problem(text: str) -> str | None:
-    """Says why `text` is not the URL of a webhook endpoint, or None when it is one."""
+    """The reason why `text` is not the URL of a webhook endpoint, or None when it is one."""
     if "@" in text.partition("//")[2].partition("/")[0]:
         return "must not carry a user name or password"
     if "#" in text:
         return "must not carry a fragment"
     try:
         valid = _URL.fullmatch(text) is not None and urlsplit(text).port != 0
-    except ValueError:  # a port above 65535, an address that is none
+    except ValueError:  # a port above 65535, an invalid IP address
         valid = False
     return None if valid else "must be an absolute http or https URL: https://merchant.example/hooks"
 
@@ -178,14 +179,16 @@ Note = Annotated[
 ]
 
 
-_DRAWN_EXAMPLE = "rrxs3knrz2yhanobulyh2wz6tjsg3v5c4q7oxk2e"
-_DERIVED_EXAMPLE = "8c6f2ab1d94e7035c1a2f07d5b3e9a64"
+_ID_EXAMPLE = "rrxs3knrz2yhanobulyh2wz6tjsg3v5c4q7oxk2e"
+_DERIVED_ID_EXAMPLE = "8c6f2ab1d94e7035c1a2f07d5b3e9a64"
 
 
-def identifier(prefix: str, of: str) -> Meta:
-    """What an identifier with `prefix` looks like."""
+def identifier(prefix: str, noun: str) -> Meta:
+    """The description, example and pattern of the identifier of `noun`, which begins with `prefix`."""
     return Meta(
-        description=f"Identifier of {of}.",
-        examples=[prefix + (_DRAWN_EXAMPLE if prefix in (PAYMENT, ENDPOINT) else _DERIVED_EXAMPLE)],
+        description=f"Identifier of {noun}.",
+        examples=[
+            prefix + (_ID_EXAMPLE if prefix in (PAYMENT_PREFIX, ENDPOINT_PREFIX) else _DERIVED_ID_EXAMPLE)
+        ],
         extra_json_schema={"pattern": ID_PATTERNS[prefix]},
     )

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from paymock.rules.errors import ERRORS
-from paymock.rules.identifiers import ATTEMPT, DEPOSIT, ENDPOINT, PAYMENT
+from paymock.rules.identifiers import ATTEMPT_PREFIX, DEPOSIT_PREFIX, ENDPOINT_PREFIX, PAYMENT_PREFIX
 from paymock.rules.scenarios import DepositStatus, PaymentStatus
 from paymock.schemas.fields import (
     Address,
@@ -137,7 +137,7 @@ class Funding(Reply):
 class Deposit(Reply):
     """A transfer that was observed."""
 
-    id: Annotated[str, identifier(DEPOSIT, "a deposit")]
+    id: Annotated[str, identifier(DEPOSIT_PREFIX, "a deposit")]
     status: DepositStatus
     confirmations: Annotated[int, Meta(description="Confirmations seen so far.", ge=0)]
     confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
@@ -160,7 +160,7 @@ class Attempt(Reply):
     during and after the settlement.
     """
 
-    id: Annotated[str, identifier(ATTEMPT, "an attempt")]
+    id: Annotated[str, identifier(ATTEMPT_PREFIX, "an attempt")]
     status: Annotated[
         Literal[
             "awaiting_payment",
@@ -184,7 +184,7 @@ class Attempt(Reply):
 class Payment(Reply):
     """A payment and its invoice attempts."""
 
-    id: Annotated[str, identifier(PAYMENT, "a payment")]
+    id: Annotated[str, identifier(PAYMENT_PREFIX, "a payment")]
     status: Annotated[
         PaymentStatus,
         Meta(
@@ -225,7 +225,7 @@ class CreateEndpoint(Request):
 class Endpoint(Reply):
     """A webhook endpoint. The mock records it and never delivers anything to it."""
 
-    id: Annotated[str, identifier(ENDPOINT, "a webhook endpoint")]
+    id: Annotated[str, identifier(ENDPOINT_PREFIX, "a webhook endpoint")]
     url: Annotated[str, Meta(description="As sent.")]
     events: Annotated[Events, Meta(description='The events of interest; `["*"]` is all of them.')]
     description: Annotated[str | None, Meta(description="As sent.")]

@@ -100,7 +100,7 @@ class Moment(NamedTuple):
 
 def payment_id() -> str:
     """The id of the payment in the examples."""
-    return identifiers.PAYMENT + _token(IDEMPOTENCY_KEY)
+    return identifiers.PAYMENT_PREFIX + _token(IDEMPOTENCY_KEY)
 
 
 def requests_of(operation_id: str) -> tuple[str, ...]:
@@ -164,8 +164,8 @@ def all_examples(premises: ExampleContext) -> Mapping[str, Example]:
 
 
 def _token(idempotency_key: str) -> str:
-    return identifiers.token_of(
-        identifiers.secret_of(SEED), identifiers.sandbox_of(OPEN_KEY_EXAMPLE), idempotency_key
+    return identifiers.derive_token(
+        identifiers.secret_from_seed(SEED), identifiers.sandbox_of(OPEN_KEY_EXAMPLE), idempotency_key
     )
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from paymock.app.journal import StoredEntry
-from paymock.rules.identifiers import PAYMENT, token_in
+from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.public import Error, ErrorEnvelope, Problem
 from paymock.web.http.requests import Request
@@ -40,7 +40,7 @@ def entry_for(
         outcome = "conflict" if response.error == _CONFLICT else None
         refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error
     payment_id = response.payment_id or request.params.get("payment_id")
-    if payment_id and refusal and not token_in(payment_id, PAYMENT):
+    if payment_id and refusal and not parse_token(payment_id, PAYMENT_PREFIX):
         payment_id = None
     return StoredEntry(
         at=to_rfc3339(now),
