@@ -1,14 +1,17 @@
-"""What decoders read differently is refused, and fingerprints tell requests apart."""
+"""Strict decoding of JSON, its fast path, and the fingerprints of requests."""
 
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from paymock.rules.errors import PaymockError
-from paymock.schemas.json_decoding import _DECODER, decode, depth, fingerprint
+from paymock.schemas.json_decoding import decode, decode_fast, decode_strict, depth, fingerprint
+from tests.support.client import ORDER
 
 REFUSED = {
     "nothing": b"",
@@ -42,10 +45,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_decoders_read_differently_is_refused(what: str) -> None:
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_decoders_interpret_differently_is_refused(case: str) -> None:
     with pytest.raises(PaymockError) as caught:
-        decode(REFUSED[what])
+        decode(REFUSED[case])
     assert caught.value.kind.code == "invalid_json"
 
 
@@ -61,7 +64,7 @@ def test_what_decoders_read_differently_is_refused(what: str) -> None:
         (b"-" + b"1" * 308, -int("1" * 308)),
     ],
 )
-def test_one_document_is_read(body: bytes, value: Any) -> None:
+def test_one_document_is_decoded(body: bytes, value: Any) -> None:
     assert decode(body) == value
 
 
@@ -77,7 +80,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_whatever_an_encoder_writes_is_read(value: Any) -> None:
+def test_what_an_encoder_writes_is_decoded(value: Any) -> None:
     assert decode(json.dumps(value).encode()) == value
 
 
@@ -103,7 +106,7 @@ def test_a_fingerprint_ignores_the_order_of_members_and_white_space() -> None:
         ("POST", "/x", b'{"a":[1,2],"b":null}'),
     ],
 )
-def test_a_fingerprint_tells_requests_apart(method: str, path: str, body: bytes) -> None:
+def test_different_requests_have_different_fingerprints(method: str, path: str, body: bytes) -> None:
     assert fingerprint(method, path, decode(body)) != fingerprint("POST", "/x", decode(b'{"a":[1,2]}'))
 
 
@@ -121,20 +124,20 @@ TEXTS = st.recursive(
 )
 
 
-@given(TEXTS)
-def test_the_quick_way_reads_what_the_slow_way_reads(text: str) -> None:
-    assert outcome(text.encode()) == outcome_of_the_slow_way(text)
+@given(
+    st.one_of(
+        TEXTS.map(str.encode),
+        json_values.map(lambda value: json.dumps(value, separators=(",", ":")).encode()),
+        json_values.map(msgspec.json.encode),
+        st.sampled_from([*REFUSED.values()]),
+    )
+)
+def test_the_fast_and_the_strict_decoder_agree(body: bytes) -> None:
+    """The fast decoder returns the value of the strict one, or leaves the body to it."""
+    value = decode_fast(body)
+    assert value is UNSET or repr(value) == repr(decode_strict(body))
 
 
-def outcome(body: bytes) -> object:
-    try:
-        return decode(body)
-    except PaymockError as error:
-        return error.message
-
-
-def outcome_of_the_slow_way(text: str) -> object:
-    try:
-        return _DECODER.decode(text)
-    except PaymockError as error:
-        return error.message
+def test_a_compact_or_indented_body_takes_the_fast_path() -> None:
+    for body in (json.dumps(ORDER), json.dumps(ORDER, indent=2), json.dumps(ORDER, separators=(",", ":"))):
+        assert decode_fast(body.encode()) == ORDER

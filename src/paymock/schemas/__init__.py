@@ -1,3 +1,3 @@
-"""Every JSON body, declared once as a msgspec type: decoding, validation, and the OpenAPI documents read
-these types. `public` has the bodies of `/v1`, `control` those of `/_mock`.
+"""Every JSON body, declared once as a msgspec type, and the decoding and validation of bodies. Validation,
+the encoding of replies and the OpenAPI documents are all derived from these types.
 """

@@ -1,4 +1,4 @@
-"""The JSON bodies of chains and assets, and what a catalog is made of. Specification: "GET /v1/chains", "GET
+"""The reply bodies of chains and assets, of which a catalog consists. Specification: "GET /v1/chains", "GET
 /v1/chains/{chain}/assets".
 """
 

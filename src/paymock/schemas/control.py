@@ -1,4 +1,4 @@
-"""Every JSON body of the control API `/_mock`, in and out, declared once. See docs/control-api.md."""
+"""The request and reply bodies of the control API, `/_mock`. See docs/control-api.md."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,8 @@
-"""Decoding of request bodies: one JSON document in UTF-8, with none of the leniencies of common decoders."""
+"""Strict decoding of JSON request bodies, which refuses what decoders interpret differently.
+
+There are two ways to decode a body, which must agree: a fast one, for the bodies that encoders write, and a
+strict one, for all others, which also says what is wrong.
+"""
 
 import hashlib
 import json
@@ -7,34 +11,50 @@ from functools import lru_cache
 from typing import Any, Never
 
 import msgspec
+from msgspec import UNSET
 
 from paymock.rules.errors import PaymockError
 
 MAX_DEPTH = 32
 _MAX_INTEGER_DIGITS = 309  # the largest double has that many
-_NEITHER = bytes(set(range(256)) - set(b"[{0123456789"))
-"""What neither opens an array or object nor is a digit."""
+_IRRELEVANT = bytes(set(range(256)) - set(b"[{0123456789"))
+"""All bytes but digits and those that open an array or object."""
 
 
 def decode(body: bytes) -> Any:
-    """The value that `body` holds.
+    """The value of the JSON document `body`.
 
-    Raises PaymockError `invalid_json` for anything but one UTF-8 JSON document, and for what is read
-    differently by different decoders: duplicate member names, NaN, Infinity, numbers outside the range of
-    a double, lone surrogates, a byte order mark, and nesting deeper than 32.
+    Raises PaymockError `invalid_json` for anything but one UTF-8 JSON document, and for what decoders
+    interpret differently: duplicate member names, NaN, Infinity, numbers outside the range of a double, lone
+    surrogates, a byte order mark, and nesting deeper than 32.
     """
-    if _may_be_read_quickly(body):
-        try:
-            # A body that reads back as it was written, but for white space, has none of the above.
-            value = msgspec.json.decode(body)
-            read = msgspec.json.encode(value)
-            if read == body or read == msgspec.json.format(body, indent=-1):
-                return value
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass  # what exactly is wrong is found below
+    value = decode_fast(body)
+    return decode_strict(body) if value is UNSET else value
+
+
+def decode_fast(body: bytes) -> Any:
+    """The value of `body`, or UNSET where only `decode_strict` can tell whether it is valid.
+
+    A body that is encoded to the same bytes again, except for white space, is valid: it has no duplicate
+    member names, for example. Its nesting and its numbers are within the limits if it has few enough digits
+    and brackets.
+    """
+    marks = body.translate(None, _IRRELEVANT)
+    if len(marks) >= _MAX_INTEGER_DIGITS or marks.count(b"[") + marks.count(b"{") > MAX_DEPTH:
+        return UNSET
+    try:
+        value = msgspec.json.decode(body)
+        encoded = msgspec.json.encode(value)
+        return value if encoded == body or encoded == msgspec.json.format(body, indent=-1) else UNSET
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return UNSET
+
+
+def decode_strict(body: bytes) -> Any:
+    """The value of `body`. Raises PaymockError `invalid_json` with the reason."""
     try:
         value = _DECODER.decode(body.decode("utf-8"))
-        # The two walks below are costly; their conditions are cheap and hold for every body that needs them.
+        # The two walks are expensive; their conditions are cheap and hold for every body that needs them.
         if body.count(b"[") + body.count(b"{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
             _refuse(f"nesting is deeper than {MAX_DEPTH}")
         if b"\\u" in body:
@@ -50,33 +70,28 @@ def decode(body: bytes) -> Any:
     return value
 
 
-def _may_be_read_quickly(body: bytes) -> bool:
-    """Whether neither its nesting nor a number can be beyond what is accepted."""
-    marks = body.translate(None, _NEITHER)
-    return len(marks) < _MAX_INTEGER_DIGITS and marks.count(b"[") + marks.count(b"{") <= MAX_DEPTH
-
-
 def depth(value: Any) -> int:
-    """How many arrays and objects lie around the innermost value: 0 for a scalar, 1 for `[]`."""
-    level, found = [value], 0
+    """The number of nested arrays and objects in `value`: 0 for a scalar, 1 for `[]`."""
+    level, levels = [value], 0
     while containers := [item for item in level if isinstance(item, (list, dict))]:
-        found += 1
+        levels += 1
         level = [
             member for item in containers for member in (item.values() if isinstance(item, dict) else item)
         ]
-    return found
+    return levels
 
 
 def fingerprint(method: str, path: str, value: Any) -> bytes:
-    """16 bytes that tell one request from another: key order and white space of the body do not matter, array
-    order, case and types do. Specification: "Limits", same key and same body."""
-    digest = _begun(method, path).copy()
-    digest.update(msgspec.json.encode(value, order="sorted"))
-    return digest.digest()
+    """A hash of a request, 16 bytes: the order of members and white space of the body do not matter; array
+    order, case and types do. Specification: "Limits", same key and same body.
+    """
+    hasher = _hasher(method, path).copy()
+    hasher.update(msgspec.json.encode(value, order="sorted"))
+    return hasher.digest()
 
 
-@lru_cache(maxsize=256)  # copied for each fingerprint: to begin one takes longer than to end it
-def _begun(method: str, path: str) -> hashlib.blake2b:
+@lru_cache(maxsize=256)  # copying a hasher is faster than making one
+def _hasher(method: str, path: str) -> hashlib.blake2b:
     return hashlib.blake2b(f"{method} {path} ".encode(), digest_size=16)
 
 

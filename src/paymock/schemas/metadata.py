@@ -1,6 +1,4 @@
-"""The limits of a payment's free-form metadata. Specification: "Limits"; the figures are in
-docs/decisions.md.
-"""
+"""The limits of the metadata of a payment. Specification: "Limits"; the figures are in docs/decisions.md."""
 
 import re
 from typing import Any
@@ -15,22 +13,22 @@ MAX_DEPTH = 8
 MAX_BYTES = 16 * 1024
 MAX_SAFE_INTEGER = 2**53 - 1
 _SUSPECT = re.compile(rb"\\u0000|[0-9]{16}")
-"""What a NUL character, and an integer that is not safe, are written with."""
+"""What the encoding of a NUL character or of an unsafe integer contains."""
 
 
 def metadata_problem(metadata: dict[str, Any]) -> str | None:
-    """Says which limit `metadata` breaks, or None when it keeps them all. Never repeats a key or a value."""
+    """The limit that `metadata` exceeds, or None when it is valid. Never contains a key or a value."""
     if len(metadata) > MAX_ENTRIES:
         return f"must have at most {MAX_ENTRIES} entries, not {len(metadata)}"
     for key in metadata:
         if not 1 <= len(key) <= MAX_KEY_CHARACTERS:
             return f"must have keys of 1 to {MAX_KEY_CHARACTERS} characters"
-    written = msgspec.json.encode(metadata)
-    # The two walks are costly; what is written tells cheaply whether they can find anything.
-    if written.count(b"{") + written.count(b"[") > MAX_DEPTH and depth(metadata) > MAX_DEPTH:
+    encoded = msgspec.json.encode(metadata)
+    # The two walks are expensive; the encoded form shows cheaply whether they can find anything.
+    if encoded.count(b"{") + encoded.count(b"[") > MAX_DEPTH and depth(metadata) > MAX_DEPTH:
         return f"must have at most {MAX_DEPTH} levels of nesting"
-    problem = _value_problem(metadata) if _SUSPECT.search(written) else None
-    if problem is None and len(written) > MAX_BYTES:
+    problem = _value_problem(metadata) if _SUSPECT.search(encoded) else None
+    if problem is None and len(encoded) > MAX_BYTES:
         return f"must take at most {MAX_BYTES} bytes as compact JSON"
     return problem
 

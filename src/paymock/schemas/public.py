@@ -1,8 +1,8 @@
-"""Every JSON body of `/v1`, in and out, declared once; those of chains and assets are in `catalog_wire`.
-Decoding, validation and the OpenAPI schemas read these types; what their values may be is in `fields`.
+"""The request and reply bodies of `/v1`, except those of chains and assets. The docstrings and descriptions
+are part of the OpenAPI document.
 
-Amounts are strings of raw token units; times are RFC 3339 strings. Requests refuse unknown fields, since a
-typo must fail; replies may gain fields in later releases. Specification: "Resources and their fields".
+Amounts are strings of raw token units; times are RFC 3339 strings. Requests refuse unknown fields, so that a
+typo is an error; later releases may add fields to replies. Specification: "Resources and their fields".
 """
 
 from typing import Annotated, Literal
