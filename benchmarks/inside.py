@@ -91,7 +91,7 @@ async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None
     """Stores a completed payment for each number, in so many sandboxes by turns."""
     now = system_clock()() - 3_600_000
     creation = Creation("", b"", DEFAULT_SCENARIO, now)
-    record = payments.accept(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
+    record = payments.create_record(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
     of = [identifiers.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]
     waiting = iter(numbers)
 

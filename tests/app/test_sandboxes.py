@@ -266,12 +266,14 @@ class TestOrigin:
         with pytest.raises(SeedMismatch):
             self.origin(store, seed="two")
 
-    @pytest.mark.parametrize("form", [records.FORM - 1, records.FORM + 1])
-    def test_that_of_another_version_is_refused(self, form: int) -> None:
+    @pytest.mark.parametrize("record_format", [records.RECORD_FORMAT - 1, records.RECORD_FORMAT + 1])
+    def test_that_of_another_version_is_refused(self, record_format: int) -> None:
         store, origin = MemoryStore(), new_metadata(NOON, 1, None)
-        other = records.encode(msgspec.structs.replace(origin, form=form))
+        other = records.encode(msgspec.structs.replace(origin, format=record_format))
         asyncio.run(store.replace("origin", STATE, None, other, expected_state=None))
-        with pytest.raises(StoreError, match=rf"another version .* \(format {form}, not {records.FORM}\)"):
+        with pytest.raises(
+            StoreError, match=rf"another version .* \(format {record_format}, not {records.RECORD_FORMAT}\)"
+        ):
             self.origin(store)
 
     def test_another_speed_counts_from_now_on(self) -> None:

@@ -1,4 +1,4 @@
-"""The built-in catalog, and what a catalog must not be."""
+"""The built-in catalog, and invalid catalogs."""
 
 import tomllib
 from importlib.resources import files
@@ -21,7 +21,7 @@ def document(**changes: Any) -> dict[str, Any]:
     return {"chains": [chain]}
 
 
-def test_the_built_in_catalog_has_the_chains_and_decimals_that_are_promised() -> None:
+def test_the_built_in_catalog_has_the_documented_chains_and_decimals() -> None:
     catalog = Catalog.parse(BUILT_IN)
     assert {chain.id: chain.chain_id for chain in catalog.chains.values()} == {
         "bsc": 56, "bsc_testnet": 97, "ethereum": 1, "polygon": 137, "base": 8453,
@@ -58,7 +58,7 @@ def test_asset_ids_are_upper_case_symbols() -> None:
 
 
 @pytest.mark.parametrize(
-    ("catalog", "said"),
+    ("catalog", "message"),
     [
         ({}, "chains"),
         ({"chains": []}, "at least one chain"),
@@ -76,6 +76,6 @@ def test_asset_ids_are_upper_case_symbols() -> None:
         (document(assets=[{**TOKEN, "symbol": "A"}, {**TOKEN, "symbol": "B"}]), "one asset must be native"),
     ],
 )  # fmt: skip
-def test_a_catalog_that_cannot_be_used_says_why(catalog: dict[str, Any], said: str) -> None:
-    with pytest.raises(CatalogError, match=said):
+def test_an_invalid_catalog_is_refused_with_a_reason(catalog: dict[str, Any], message: str) -> None:
+    with pytest.raises(CatalogError, match=message):
         Catalog.parse(catalog)

@@ -1,4 +1,4 @@
-"""What a customer is shown, whatever becomes of the payment."""
+"""The checkout in every state of a payment."""
 
 import msgspec
 import pytest
@@ -27,24 +27,24 @@ def created(
     body = order(
         receive__amount=str(amount), receive__asset=asset, pay_with=[{"chain": "bsc", "asset": asset}]
     )
-    return payments.accept(body, payments.Creation(TOKEN, b"", scenario, NOON), CATALOG, bps)
+    return payments.create_record(body, payments.Creation(TOKEN, b"", scenario, NOON), CATALOG, bps)
 
 
 def shown(
-    record: PaymentRecord, age: int, simulation: SimulationRecord = payments.UNTOUCHED, speed: float = 1
+    record: PaymentRecord, age: int, simulation: SimulationRecord = payments.NO_SIMULATION, speed: float = 1
 ) -> Checkout:
-    """What the customer sees `age` milliseconds after creation."""
-    asked = record.request.receive
-    asset = (CATALOG.assets(asked.chain) or {})[asked.asset]
-    state = state_at(payments.course(record, simulation), age)
-    return checkout.checkout(record, state, age, speed, CATALOG.chains[asked.chain], asset)
+    """The checkout `age` milliseconds after creation."""
+    receive = record.request.receive
+    asset = (CATALOG.assets(receive.chain) or {})[receive.asset]
+    state = state_at(payments.states(record, simulation), age)
+    return checkout.checkout(record, state, age, speed, CATALOG.chains[receive.chain], asset)
 
 
-def deposits(*made: tuple[int, int, str | None]) -> SimulationRecord:
+def deposits(*transfers: tuple[int, int, str | None]) -> SimulationRecord:
     """Simulated deposits: (milliseconds after creation, raw units, another asset)."""
     return SimulationRecord(
         deposits=tuple(
-            DepositRecord(f"{at}", b"", TOKEN, at, str(amount), asset) for at, amount, asset in made
+            DepositRecord(f"{at}", b"", TOKEN, at, str(amount), asset) for at, amount, asset in transfers
         )
     )
 
@@ -52,20 +52,20 @@ def deposits(*made: tuple[int, int, str | None]) -> SimulationRecord:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_each_scenario_shows_its_views_at_its_times(scenario: str) -> None:
     record = created(scenario)
-    seen = [
+    views = [
         (state.at // 1000, now.view, now.headline, now.final)
-        for state in payments.course(record)
+        for state in payments.states(record)
         for now in [shown(record, state.at)]
     ]
     changes = [
-        one
-        for before, one in zip([None, *seen], seen, strict=False)
-        if before is None or one[1:] != before[1:]
+        view
+        for before, view in zip([None, *views], views, strict=False)
+        if before is None or view[1:] != before[1:]
     ]
     assert changes == SHOWN[scenario]
 
 
-def test_every_status_has_a_view_of_which_there_are_seven() -> None:
+def test_every_status_has_one_of_seven_views() -> None:
     assert list(VIEWS) == list(PaymentStatus)
     assert {view.name for view in VIEWS.values()} == {
         "pay", "detected", "received", "complete", "expired", "review", "failed",
@@ -85,7 +85,7 @@ def test_every_status_has_a_view_of_which_there_are_seven() -> None:
         (3600, "1.01", "0", 16, 0),
     ],
 )
-def test_what_arrived_is_counted_from_its_observation(
+def test_a_deposit_counts_from_its_observation(
     second: float, received: str, missing: str, confirmations: int, seconds_left: float
 ) -> None:
     now = shown(created(), round(second * 1000))
@@ -94,7 +94,7 @@ def test_what_arrived_is_counted_from_its_observation(
     assert now.seconds_left == seconds_left
 
 
-def test_amounts_are_for_programs_and_for_people() -> None:
+def test_amounts_are_in_raw_units_and_in_tokens() -> None:
     now = shown(created(), 0)
     assert msgspec.to_builtins((now.due, now.settlement, now.fee)) == (
         {"raw": "1010000000000000000", "tokens": "1.01"},
@@ -118,31 +118,31 @@ class TestParts:
         assert now.payment_uri.endswith(f"uint256={self.HALF}")
 
     @pytest.mark.parametrize("asset", [None, "BNB"])
-    def test_nothing_is_asked_for_while_something_is_on_its_way(self, asset: str | None) -> None:
-        """Another asset may be: what becomes of the payment is open then, even when the time is up."""
+    def test_nothing_is_requested_while_a_deposit_is_unsettled(self, asset: str | None) -> None:
+        """A deposit in another asset counts too, even after the payment window."""
         simulation = deposits((4_000, self.HALF, None), (29_000, self.HALF, asset))
         for age in (29_000, 30_500):
             assert shown(created("no_payment_expired"), age, simulation).headline == "Payment detected"
 
     def test_the_confirmations_are_those_of_the_newest_deposit(self) -> None:
         simulation = deposits((4_000, self.HALF, None), (8_000, self.HALF, None))
-        seen = [
+        confirmations = [
             shown(created("no_payment_expired"), age, simulation).confirmations
             for age in (7_000, 8_000, 13_000)
         ]
-        assert seen == [4, 0, 8]
+        assert confirmations == [4, 0, 8]
 
     def test_another_asset_pays_nothing(self) -> None:
         now = shown(created("asset_mismatch"), 6_000)
         assert (now.received.raw, now.missing.raw) == ("0", now.due.raw)
 
-    def test_what_is_too_much_has_arrived_and_nothing_is_missing(self) -> None:
+    def test_an_excess_is_received_and_nothing_is_missing(self) -> None:
         now = shown(created("overpaid_review"), 60_000)
         assert (now.received.tokens, now.missing.tokens) == ("1.111", "0")
 
 
 class TestPaymentUri:
-    """EIP-681: what a wallet makes of the QR code."""
+    """The EIP-681 request of the QR code."""
 
     INVOICE = shown(created(), 0).invoice_address
 
@@ -157,14 +157,14 @@ class TestPaymentUri:
         assert uri == f"ethereum:{self.INVOICE}@56?value=1010000000000000000"
 
     @pytest.mark.parametrize("age", [5_000, 60_000])
-    def test_when_nothing_is_missing_it_says_what_was_due(self, age: int) -> None:
+    def test_when_nothing_is_missing_it_requests_what_was_due(self, age: int) -> None:
         assert shown(created(), age).payment_uri == shown(created(), 0).payment_uri
 
 
-def test_nothing_of_the_merchants_is_shown() -> None:
+def test_no_private_data_of_the_merchant_is_shown() -> None:
     for scenario in SCENARIOS:
         record = created(scenario)
-        for state in payments.course(record):
+        for state in payments.states(record):
             text = msgspec.json.encode(shown(record, state.at)).decode()
             for private in (
                 "customer_id",
@@ -187,11 +187,11 @@ def test_nothing_of_the_merchants_is_shown() -> None:
         max_size=3,
     ),
 )
-def test_the_sums_are_right_at_any_moment_of_any_payment(
-    scenario: str, amount: int, bps: int, asset: str, age: int, made: list[tuple[int, int, str | None]]
+def test_the_amounts_add_up_at_any_time_of_any_payment(
+    scenario: str, amount: int, bps: int, asset: str, age: int, transfers: list[tuple[int, int, str | None]]
 ) -> None:
     record = created(scenario, amount, asset, bps)
-    now = shown(record, age, deposits(*made))
+    now = shown(record, age, deposits(*transfers))
     due, settlement, fee = int(now.due.raw), int(now.settlement.raw), int(now.fee.raw)
     received, missing = int(now.received.raw), int(now.missing.raw)
     assert settlement + fee == due

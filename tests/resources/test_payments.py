@@ -1,4 +1,4 @@
-"""From a request to a record, from a record to a reply."""
+"""The record of a create request, and the reply bodies of a record."""
 
 from typing import Any
 
@@ -22,21 +22,21 @@ CATALOG = load_catalog(None)
 TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
 
 
-def accept(body: Any = None, scenario: str = "happy_path", fee_bps: int = 100) -> PaymentRecord:
+def create(body: Any = None, scenario: str = "happy_path", fee_bps: int = 100) -> PaymentRecord:
     creation = payments.Creation(TOKEN, b"fingerprint", scenario, NOON)
-    return payments.accept(order() if body is None else body, creation, CATALOG, fee_bps)
+    return payments.create_record(order() if body is None else body, creation, CATALOG, fee_bps)
 
 
 def problems(body: Any) -> dict[str, str]:
     with pytest.raises(PaymockError) as caught:
-        accept(body)
+        create(body)
     assert caught.value.kind.code == "validation_failed"
     return dict(caught.value.details or {})
 
 
 @given(st.integers(1, MAX_RAW // 3), st.integers(0, MAX_FEE_BPS))
 def test_due_is_settlement_plus_fee(amount: int, fee_bps: int) -> None:
-    payment = payments.render(accept(order(receive__amount=str(amount)), fee_bps=fee_bps), NOON)
+    payment = payments.render(create(order(receive__amount=str(amount)), fee_bps=fee_bps), NOON)
     amounts = payment.attempts[0].instructions.amounts
     assert int(amounts.due) == int(amounts.settlement) + int(amounts.fee)
     assert int(amounts.settlement) == amount
@@ -84,29 +84,29 @@ def test_the_route_must_be_the_same_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("body", [None, 1, "x", [], True])
-def test_a_body_that_is_no_object_is_named_as_a_whole(body: Any) -> None:
+def test_a_body_that_is_not_an_object_is_one_problem(body: Any) -> None:
     assert list(problems([] if body is None else body)) == ["body"]
 
 
-def test_a_type_that_bodies_do_not_use_has_no_checker() -> None:
+def test_an_unsupported_type_has_no_checker() -> None:
     with pytest.raises(TypeError, match="no checker"):
         checker_for(bool)
 
 
 @pytest.mark.parametrize("name", ["refund_to", "expires_at", "metadata"])
 def test_null_means_absent(name: str) -> None:
-    absent, null = accept(order(**{name: ...})), accept(order(**{name: None}))
+    absent, null = create(order(**{name: ...})), create(order(**{name: None}))
     assert absent == null
     assert payments.render(absent, NOON) == payments.render(null, NOON)
 
 
 def test_the_default_expiry_is_thirty_minutes_after_creation() -> None:
-    assert payments.render(accept(order(expires_at=...)), NOON).expires_at == "2030-01-31T12:30:00.000Z"
+    assert payments.render(create(order(expires_at=...)), NOON).expires_at == "2030-01-31T12:30:00.000Z"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_record_survives_its_storage(scenario: str) -> None:
-    record = accept(order(metadata={"a": [1, 2.5, None, {"é": "💸"}]}), scenario)
+def test_a_record_survives_encoding(scenario: str) -> None:
+    record = create(order(metadata={"a": [1, 2.5, None, {"é": "💸"}]}), scenario)
     assert decode(encode(record)) == record
 
 
@@ -115,24 +115,24 @@ def test_a_record_survives_its_storage(scenario: str) -> None:
     st.lists(st.integers(0, 80_000), min_size=1, max_size=8),
     st.integers(0, 60_000),
 )
-def test_rendering_depends_on_the_moment_alone(scenario: str, moments: list[int], ahead: int) -> None:
-    record = accept(scenario=scenario)
+def test_rendering_depends_on_the_time_alone(scenario: str, moments: list[int], offset: int) -> None:
+    record = create(scenario=scenario)
     first = {at: payments.render(record, NOON + at) for at in moments}
     for at in reversed(moments):
         assert payments.render(record, NOON + at) == first[at]
-        shifted = payments.render(record, NOON + at, SimulationRecord(time_offset=ahead))
-        assert shifted == payments.render(record, NOON + at + ahead)
+        shifted = payments.render(record, NOON + at, SimulationRecord(time_offset=offset))
+        assert shifted == payments.render(record, NOON + at + offset)
 
 
 @given(st.sampled_from(list(SCENARIOS)), st.lists(st.integers(0, 100_000), min_size=2, max_size=6))
 def test_updated_at_never_goes_back(scenario: str, moments: list[int]) -> None:
-    record = accept(scenario=scenario)
+    record = create(scenario=scenario)
     seen = [payments.render(record, NOON + at).updated_at for at in sorted(moments)]
     assert seen == sorted(seen)
 
 
 def test_a_simulated_transfer_tops_up_an_underpaid_payment() -> None:
-    record = accept(scenario="underpaid_expired")
+    record = create(scenario="underpaid_expired")
     rest = int(record.due) - int(record.due) // 2
     deposit = DepositRecord("token", b"", TOKEN, 20_000, str(rest), None)
     topped_up = SimulationRecord(deposits=(deposit,))
@@ -146,14 +146,14 @@ def test_a_simulated_transfer_tops_up_an_underpaid_payment() -> None:
 
 
 def test_the_rejected_deposit_is_in_another_asset_of_the_chain() -> None:
-    attempt = payments.render(accept(scenario="asset_mismatch"), NOON + 7_000).attempts[0]
+    attempt = payments.render(create(scenario="asset_mismatch"), NOON + 7_000).attempts[0]
     assert isinstance(attempt.deposits, list)
     assert (attempt.deposits[0].status, attempt.deposits[0].asset) == ("rejected", "USDC")
     assert attempt.instructions.asset == "USDT"
 
 
 def test_the_excess_is_shown_once_it_is_final() -> None:
-    record = accept(scenario="overpaid_review")
+    record = create(scenario="overpaid_review")
     before, after = (payments.render(record, NOON + at).attempts[0].funding for at in (12_999, 13_000))
     assert isinstance(before, Funding)
     assert isinstance(after, Funding)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW, fee_for, in_tokens, raw_problem
+from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW, fee_for, raw_problem, to_tokens
 
 
 @pytest.mark.parametrize("text", ["1", "10", "1000000000000000000", str(MAX_RAW)])
@@ -82,12 +82,12 @@ def test_the_fee_is_its_exact_share_rounded_up(settlement: int, bps: int) -> Non
     ],
 )
 def test_raw_units_are_formatted_in_whole_tokens(raw: int, decimals: int, text: str) -> None:
-    assert in_tokens(raw, decimals) == text
+    assert to_tokens(raw, decimals) == text
 
 
 @given(st.integers(0, MAX_RAW), st.integers(0, 36))
 def test_whole_tokens_are_exact_and_have_no_trailing_zeros(raw: int, decimals: int) -> None:
-    whole, point, fraction = in_tokens(raw, decimals).partition(".")
+    whole, point, fraction = to_tokens(raw, decimals).partition(".")
     assert int(whole + fraction.ljust(decimals, "0")) == raw
     assert whole == str(int(whole))
     assert bool(point) == bool(fraction)

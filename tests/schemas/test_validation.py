@@ -1,4 +1,4 @@
-"""The quick way to accept a body and the slow way to say what is wrong with it never disagree."""
+"""The fast converters and the slow checkers of wire types agree."""
 
 import copy
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from paymock.schemas.control import SetNext
 from paymock.schemas.public import CreateEndpoint, CreatePayment
-from paymock.schemas.validation import Checker, Problems, acceptor_for, checker_for
+from paymock.schemas.validation import Checker, Problems, checker_for, converter_for
 from tests.support.client import ORDER
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9)
@@ -41,8 +41,9 @@ PATHS: list[tuple[str | int, ...]] = [
     ("more",),
 ]
 
-WAYS: dict[type, tuple[Callable[[Any], Any], Checker]] = {
-    of: (acceptor_for(of), checker_for(of)) for of in (CreatePayment, CreateEndpoint, SetNext)
+WIRE_TYPES: dict[type, tuple[Callable[[Any], Any], Checker]] = {
+    wire_type: (converter_for(wire_type), checker_for(wire_type))
+    for wire_type in (CreatePayment, CreateEndpoint, SetNext)
 }
 
 
@@ -56,11 +57,12 @@ def changed(path: tuple[str | int, ...], value: Any) -> Any:
     return body
 
 
-def agree(of: type, body: Any) -> None:
-    accept, check = WAYS[of]
+def assert_agreement(wire_type: type, body: Any) -> None:
+    """The converter converts `body` if and only if the checker finds no problem."""
+    convert, check = WIRE_TYPES[wire_type]
     problems: Problems = {}
     check(body, "", problems)
-    assert (accept(body) is None) == bool(problems), problems
+    assert (convert(body) is None) == bool(problems), problems
 
 
 @given(st.sampled_from(PATHS), VALUES)
@@ -68,13 +70,13 @@ def agree(of: type, body: Any) -> None:
 @example(("metadata",), {"a" * 65: 1})
 @example(("pay_with",), [])
 @example(("expires_at",), None)
-def test_a_create_request_is_accepted_quickly_if_and_only_if_nothing_is_wrong_with_it(
+def test_converter_and_checker_agree_on_a_changed_create_request(
     path: tuple[str | int, ...], value: Any
 ) -> None:
-    agree(CreatePayment, changed(path, value))
+    assert_agreement(CreatePayment, changed(path, value))
 
 
 @given(VALUES)
-def test_any_body_is_accepted_quickly_if_and_only_if_nothing_is_wrong_with_it(body: Any) -> None:
-    for of in WAYS:
-        agree(of, body)
+def test_converter_and_checker_agree_on_any_body(body: Any) -> None:
+    for wire_type in WIRE_TYPES:
+        assert_agreement(wire_type, body)

@@ -28,7 +28,7 @@ from paymock.rules.times import LATEST, to_rfc3339
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
 from paymock.schemas.public import Payment
-from paymock.schemas.validation import checker_for, decoded, validation_failed
+from paymock.schemas.validation import checker_for, validate, validation_failed
 from paymock.stores.base import companion_key
 
 _SCANNED = 500
@@ -54,7 +54,7 @@ class ControlService:
 
         A slower clock begins when every process knows of it, so that none has shown later times before.
         """
-        speed = decoded(_check_set_clock, body, schemas.SetClock).speed
+        speed = validate(_check_set_clock, body, schemas.SetClock).speed
 
         def with_speed(snapshot: SandboxSnapshot) -> SandboxRecord:
             clock = snapshot.clock
@@ -67,7 +67,7 @@ class ControlService:
 
     async def advance(self, sandbox: str, body: Any) -> schemas.Clock:
         """Move the sandbox ahead at once. Raises PaymockError `validation_failed`."""
-        milliseconds = _milliseconds(decoded(_check_advance, body, schemas.Advance).seconds)
+        milliseconds = _milliseconds(validate(_check_advance, body, schemas.Advance).seconds)
 
         def advanced(snapshot: SandboxSnapshot) -> SandboxRecord:
             _check_time(snapshot.now + milliseconds)
@@ -79,7 +79,7 @@ class ControlService:
         """Move one payment ahead of its sandbox. Raises PaymockError `payment_not_found`,
         `validation_failed`, or `status_unreachable` when what `to` names does not lie ahead.
         """
-        target = decoded(_check_advance_payment, body, schemas.AdvancePayment)
+        target = validate(_check_advance_payment, body, schemas.AdvancePayment)
         if (target.seconds is None) == (target.to is None):
             raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
 
@@ -105,7 +105,7 @@ class ControlService:
         state before.
         """
         payment = await self._find(sandbox, payment_id)
-        deposit = decoded(_check_deposit, body, schemas.MakeDeposit)
+        deposit = validate(_check_deposit, body, schemas.MakeDeposit)
         receive = payment.record.request.receive
         if deposit.asset is not None and deposit.asset not in (self._catalog.assets(receive.chain) or ()):
             raise validation_failed({"asset": f"is not an asset of the chain {receive.chain}"})
@@ -278,7 +278,7 @@ def _just_after_deposit(payment: PaymentSnapshot, token: str) -> Payment:
     deposits = payment.simulation.deposits
     number = next(number for number, deposit in enumerate(deposits) if deposit.token == token)
     simulation = replace(payment.simulation, deposits=deposits[: number + 1])
-    states = payments.course(payment.record, simulation)
+    states = payments.states(payment.record, simulation)
     return payments.view(payment.record, state_at(states, deposits[number].at))
 
 

@@ -13,7 +13,7 @@ from paymock.app.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.resources.records import Override, SandboxRecord
 from paymock.rules.errors import PaymockError
 from paymock.schemas import control as schemas
-from paymock.schemas.validation import checker_for, decoded, validation_failed
+from paymock.schemas.validation import checker_for, validate, validation_failed
 
 MAX_OVERRIDES = 100
 """How many scenarios, and how many faults, can wait in a sandbox."""
@@ -52,7 +52,7 @@ class Overrides:
         """Add a scenario, a fault or both for the next creations. Raises PaymockError `validation_failed`,
         `capacity_exceeded`.
         """
-        override = decoded(_check_set_next, body, schemas.SetNext)
+        override = validate(_check_set_next, body, schemas.SetNext)
         if override.scenario is None and override.fault is None:
             raise validation_failed({"scenario": "give a scenario, a fault, or both"})
 

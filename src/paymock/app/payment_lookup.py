@@ -84,7 +84,7 @@ class PaymentSnapshot(Struct, frozen=True):
 
     def could_come(self, status: str | None) -> bool:
         """Whether the payment can still reach this status, or any other, maybe since somebody pays."""
-        return payments.could_come(self.record, self.simulation, self.elapsed, status)
+        return payments.is_reachable(self.record, self.simulation, self.elapsed, status)
 
     def seconds_to(self, state: State) -> float | None:
         """How many real seconds from now `state` has begun; None when the clock stands still, or ends, before
@@ -142,7 +142,7 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
     token = parse_token(payment_id, PAYMENT_PREFIX) or ""
     snapshot = await sandboxes.snapshot(sandbox, token, companion_key(token))
     stored, simulation = snapshot.values
-    timeline = sandboxes.timelines.of(stored, simulation) if stored else None
+    timeline = sandboxes.timelines.get(stored, simulation) if stored else None
     if timeline is None:
         raise PaymockError("payment_not_found")
     return PaymentSnapshot(timeline, simulation, snapshot)
@@ -158,6 +158,6 @@ async def newest_payments(
     payments = [
         (position, PaymentSnapshot(timeline, simulation, snapshot))
         for (position, stored), simulation in zip(page, snapshot.values, strict=True)
-        if (timeline := sandboxes.timelines.of(stored, simulation))
+        if (timeline := sandboxes.timelines.get(stored, simulation))
     ]
     return PaymentsPage(snapshot, payments)

@@ -63,14 +63,14 @@ class PaymentsService:
             pending = sandbox.scenarios if scenario is None else ()
             chosen = scenario or (pending[0].value if pending else DEFAULT_SCENARIO)
             creation = payments.Creation(token, request.fingerprint, chosen, snapshot.now)
-            record = payments.accept(request.body, creation, self._catalog, self._fee_bps)
+            record = payments.create_record(request.body, creation, self._catalog, self._fee_bps)
             if sandbox.faults and scenario is None and not fault_applied:
                 raise FaultDue(sandbox.faults[0])
             return record, replace(sandbox, scenarios=without_first(pending)) if pending else sandbox
 
         created = await self._sandboxes.create(request, PaymentRecord, accept)
         record = created.record
-        timeline = self._sandboxes.timelines.of(created.stored, None) if created.replayed else None
+        timeline = self._sandboxes.timelines.get(created.stored, None) if created.replayed else None
         json = timeline.json_at(0) if timeline else json_at_creation(record)
         return CreatedPayment(
             identifiers.PAYMENT_PREFIX + record.token, json, record.scenario, created.replayed
@@ -96,7 +96,7 @@ class PaymentsService:
         """
 
         def accept(token: str, snapshot: SandboxSnapshot) -> tuple[EndpointRecord, SandboxRecord]:
-            record = endpoints.accept(request.body, token, request.fingerprint, snapshot.now)
+            record = endpoints.create_record(request.body, token, request.fingerprint, snapshot.now)
             return record, snapshot.record
 
         created = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)

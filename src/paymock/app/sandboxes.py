@@ -86,7 +86,7 @@ def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
     milliseconds since the epoch.
     """
     secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
-    return StoreMetadata(secret, ClockSetting(now, now, speed), records.FORM)
+    return StoreMetadata(secret, ClockSetting(now, now, speed), records.RECORD_FORMAT)
 
 
 async def load_metadata(store: Store, now: int, speed: float, seed: str | None) -> StoreMetadata:
@@ -100,10 +100,10 @@ async def load_metadata(store: Store, now: int, speed: float, seed: str | None) 
         metadata = new_metadata(now, speed, seed)
         if stored is not None:
             existing = records.decode_as(StoreMetadata, stored)
-            if existing.form != records.FORM:
+            if existing.format != records.RECORD_FORMAT:
                 raise StoreError(
                     "another version of paymock wrote the store "
-                    f"(format {existing.form}, not {records.FORM}): "
+                    f"(format {existing.format}, not {records.RECORD_FORMAT}): "
                     "serve it with that version, or use an empty store"
                 )
             if seed is not None and metadata.secret != existing.secret:

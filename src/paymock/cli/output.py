@@ -19,7 +19,7 @@ import msgspec
 
 from paymock.app.catalog_file import load_catalog
 from paymock.resources.catalog import CatalogError
-from paymock.rules.amounts import in_tokens
+from paymock.rules.amounts import to_tokens
 from paymock.schemas.catalog import Asset
 from paymock.schemas.control import PaymentDetail, TimelineEntry
 from paymock.schemas.public import Attempt, Payment
@@ -159,7 +159,7 @@ def format_amount(raw: str, chain: str, asset: str) -> str:
 def format_tokens(raw: str, chain: str, asset: str) -> str | None:
     """`1.01 USDT`, or None for an unknown asset."""
     entry = catalog_assets(chain).get(asset)
-    return None if entry is None else f"{in_tokens(int(raw), entry.decimals)} {entry.symbol}"
+    return None if entry is None else f"{to_tokens(int(raw), entry.decimals)} {entry.symbol}"
 
 
 def catalog_assets(chain: str) -> Mapping[str, Asset]:

@@ -1,3 +1,3 @@
-"""The resources of the API, computed from what is stored: records become payments, attempts, webhook
-endpoints, checkouts and timelines. Pure, like the rules that they apply.
+"""The resources of the API, computed from stored records by the rules. Pure functions of the record and of
+the time, without I/O.
 """

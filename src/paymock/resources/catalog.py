@@ -1,4 +1,4 @@
-"""The chains and assets that the mock supports. Read from TOML of the form of `paymock/app/catalog.toml`."""
+"""The catalog of supported chains and assets, and its validation; `paymock/app/catalog.toml` is one."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _SYMBOL = re.compile("[A-Za-z0-9.]{1,16}")
 
 
 class CatalogError(ValueError):
-    """A catalog that cannot be used; the message says where and why."""
+    """An invalid catalog. The message names the place and the problem."""
 
 
 class _AssetRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,44 +42,44 @@ class Catalog:
 
     def __init__(self, assets: Mapping[str, tuple[Asset, ...]], chains: Mapping[str, Chain]) -> None:
         self.chains = chains
-        self._assets = {chain: {asset.id: asset for asset in row} for chain, row in assets.items()}
-        self._others = {
+        self._assets = {chain: {asset.id: asset for asset in listed} for chain, listed in assets.items()}
+        self._other_assets = {
             (chain, asset.id): min(
-                (other for other in row if other is not asset), key=lambda it: it.native
+                (other for other in listed if other is not asset), key=lambda other: other.native
             ).id
-            for chain, row in assets.items()
-            for asset in row
+            for chain, listed in assets.items()
+            for asset in listed
         }
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> "Catalog":
-        """The catalog that a decoded TOML document describes. Raises CatalogError."""
+        """The catalog of a decoded TOML document. Raises CatalogError."""
         try:
             rows = msgspec.convert(document, _File).chains
         except msgspec.ValidationError as error:
             raise CatalogError(str(error)) from None
-        _demand(rows, "there must be at least one chain")
-        _demand(len({row.id for row in rows}) == len(rows), "two chains have the same id")
+        _require(rows, "there must be at least one chain")
+        _require(len({row.id for row in rows}) == len(rows), "two chains have the same id")
         return cls({row.id: tuple(_assets_of(row)) for row in rows}, {row.id: _chain_of(row) for row in rows})
 
     def assets(self, chain: str) -> Mapping[str, Asset] | None:
         """The assets of `chain` by their id, or None when the chain is not supported."""
         return self._assets.get(chain)
 
-    def knows(self, chain: str, asset: str) -> bool:
+    def has_asset(self, chain: str, asset: str) -> bool:
         """Whether `asset` is an asset of `chain`."""
-        return (chain, asset) in self._others
+        return (chain, asset) in self._other_assets
 
     def another_asset(self, chain: str, asset: str) -> str:
-        """The id of a supported asset of `chain` that is not `asset`; a token rather than the chain's own
-        coin. Specification: scenario `asset_mismatch`.
+        """The id of an asset of `chain` that is not `asset`: a token if there is one, else the native coin.
+        Specification: scenario `asset_mismatch`.
         """
-        return self._others[chain, asset]
+        return self._other_assets[chain, asset]
 
 
 def _chain_of(row: _ChainRow) -> Chain:
-    _demand(_CHAIN_ID.fullmatch(row.id) is not None, f"chain id {row.id!r}: use 1 to 32 of a-z 0-9 _ -")
-    _demand(row.chain_id > 0, f"chain {row.id}: chain_id must be positive")
+    _require(_CHAIN_ID.fullmatch(row.id) is not None, f"chain id {row.id!r}: use 1 to 32 of a-z 0-9 _ -")
+    _require(row.chain_id > 0, f"chain {row.id}: chain_id must be positive")
     native = next((asset.symbol.upper() for asset in row.assets if asset.contract_address is None), None)
     if native is None:
         raise CatalogError(f"chain {row.id}: one asset must be native, that is, have no contract_address")
@@ -96,25 +96,25 @@ def _chain_of(row: _ChainRow) -> Chain:
 
 
 def _assets_of(row: _ChainRow) -> list[Asset]:
-    _demand(
+    _require(
         len(row.assets) >= 2,
         f"chain {row.id}: at least two assets are needed, for the scenario asset_mismatch",
     )
     ids = {asset.symbol.upper() for asset in row.assets}
-    _demand(len(ids) == len(row.assets), f"chain {row.id}: two assets have the same symbol")
+    _require(len(ids) == len(row.assets), f"chain {row.id}: two assets have the same symbol")
     natives = sum(asset.contract_address is None for asset in row.assets)
-    _demand(natives <= 1, f"chain {row.id}: only one asset can be native, that is, have no contract_address")
+    _require(natives <= 1, f"chain {row.id}: only one asset can be native, that is, have no contract_address")
     return [_asset_of(row.id, asset) for asset in row.assets]
 
 
 def _asset_of(chain: str, row: _AssetRow) -> Asset:
-    where = f"chain {chain}, asset {row.symbol!r}"
-    _demand(
-        _SYMBOL.fullmatch(row.symbol) is not None, f"{where}: a symbol is 1 to 16 of A-Z a-z 0-9 and the dot"
+    place = f"chain {chain}, asset {row.symbol!r}"
+    _require(
+        _SYMBOL.fullmatch(row.symbol) is not None, f"{place}: a symbol is 1 to 16 of A-Z a-z 0-9 and the dot"
     )
-    _demand(0 <= row.decimals <= 77, f"{where}: decimals must be 0 to 77")
+    _require(0 <= row.decimals <= 77, f"{place}: decimals must be 0 to 77")
     problem = row.contract_address and address_problem(row.contract_address)
-    _demand(not problem, f"{where}: contract_address {problem}")
+    _require(not problem, f"{place}: contract_address {problem}")
     return Asset(
         id=row.symbol.upper(),
         chain=chain,
@@ -126,6 +126,6 @@ def _asset_of(chain: str, row: _AssetRow) -> Asset:
     )
 
 
-def _demand(holds: object, otherwise: str) -> None:
-    if not holds:
-        raise CatalogError(otherwise)
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise CatalogError(message)

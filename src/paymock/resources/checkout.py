@@ -1,5 +1,5 @@
-"""What a customer is shown of a payment: seven views, and nothing private. Every word and every JSON member
-of the checkout is declared here. See docs/pages.md.
+"""The checkout: a payment as its customer sees it, in one of seven views, without private data. All its texts
+and JSON members are declared here. See docs/pages.md.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from paymock.resources.records import PaymentRecord
 from paymock.rules import identifiers
-from paymock.rules.amounts import in_tokens
+from paymock.rules.amounts import to_tokens
 from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, PAYMENT_WINDOW, PaymentStatus
 from paymock.rules.timeline import State
 from paymock.rules.times import to_rfc3339
@@ -21,7 +21,7 @@ ViewName = Literal["pay", "detected", "received", "complete", "expired", "review
 
 
 class View(NamedTuple):
-    """What a customer is told while a payment has a certain status."""
+    """The texts for a status of the payment."""
 
     name: ViewName
     headline: str
@@ -79,7 +79,7 @@ VIEWS: Mapping[PaymentStatus, View] = {
         final=True,
     ),
 }
-"""By status, in the order of a payment's life."""
+"""By status, in the order of `PaymentStatus`."""
 
 _PARTIAL = View("detected", "A part has arrived", "Send the rest to the same address before the time is up.")
 
@@ -128,8 +128,8 @@ class Checkout(Reply):
 def checkout(
     record: PaymentRecord, state: State, age: int, speed: float, chain: Chain, asset: Asset
 ) -> Checkout:
-    """What the customer sees of the payment in `state`, which is so many milliseconds old. `chain` and
-    `asset` are those of the payment.
+    """The checkout of the payment in `state`, `age` milliseconds after its creation, on a clock that runs at
+    `speed`. `chain` and `asset` are those of the payment.
     """
     due, received = int(record.due), state.received_pending + state.received_finalized
     missing = max(0, due - received)
@@ -137,7 +137,7 @@ def checkout(
     address = identifiers.invoice_address(record.token)
 
     def quantity(raw: int) -> Quantity:
-        return Quantity(raw=str(raw), tokens=in_tokens(raw, asset.decimals))
+        return Quantity(raw=str(raw), tokens=to_tokens(raw, asset.decimals))
 
     return Checkout(
         payment_id=identifiers.PAYMENT_PREFIX + record.token,
@@ -172,6 +172,6 @@ def payment_uri(chain: Chain, asset: Asset, address: str, raw: int) -> str:
 
 
 def _view(state: State, missing: int) -> View:
-    nothing_on_its_way = not any(deposit.unsettled for deposit in state.deposits)
-    waits_for_more = state.status is PaymentStatus.PAYMENT_DETECTED and nothing_on_its_way and missing
-    return _PARTIAL if waits_for_more else VIEWS[state.status]
+    settled = not any(deposit.unsettled for deposit in state.deposits)
+    partially_paid = state.status is PaymentStatus.PAYMENT_DETECTED and settled and missing
+    return _PARTIAL if partially_paid else VIEWS[state.status]

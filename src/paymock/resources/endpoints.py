@@ -1,4 +1,4 @@
-"""Webhook endpoints: recorded, listed, never called. Specification: "Events", "POST /v1/webhooks"."""
+"""Webhook endpoints: stored and listed, never called. Specification: "Events", "POST /v1/webhooks"."""
 
 from typing import Any
 
@@ -9,19 +9,19 @@ from paymock.rules import identifiers
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.fields import ANY_EVENT
 from paymock.schemas.public import CreateEndpoint, Endpoint
-from paymock.schemas.validation import checker_for, decoded
+from paymock.schemas.validation import checker_for, validate
 
 MAX_ENDPOINTS = 100
-"""How many endpoints a sandbox can have."""
+"""The maximum number of endpoints in a sandbox."""
 
 _check = checker_for(CreateEndpoint)
 
 
-def accept(body: Any, token: str, fingerprint: bytes, now: int) -> EndpointRecord:
-    """The record of the endpoint that `body`, a decoded JSON value, asks for; `now` in milliseconds since
-    the epoch. Raises PaymockError `validation_failed` with every problem of the body.
+def create_record(body: Any, token: str, fingerprint: bytes, now: int) -> EndpointRecord:
+    """The record of a new endpoint for `body`, a decoded JSON value, at `now`, in milliseconds since the
+    epoch. Raises PaymockError `validation_failed` with every problem of the body.
     """
-    request = decoded(_check, body, CreateEndpoint)
+    request = validate(_check, body, CreateEndpoint)
     return EndpointRecord(
         token=token,
         fingerprint=fingerprint,
@@ -33,7 +33,7 @@ def accept(body: Any, token: str, fingerprint: bytes, now: int) -> EndpointRecor
 
 
 def render(record: EndpointRecord, *, with_secret: bool) -> Endpoint:
-    """The endpoint as the API shows it; the secret belongs to the create reply only."""
+    """The endpoint as a reply body. Only the create reply contains the secret."""
     return Endpoint(
         id=identifiers.ENDPOINT_PREFIX + record.token,
         url=record.url,

@@ -1,6 +1,4 @@
-"""A payment's beginning and its view: `accept` turns a request into a record, `view` shows it in a state,
-`render` at a moment.
-
+"""Payments: the record that a create request makes, the states of that record, and the reply body of a state.
 Specification: "POST /v1/payments", "Payment object".
 """
 
@@ -27,10 +25,10 @@ from paymock.schemas.public import (
     Instructions,
     Payment,
 )
-from paymock.schemas.validation import Problems, acceptor_for, checker_for, validation_failed
+from paymock.schemas.validation import Problems, checker_for, converter_for, validation_failed
 
 DEFAULT_LIFETIME = 30 * 60_000
-"""From creation to `expires_at` when the request names none, in milliseconds."""
+"""From creation to `expires_at` when the request has none, in milliseconds."""
 
 _SETTLING = (
     PaymentStatus.SETTLEMENT_PENDING,
@@ -38,16 +36,17 @@ _SETTLING = (
     PaymentStatus.COMPLETED,
     PaymentStatus.FAILED,
 )
-_accept, _check = acceptor_for(CreatePayment), checker_for(CreatePayment)
+_convert, _check = converter_for(CreatePayment), checker_for(CreatePayment)
 
-UNTOUCHED = SimulationRecord()
+NO_SIMULATION = SimulationRecord()
+"""What is stored of a payment that no test has changed."""
 
 MAX_DEPOSITS = 100
-"""How many simulated deposits a payment can have: its course grows with the square of them."""
+"""The maximum number of simulated deposits of a payment: the size of its timeline is quadratic in it."""
 
 
 class Creation(msgspec.Struct, frozen=True):
-    """Who creates a payment, and under which key: what a record holds beside the request itself."""
+    """What a record contains besides the request. `now` is in milliseconds since the epoch."""
 
     token: str
     fingerprint: bytes
@@ -55,17 +54,17 @@ class Creation(msgspec.Struct, frozen=True):
     now: int
 
 
-def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> PaymentRecord:
-    """The record of the payment that `body`, a decoded JSON value, asks for.
+def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> PaymentRecord:
+    """The record of a new payment for `body`, a decoded JSON value, with a fee of `fee_bps` basis points.
 
-    `creation.now` is in milliseconds since the epoch. Raises PaymockError `validation_failed` with every
-    problem of the body. Specification: "Create-payment request body".
+    Raises PaymockError `validation_failed` with every problem of the body. Specification: "Create-payment
+    request body".
     """
     problems: Problems = {}
-    request = _accept(body)
+    request = _convert(body)
     if request is None:
         _check(body, "", problems)
-    if request is None or not _route_is_known(request, catalog):
+    if request is None or not _is_valid_route(request, catalog):
         _check_route(body, catalog, problems)
     if request is None:
         expires_at = _text_members(body).get("expires_at")
@@ -93,13 +92,13 @@ def accept(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> Pay
     )
 
 
-def render(record: PaymentRecord, now: int, simulation: SimulationRecord = UNTOUCHED) -> Payment:
-    """The payment as it stands at `now`, milliseconds since the epoch. Specification: "Payment object"."""
-    return view(record, state_at(course(record, simulation), elapsed(record, now, simulation)))
+def render(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SIMULATION) -> Payment:
+    """The payment at `now`, in milliseconds since the epoch. Specification: "Payment object"."""
+    return view(record, state_at(states(record, simulation), age_at(record, now, simulation)))
 
 
 def view(record: PaymentRecord, state: State) -> Payment:
-    """The payment as it stands in `state`. Specification: "Payment object"."""
+    """The payment in `state`, as a reply body. Specification: "Payment object"."""
     request, created_at = record.request, record.created_at
     created = to_rfc3339(created_at)
     return Payment(
@@ -118,48 +117,50 @@ def view(record: PaymentRecord, state: State) -> Payment:
     )
 
 
-def elapsed(record: PaymentRecord, now: int, simulation: SimulationRecord = UNTOUCHED) -> int:
-    """How old the payment is at `now`, in milliseconds; a test may have moved it ahead of its sandbox."""
+def age_at(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SIMULATION) -> int:
+    """The age of the payment in milliseconds when the clock of its sandbox shows `now`, in milliseconds since
+    the epoch.
+    """
     return min(now + simulation.time_offset, LATEST) - record.created_at
 
 
-def course(record: PaymentRecord, simulation: SimulationRecord = UNTOUCHED) -> tuple[State, ...]:
-    """Every state that the payment goes through, in order. Specification: "Payment transitions"."""
+def states(record: PaymentRecord, simulation: SimulationRecord = NO_SIMULATION) -> tuple[State, ...]:
+    """Every state of the payment, in order. Specification: "Payment transitions"."""
     due, other = int(record.due), record.other_asset
     if not simulation.deposits:
-        return _scripted_course(record.scenario, due, other)
+        return _scenario_states(record.scenario, due, other)
     return simulate(SCENARIOS[record.scenario], due, other, simulation.transfers)
 
 
-def could_come(record: PaymentRecord, simulation: SimulationRecord, age: int, status: str | None) -> bool:
-    """Whether a payment of this age, in milliseconds, can still reach `status`, or without one any other
-    status than it has: by itself, or since somebody pays something.
+def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, status: str | None) -> bool:
+    """Whether the payment, `age` milliseconds old, can still reach `status`, with or without one more
+    deposit. With None: whether it can reach any status other than its current one.
     """
-    now = state_at(course(record, simulation), age)
+    current = state_at(states(record, simulation), age)
     due, scenario = int(record.due), SCENARIOS[record.scenario]
-    missing = due - now.received_pending - now.received_finalized
-    worlds = [simulation.transfers] + [
+    missing = due - current.received_pending - current.received_finalized
+    possible_transfers = [simulation.transfers] + [
         (*simulation.transfers, Transfer(age, amount, asset))
         for amount, asset in ((max(1, missing), None), (1, None), (due + 1, None), (1, record.other_asset))
     ]
     return any(
-        state.status == status if status else state.status != now.status
-        for world in worlds
-        for state in simulate(scenario, due, record.other_asset, world)
+        state.status == status if status else state.status != current.status
+        for transfers in possible_transfers
+        for state in simulate(scenario, due, record.other_asset, transfers)
         if state.at >= age
     )
 
 
-@lru_cache(maxsize=512)  # of payments with the same amount, each of which is read many times
-def _scripted_course(scenario: str, due: int, other_asset: str) -> tuple[State, ...]:
+@lru_cache(maxsize=512)  # shared by payments of the same amount
+def _scenario_states(scenario: str, due: int, other_asset: str) -> tuple[State, ...]:
     return simulate(SCENARIOS[scenario], due, other_asset)
 
 
-def _route_is_known(request: CreatePayment, catalog: Catalog) -> bool:
-    """Whether `_check_route` has nothing to find: much quicker, and so of most requests."""
+def _is_valid_route(request: CreatePayment, catalog: Catalog) -> bool:
+    """Whether `_check_route` would find no problem: the fast path for a valid request."""
     receive, [pay_with], refund_to = request.receive, request.pay_with, request.refund_to
     return (
-        catalog.knows(receive.chain, receive.asset)
+        catalog.has_asset(receive.chain, receive.asset)
         and pay_with.chain == receive.chain
         and pay_with.asset == receive.asset
         and (refund_to is None or refund_to.chain in catalog.chains)
@@ -169,8 +170,8 @@ def _route_is_known(request: CreatePayment, catalog: Catalog) -> bool:
 def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
     receive, pay_with = _text_members(body, "receive"), _text_members(body, "pay_with", 0)
     refund_to = _text_members(body, "refund_to")
-    for path, place in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
-        chain, asset = place.get("chain"), place.get("asset")
+    for path, members in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
+        chain, asset = members.get("chain"), members.get("asset")
         assets = catalog.assets(chain) if chain is not None else None
         if chain is not None and assets is None:
             problems.setdefault(
@@ -179,23 +180,23 @@ def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
         if asset is not None and assets is not None and asset not in assets:
             problems.setdefault(f"{path}.asset", f"is not an asset of this chain; known: {', '.join(assets)}")
     for name in ("chain", "asset"):
-        known = name in receive and name in pay_with
-        if known and receive[name] != pay_with[name]:
+        in_both = name in receive and name in pay_with
+        if in_both and receive[name] != pay_with[name]:
             problems.setdefault(
                 f"pay_with[0].{name}", f"must be the same as receive.{name}: there is no other route"
             )
 
 
 def _check_expiry(expires_at: str | None, now: int, problems: Problems) -> None:
-    moment = parse_rfc3339(expires_at) if expires_at is not None else None
-    if moment is not None and moment <= now:
+    expiry = parse_rfc3339(expires_at) if expires_at is not None else None
+    if expiry is not None and expiry <= now:
         problems.setdefault("expires_at", f"must be in the future; the mock's clock says {to_rfc3339(now)}")
 
 
 @lru_cache(maxsize=512)  # many payments of a test suite have the same amount
 def _due_and_fee(amount: str, fee_bps: int) -> tuple[str, str]:
-    """What is due for the settlement of `amount`, and the fee in it, in raw units; nothing where that is more
-    than a token can express.
+    """The due amount for a settlement of `amount`, and the fee in it, in raw units; two empty strings where
+    due exceeds 256 bits.
     """
     settlement = int(amount)
     fee = fee_for(settlement, fee_bps)
@@ -203,7 +204,7 @@ def _due_and_fee(amount: str, fee_bps: int) -> tuple[str, str]:
 
 
 def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:
-    """The members of the object at `path` that are strings; empty where there is no such object."""
+    """The string members of the object at `path`; empty where there is no such object."""
     for step in path:
         try:
             body = body[step]

@@ -1,8 +1,8 @@
-"""What is stored, and the bytes it is stored as.
+"""The records that stores keep, and their encoding: MessagePack arrays, so the order of fields is part of the
+format, and their names are not.
 
-A created resource is one immutable record: what the request said and what was decided at creation, never a
-state, since states are computed. What a test does to time and payments is stored beside it, in records
-that are replaced.
+A created resource is one immutable record: the request and what was decided at creation, but no state, since
+states are computed. What a test does to time and payments is stored separately, in records that are replaced.
 """
 
 from typing import ClassVar, TypeVar
@@ -53,8 +53,8 @@ class DepositRecord(msgspec.Struct, frozen=True, gc=False, tag="deposit", array_
 
 
 class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a test has done to one payment: how many milliseconds it is ahead of its sandbox, and its
-    deposits.
+    """What a test has done to one payment: its offset from the clock of its sandbox, in milliseconds, and its
+    simulated deposits.
     """
 
     time_offset: int = 0
@@ -62,13 +62,15 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def transfers(self) -> tuple[Transfer, ...]:
-        """The deposits as the rules see them."""
-        return tuple(Transfer(made.at, int(made.amount), made.other_asset) for made in self.deposits)
+        """The deposits as transfers of the rules."""
+        return tuple(
+            Transfer(deposit.at, int(deposit.amount), deposit.other_asset) for deposit in self.deposits
+        )
 
 
 class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A scenario or a fault that the next creations without headers of their own take, so many `times`; None:
-    always.
+    """A scenario or a fault for the next `times` creations that have no header for it; None: for all of
+    them.
     """
 
     value: str
@@ -76,8 +78,8 @@ class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A sandbox: how often it was reset, its clock when it has been touched, and the scenarios and faults
-    that its next creations take, in their order.
+    """A sandbox: how often it was reset, its clock once that was changed, and the scenarios and faults of its
+    next creations, in order.
     """
 
     generation: int = 0
@@ -87,18 +89,17 @@ class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class StoreMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Where the identifiers and the time of a store begin: the secret that identifiers are derived from, at
-    most 64 bytes, and the clock of a sandbox that nobody has touched. With it the store says which `form`
-    the identifiers and records in it have.
+    """What all sandboxes of a store share: the secret that identifiers are derived from, at most 64 bytes,
+    the initial clock of a sandbox, and the format of the identifiers and records.
     """
 
     secret: bytes
     clock: ClockSetting
-    form: int = 1
+    format: int = 1
 
 
-FORM = 2
-"""Of identifiers and records. It rises when those of before are no longer read."""
+RECORD_FORMAT = 2
+"""The version of the format of identifiers and records. Stores of another version are refused."""
 
 Record = PaymentRecord | EndpointRecord | DepositRecord
 T = TypeVar("T")
@@ -107,17 +108,15 @@ _decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
 
 def encode(record: msgspec.Struct) -> bytes:
-    """The bytes that a store keeps."""
+    """Encode `record` for a store."""
     return msgspec.msgpack.encode(record)
 
 
 def decode(stored: bytes) -> Record:
-    """The created resource that `encode` turned into `stored`."""
+    """Decode the record of a created resource."""
     return _decoder.decode(stored)
 
 
-def decode_as(of: type[T], stored: bytes | None) -> T:
-    """The record of a known kind that `encode` turned into `stored`; an untouched one where nothing is
-    stored.
-    """
-    return of() if stored is None else msgspec.msgpack.decode(stored, type=of)
+def decode_as(record_type: type[T], stored: bytes | None) -> T:
+    """Decode a record of a known type, or make the default one where nothing is stored."""
+    return record_type() if stored is None else msgspec.msgpack.decode(stored, type=record_type)

@@ -1,9 +1,8 @@
-"""Payments over their whole lives. What has been worked out of a record once is kept for its next reads: it
-is a pure function of what is stored, so it cannot go stale.
+"""Payments with all their states, cached for repeated reads. A timeline is a pure function of the stored
+records, so a cached one is never stale.
 """
 
-from collections import OrderedDict
-from typing import TypeVar
+from functools import lru_cache
 
 import msgspec
 
@@ -11,81 +10,66 @@ from paymock.resources import payments, records
 from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules.timeline import CREATED, State, state_at
 
-KEPT, KEPT_SIMULATED = 2_000, 50
-"""How many courses are kept: of payments that no test has touched, and of others, which can be long."""
+MAX_TIMELINES, MAX_SIMULATED = 2_000, 50
+"""How many timelines are cached: of payments that no test has changed, and of others, which can be long."""
 
-KEPT_STATES = 2
-"""Of how many states of a course the JSON is kept: where it stands, and where it began."""
+_MAX_STATES = 2
+"""Of how many states of a timeline the JSON is cached: the initial and the current one."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class PaymentTimeline:
-    """A payment, what a test has done to it, and every state that it goes through, in order."""
+    """A payment, what a test has done to it, and all its states, in order."""
 
     __slots__ = ("_json", "record", "simulation", "states")
 
-    def __init__(self, record: PaymentRecord, simulation: SimulationRecord = payments.UNTOUCHED) -> None:
+    def __init__(self, record: PaymentRecord, simulation: SimulationRecord = payments.NO_SIMULATION) -> None:
         self.record = record
         self.simulation = simulation
-        self.states = payments.course(record, simulation)
+        self.states = payments.states(record, simulation)
         self._json: dict[int, bytes] = {}
 
     def age(self, now: int) -> int:
-        """How old the payment is at `now`, milliseconds since the epoch, in milliseconds."""
-        return payments.elapsed(self.record, now, self.simulation)
+        """The age of the payment in milliseconds at `now`, in milliseconds since the epoch."""
+        return payments.age_at(self.record, now, self.simulation)
 
     def state_at(self, age: int) -> State:
-        """The state that holds when the payment is so many milliseconds old."""
+        """The state of the payment when it is `age` milliseconds old."""
         return state_at(self.states, age)
 
     def json_at(self, age: int) -> bytes:
-        """The payment as it stands then, as JSON. Specification: "Payment object"."""
+        """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""
         state = state_at(self.states, age)
         json = self._json.get(state.at)
         if json is None:
-            if len(self._json) == KEPT_STATES:
+            if len(self._json) == _MAX_STATES:
                 del self._json[next(iter(self._json))]
             json = self._json[state.at] = _encode(payments.view(self.record, state))
         return json
 
 
 def json_at_creation(record: PaymentRecord) -> bytes:
-    """The payment as it was created, as JSON. Specification: "Payment object"."""
+    """The payment in its initial state, as JSON. Specification: "Payment object"."""
     return _encode(payments.view(record, CREATED))
 
 
 class PaymentTimelines:
-    """The courses of payments, by what is stored of them."""
+    """A cache of payment timelines, by the stored bytes of their records."""
 
     def __init__(self) -> None:
-        self._untouched: OrderedDict[bytes, PaymentTimeline] = OrderedDict()
-        self._simulated: OrderedDict[tuple[bytes, bytes], PaymentTimeline] = OrderedDict()
+        self._timeline = lru_cache(MAX_TIMELINES)(_timeline)
+        self._simulated_timeline = lru_cache(MAX_SIMULATED)(_timeline)
 
-    def of(self, stored: bytes, simulated: bytes | None) -> PaymentTimeline | None:
-        """The course of the payment that is stored so, with what a test has done to it; None for a resource
-        that is no payment.
+    def get(self, stored: bytes, simulation: bytes | None) -> PaymentTimeline | None:
+        """The timeline of the payment record `stored` with the simulation record `simulation`, if there is
+        one. None where `stored` is not a payment.
         """
-        course = (
-            self._untouched.get(stored) if simulated is None else self._simulated.get((stored, simulated))
-        )
-        if course is None:
-            record = records.decode(stored)
-            if not isinstance(record, PaymentRecord):
-                return None
-            if simulated is None:
-                course = PaymentTimeline(record)
-                _keep(self._untouched, stored, course, KEPT)
-            else:
-                course = PaymentTimeline(record, records.decode_as(SimulationRecord, simulated))
-                _keep(self._simulated, (stored, simulated), course, KEPT_SIMULATED)
-        return course
+        return self._timeline(stored) if simulation is None else self._simulated_timeline(stored, simulation)
 
 
-K = TypeVar("K")
-
-
-def _keep(courses: OrderedDict[K, PaymentTimeline], key: K, course: PaymentTimeline, most: int) -> None:
-    if len(courses) >= most:
-        courses.popitem(last=False)
-    courses[key] = course
+def _timeline(stored: bytes, simulation: bytes | None = None) -> PaymentTimeline | None:
+    record = records.decode(stored)
+    if not isinstance(record, PaymentRecord):
+        return None
+    return PaymentTimeline(record, records.decode_as(SimulationRecord, simulation))

@@ -26,7 +26,7 @@ def raw_problem(text: str) -> str | None:
     return None
 
 
-def in_tokens(raw: int, decimals: int) -> str:
+def to_tokens(raw: int, decimals: int) -> str:
     """`raw` raw units of an asset with `decimals` decimals, in whole tokens: `1.01`."""
     whole, rest = divmod(raw, 10**decimals)
     fraction = f"{rest:0{decimals}d}".rstrip("0") if rest else ""

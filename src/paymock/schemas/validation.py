@@ -1,8 +1,11 @@
-"""Holds a decoded JSON value against a wire type and lists every problem, each under its dotted path.
+"""Validation of decoded JSON values against the msgspec types of `schemas`, with every problem listed under
+its dotted path.
 
-The wire types are the only declaration: structure, lengths and enumerations come from the msgspec types,
-and `Meta(extra={"check": function})` adds what a type cannot say. msgspec's own decoder stops at the first
-problem, which would send developers through their mistakes one at a time.
+The types are the only declaration: they define structure, lengths and enumerations, and
+`Meta(extra={"check": function})` adds what a type cannot express. There are two ways through them, which
+must agree: a *converter*, fast, decides whether a value is valid and makes the struct; a *checker*, slow,
+lists what is wrong with an invalid value. msgspec's own decoder stops at the first problem, so that a
+developer would learn of one mistake at a time.
 """
 
 import operator
@@ -16,84 +19,86 @@ from msgspec import inspect
 
 from paymock.rules.errors import PaymockError
 
-_TYPE_NAMES: dict[type, str] = {str: "a string", dict: "an object", list: "an array"}
-
-_ADDRESS = re.compile("0[xX][0-9a-fA-F]{40}")
+T = TypeVar("T")
 
 Problems = dict[str, str]
-"""What is wrong, by dotted field path; the first problem of a field stands for it."""
+"""Problems by dotted field path, one for each field."""
 
 Checker = Callable[[Any, str, Problems], None]
-"""Checks a value at a path and adds what is wrong with it."""
+"""Checks the value at a path, and adds its problems."""
+
+Rule = Callable[[Any], str | None]
+"""Returns the problem of a value that a type cannot express, or None."""
 
 BODY = "body"
-"""The path of the whole document, where no field can be named."""
-
-
-B = TypeVar("B")
+"""The path of the whole document."""
 
 MAX_DETAILS = 100
-"""How many problems a refusal lists: more would only repeat what is wrong with the sender."""
+"""The maximum number of problems in an error."""
+
+_TYPE_NAMES: dict[type, str] = {
+    str: "a string",
+    dict: "an object",
+    list: "an array",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
+_ADDRESS = re.compile("0[xX][0-9a-fA-F]{40}")
 
 
-def decoded(check: Checker, body: Any, of: type[B]) -> B:
-    """`body`, a decoded JSON value, as the wire type `of`. Raises PaymockError `validation_failed`."""
+def validate(check: Checker, body: Any, wire_type: type[T]) -> T:
+    """`body`, a decoded JSON value, as `wire_type`, whose checker is `check`. Raises PaymockError
+    `validation_failed`.
+    """
     problems: Problems = {}
     check(body, "", problems)
     if problems:
         raise validation_failed(problems)
-    return msgspec.convert(body, of, strict=False)  # to JSON, 1.0 is an integer
+    return msgspec.convert(body, wire_type, strict=False)  # in JSON, 1.0 is an integer
 
 
 def validation_failed(problems: Problems) -> PaymockError:
-    """The refusal that lists `problems`, or the first hundred of them."""
+    """The error that lists `problems`, at most MAX_DETAILS of them."""
     fields = "1 field is" if len(problems) == 1 else f"{len(problems)} fields are"
-    listed = dict(islice(problems.items(), MAX_DETAILS))
-    return PaymockError("validation_failed", f"{fields} not acceptable; see `details`.", details=listed)
+    details = dict(islice(problems.items(), MAX_DETAILS))
+    return PaymockError("validation_failed", f"{fields} not acceptable; see `details`.", details=details)
 
 
-def checker_for(wire_type: Any) -> Checker:
-    """The checker of a wire type; make it once and keep it. Raises TypeError for a type that wire types do
-    not use.
+# Fast: converters, for valid values
+
+
+def converter_for(wire_type: type[T]) -> Callable[[Any], T | None]:
+    """A function that converts a decoded JSON value to `wire_type`, or returns None where `checker_for` may
+    find problems. Make it once and keep it.
     """
-    return _checker(inspect.type_info(wire_type))
+    find_problem = _rule(inspect.type_info(wire_type))
 
-
-def acceptor_for(of: type[B]) -> Callable[[Any], B | None]:
-    """What makes a wire type of a decoded JSON value, or None of one that its checker may find problems in:
-    much quicker than the checker, which says what they are. Make it once and keep it.
-    """
-    find_problem = _rule(inspect.type_info(of))
-
-    def accept(value: Any) -> B | None:
+    def convert(value: Any) -> T | None:
         try:
-            made = msgspec.convert(value, of)
+            converted = msgspec.convert(value, wire_type)
         except msgspec.ValidationError:
             return None
-        return made if find_problem is None or find_problem(made) is None else None
+        return converted if find_problem is None or find_problem(converted) is None else None
 
-    return accept
-
-
-Rule = Callable[[Any], str | None]
-"""Says what is wrong with a value of the right structure, beyond what a type can say."""
+    return convert
 
 
-def _rule(of: inspect.Type) -> Rule | None:
-    """The rule of a type; None where there is none."""
-    match of:
+def _rule(info: inspect.Type) -> Rule | None:
+    """The rule of a type and of all types in it, or None where there is none."""
+    match info:
         case inspect.Metadata(type=inner, extra=extra):
             return _both(_rule(inner), (extra or {}).get("check"))
         case inspect.StructType():
-            return _each_member(dict(_member_rules(of)))
+            return _each_member(dict(_member_rules(info)))
         case inspect.ListType(item_type=item):
             return _each_item(_rule(item))
         case inspect.UnionType(types=types):
-            return _unless_absent(next(filter(None, map(_rule, types)), None))
+            return _unless_none(next(filter(None, map(_rule, types)), None))
     return None
 
 
-def _unless_absent(rule: Rule | None) -> Rule | None:
+def _unless_none(rule: Rule | None) -> Rule | None:
     return rule and (lambda value: None if value is None else rule(value))
 
 
@@ -103,9 +108,9 @@ def _both(first: Rule | None, second: Rule | None) -> Rule | None:
     return lambda value: first(value) or second(value)
 
 
-def _member_rules(of: inspect.StructType) -> Iterator[tuple[str, Rule]]:
-    """The rules of members, and of what is in those that are always there, by dotted name."""
-    for field in of.fields:
+def _member_rules(info: inspect.StructType) -> Iterator[tuple[str, Rule]]:
+    """The rules of members, and of members of nested structs that are never None, by dotted name."""
+    for field in info.fields:
         inner = field.type.type if isinstance(field.type, inspect.Metadata) else field.type
         if isinstance(inner, inspect.StructType):
             yield from ((f"{field.name}.{name}", rule) for name, rule in _member_rules(inner))
@@ -114,41 +119,51 @@ def _member_rules(of: inspect.StructType) -> Iterator[tuple[str, Rule]]:
 
 
 def _each_member(rules: dict[str, Rule]) -> Rule | None:
-    if len(rules) < 2:  # of one name, attrgetter answers with the value alone
-        return next((_of_member(name, rule) for name, rule in rules.items()), None)
-    members_of, each = operator.attrgetter(*rules), [*rules.values()]
-    return lambda value: next(filter(None, map(operator.call, each, members_of(value))), None)
+    if len(rules) < 2:  # attrgetter of one name returns the value, not a tuple
+        return next((_member(name, rule) for name, rule in rules.items()), None)
+    get_members, member_rules = operator.attrgetter(*rules), [*rules.values()]
+    return lambda value: next(filter(None, map(operator.call, member_rules, get_members(value))), None)
 
 
-def _of_member(name: str, rule: Rule) -> Rule:
-    member_of = operator.attrgetter(name)
-    return lambda value: rule(member_of(value))
+def _member(name: str, rule: Rule) -> Rule:
+    get_member = operator.attrgetter(name)
+    return lambda value: rule(get_member(value))
 
 
 def _each_item(rule: Rule | None) -> Rule | None:
     return None if rule is None else lambda value: next(filter(None, map(rule, value)), None)
 
 
-def _checker(of: inspect.Type) -> Checker:
-    match of:
+# Slow: checkers, for invalid values
+
+
+def checker_for(wire_type: Any) -> Checker:
+    """The checker of `wire_type`. Make it once and keep it. Raises TypeError for a type that schemas do not
+    use.
+    """
+    return _checker(inspect.type_info(wire_type))
+
+
+def _checker(info: inspect.Type) -> Checker:
+    match info:
         case inspect.Metadata(type=inner, extra=extra):
             return _and_also(_checker(inner), (extra or {}).get("check"))
         case inspect.StructType():
-            return _struct(of)
+            return _struct(info)
         case inspect.ListType():
-            return _list(of)
+            return _list(info)
         case inspect.UnionType():
-            (inner,) = (member for member in of.types if not isinstance(member, inspect.NoneType))
+            (inner,) = (member for member in info.types if not isinstance(member, inspect.NoneType))
             return _nullable(_checker(inner))
         case inspect.StrType():
-            return _string(of)
+            return _string(info)
         case inspect.LiteralType(values=values):
             return _enumeration(list(values))
         case inspect.IntType() | inspect.FloatType():
-            return _number(of)
+            return _number(info)
         case inspect.DictType():
             return _instance_of(dict)
-    raise TypeError(f"no checker for {of!r}")
+    raise TypeError(f"no checker for {info!r}")
 
 
 def _instance_of(kind: type) -> Checker:
@@ -159,8 +174,8 @@ def _instance_of(kind: type) -> Checker:
     return check
 
 
-def _struct(of: inspect.StructType) -> Checker:
-    members = {field.encode_name: (_checker(field.type), field.required) for field in of.fields}
+def _struct(info: inspect.StructType) -> Checker:
+    members = {field.encode_name: (_checker(field.type), field.required) for field in info.fields}
 
     def check(value: Any, path: str, problems: Problems) -> None:
         if not isinstance(value, dict):
@@ -182,50 +197,50 @@ def _struct(of: inspect.StructType) -> Checker:
     return check
 
 
-def _list(of: inspect.ListType) -> Checker:
-    check_item = _checker(of.item_type)
-    least, most = of.min_length or 0, of.max_length
+def _list(info: inspect.ListType) -> Checker:
+    check_item = _checker(info.item_type)
+    minimum, maximum = info.min_length or 0, info.max_length
 
     def check(value: Any, path: str, problems: Problems) -> None:
         if not isinstance(value, list):
             problems.setdefault(path, _wrong_type("an array", value))
             return
-        if len(value) < least or (most is not None and len(value) > most):
-            problems.setdefault(path, f"must have {_range(least, most, 'item')}, not {len(value)}")
+        if len(value) < minimum or (maximum is not None and len(value) > maximum):
+            problems.setdefault(path, f"must have {_range(minimum, maximum, 'item')}, not {len(value)}")
         for index, item in enumerate(value):
             check_item(item, f"{path}[{index}]", problems)
 
     return check
 
 
-def _string(of: inspect.StrType) -> Checker:
-    least, most = of.min_length or 0, of.max_length
+def _string(info: inspect.StrType) -> Checker:
+    minimum, maximum = info.min_length or 0, info.max_length
 
     def check(value: Any, path: str, problems: Problems) -> None:
         if not isinstance(value, str):
             problems.setdefault(path, _wrong_type("a string", value))
-        elif len(value) < least or (most is not None and len(value) > most):
-            problems.setdefault(path, f"must have {_range(least, most, 'character')}, not {len(value)}")
+        elif len(value) < minimum or (maximum is not None and len(value) > maximum):
+            problems.setdefault(path, f"must have {_range(minimum, maximum, 'character')}, not {len(value)}")
 
     return check
 
 
-def _number(of: inspect.IntType | inspect.FloatType) -> Checker:
-    whole = isinstance(of, inspect.IntType)
+def _number(info: inspect.IntType | inspect.FloatType) -> Checker:
+    whole = isinstance(info, inspect.IntType)
     bounds = [
-        (of.ge, "at least", operator.ge),
-        (of.gt, "more than", operator.gt),
-        (of.le, "at most", operator.le),
+        (info.ge, "at least", operator.ge),
+        (info.gt, "more than", operator.gt),
+        (info.le, "at most", operator.le),
     ]
-    asked = [(bound, words, holds) for bound, words, holds in bounds if bound is not None]
-    limits = " and ".join(f"{words} {bound:,}" for bound, words, _ in asked)
-    expected = f"must be {'an integer' if whole else 'a number'}, {limits}"
+    limits = [(bound, words, holds) for bound, words, holds in bounds if bound is not None]
+    limits_text = " and ".join(f"{words} {bound:,}" for bound, words, _ in limits)
+    expected = f"must be {'an integer' if whole else 'a number'}, {limits_text}"
 
     def check(value: Any, path: str, problems: Problems) -> None:
         right_type = isinstance(value, int | float) and not isinstance(value, bool)
         if right_type and whole:
-            right_type = float(value).is_integer()  # to JSON, 1.0 is an integer
-        if not right_type or not all(holds(value, bound) for bound, _, holds in asked):
+            right_type = float(value).is_integer()  # in JSON, 1.0 is an integer
+        if not right_type or not all(holds(value, bound) for bound, _, holds in limits):
             problems.setdefault(path, expected)
 
     return check
@@ -249,14 +264,14 @@ def _nullable(check_inner: Checker) -> Checker:
     return check
 
 
-def _and_also(check_structure: Checker, find_problem: Callable[[Any], str | None] | None) -> Checker:
+def _and_also(check_structure: Checker, find_problem: Rule | None) -> Checker:
     if find_problem is None:
         return check_structure
 
     def check(value: Any, path: str, problems: Problems) -> None:
-        before = len(problems)
+        count = len(problems)
         check_structure(value, path, problems)
-        if value is not None and len(problems) == before and (problem := find_problem(value)):
+        if value is not None and len(problems) == count and (problem := find_problem(value)):
             problems.setdefault(path, problem)
 
     return check
@@ -265,22 +280,19 @@ def _and_also(check_structure: Checker, find_problem: Callable[[Any], str | None
 def _wrong_type(expected: str, value: Any) -> str:
     if value is None:
         return f"must be {expected}, not null"
-    kind = {bool: "a boolean", int: "a number", float: "a number"}.get(type(value)) or _TYPE_NAMES[
-        type(value)
-    ]
-    return f"must be {expected}, not {kind}"
+    return f"must be {expected}, not {_TYPE_NAMES[type(value)]}"
 
 
-def _range(least: int, most: int | None, unit: str) -> str:
-    if least == most:
-        return f"exactly {least} {unit}{'' if least == 1 else 's'}"
+def _range(minimum: int, maximum: int | None, unit: str) -> str:
+    if minimum == maximum:
+        return f"exactly {minimum} {unit}{'' if minimum == 1 else 's'}"
     return (
-        f"{least} to {most} {unit}s"
-        if most is not None
-        else f"at least {least} {unit}{'' if least == 1 else 's'}"
+        f"{minimum} to {maximum} {unit}s"
+        if maximum is not None
+        else f"at least {minimum} {unit}{'' if minimum == 1 else 's'}"
     )
 
 
 def _shortened(name: str) -> str:
-    name = _ADDRESS.sub("0x***", name)  # an address is not repeated, even where it was sent as a name
+    name = _ADDRESS.sub("0x***", name)  # a message never contains an address
     return name if len(name) <= 64 else name[:63] + "…"

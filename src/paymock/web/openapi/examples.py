@@ -81,7 +81,7 @@ class ExampleContext(NamedTuple):
     def record(self, scenario: str) -> PaymentRecord:
         """The record of the example payment in a scenario."""
         creation = payments.Creation(_token(IDEMPOTENCY_KEY), b"", scenario, NOW)
-        return payments.accept(self.payment, creation, self.catalog, self.fee_bps)
+        return payments.create_record(self.payment, creation, self.catalog, self.fee_bps)
 
 
 class Example(NamedTuple):
@@ -132,7 +132,7 @@ def all_examples(premises: ExampleContext) -> Mapping[str, Example]:
     """Every example by its name."""
     request, catalog = premises.payment, premises.catalog
     created = premises.record("happy_path")
-    endpoint = endpoints.accept(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
+    endpoint = endpoints.create_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
     at_finality = payments.render(created, NOW + 13_000)
     assets = catalog.assets(premises.chain) or {}
     found = {
@@ -185,7 +185,7 @@ def _error(code: str, premises: ExampleContext) -> PaymockError:
         "invalid_json": lambda: json_decoding.decode(b'{"order_id": "order-1001",}'),
         "invalid_scenario": lambda: requested_scenario(_request((b"x-mock-scenario", b"happy"))),
         "unauthenticated": lambda: premises.keyring.sandbox(_request((b"authorization", b"Bearer unknown"))),
-        "validation_failed": lambda: payments.accept(
+        "validation_failed": lambda: payments.create_record(
             premises.refused_payment,
             payments.Creation("", b"", "happy_path", NOW),
             premises.catalog,
