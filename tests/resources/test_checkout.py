@@ -30,7 +30,7 @@ def created(
     return payments.create_record(body, payments.Creation(TOKEN, b"", scenario, NOON), CATALOG, bps)
 
 
-def shown(
+def checkout_at(
     record: PaymentRecord, age: int, simulation: SimulationRecord = payments.NO_SIMULATION, speed: float = 1
 ) -> Checkout:
     """The checkout `age` milliseconds after creation."""
@@ -53,9 +53,9 @@ def deposits(*transfers: tuple[int, int, str | None]) -> SimulationRecord:
 def test_each_scenario_shows_its_views_at_its_times(scenario: str) -> None:
     record = created(scenario)
     views = [
-        (state.at // 1000, now.view, now.headline, now.final)
+        (state.at // 1000, page.view, page.headline, page.final)
         for state in payments.states(record)
-        for now in [shown(record, state.at)]
+        for page in [checkout_at(record, state.at)]
     ]
     changes = [
         view
@@ -88,15 +88,15 @@ def test_every_status_has_one_of_seven_views() -> None:
 def test_a_deposit_counts_from_its_observation(
     second: float, received: str, missing: str, confirmations: int, seconds_left: float
 ) -> None:
-    now = shown(created(), round(second * 1000))
-    assert (now.received.tokens, now.missing.tokens) == (received, missing)
-    assert (now.confirmations, now.confirmations_required) == (confirmations, 16)
-    assert now.seconds_left == seconds_left
+    page = checkout_at(created(), round(second * 1000))
+    assert (page.received.tokens, page.missing.tokens) == (received, missing)
+    assert (page.confirmations, page.confirmations_required) == (confirmations, 16)
+    assert page.seconds_left == seconds_left
 
 
 def test_amounts_are_in_raw_units_and_in_tokens() -> None:
-    now = shown(created(), 0)
-    assert msgspec.to_builtins((now.due, now.settlement, now.fee)) == (
+    page = checkout_at(created(), 0)
+    assert msgspec.to_builtins((page.due, page.settlement, page.fee)) == (
         {"raw": "1010000000000000000", "tokens": "1.01"},
         {"raw": "1000000000000000000", "tokens": "1"},
         {"raw": "10000000000000000", "tokens": "0.01"},
@@ -104,68 +104,68 @@ def test_amounts_are_in_raw_units_and_in_tokens() -> None:
 
 
 def test_the_clock_is_that_of_the_payment() -> None:
-    now = shown(created(), 9_500, speed=60)
-    assert (now.now, now.speed) == ("2030-01-31T12:00:09.500Z", 60)
+    page = checkout_at(created(), 9_500, speed=60)
+    assert (page.now, page.speed) == ("2030-01-31T12:00:09.500Z", 60)
 
 
 class TestParts:
     HALF = 505_000_000_000_000_000
 
     def test_the_rest_is_asked_for_when_a_part_is_final(self) -> None:
-        now = shown(created("no_payment_expired"), 12_000, deposits((4_000, self.HALF, None)))
-        assert (now.view, now.headline) == ("detected", "A part has arrived")
-        assert (now.received.tokens, now.missing.tokens) == ("0.505", "0.505")
-        assert now.payment_uri.endswith(f"uint256={self.HALF}")
+        page = checkout_at(created("no_payment_expired"), 12_000, deposits((4_000, self.HALF, None)))
+        assert (page.view, page.headline) == ("detected", "A part has arrived")
+        assert (page.received.tokens, page.missing.tokens) == ("0.505", "0.505")
+        assert page.payment_uri.endswith(f"uint256={self.HALF}")
 
     @pytest.mark.parametrize("asset", [None, "BNB"])
     def test_nothing_is_requested_while_a_deposit_is_unsettled(self, asset: str | None) -> None:
         """A deposit in another asset counts too, even after the payment window."""
         simulation = deposits((4_000, self.HALF, None), (29_000, self.HALF, asset))
         for age in (29_000, 30_500):
-            assert shown(created("no_payment_expired"), age, simulation).headline == "Payment detected"
+            assert checkout_at(created("no_payment_expired"), age, simulation).headline == "Payment detected"
 
     def test_the_confirmations_are_those_of_the_newest_deposit(self) -> None:
         simulation = deposits((4_000, self.HALF, None), (8_000, self.HALF, None))
         confirmations = [
-            shown(created("no_payment_expired"), age, simulation).confirmations
+            checkout_at(created("no_payment_expired"), age, simulation).confirmations
             for age in (7_000, 8_000, 13_000)
         ]
         assert confirmations == [4, 0, 8]
 
     def test_another_asset_pays_nothing(self) -> None:
-        now = shown(created("asset_mismatch"), 6_000)
-        assert (now.received.raw, now.missing.raw) == ("0", now.due.raw)
+        page = checkout_at(created("asset_mismatch"), 6_000)
+        assert (page.received.raw, page.missing.raw) == ("0", page.due.raw)
 
     def test_an_excess_is_received_and_nothing_is_missing(self) -> None:
-        now = shown(created("overpaid_review"), 60_000)
-        assert (now.received.tokens, now.missing.tokens) == ("1.111", "0")
+        page = checkout_at(created("overpaid_review"), 60_000)
+        assert (page.received.tokens, page.missing.tokens) == ("1.111", "0")
 
 
 class TestPaymentUri:
     """The EIP-681 request of the QR code."""
 
-    INVOICE = shown(created(), 0).invoice_address
+    INVOICE = checkout_at(created(), 0).invoice_address
 
     def test_a_token_is_transferred_by_its_contract(self) -> None:
-        assert shown(created(), 0).payment_uri == (
+        assert checkout_at(created(), 0).payment_uri == (
             "ethereum:0x55d398326f99059fF775485246999027B3197955@56/transfer"
             f"?address={self.INVOICE}&uint256=1010000000000000000"
         )
 
     def test_the_coin_of_the_chain_is_sent(self) -> None:
-        uri = shown(created(asset="BNB"), 0).payment_uri
+        uri = checkout_at(created(asset="BNB"), 0).payment_uri
         assert uri == f"ethereum:{self.INVOICE}@56?value=1010000000000000000"
 
     @pytest.mark.parametrize("age", [5_000, 60_000])
     def test_when_nothing_is_missing_it_requests_what_was_due(self, age: int) -> None:
-        assert shown(created(), age).payment_uri == shown(created(), 0).payment_uri
+        assert checkout_at(created(), age).payment_uri == checkout_at(created(), 0).payment_uri
 
 
 def test_no_private_data_of_the_merchant_is_shown() -> None:
     for scenario in SCENARIOS:
         record = created(scenario)
         for state in payments.states(record):
-            text = msgspec.json.encode(shown(record, state.at)).decode()
+            text = msgspec.json.encode(checkout_at(record, state.at)).decode()
             for private in (
                 "customer_id",
                 "c_1",
@@ -191,16 +191,16 @@ def test_the_amounts_add_up_at_any_time_of_any_payment(
     scenario: str, amount: int, bps: int, asset: str, age: int, transfers: list[tuple[int, int, str | None]]
 ) -> None:
     record = created(scenario, amount, asset, bps)
-    now = shown(record, age, deposits(*transfers))
-    due, settlement, fee = int(now.due.raw), int(now.settlement.raw), int(now.fee.raw)
-    received, missing = int(now.received.raw), int(now.missing.raw)
+    page = checkout_at(record, age, deposits(*transfers))
+    due, settlement, fee = int(page.due.raw), int(page.settlement.raw), int(page.fee.raw)
+    received, missing = int(page.received.raw), int(page.missing.raw)
     assert settlement + fee == due
     assert settlement == amount
     assert due == received + missing if missing else received >= due
-    assert now.payment_uri.endswith(f"={missing or due}")
-    assert now.seconds_left == max(0, PAYMENT_WINDOW - age) / 1000
-    assert 0 <= now.confirmations <= now.confirmations_required
-    assert now.final == (now.status in FINAL)
-    if now.headline == "A part has arrived":
+    assert page.payment_uri.endswith(f"={missing or due}")
+    assert page.seconds_left == max(0, PAYMENT_WINDOW - age) / 1000
+    assert 0 <= page.confirmations <= page.confirmations_required
+    assert page.final == (page.status in FINAL)
+    if page.headline == "A part has arrived":
         assert missing
-        assert now.seconds_left > 0
+        assert page.seconds_left > 0

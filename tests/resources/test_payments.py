@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from paymock.app.catalog_file import load_catalog
 from paymock.resources import payments
+from paymock.resources.payments import NO_SIMULATION
 from paymock.resources.records import DepositRecord, PaymentRecord, SimulationRecord, decode, encode
 from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW
 from paymock.rules.errors import PaymockError
@@ -83,6 +84,13 @@ def test_the_route_must_be_the_same_on_both_sides() -> None:
     assert list(problems(body)) == ["pay_with[0].chain", "pay_with[0].asset"]
 
 
+def test_exactly_one_pay_with_and_a_future_expiry_are_required() -> None:
+    assert problems(order(pay_with=[], expires_at="2030-01-31T12:00:00Z")) == {
+        "pay_with": "must have exactly 1 item, not 0",
+        "expires_at": "must be in the future; the mock's clock says 2030-01-31T12:00:00.000Z",
+    }
+
+
 @pytest.mark.parametrize("body", [None, 1, "x", [], True])
 def test_a_body_that_is_not_an_object_is_one_problem(body: Any) -> None:
     assert list(problems([] if body is None else body)) == ["body"]
@@ -127,8 +135,8 @@ def test_rendering_depends_on_the_time_alone(scenario: str, moments: list[int], 
 @given(st.sampled_from(list(SCENARIOS)), st.lists(st.integers(0, 100_000), min_size=2, max_size=6))
 def test_updated_at_never_goes_back(scenario: str, moments: list[int]) -> None:
     record = create(scenario=scenario)
-    seen = [payments.render(record, NOON + at).updated_at for at in sorted(moments)]
-    assert seen == sorted(seen)
+    times = [payments.render(record, NOON + at).updated_at for at in sorted(moments)]
+    assert times == sorted(times)
 
 
 def test_a_simulated_transfer_tops_up_an_underpaid_payment() -> None:
@@ -162,3 +170,21 @@ def test_the_excess_is_shown_once_it_is_final() -> None:
         "1111000000000000000",
         "101000000000000000",
     )
+
+
+@pytest.mark.parametrize(
+    ("age", "status", "reachable"),
+    [
+        (0, "completed", True),
+        (0, "manual_review", True),
+        (44_999, "failed", False),
+        (44_999, None, True),
+        (45_000, "completed", True),
+        (45_001, "expired", False),
+        (45_001, None, False),
+    ],
+)
+def test_a_status_is_reachable_by_itself_or_with_one_more_deposit(
+    age: int, status: str | None, *, reachable: bool
+) -> None:
+    assert payments.is_reachable(create(), NO_SIMULATION, age, status) == reachable

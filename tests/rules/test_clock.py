@@ -34,7 +34,7 @@ def test_a_frozen_clock_stands_still_and_moves_when_advanced() -> None:
 def test_time_never_goes_back_and_a_change_of_speed_never_jumps(
     steps: list[tuple[str, float, int, int]],
 ) -> None:
-    clock, real, seen = ClockSetting(NOON, NOON, 1), NOON, NOON
+    clock, real, latest = ClockSetting(NOON, NOON, 1), NOON, NOON
     for change, speed, milliseconds, passed in steps:
         real += passed
         before = clock.at(real)
@@ -44,8 +44,8 @@ def test_time_never_goes_back_and_a_change_of_speed_never_jumps(
         elif change == "advance":
             clock = clock.advanced(milliseconds)
             assert clock.at(real) == before + milliseconds
-        assert clock.at(real) >= seen
-        seen = clock.at(real)
+        assert clock.at(real) >= latest
+        latest = clock.at(real)
 
 
 @given(speeds, st.integers(0, 10**7), st.integers(1, 10**7))

@@ -4,12 +4,14 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from paymock.rules.errors import PaymockError
 from paymock.schemas.control import SetNext
 from paymock.schemas.public import CreateEndpoint, CreatePayment
-from paymock.schemas.validation import Checker, Problems, checker_for, converter_for
+from paymock.schemas.validation import MAX_DETAILS, Checker, Problems, checker_for, converter_for, validate
 from tests.support.client import ORDER
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9)
@@ -80,3 +82,21 @@ def test_converter_and_checker_agree_on_a_changed_create_request(
 def test_converter_and_checker_agree_on_any_body(body: Any) -> None:
     for wire_type in WIRE_TYPES:
         assert_agreement(wire_type, body)
+
+
+def test_a_valid_body_becomes_its_wire_type() -> None:
+    assert validate(checker_for(SetNext), {"times": 2.0}, SetNext) == SetNext(times=2)
+
+
+def test_an_error_counts_all_problems_and_lists_a_hundred() -> None:
+    with pytest.raises(PaymockError) as caught:
+        validate(checker_for(SetNext), {f"field {number}": number for number in range(101)}, SetNext)
+    assert caught.value.message == "101 fields are not acceptable; see `details`."
+    assert len(caught.value.details or {}) == MAX_DETAILS
+
+
+def test_a_message_contains_no_address_and_no_long_name() -> None:
+    address, long = "0x" + "ab" * 20, "n" * 65
+    with pytest.raises(PaymockError) as caught:
+        validate(checker_for(SetNext), {address: 1, long: 1}, SetNext)
+    assert list(caught.value.details or {}) == ["0x***", "n" * 63 + "…"]

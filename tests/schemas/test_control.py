@@ -1,0 +1,30 @@
+"""The rules of the bodies of the control API."""
+
+from typing import Any
+
+import pytest
+
+from paymock.schemas.control import Advance, AdvancePayment, MakeDeposit, SetClock, SetNext
+from paymock.schemas.validation import Problems, checker_for
+
+
+@pytest.mark.parametrize(
+    ("wire_type", "body", "problems"),
+    [
+        (SetClock, {"speed": 0}, {}),
+        (SetClock, {"speed": 10_001}, {"speed": "must be a number, at least 0 and at most 10,000"}),
+        (Advance, {"seconds": 0}, {"seconds": "must be a number, more than 0 and at most 31,536,000"}),
+        (AdvancePayment, {"to": "end"}, {}),
+        (AdvancePayment, {"to": "paid"}, {"to": "must be one of awaiting_payment,"}),
+        (MakeDeposit, {"amount": 1, "asset": ""}, {"amount": "must be a string", "asset": "1 to 64"}),
+        (SetNext, {"scenario": "late_payment", "fault": "drop; times=2", "times": None}, {}),
+        (SetNext, {"times": 2.0}, {}),
+        (SetNext, {"times": 1.5}, {"times": "must be an integer, at least 1 and at most 1,000,000"}),
+        (SetNext, {"scenario": "late", "fault": "503"}, {"scenario": "happy_path", "fault": "status=CODE"}),
+    ],
+)
+def test_the_problems_of_a_body(wire_type: type, body: dict[str, Any], problems: dict[str, str]) -> None:
+    actual: Problems = {}
+    checker_for(wire_type)(body, "", actual)
+    assert actual.keys() == problems.keys()
+    assert all(problems[field] in message for field, message in actual.items())
