@@ -99,7 +99,7 @@ class Settings:
         if not (self.on_loopback or self.api_keys or self.open):
             raise SettingsError(
                 f"binding {self.host} without --api-key would let anybody in: "
-                "add --api-key KEY, or --open if that is intended"
+                "add --api-key KEY, or --open if that is meant"
             )
         self._check_metrics()
         in_redis = self.store.partition("://")[0].startswith("redis")
@@ -119,7 +119,7 @@ class Settings:
         if listener and not (listener.on_loopback or self.api_keys or self.open):
             raise SettingsError(
                 f"binding {self.metrics_address} without --api-key would let anybody read the metrics: "
-                "add --api-key KEY, or --open if that is intended"
+                "add --api-key KEY, or --open if that is meant"
             )
 
     @property

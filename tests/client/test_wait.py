@@ -40,7 +40,7 @@ class TestWait:
         assert caught.value.payment == paymock.payment(payment["id"])
         assert str(caught.value) == (
             f"payment {payment['id']} is payment_detected after 0.01 s: completed lies 37 s ahead on "
-            "a frozen clock"
+            "a clock that stands still until it is advanced"
         )
 
     def test_a_timeout_on_a_running_clock_reports_its_speed(self, paymock: Sandbox) -> None:

@@ -151,8 +151,8 @@ REFUSED_STARTS = {
     "a key with a space": (["--api-key", "a b"], 1, "an API key must consist of"),
     "a host with a port": (["--allowed-host", "a.example:80"], 1, "allowed host"),
     "a host that is no name": (["--host", "a..b", "--open"], 1, "a..b is not a host name"),
-    "an empty host": (["--host", "", "--open"], 1, "it is empty"),
-    "a folder for a ready file": (["--port", "0", "--ready-file", "/"], 1, "it is empty"),
+    "an empty host": (["--host", "", "--open"], 1, "must not be empty"),
+    "a folder for a ready file": (["--port", "0", "--ready-file", "/"], 1, "must not be empty"),
     "a file for a folder": (["--port", "0", "--ready-file", "/etc/passwd/x"], 1, "cannot write the ready"),
     "an unknown store": (["--store", "floppy://a"], 1, "unknown store 'floppy'"),
     "a catalog that is not there": (["--catalog", "/no.toml"], 1, "cannot read the catalog /no.toml"),
@@ -261,7 +261,7 @@ def test_a_flag_can_take_back_what_a_variable_says(tmp_path: Path) -> None:
 def test_an_empty_key_in_a_list_is_refused(keys: str) -> None:
     outcome = run("serve", PAYMOCK_API_KEY=keys)
     assert outcome.returncode == 2
-    assert "nothing before or after a comma" in outcome.stderr
+    assert "a value before or after a comma is empty" in outcome.stderr
 
 
 def test_a_variable_that_makes_no_sense_is_named() -> None:

@@ -61,7 +61,7 @@ def wait_for_payment(client: Client, payment_id: str, status: str | None, timeou
                 message = f"{_summary(payment)} after {timeout:g} s: {reason}"
                 raise NotReached(message, payment, timed_out=True)
         elif now < sent_at + duration - _RETRY_PAUSE:
-            time.sleep(min(_RETRY_PAUSE, deadline - now))  # the server is stopping: the next request tells
+            time.sleep(min(_RETRY_PAUSE, deadline - now))  # the server may be stopping
 
 
 def _time_left(client: Client, timeline: list[Json], now: str, status: str | None) -> str:
@@ -71,9 +71,9 @@ def _time_left(client: Client, timeline: list[Json], now: str, status: str | Non
     if not upcoming:
         return f"{target} is not scheduled; it needs a deposit"
     speed = client.send("GET", "/_mock/clock", decode=json.loads, timeout=GRACE_PERIOD).result()["speed"]
-    clock = f"a clock that runs at speed {speed:g}" if speed else "a frozen clock"
+    clock = f"runs at speed {speed:g}" if speed else "stands still until it is advanced"
     left = datetime.fromisoformat(upcoming[0]["at"]) - datetime.fromisoformat(now)
-    return f"{target} lies {left.total_seconds():g} s ahead on {clock}"
+    return f"{target} lies {left.total_seconds():g} s ahead on a clock that {clock}"
 
 
 def _wait_result(content: bytes) -> tuple[bool, bool, Json]:
