@@ -278,7 +278,7 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     # Imported here, since it takes long, and a remote sandbox does not need it.
     from pathlib import Path
 
-    from paymock.server.run import in_thread
+    from paymock.server.run import serve_in_thread
     from paymock.settings import MEMORY_STORE, Settings, SettingsError
     from paymock.web.telemetry.access_log import RequestLog
 
@@ -290,7 +290,7 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
             "a server in a thread supports neither another store, nor a ready file, nor a metrics address"
         )
     log = RequestLog(sys.stderr, options.log, requests=options.access_log, secrets=tuple(options.api_keys))
-    with in_thread(options, log) as url:
+    with serve_in_thread(options, log) as url:
         yield ServerHandle(url, options.api_keys)
 
 

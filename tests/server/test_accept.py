@@ -1,5 +1,5 @@
-"""How processes share connections: several acceptors on one socket, in one event loop, so that none is
-ever kept from its turn by another process.
+"""Balancing of connections between several acceptors of one socket. They run in one event loop, so that none
+is delayed by the scheduler.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ import pytest
 from paymock.server.accept import Acceptor, ConnectionCounts
 
 
-class Kept(asyncio.Protocol):
-    """A connection that is added to those of a process, and kept."""
+class OpenConnection(asyncio.Protocol):
+    """A connection that stays open."""
 
     def __init__(self, connections: list[asyncio.BaseTransport]) -> None:
         self._connections = connections
@@ -21,52 +21,58 @@ class Kept(asyncio.Protocol):
         self._connections.append(transport)
 
 
-class Sharer:
-    """Process `number` of those that share `listening`: it keeps whatever it accepts."""
+class Process:
+    """The acceptor of a process, and the connections that it has accepted."""
 
-    def __init__(self, loads: ConnectionCounts, number: int, listening: socket.socket) -> None:
+    def __init__(self, counts: ConnectionCounts, number: int, listener: socket.socket) -> None:
         self.connections: list[asyncio.BaseTransport] = []
-        self._listening = listening.dup()  # a loop has one reader for each descriptor
+        self._listener = listener.dup()  # an event loop has one reader for each descriptor
         self._acceptor = Acceptor(
-            loads, number, lambda: Kept(self.connections), self.connections.__len__, lambda: False
+            counts,
+            number,
+            lambda: OpenConnection(self.connections),
+            self.connections.__len__,
+            make_room=lambda: False,
         )
 
     def open(self) -> None:
-        self._acceptor.open([self._listening])
+        self._acceptor.open([self._listener])
 
     async def close(self) -> None:
         await self._acceptor.close()
-        self._listening.close()
+        self._listener.close()
         for connection in self.connections:
             connection.close()
 
 
-async def shares(open_ones: list[bool], connections: int) -> list[int]:
-    """How many each has of so many connections that come at once, if only those that are marked accept."""
+async def distribute(accepting: list[bool], connections: int) -> list[int]:
+    """Open so many connections, and return how many each process accepted. `accepting` says which of them
+    accept connections.
+    """
     with ExitStack() as stack:
-        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=connections))
-        listening.settimeout(0)
-        loads = ConnectionCounts(len(open_ones))
-        sharers = [Sharer(loads, number, listening) for number in range(len(open_ones))]
-        for sharer, is_open in zip(sharers, open_ones, strict=True):
-            if is_open:
-                sharer.open()
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=connections))
+        listener.settimeout(0)
+        counts = ConnectionCounts(len(accepting))
+        processes = [Process(counts, number, listener) for number in range(len(accepting))]
+        for process, is_accepting in zip(processes, accepting, strict=True):
+            if is_accepting:
+                process.open()
         for _ in range(connections):
-            stack.enter_context(socket.create_connection(listening.getsockname(), 5))
+            stack.enter_context(socket.create_connection(listener.getsockname(), 5))
         async with asyncio.timeout(20):
-            while sum(len(sharer.connections) for sharer in sharers) < connections:
+            while sum(len(process.connections) for process in processes) < connections:
                 await asyncio.sleep(0)
-        for sharer in sharers:
-            await sharer.close()
-        return [len(sharer.connections) for sharer in sharers]
+        for process in processes:
+            await process.close()
+        return [len(process.connections) for process in processes]
 
 
 @pytest.mark.parametrize("processes", [2, 3, 4])
-def test_connections_that_come_at_once_are_shared_evenly(processes: int) -> None:
-    found = asyncio.run(shares([True] * processes, 40))
-    assert sum(found) == 40
-    assert max(found) - min(found) <= 2, found
+def test_concurrent_connections_are_distributed_evenly(processes: int) -> None:
+    accepted = asyncio.run(distribute([True] * processes, 40))
+    assert sum(accepted) == 40
+    assert max(accepted) - min(accepted) <= 2, accepted
 
 
-def test_who_is_not_there_is_left_nothing() -> None:
-    assert asyncio.run(shares([True, False], 40)) == [40, 0]
+def test_nothing_is_left_to_a_process_that_does_not_accept() -> None:
+    assert asyncio.run(distribute([True, False], 40)) == [40, 0]

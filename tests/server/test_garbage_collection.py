@@ -1,4 +1,4 @@
-"""The garbage collector: tuned in a process that is the server's, left alone in anybody else's."""
+"""The garbage collector is tuned in a process that only runs a server, and unchanged in any other."""
 
 import asyncio
 import gc
@@ -13,13 +13,13 @@ from paymock.testing import serve
 from tests.support.use_cases import UseCases
 
 
-def printed(script: str) -> list[str]:
-    """The words that a script prints, in an interpreter of its own."""
+def output_of(script: str) -> list[str]:
+    """Run a script in an interpreter of its own, and return the words that it prints."""
     command = [sys.executable, "-c", script]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
 
 
-def test_a_server_searches_seldom_and_not_through_what_was_there_at_its_start() -> None:
+def test_a_server_collects_rarely_and_excludes_the_objects_of_the_start() -> None:
     script = (
         "import gc, paymock.cli.main, paymock.server.uvicorn_server\n"
         "def run(self, sockets):\n"
@@ -27,10 +27,10 @@ def test_a_server_searches_seldom_and_not_through_what_was_there_at_its_start() 
         "paymock.server.uvicorn_server.Server.run = run\n"
         "paymock.cli.main.cli(['serve', '--port', '0'])\n"
     )
-    assert printed(script) == ["True", str(THRESHOLDS[0]), "True"]
+    assert output_of(script) == ["True", str(THRESHOLDS[0]), "True"]
 
 
-def test_what_nothing_refers_to_is_still_freed() -> None:
+def test_cycles_are_still_freed() -> None:
     script = (
         "from paymock.server import garbage_collection\n"
         "class Node:\n"
@@ -43,19 +43,19 @@ def test_what_nothing_refers_to_is_still_freed() -> None:
         "for _ in range(200_000): Node()\n"
         "print(Node.most)\n"
     )
-    [most] = printed(script)
+    [most] = output_of(script)
     assert int(most) < 2 * THRESHOLDS[0]
 
 
-def test_a_server_in_a_thread_leaves_the_collector_of_its_process_alone() -> None:
+def test_a_server_in_a_thread_does_not_change_the_collector() -> None:
     before = gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
     with serve() as server, server.sandbox() as sandbox:
         sandbox.create()
         assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == before
 
 
-def test_a_refused_creation_leaves_nothing_to_search_for() -> None:
-    async def refused() -> weakref.ref[PaymockError]:
+def test_a_refused_creation_leaves_no_cycle() -> None:
+    async def refuse() -> weakref.ref[PaymockError]:
         app = UseCases(MemoryStore())
         try:
             await app.create(receive__amount="none")
@@ -65,6 +65,6 @@ def test_a_refused_creation_leaves_nothing_to_search_for() -> None:
 
     gc.disable()
     try:
-        assert asyncio.run(refused())() is None
+        assert asyncio.run(refuse())() is None
     finally:
         gc.enable()

@@ -1,4 +1,4 @@
-"""`--metrics-address`: where the figures are told, to whom, and what a start refuses."""
+"""`--metrics-address`: who may read the metrics, and which addresses are refused."""
 
 import re
 import signal
@@ -15,31 +15,31 @@ LOOPBACK = ("--metrics-address", "127.0.0.1:0")
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "metrics.example:9402"])
-def test_beyond_loopback_figures_are_not_told_to_anybody_by_accident(address: str) -> None:
+def test_an_address_beyond_loopback_is_refused_without_a_key_or_open_mode(address: str) -> None:
     outcome = run("serve", "--port", "0", "--metrics-address", address)
     assert outcome.returncode == 1
     assert f"binding {address} without --api-key would let anybody read the metrics" in outcome.stderr
 
 
 @pytest.mark.parametrize("allowed", [("--open",), ("--api-key", "secret-one")])
-def test_beyond_loopback_figures_are_told_when_that_is_meant(
+def test_an_address_beyond_loopback_is_allowed_with_a_key_or_in_open_mode(
     tmp_path: Path, allowed: tuple[str, ...]
 ) -> None:
     with serving(tmp_path, "--metrics-address", "0.0.0.0:0", *allowed) as served:
-        told = str(served.ready["metrics"])
-        assert httpx.get(told, headers={"Host": "scraped.example"}).status_code == 200
+        metrics_url = str(served.ready["metrics"])
+        assert httpx.get(metrics_url, headers={"Host": "scraped.example"}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "address", ["9402", "127.0.0.1", "::1:9402", ":9402", "127.0.0.1:99999", "http://127.0.0.1:1"]
 )
-def test_an_address_that_is_none_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     outcome = run("serve", "--port", "0", PAYMOCK_METRICS_ADDRESS=address)
     assert outcome.returncode == 1
     assert "Error: " in outcome.stderr
 
 
-def test_a_busy_address_is_named_with_the_option_that_helps() -> None:
+def test_a_port_in_use_is_named_with_the_option_for_a_free_one() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         outcome = run("serve", "--port", "0", "--metrics-address", f"127.0.0.1:{port}")
@@ -48,14 +48,14 @@ def test_a_busy_address_is_named_with_the_option_that_helps() -> None:
     assert "--metrics-address HOST:0" in outcome.stderr
 
 
-def test_without_the_extra_the_start_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_extra_the_error_names_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "prometheus_client.py").write_text("raise ImportError('not installed')")
     outcome = run("serve", "--port", "0", *LOOPBACK, PYTHONPATH=str(tmp_path))
     assert outcome.returncode == 1
     assert "pip install 'paymock[metrics]'" in outcome.stderr
 
 
-def test_a_server_that_tells_no_figures_does_not_even_import_what_would(tmp_path: Path) -> None:
+def test_a_server_without_metrics_does_not_import_prometheus_client(tmp_path: Path) -> None:
     (tmp_path / "prometheus_client.py").write_text("raise ImportError('not installed')")
     with serving(tmp_path, PYTHONPATH=str(tmp_path)) as served:
         assert "metrics" not in served.ready
@@ -64,25 +64,25 @@ def test_a_server_that_tells_no_figures_does_not_even_import_what_would(tmp_path
     assert "Metrics" not in output
 
 
-def test_the_banner_says_where_the_figures_are(tmp_path: Path) -> None:
+def test_the_banner_shows_the_address_of_the_metrics(tmp_path: Path) -> None:
     with serving(tmp_path, "--metrics-address", "[::1]:0") as served:
-        told = str(served.ready["metrics"])
-        assert re.fullmatch(r"http://\[::1\]:\d+/metrics", told)
-        assert httpx.get(told).status_code == 200
+        metrics_url = str(served.ready["metrics"])
+        assert re.fullmatch(r"http://\[::1\]:\d+/metrics", metrics_url)
+        assert httpx.get(metrics_url).status_code == 200
         _, output = served.stop(signal.SIGTERM)
-    assert f"\n  Metrics   {told}\n" in output
+    assert f"\n  Metrics   {metrics_url}\n" in output
 
 
-def test_who_reads_figures_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+def test_connections_to_the_metrics_do_not_delay_a_stop(tmp_path: Path) -> None:
     with serving(tmp_path, *LOOPBACK) as served:
-        told = httpx.URL(str(served.ready["metrics"]))
-        address = ("127.0.0.1", told.port or 0)
+        metrics_url = httpx.URL(str(served.ready["metrics"]))
+        address = ("127.0.0.1", metrics_url.port or 0)
         with (
             httpx.Client() as idle,
             socket.create_connection(address, 5) as slow,
             socket.create_connection(address, 5),
         ):
-            assert idle.get(told).status_code == 200
+            assert idle.get(metrics_url).status_code == 200
             slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc")
             started = time.monotonic()
             status, _ = served.stop(signal.SIGTERM)

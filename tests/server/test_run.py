@@ -1,27 +1,24 @@
-"""`paymock serve` as a user meets it: start, stop, the ready file, the log, clear errors."""
+"""`paymock serve`: start, stop, addresses, the ready file, the banner, options and errors."""
 
 import io
 import json
 import signal
 import socket
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 
 from paymock.server.announce import announce
-from paymock.server.run import bind
+from paymock.server.sockets import bind_sockets
 from paymock.settings import Settings
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support import proc
-from tests.support.client import AUTHORIZED, ORDER, Api, fresh_key
-from tests.support.contract import Contract
+from tests.support.client import AUTHORIZED, ORDER
 from tests.support.process import run, serving
-from tests.support.specification import COURSES
 
 
-def test_the_ready_file_says_where_the_server_is(tmp_path: Path) -> None:
+def test_the_ready_file_holds_the_address_of_the_server(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         assert served.ready == {
             "url": f"http://127.0.0.1:{served.port}",
@@ -32,21 +29,21 @@ def test_the_ready_file_says_where_the_server_is(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
 
 
-def test_the_ready_file_of_a_running_server_outlives_a_start_that_fails(tmp_path: Path) -> None:
+def test_a_failed_start_leaves_the_ready_file_of_a_running_server(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         ready_file = tmp_path / "ready.json"
         assert run("serve", "--port", str(served.port), "--ready-file", str(ready_file)).returncode == 1
         assert json.loads(ready_file.read_text())["pid"] == served.process.pid
 
 
-def test_localhost_is_one_port_on_all_its_addresses() -> None:
-    sockets = bind(Settings(host="localhost", port=0))
+def test_all_addresses_of_localhost_are_bound_to_the_same_port() -> None:
+    sockets = bind_sockets(Settings(host="localhost", port=0))
     assert len({bound.getsockname()[1] for bound in sockets}) == 1
     for bound in sockets:
         bound.close()
 
 
-def test_the_address_that_is_told_answers(tmp_path: Path) -> None:
+def test_the_announced_address_of_a_wildcard_can_be_opened(tmp_path: Path) -> None:
     with serving(tmp_path, "--host", "::", "--open") as served:
         assert served.url == f"http://[::1]:{served.port}"
         assert httpx.get(f"{served.url}/livez").status_code == 200
@@ -57,12 +54,12 @@ def test_by_default_both_loopback_addresses_are_served(tmp_path: Path) -> None:
         assert httpx.get(f"http://[::1]:{served.port}/livez").status_code == 200
 
 
-def test_a_host_that_is_named_is_the_only_one(tmp_path: Path) -> None:
+def test_a_configured_host_is_the_only_one(tmp_path: Path) -> None:
     with serving(tmp_path, "--host", "127.0.0.1") as served, pytest.raises(httpx.ConnectError):
         httpx.get(f"http://[::1]:{served.port}/livez")
 
 
-def test_the_banner_says_what_a_newcomer_needs(tmp_path: Path) -> None:
+def test_the_banner_shows_addresses_and_keys(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         _, output = served.stop(signal.SIGTERM)
     for part in (
@@ -76,14 +73,14 @@ def test_the_banner_says_what_a_newcomer_needs(tmp_path: Path) -> None:
         assert part in output
 
 
-def test_the_banner_names_no_dashboard_where_there_is_none(tmp_path: Path) -> None:
+def test_the_banner_shows_no_dashboard_without_the_control_api(tmp_path: Path) -> None:
     with serving(tmp_path, "--no-control") as served:
         assert httpx.get(f"{served.url}/").status_code == 404
         _, output = served.stop(signal.SIGTERM)
     assert "Dashboard" not in output
 
 
-def test_origins_that_may_embed_the_checkout_come_from_flags_or_the_environment(tmp_path: Path) -> None:
+def test_frame_ancestors_are_set_by_options_or_the_environment(tmp_path: Path) -> None:
     flags = ("--frame-ancestors", "https://one.example", "--frame-ancestors", "https://two.example:8443")
     variable = {"PAYMOCK_FRAME_ANCESTORS": "https://one.example,https://two.example:8443"}
     for name, arguments, variables in (("flags", flags, {}), ("variable", (), variable)):
@@ -93,7 +90,7 @@ def test_origins_that_may_embed_the_checkout_come_from_flags_or_the_environment(
         assert policy.endswith("; frame-ancestors https://one.example https://two.example:8443")
 
 
-def test_an_origin_that_is_none_is_refused_at_the_start() -> None:
+def test_an_invalid_frame_ancestor_is_refused() -> None:
     outcome = run("serve", "--port", "0", "--frame-ancestors", "shop.example")
     assert outcome.returncode == 1
     assert "a frame ancestor must be an origin such as https://shop.example" in outcome.stderr
@@ -107,7 +104,7 @@ def test_an_origin_that_is_none_is_refused_at_the_start() -> None:
         ("rediss+cluster://:secret@redis.example", "rediss+cluster://"),
     ],
 )
-def test_the_banner_shows_nothing_secret_of_the_store(store: str, shown: str) -> None:
+def test_the_banner_shows_no_secret_of_the_store(store: str, shown: str) -> None:
     for log in ("text", "json"):
         out = io.StringIO()
         announce(Settings(store=store, log=log), "http://127.0.0.1:8402", RequestLog(out, log))
@@ -116,15 +113,10 @@ def test_the_banner_shows_nothing_secret_of_the_store(store: str, shown: str) ->
         assert line in out.getvalue()
 
 
-def test_a_port_in_use_is_named_at_once() -> None:
+def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        took = []
-        for _ in range(3):  # on a busy machine, the quickest tells
-            started = time.monotonic()
-            outcome = run("serve", "--port", str(port))
-            took.append(time.monotonic() - started)
-    assert min(took) < 2
+        outcome = run("serve", "--port", str(port))
     assert outcome.returncode == 1
     assert (
         outcome.stderr
@@ -133,7 +125,7 @@ def test_a_port_in_use_is_named_at_once() -> None:
 
 
 def test_a_free_port_is_free_on_both_loopback_addresses() -> None:
-    sockets = bind(Settings(port=0))
+    sockets = bind_sockets(Settings(port=0))
     try:
         assert {bound.getsockname()[0] for bound in sockets} == {"127.0.0.1", "::1"}
         assert len({bound.getsockname()[1] for bound in sockets}) == 1
@@ -145,9 +137,9 @@ def test_a_free_port_is_free_on_both_loopback_addresses() -> None:
 
 REFUSED_STARTS = {
     "open mode beyond loopback": (["--host", "0.0.0.0"], 1, "would let anybody in"),
-    "an address of others": (["--host", "203.0.113.1", "--open"], 1, "cannot listen on 203.0.113.1 port"),
+    "a foreign address": (["--host", "203.0.113.1", "--open"], 1, "cannot listen on 203.0.113.1 port"),
     "a host that does not exist": (["--host", "no.invalid", "--open"], 1, "cannot listen on no.invalid"),
-    "a port that is none": (["--port", "70000"], 2, "70000"),
+    "an invalid port": (["--port", "70000"], 2, "70000"),
     "a key with a space": (["--api-key", "a b"], 1, "an API key must consist of"),
     "a host with a port": (["--allowed-host", "a.example:80"], 1, "allowed host"),
     "a host that is no name": (["--host", "a..b", "--open"], 1, "a..b is not a host name"),
@@ -155,16 +147,16 @@ REFUSED_STARTS = {
     "a folder for a ready file": (["--port", "0", "--ready-file", "/"], 1, "must not be empty"),
     "a file for a folder": (["--port", "0", "--ready-file", "/etc/passwd/x"], 1, "cannot write the ready"),
     "an unknown store": (["--store", "floppy://a"], 1, "unknown store 'floppy'"),
-    "a catalog that is not there": (["--catalog", "/no.toml"], 1, "cannot read the catalog /no.toml"),
-    "a log of another form": (["--log", "xml"], 2, "'xml' is not one of"),
-    "a fee above all": (["--fee-bps", "10001"], 2, "10001"),
-    "a ready file in no folder": (["--port", "0", "--ready-file", "/no/ready"], 1, "cannot write the ready"),
+    "a missing catalog": (["--catalog", "/no.toml"], 1, "cannot read the catalog /no.toml"),
+    "an unknown log format": (["--log", "xml"], 2, "'xml' is not one of"),
+    "a fee above 100 %": (["--fee-bps", "10001"], 2, "10001"),
+    "a missing folder": (["--port", "0", "--ready-file", "/no/ready"], 1, "cannot write the ready file"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", REFUSED_STARTS)
-def test_a_start_that_cannot_be_meant_is_refused_clearly(what: str) -> None:
-    arguments, status, message = REFUSED_STARTS[what]
+@pytest.mark.parametrize("case", REFUSED_STARTS)
+def test_an_invalid_option_is_refused_with_its_reason(case: str) -> None:
+    arguments, status, message = REFUSED_STARTS[case]
     outcome = run("serve", *arguments)
     assert outcome.returncode == status, outcome.stderr
     assert message in outcome.stderr
@@ -180,7 +172,7 @@ def test_a_start_that_cannot_be_meant_is_refused_clearly(what: str) -> None:
         ("[[chains]]\nid = 'x'", "missing required"),
     ],
 )
-def test_a_catalog_that_cannot_be_used_is_named(tmp_path: Path, content: str, message: str) -> None:
+def test_an_invalid_catalog_is_named(tmp_path: Path, content: str, message: str) -> None:
     catalog = tmp_path / "chains.toml"
     catalog.write_text(content)
     outcome = run("serve", "--catalog", str(catalog))
@@ -204,25 +196,25 @@ def test_a_catalog_replaces_the_built_in_one(tmp_path: Path) -> None:
     ]
 
 
-def test_open_mode_beyond_loopback_can_be_meant(tmp_path: Path) -> None:
+def test_open_mode_beyond_loopback_is_allowed_explicitly(tmp_path: Path) -> None:
     with serving(tmp_path, "--host", "0.0.0.0", "--open") as served:
         assert served.url == f"http://127.0.0.1:{served.port}"
         assert httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED).status_code == 200
 
 
 def test_the_same_seed_and_keys_give_the_same_payment(tmp_path: Path) -> None:
-    seen = []
+    payments = []
     for seed in ("one", "one", "two"):
         with serving(tmp_path, "--seed", seed) as served:
             headers = {**AUTHORIZED, "Idempotency-Key": "order-1001-payment"}
             payment = httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers=headers).json()
-            seen.append((payment["id"], payment["attempts"][0]["instructions"]["invoice_address"]))
+            payments.append((payment["id"], payment["attempts"][0]["instructions"]["invoice_address"]))
         (tmp_path / "ready.json").unlink()
-    assert seen[0] == seen[1]
-    assert seen[0] != seen[2]
+    assert payments[0] == payments[1]
+    assert payments[0] != payments[2]
 
 
-def test_every_flag_has_a_variable_and_wins_over_it(tmp_path: Path) -> None:
+def test_options_take_precedence_over_environment_variables(tmp_path: Path) -> None:
     keys = {"PAYMOCK_API_KEY": "first-key, second-key"}
     with serving(
         tmp_path, PAYMOCK_FEE_BPS="0", PAYMOCK_LOG="json", PAYMOCK_NO_ACCESS_LOG="1", **keys
@@ -246,7 +238,7 @@ def test_every_flag_has_a_variable_and_wins_over_it(tmp_path: Path) -> None:
     assert statuses == [401, 200]
 
 
-def test_a_flag_can_take_back_what_a_variable_says(tmp_path: Path) -> None:
+def test_an_option_can_disable_what_a_variable_enables(tmp_path: Path) -> None:
     with serving(
         tmp_path, "--access-log", "--control", PAYMOCK_NO_ACCESS_LOG="1", PAYMOCK_NO_CONTROL="1"
     ) as served:
@@ -264,36 +256,14 @@ def test_an_empty_key_in_a_list_is_refused(keys: str) -> None:
     assert "a value before or after a comma is empty" in outcome.stderr
 
 
-def test_a_variable_that_makes_no_sense_is_named() -> None:
+def test_an_invalid_variable_is_named() -> None:
     outcome = run("serve", PAYMOCK_PORT="eighty")
     assert outcome.returncode == 2
     assert "eighty" in outcome.stderr
     assert "--port" in outcome.stderr
 
 
-def test_a_client_at_true_speed_sees_the_courses_of_the_specification(tmp_path: Path) -> None:
-    """The only test that waits: a backend polls all eight scenarios at once, for their 45 seconds."""
-    with serving(tmp_path) as served, Api(served.url, Contract.of(served.url), "mk_test_demo") as client:
-        created, ids, seen = time.monotonic(), {}, {}
-        for scenario in COURSES:
-            headers = {"Idempotency-Key": fresh_key(), "X-Mock-Scenario": scenario}
-            payment = client.post("/v1/payments", json={**ORDER}, headers=headers).json()
-            ids[scenario] = payment["id"]
-            seen[scenario] = [(0.0, payment["status"])]
-        while time.monotonic() - created < 46:
-            time.sleep(0.1)
-            for scenario, payment_id in ids.items():
-                status = client.get(f"/v1/payments/{payment_id}").json()["status"]
-                if status != seen[scenario][-1][1]:
-                    seen[scenario].append((time.monotonic() - created, status))
-    for scenario, course in COURSES.items():
-        assert [status for _, status in seen[scenario]] == [status for _, status in course]
-        for (at, _), (second, _) in zip(seen[scenario], course, strict=True):
-            assert second - 0.05 <= at < second + 3  # never early; late when the machine is busy
-
-
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc to see the memory")
 def test_an_idle_server_takes_less_than_60_mb(tmp_path: Path) -> None:
-    """Memory only: how quick the start is, `benchmarks/start.py` measures."""
     with serving(tmp_path) as served:
         assert proc.resident_bytes(served.process.pid) < 60e6

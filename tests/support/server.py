@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from paymock.app.catalog_file import load_catalog
 from paymock.app.sandboxes import new_metadata
-from paymock.server.metrics_listener import MetricsAddress
-from paymock.server.run import Server, bind, url_of, uvicorn_config
+from paymock.server.metrics_listener import MetricsEndpoint
+from paymock.server.sockets import bind_sockets, server_url
+from paymock.server.uvicorn_server import Server, uvicorn_config
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
@@ -46,19 +47,19 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     metadata = new_metadata(clock(), settings.speed, settings.seed or "tests")
     request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
     app = create_app(settings, load_catalog(settings.catalog), store, metadata, clock, request_log)
-    sockets = bind(settings)
+    sockets = bind_sockets(settings)
     ready = threading.Event()
     config = uvicorn_config(app, fast_path=settings.fast_path and FAST_PATH)
-    metrics = MetricsAddress(settings, request_log)
+    metrics = MetricsEndpoint(settings, request_log)
     metrics.open()
-    server = Server(config, ready.set, metrics.beside(app))
+    server = Server(config, ready.set, metrics.create_listener(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     port: int = sockets[0].getsockname()[1]
     thread.start()
     assert ready.wait(10), "the server did not start"
     try:
         yield RunningServer(
-            url_of(settings, sockets), port, clock, store, app, server.transport_state, log, metrics.url
+            server_url(settings, sockets), port, clock, store, app, server.transport_state, log, metrics.url
         )
     finally:
         server.should_exit = True

@@ -3,8 +3,6 @@
 import contextlib
 import signal
 import socket
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
-from tests.support.process import environment, serving
+from tests.support.process import serving
 from tests.system.hostile.stop import CASES, IN_PROGRESS, MOST_SECONDS, Case, stopped
 
 CREATION = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
@@ -106,87 +104,3 @@ def test_a_stop_in_the_middle_of_everything_is_in_time_and_loses_nothing(case: C
     assert outcome.seconds < MOST_SECONDS
     assert outcome.before > IN_PROGRESS
     assert outcome.during >= IN_PROGRESS
-
-
-# During the start: a script raises the signal at the worst of moments
-
-
-def status_of(script: str) -> tuple[int, str]:
-    """The exit status of a script, and what it wrote."""
-    outcome = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
-    return outcome.returncode, outcome.stdout + outcome.stderr
-
-
-IN_A_CALLBACK = """
-import signal, sys
-from paymock import cli, server
-
-class Finalized:
-    def __del__(self):  # Python ignores what is raised here
-        signal.raise_signal(signal.SIGTERM)
-
-def serve(settings, out):
-    Finalized()
-    print("it went on")
-
-server.serve = serve
-sys.argv = ["paymock", "serve"]
-cli.main()
-"""
-
-
-def test_a_signal_that_meets_a_callback_of_the_interpreter_is_not_lost() -> None:
-    assert status_of(IN_A_CALLBACK) == (0, "")
-
-
-AT_EACH_LINE = """
-import asyncio, signal, sys
-from paymock import stopping
-
-asked = []
-stopping.end_in_time = lambda: asked.append("during the work")
-signal.signal(signal.SIGTERM, lambda *_: asked.append("afterwards"))
-
-async def work():
-    return "done"
-
-def outcome_with_a_signal_at(line):
-    seen = 0
-
-    def trace(frame, event, argument):
-        nonlocal seen
-        if frame.f_code.co_filename not in (signals.__file__, signal.__file__):
-            return None
-        seen += event == "line"
-        if seen == line and event == "line":
-            sys.settrace(None)
-            signal.raise_signal(signal.SIGTERM)
-        return trace
-
-    sys.settrace(trace)
-    try:
-        return stopping.completed(work)
-    except SystemExit as stop:
-        return stop.code
-    finally:
-        sys.settrace(None)
-
-found = set()
-for line in range(1, 100):
-    asked.clear()
-    found.add((outcome_with_a_signal_at(line), *asked))
-print(sorted(found, key=str))
-"""
-
-
-def test_a_signal_stops_the_start_at_whatever_line_of_its_end_it_comes() -> None:
-    """It cancels the work and what follows, or comes to whoever handled signals before."""
-    found = "[('done', 'afterwards'), ('done',), (0, 'during the work')]"
-    assert status_of(AT_EACH_LINE) == (0, f"{found}\n")

@@ -1,10 +1,8 @@
-"""How several processes end: a stop, a start that fails, a supervisor whose workers cannot be started."""
+"""How several processes end: a stop, and a start that fails."""
 
 import os
-import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from paymock.server.run import StartError, serve
+from paymock.server.errors import StartError
+from paymock.server.run import serve
 from paymock.settings import Settings
 from tests.support.process import run
 from tests.support.waiting import wait_until
@@ -136,7 +135,7 @@ def ended_with_a_worker(folder: Path) -> bool:
             return False
         output, errors = process.communicate()
         assert process.returncode == 1
-        assert (output, errors) == ("", "Error: a worker ended before all of them answered (signal 9)\n")
+        assert (output, errors) == ("", "Error: a worker ended before all of them were ready (signal 9)\n")
         assert processes_of(process) == set()
     assert not ready_file.exists()
     return True
@@ -163,85 +162,5 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 
 def test_workers_need_a_system_with_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fork")
-    with pytest.raises(StartError, match="--workers needs a system with fork"):
+    with pytest.raises(StartError, match="--workers requires a system with fork"):
         serve(Settings(port=0, workers=2, store=f"sqlite://{tmp_path}/store.db"), None)
-
-
-SUPERVISED = """
-import errno, os, signal, sys, time
-from paymock.sharing import ConnectionCounts
-from paymock.starting import StartError
-from paymock.supervisor import Supervisor
-
-starts = []
-fork = os.fork
-
-def work(post):
-    {work}
-
-def ready():
-    print("ready", flush=True)
-
-def note(event, text, **fields):
-    print(event, text, sorted(fields), flush=True)
-    {note}
-
-def counted():
-    starts.append(time.monotonic())
-    {fork}
-    return fork()
-
-os.fork = counted
-try:
-    Supervisor(2, work, [], ConnectionCounts(2), ready, note).run()
-except StartError as error:
-    print("StartError:", error)
-print(len(starts), "starts")
-try:
-    os.waitpid(-1, 0)
-except ChildProcessError:
-    print("none left")
-"""
-
-
-def supervised(work: str, note: str = "pass", fork: str = "pass") -> list[str]:
-    """What comes of a supervisor of such workers: all that is printed."""
-    script = SUPERVISED.format(work=work, note=note, fork=fork)
-    outcome = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=10, check=True
-    )
-    return outcome.stdout.splitlines()
-
-
-def test_the_reason_why_a_worker_cannot_start_is_told() -> None:
-    assert supervised("raise OSError(errno.EMFILE, 'Too many open files')") == [
-        (
-            "StartError: a worker ended before all of them answered "
-            "(status 1, reason [Errno 24] Too many open files)"
-        ),
-        "2 starts",
-        "none left",
-    ]
-
-
-def test_a_fork_that_fails_at_first_fails_the_start() -> None:
-    fork = "if len(starts) == 2: raise OSError(errno.EAGAIN, 'Try again')"
-    assert supervised("post.ready(); time.sleep(60)", fork=fork) == [
-        "StartError: cannot start the workers: Try again",
-        "2 starts",
-        "none left",
-    ]
-
-
-def test_a_fork_that_fails_later_is_tried_again() -> None:
-    lines = supervised(
-        "post.ready(); (time.sleep(60) if post.number else time.sleep(1))",
-        note="if event == 'worker_replaced': os.kill(os.getpid(), signal.SIGTERM)",
-        fork="if len(starts) == 3: raise OSError(errno.EAGAIN, 'Try again')",
-    )
-    assert lines[:2] == ["ready", "worker_missing cannot start a worker: Try again ['reason']"]
-    assert re.fullmatch(
-        r"worker_replaced worker \d+ ended \(status 0\); started \d+ \['ended', 'started', 'status'\]",
-        lines[2],
-    )
-    assert lines[3:] == ["4 starts", "none left"]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from paymock.resources.catalog import CatalogError
-from paymock.server.run import Server, StartError
+from paymock.server.errors import StartError
+from paymock.server.uvicorn_server import Server
 from paymock.settings import SettingsError
 from paymock.testing import Refused, Sandbox, ServerHandle, Unreachable, remote, serve
 from tests.client.canned_server import RacedList

@@ -63,11 +63,12 @@ def _create_payment(client: ApiClient, scenario: str) -> Payment:
 def _temporary_server() -> Iterator[str]:
     """Run a server in a thread, on a free port, for the length of the block; yield its URL."""
     # Imported here, since they take long to import.
-    from paymock.server.run import StartError, in_thread
+    from paymock.server.errors import StartError
+    from paymock.server.run import serve_in_thread
     from paymock.web.telemetry.access_log import RequestLog
 
     try:
-        with in_thread(Settings(port=0), RequestLog(None, requests=False), grace=0) as url:
+        with serve_in_thread(Settings(port=0), RequestLog(None, requests=False), grace=0) as url:
             yield url
     except StartError as error:
         raise ServerUnreachable(str(error)) from None

@@ -157,7 +157,7 @@ def serve(**options: Any) -> None:
         signal.signal(number, lambda *_: os._exit(0))
     garbage_collection.suspend()
     from paymock.resources.catalog import CatalogError  # imported here, since it takes long
-    from paymock.server.run import StartError
+    from paymock.server.errors import StartError
     from paymock.server.run import serve as serve_forever
 
     try:

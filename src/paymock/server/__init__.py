@@ -1,1 +1,3 @@
-"""From settings to a running server: sockets, processes, signals, the ready file."""
+"""The server process: from settings to bound sockets, one uvicorn server or a supervisor with several
+workers, signal handling, the ready file and the banner.
+"""

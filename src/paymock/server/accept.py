@@ -1,8 +1,8 @@
-"""How connections are accepted, and how processes share sockets: whoever has the fewest connections takes
-the next.
+"""Accepting connections, balanced between the processes that share the sockets: the process with the fewest
+connections accepts the next one.
 
-Left to themselves, they do not share. The first that wakes up accepts all that wait, and clients that keep
-their connections then stay with one process while the others idle.
+Without balancing, the first process that wakes up accepts all pending connections. Clients that keep their
+connections then stay with that process, while the others are idle.
 """
 
 import asyncio
@@ -11,125 +11,130 @@ import mmap
 import socket
 from collections.abc import Callable, Iterable
 
-PATIENCE_SECONDS = 0.001
-"""How long a connection is left to a process that has one fewer, before another takes it all the same."""
+DELAY_SECONDS = 0.001
+"""How long a process leaves a pending connection to one that has one connection fewer, before it accepts
+it.
+"""
 
-_MOST_PATIENCE = 4
-"""How many times as long, at most, it is left to one that has many fewer: that one may be stuck."""
+_MAX_DELAY_FACTOR = 4
+"""Upper limit for the same delay in multiples of DELAY_SECONDS: a process with many fewer connections may be
+blocked.
+"""
 
-_AT_ONCE = 16
-"""How many connections are accepted, at most, before those that are served have their turn."""
+_BATCH_SIZE = 16
+"""Most connections that are accepted before those that are open have their turn."""
 
 _RETRY_SECONDS = 0.1
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_VACANT = 2**62
-"""More connections than any process has: nobody leaves anything to a process that is not there."""
+_RESOURCE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NOT_ACCEPTING = 2**62
+"""The count of a process that accepts no connections: more than any other, so that nothing is left to it."""
 
 
 class ConnectionCounts:
-    """How many connections each of `count` processes has, in memory that they share over a fork. Each writes
-    its own number.
+    """The number of connections of each of `workers` processes, in memory shared over a fork. Each process
+    writes its own number only.
     """
 
-    def __init__(self, count: int) -> None:
-        self._numbers = memoryview(mmap.mmap(-1, count * 8)).cast("q")
-        for number in range(count):
-            self.vacate(number)
+    def __init__(self, workers: int) -> None:
+        self._counts = memoryview(mmap.mmap(-1, workers * 8)).cast("q")
+        for worker in range(workers):
+            self.clear(worker)
 
-    def set(self, number: int, load: int) -> None:
-        """Process `number` has `load` connections."""
-        self._numbers[number] = load
+    def set(self, worker: int, count: int) -> None:
+        """Set the number of connections of a process."""
+        self._counts[worker] = count
 
-    def vacate(self, number: int) -> None:
-        """Process `number` takes no more connections."""
-        self._numbers[number] = _VACANT
+    def clear(self, worker: int) -> None:
+        """Record that a process accepts no connections."""
+        self._counts[worker] = _NOT_ACCEPTING
 
-    def excess(self, number: int) -> int:
-        """How many connections more process `number` has than the one that has the fewest."""
-        return self._numbers[number] - min(self._numbers)
+    def above_minimum(self, worker: int) -> int:
+        """Return how many connections a process has more than the one with the fewest."""
+        return self._counts[worker] - min(self._counts)
 
 
 class Acceptor:
-    """Accepts connections for process `number`. `protocol` makes what serves a connection, `established`
-    counts those that are served, `make_room` ends one that can be spared and says whether there was one.
+    """Accepts connections for one of several processes. `create_protocol` returns the protocol of a
+    connection, `count_open` the number of open connections; `make_room` closes one that can be spared, and
+    returns whether there was one.
     """
 
     def __init__(
         self,
-        loads: ConnectionCounts,
-        number: int,
-        protocol: Callable[[], asyncio.Protocol],
-        established: Callable[[], int],
+        counts: ConnectionCounts,
+        worker: int,
+        create_protocol: Callable[[], asyncio.Protocol],
+        count_open: Callable[[], int],
         make_room: Callable[[], bool],
     ) -> None:
-        self._loads = loads
-        self._number = number
-        self._protocol = protocol
-        self._established = established
+        self._counts = counts
+        self._worker = worker
+        self._create_protocol = create_protocol
+        self._count_open = count_open
         self._make_room = make_room
         self._loop = asyncio.get_running_loop()
-        self._sockets: list[socket.socket] = []
-        self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._arriving: set[asyncio.Task[None]] = set()
+        self._listeners: list[socket.socket] = []
+        self._paused: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._opening: set[asyncio.Task[None]] = set()
 
-    def open(self, sockets: Iterable[socket.socket]) -> None:
-        """Accepts connections from now on."""
-        self._sockets = list(sockets)
-        self.tell()
-        for listening in self._sockets:
-            self._listen(listening)
+    def open(self, listeners: Iterable[socket.socket]) -> None:
+        """Start to accept connections."""
+        self._listeners = list(listeners)
+        self.publish_count()
+        for listener in self._listeners:
+            self._watch(listener)
 
     async def close(self) -> None:
-        """Accepts no more; what has been accepted is with its protocol when this returns."""
-        self._loads.vacate(self._number)
-        for listening in self._sockets:
-            self._loop.remove_reader(listening)
-        for pause in self._pauses.values():
-            pause.cancel()
-        if self._arriving:
-            await asyncio.wait(self._arriving)
+        """Stop accepting connections, and wait until those that were accepted have their protocol."""
+        self._counts.clear(self._worker)
+        for listener in self._listeners:
+            self._loop.remove_reader(listener)
+        for timer in self._paused.values():
+            timer.cancel()
+        if self._opening:
+            await asyncio.wait(self._opening)
 
-    def tell(self) -> None:
-        """Lets the others know how many connections there are here."""
-        self._loads.set(self._number, self._established() + len(self._arriving))
+    def publish_count(self) -> None:
+        """Publish the number of connections of this process to the others."""
+        self._counts.set(self._worker, self._count_open() + len(self._opening))
 
-    def _listen(self, listening: socket.socket) -> None:
-        self._loop.add_reader(listening, self._knocked, listening)
+    def _watch(self, listener: socket.socket) -> None:
+        self._loop.add_reader(listener, self._on_readable, listener)
 
-    def _knocked(self, listening: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
-            self.tell()
-            excess = self._loads.excess(self._number)
+    def _on_readable(self, listener: socket.socket) -> None:
+        for _ in range(_BATCH_SIZE):
+            self.publish_count()
+            excess = self._counts.above_minimum(self._worker)
             if excess:
-                self._pause(listening, min(excess, _MOST_PATIENCE) * PATIENCE_SECONDS)
+                self._pause(listener, min(excess, _MAX_DELAY_FACTOR) * DELAY_SECONDS)
                 return
-            if not self._accept(listening):
+            if not self._accept(listener):
                 return
 
-    def _pause(self, listening: socket.socket, seconds: float) -> None:
-        self._loop.remove_reader(listening)
-        self._pauses[listening] = self._loop.call_later(seconds, self._resume, listening)
+    def _pause(self, listener: socket.socket, seconds: float) -> None:
+        self._loop.remove_reader(listener)
+        self._paused[listener] = self._loop.call_later(seconds, self._resume, listener)
 
-    def _resume(self, listening: socket.socket) -> None:
-        self._listen(listening)
-        self._accept(listening)
+    def _resume(self, listener: socket.socket) -> None:
+        self._watch(listener)
+        self._accept(listener)
 
-    def _accept(self, listening: socket.socket) -> bool:
+    def _accept(self, listener: socket.socket) -> bool:
         try:
-            connection, _ = listening.accept()
+            connection, _ = listener.accept()
         except OSError as error:
-            if error.errno in _NO_ROOM:
-                self._pause(listening, PATIENCE_SECONDS if self._make_room() else _RETRY_SECONDS)
-            return False  # otherwise nobody is left, another process was faster, or the client has gone
-        arriving = self._loop.create_task(self._serve(connection))
-        self._arriving.add(arriving)
-        arriving.add_done_callback(self._arriving.discard)
-        self.tell()
+            if error.errno in _RESOURCE_ERRORS:
+                self._pause(listener, DELAY_SECONDS if self._make_room() else _RETRY_SECONDS)
+            return False  # none is pending, another process was faster, or the client has disconnected
+        task = self._loop.create_task(self._open_connection(connection))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+        self.publish_count()
         return True
 
-    async def _serve(self, connection: socket.socket) -> None:
+    async def _open_connection(self, connection: socket.socket) -> None:
         connection.settimeout(0)
         try:
-            await self._loop.connect_accepted_socket(self._protocol, connection)
+            await self._loop.connect_accepted_socket(self._create_protocol, connection)
         except OSError:
-            connection.close()  # the client has gone
+            connection.close()  # the client has disconnected

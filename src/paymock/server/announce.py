@@ -1,4 +1,4 @@
-"""What a start leads to: an address that is announced, or the reason why there is none."""
+"""The ready file and the banner, which announce that the server is ready."""
 
 import contextlib
 import json
@@ -6,22 +6,19 @@ import os
 from pathlib import Path
 
 from paymock import __version__
+from paymock.server.errors import StartError
 from paymock.settings import MEMORY_STORE, OPEN_KEY_EXAMPLE, Settings
 from paymock.web.telemetry.access_log import RequestLog
 
 
-class StartError(Exception):
-    """The server cannot start; the message is one line for the person at the terminal."""
-
-
 def write_ready_file(path: Path, url: str, port: int, metrics: str | None = None) -> None:
-    """Tells whoever waits for the server where it is, and its metrics: the file appears whole, or not at all.
-    Raises StartError.
+    """Write the addresses of the server and of its metrics, and the process id, as JSON. The file is created
+    atomically. Raises StartError.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    told = {"url": url, "port": port, "pid": os.getpid()} | ({"metrics": metrics} if metrics else {})
+    content = {"url": url, "port": port, "pid": os.getpid()} | ({"metrics": metrics} if metrics else {})
     try:
-        draft.write_text(json.dumps(told) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
         draft.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -30,7 +27,7 @@ def write_ready_file(path: Path, url: str, port: int, metrics: str | None = None
 
 
 def remove_ready_file(path: Path) -> None:
-    """Removes what an earlier server left: it would tell of a server that is gone. Raises StartError."""
+    """Remove the ready file of an earlier server. Raises StartError."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -38,8 +35,8 @@ def remove_ready_file(path: Path) -> None:
 
 
 def announce(settings: Settings, url: str, log: RequestLog, metrics: str | None = None) -> None:
-    """Says where the server and its `metrics` are, which keys it takes, what it runs on, and that it is a
-    mock.
+    """Log the banner, or the event `started`: the addresses of the server and of its `metrics`, the API keys,
+    the store and the number of workers.
     """
     store = _without_secrets(settings.store)
     if settings.log == "json":
@@ -73,6 +70,6 @@ def announce(settings: Settings, url: str, log: RequestLog, metrics: str | None 
 
 
 def _without_secrets(url: str) -> str:
-    """What may be shown of a store's URL: of a file where it is, of a server only what kind it is."""
+    """Return the part of a store's URL that holds no secrets: the path of a file, or only the scheme."""
     scheme = url.partition("://")[0]
     return url.partition("?")[0] if scheme == "sqlite" else f"{scheme}://"

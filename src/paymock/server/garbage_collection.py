@@ -1,25 +1,26 @@
-"""The garbage collector, in a process that does nothing but serve.
+"""Tuning of the garbage collector for a process that only runs a server.
 
-What is there when it begins to serve stays until it ends, and what a request leaves is freed as soon as
-nothing refers to it. The collector looks for the rest, and a search through a million payments is a pause
-that every client feels: so it looks seldom, and never again at what was there at the start.
+Objects that exist when the server starts live until it ends, and most objects of a request are freed by their
+reference counts. Only cycles need the collector, and a full collection with a million payments pauses every
+client. So collections are rare, and exclude the objects that existed at the start.
 """
 
 import gc
 
 THRESHOLDS = (10_000, 20, 50)
-"""After how many new containers the youngest are searched; after how many such searches one takes in older
-ones; and after how many of those one takes in everything.
+"""Thresholds of the three generations, as `gc.set_threshold` takes them: the number of new containers before
+a collection of the youngest generation, and the number of collections of each generation before one of the
+next.
 """
 
 
 def suspend() -> None:
-    """No search while a server starts: what it imports stays, so there is nothing to be found."""
+    """Disable collections while the server starts: what it imports is never freed."""
     gc.disable()
 
 
 def resume() -> None:
-    """Searches seldom, from now on, and only through what comes after this call."""
+    """Enable rare collections, which exclude all existing objects."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     gc.enable()

@@ -1,4 +1,4 @@
-"""How a process is asked to end, and how it makes sure that it does."""
+"""Handling of the signals that stop a process, which ends within STOP_SECONDS."""
 
 import asyncio
 import contextlib
@@ -12,64 +12,63 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""By which a process is asked to end."""
 
 STOP_SECONDS = 4.0
-"""After so long it has ended, whatever clients are doing."""
+"""How long after the first signal the process ends, whatever clients do."""
 
 
 @contextlib.contextmanager
 def handling_signals(
-    handler: Callable[[int, Any], object], numbers: Iterable[signal.Signals] = STOP_SIGNALS
+    handler: Callable[[int, Any], object], signals: Iterable[signal.Signals] = STOP_SIGNALS
 ) -> Iterator[None]:
-    """Has `handler` called when the process is asked to end, and afterwards again what was called before."""
-    before = {number: signal.signal(number, handler) for number in numbers}
+    """Handle `signals` with `handler` within the block, and restore the previous handlers afterwards."""
+    previous = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
     finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)
+        for number, previous_handler in previous.items():
+            signal.signal(number, previous_handler)
 
 
-def end_in_time() -> None:
-    """Makes sure that the process has ended after STOP_SECONDS."""
-    last_resort = threading.Timer(STOP_SECONDS, os._exit, [0])
-    last_resort.daemon = True
-    last_resort.start()
+def exit_after_timeout() -> None:
+    """End the process with status 0 after STOP_SECONDS, unless it has ended by then."""
+    timer = threading.Timer(STOP_SECONDS, os._exit, [0])
+    timer.daemon = True
+    timer.start()
 
 
-def completed(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What `work` returns, in an event loop of its own. A signal cancels it: SystemExit is raised, with the
-    status 0; the next one ends the process at once.
+def run_until_signal(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine in an event loop of its own, and return its result. A signal cancels it and raises
+    SystemExit with status 0; a second signal ends the process at once.
     """
-    asked = False
+    signaled = False
     cancel: Callable[[], object] | None = None
 
-    def signaled(number: int, frame: object) -> None:
-        nonlocal asked
-        if asked:
+    def handle_signal(number: int, frame: object) -> None:
+        nonlocal signaled
+        if signaled:
             os._exit(128 + number)
-        asked = True
-        end_in_time()
+        signaled = True
+        exit_after_timeout()
         if cancel is not None:
             cancel()
 
-    async def cancellable() -> T:
+    async def run() -> T:
         nonlocal cancel
-        working, loop = asyncio.ensure_future(work()), asyncio.get_running_loop()
-        cancel = partial(loop.call_soon_threadsafe, working.cancel)
-        if asked:
-            working.cancel()
+        task, loop = asyncio.ensure_future(main()), asyncio.get_running_loop()
+        cancel = partial(loop.call_soon_threadsafe, task.cancel)
+        if signaled:
+            task.cancel()
         try:
-            return await working
+            return await task
         finally:
             cancel = None
 
-    with handling_signals(signaled):
+    with handling_signals(handle_signal):
         try:
-            outcome = asyncio.run(cancellable())
+            result = asyncio.run(run())
         except asyncio.CancelledError:
             raise SystemExit(0) from None
-    if asked:  # now that no signal can come to `signaled` any more: none is lost
+    if signaled:  # checked once the handlers are restored, so that no signal is lost
         raise SystemExit(0)
-    return outcome
+    return result

@@ -1,5 +1,5 @@
-"""uvicorn, made to stop well: requests that wait end at once, others have time to finish, and none is cut
-off with a reply that the specification does not know.
+"""uvicorn's server with a graceful stop: requests that wait end at once, others have time to finish, and none
+ends with a reply that is not in the specification.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from typing import Any, NamedTuple
 import uvicorn
 
 from paymock.server.accept import Acceptor, ConnectionCounts
-from paymock.server.signals import STOP_SIGNALS, end_in_time, handling_signals
+from paymock.server.signals import STOP_SIGNALS, exit_after_timeout, handling_signals
 from paymock.web.application import Application
 from paymock.web.transport.fast_path import FastPathProtocol
 from paymock.web.transport.protocol import StrictHttpProtocol, TransportState
 
 GRACE_SECONDS = 3
-"""How long a stop waits for requests in progress."""
+"""How long a stop waits for requests in progress, by default."""
 
 KEEP_ALIVE_SECONDS = 75
-"""How long an idle connection is kept: longer than a client that polls takes between two requests."""
+"""How long an idle connection is kept open: longer than the interval of a client that polls."""
 
 
 def uvicorn_config(app: Application, grace: int = GRACE_SECONDS, *, fast_path: bool = True) -> uvicorn.Config:
-    """How uvicorn serves `app`: with the guarded protocol, the fast lane where the store answers at once, and
-    without saying anything itself.
+    """Return the configuration of uvicorn for `app`: the strict protocol, the fast path if the store never
+    waits, and no log of its own. `grace` is the time in seconds that a stop waits for requests in progress.
     """
     return uvicorn.Config(
         app,
@@ -49,32 +49,34 @@ def uvicorn_config(app: Application, grace: int = GRACE_SECONDS, *, fast_path: b
 
 
 class MetricsListener(NamedTuple):
-    """What a server answers at other addresses."""
+    """The configuration and the sockets of an additional application, which serves metrics."""
 
     config: uvicorn.Config
     sockets: Sequence[socket.socket]
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which says when it is ready and takes a signal for a request, not for a failure."""
+    """uvicorn's server, which calls `on_ready` when it accepts connections, and exits with status 0 after a
+    signal. `counts` and `worker` balance connections between processes.
+    """
 
     signals: tuple[signal.Signals, ...] = STOP_SIGNALS
-    """Those that ask it to stop."""
+    """Signals that stop the server."""
 
     def __init__(
         self,
         config: uvicorn.Config,
-        ready: Callable[[], None],
-        beside: MetricsListener | None = None,
-        loads: ConnectionCounts | None = None,
-        number: int = 0,
+        on_ready: Callable[[], None],
+        metrics_listener: MetricsListener | None = None,
+        counts: ConnectionCounts | None = None,
+        worker: int = 0,
     ) -> None:
         super().__init__(config)
         self.transport_state = TransportState()
-        self._ready = ready
-        self._beside = beside
-        self._loads = loads or ConnectionCounts(1)
-        self._number = number
+        self._on_ready = on_ready
+        self._metrics_listener = metrics_listener
+        self._counts = counts or ConnectionCounts(1)
+        self._worker = worker
         self._acceptor: Acceptor | None = None
 
     @property
@@ -83,86 +85,90 @@ class Server(uvicorn.Server):
         return app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to accept connections, then says so."""
-        protocol: Any = self.config.http_protocol_class  # whatever makes a protocol will do
+        """Start to accept connections, then call `on_ready`."""
+        protocol: Any = self.config.http_protocol_class  # uvicorn only calls it
         self.config.http_protocol_class = partial(protocol, transport_state=self.transport_state)  # type: ignore[assignment]
-        if sys.platform == "win32":  # its event loop cannot watch a listening socket
+        if sys.platform == "win32":  # its event loop has no add_reader
             await super().startup(sockets)
         else:
             connections = self.transport_state.connections
             self._acceptor = Acceptor(
-                self._loads, self._number, self._protocol, connections.__len__, connections.make_room
+                self._counts, self._worker, self._create_protocol, connections.__len__, connections.make_room
             )
             self._acceptor.open(sockets or ())
             await super().startup([])
-        if self._beside is not None:
-            await self._open(self._beside)
-        self._ready()
+        if self._metrics_listener is not None:
+            await self._open(self._metrics_listener)
+        self._on_ready()
 
-    async def _open(self, beside: MetricsListener) -> None:
-        """Listens to other addresses, too. Their connections count, and end, with all the others."""
-        beside.config.load()
+    async def _open(self, listener: MetricsListener) -> None:
+        """Serve another application, whose connections end with those of the server."""
+        listener.config.load()
         protocol = partial(
             StrictHttpProtocol,
-            config=beside.config,
+            config=listener.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
             transport_state=TransportState(),
         )
-        for listening in beside.sockets:
-            self.servers.append(await asyncio.get_running_loop().create_server(protocol, sock=listening))
+        for sock in listener.sockets:
+            self.servers.append(await asyncio.get_running_loop().create_server(protocol, sock=sock))
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: whether it is time to stop. Tells of connections that have ended, too."""
+        """Publish the number of connections, some of which may have ended, and return whether to stop.
+        uvicorn calls this ten times a second.
+        """
         if self._acceptor is not None:
-            self._acceptor.tell()
+            self._acceptor.publish_count()
         return await super().on_tick(counter)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serves until it is asked to stop. In the main thread, signals ask for it."""
+        """Serve until `stop` is called, or, in the main thread, until a signal comes."""
         if threading.current_thread() is threading.main_thread():
-            with handling_signals(self._signaled, self.signals):
+            with handling_signals(self._handle_signal, self.signals):
                 super().run(sockets)
         else:
             super().run(sockets)
 
     def stop(self) -> None:
-        """Asks for a graceful stop, which ends the process in time, whatever clients are doing."""
+        """Start a graceful stop, which ends the process after STOP_SECONDS at most, whatever clients do."""
         if not self.should_exit:
             self.should_exit = True
-            end_in_time()
+            exit_after_timeout()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accepts no more, ends what waits, lets requests in progress finish, and cuts off what has not after
-        the grace period; then ends the connections to the store.
+        """Stop accepting connections, end requests that wait, let others finish within the grace period,
+        abort the rest, and close the connections to the store.
         """
         if self._acceptor is not None:
             await self._acceptor.close()
         self._app.stop()
         grace = self.config.timeout_graceful_shutdown or 0
-        cutting = asyncio.get_running_loop().call_later(grace, self._cut_off)
+        timer = asyncio.get_running_loop().call_later(grace, self._abort_connections)
         await super().shutdown(sockets)
-        cutting.cancel()
+        timer.cancel()
         await self._app.close()
 
-    def _protocol(self) -> asyncio.Protocol:
-        protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
-        return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+    def _create_protocol(self) -> asyncio.Protocol:
+        protocol_class: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return protocol_class(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
-    def _cut_off(self) -> None:
-        """Closes the connections before uvicorn cancels their requests: it would reply to them with a status
-        of 500, in plain text.
+    def _abort_connections(self) -> None:
+        """Abort the connections before uvicorn cancels their requests, to which it would reply with status
+        500 in plain text.
         """
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves signals to `run`: they may come before there is an event loop."""
+        """Leave signals to `run`, since they may come before there is an event loop."""
         yield
 
-    def _signaled(self, number: int, frame: object) -> None:
-        """The first signal asks for a graceful stop; the next one ends the process at once."""
+    def _handle_signal(self, number: int, frame: object) -> None:
+        """Stop gracefully at the first signal, and end the process at once at the second."""
         if self.should_exit:
             os._exit(128 + number)
         self.stop()

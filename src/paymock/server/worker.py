@@ -1,4 +1,4 @@
-"""One of several servers that share their sockets, each in a process of its own."""
+"""The server of a worker process, which shares its sockets with other workers."""
 
 import asyncio
 import signal
@@ -7,35 +7,37 @@ import socket
 import uvicorn
 
 from paymock.server.accept import ConnectionCounts
-from paymock.server.supervisor import Post
+from paymock.server.supervisor import WorkerSlot
 from paymock.server.uvicorn_server import MetricsListener, Server
 
 
 class Worker(Server):
-    """A server at a post. It ends when it is told to, or when its supervisor has ended."""
+    """A server that reports to a supervisor. It stops on SIGTERM, or when its supervisor has ended."""
 
     signals = (signal.SIGTERM,)
 
     def __init__(
         self,
         config: uvicorn.Config,
-        post: Post,
-        loads: ConnectionCounts,
-        beside: MetricsListener | None = None,
+        slot: WorkerSlot,
+        counts: ConnectionCounts,
+        metrics_listener: MetricsListener | None = None,
     ) -> None:
-        super().__init__(config, post.ready, beside, loads, post.number)
-        self._post = post
+        super().__init__(config, slot.send_ready, metrics_listener, counts, slot.number)
+        self._pipe = slot.pipe
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to accept its share of the connections, then says so."""
-        # Nothing ever comes over the line: all there is to hear is that the other end is gone.
-        asyncio.get_running_loop().add_reader(self._post.line, self._left_alone)
+        """Start to accept connections, and stop when the supervisor ends."""
+        # The supervisor sends nothing, so the pipe becomes readable only when its other end is closed.
+        asyncio.get_running_loop().add_reader(self._pipe, self._on_supervisor_exit)
         await super().startup(sockets)
 
-    def _signaled(self, number: int, frame: object) -> None:
-        """The request to stop may come twice, from the supervisor and from whoever stops all processes."""
+    def _handle_signal(self, number: int, frame: object) -> None:
+        """Stop. A second signal is no reason to exit at once: one may come from the supervisor, and one from
+        whoever signals the process group.
+        """
         self.stop()
 
-    def _left_alone(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._post.line)
+    def _on_supervisor_exit(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pipe)
         self.stop()

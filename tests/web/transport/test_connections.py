@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from paymock.server import sockets
-from paymock.server import uvicorn_server as serving_module
-from paymock.server.run import in_thread
+from paymock.server import sockets, uvicorn_server
+from paymock.server.run import serve_in_thread
 from paymock.settings import Settings
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.transport.connections import Connections
@@ -139,7 +138,7 @@ def test_an_address_that_has_all_the_room_leaves_some_to_another(crowd: Crowd, f
 def test_a_client_that_does_not_take_its_replies_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     if sys.platform != "linux":
         pytest.skip("Linux sees to it")
-    monkeypatch.setattr(sockets, "TAKING_SECONDS", 0.5)
+    monkeypatch.setattr(sockets, "SEND_TIMEOUT_SECONDS", 0.5)
     with running_server() as server, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(0.5)
@@ -167,7 +166,7 @@ def test_a_server_in_a_thread_leaves_the_limit_of_its_process_alone() -> None:
     soft = before[0] // 2
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, before[1]))
     try:
-        with in_thread(Settings(port=0), RequestLog(None)):
+        with serve_in_thread(Settings(port=0), RequestLog(None)):
             assert limit_of(0) == (soft, before[1])
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
@@ -213,7 +212,7 @@ def test_a_connection_lasts_while_it_is_used_and_ends_in_silence(
     monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Whichever way its requests are answered."""
-    monkeypatch.setattr(serving_module, "KEEP_ALIVE_SECONDS", 1)
+    monkeypatch.setattr(uvicorn_server, "KEEP_ALIVE_SECONDS", 1)
     asked = raw.request("GET", path, AUTHORIZED)
     with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 5) as connection:
         end = time.monotonic() + 2
@@ -224,7 +223,7 @@ def test_a_connection_lasts_while_it_is_used_and_ends_in_silence(
 
 
 def test_a_slow_request_behind_another_has_all_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_module, "KEEP_ALIVE_SECONDS", 0.2)
+    monkeypatch.setattr(uvicorn_server, "KEEP_ALIVE_SECONDS", 0.2)
     slow = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Mock-Fault": "delay=500"})
     with running_server() as server:
         replies = raw.exchange(server.port, raw.request("GET", "/v1/chains", AUTHORIZED) + slow, replies=2)
@@ -235,7 +234,7 @@ def test_a_slow_request_behind_another_has_all_its_time(monkeypatch: pytest.Monk
 def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPatch, waiting: str) -> None:
     """The connection is to be let go, and its turn has not come yet."""
     monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 0.1)
-    monkeypatch.setattr(serving_module, "KEEP_ALIVE_SECONDS", 0.1 if waiting == "for another request" else 75)
+    monkeypatch.setattr(uvicorn_server, "KEEP_ALIVE_SECONDS", 0.1 if waiting == "for another request" else 75)
     with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 5) as connection:
         held: list[Callable[[], None]] = []
         monkeypatch.setattr(server.transport_state.connections, "in_turn", held.append)

@@ -1,0 +1,88 @@
+"""Stop signals that come while the server starts, at the worst moments."""
+
+import subprocess
+import sys
+
+from tests.support.process import environment
+
+
+def run_script(script: str) -> tuple[int, str]:
+    """Return the exit status of a script, and its output."""
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    return result.returncode, result.stdout + result.stderr
+
+
+SIGNAL_IN_A_CALLBACK = """
+import signal, sys
+from paymock.cli import main
+from paymock.server import run
+
+class Finalized:
+    def __del__(self):  # Python ignores exceptions in it
+        signal.raise_signal(signal.SIGTERM)
+
+def serve(settings, out):
+    Finalized()
+    print("the process went on")
+
+run.serve = serve
+sys.argv = ["paymock", "serve"]
+main.main()
+"""
+
+
+def test_a_signal_during_a_callback_of_the_interpreter_is_not_lost() -> None:
+    assert run_script(SIGNAL_IN_A_CALLBACK) == (0, "")
+
+
+SIGNAL_AT_EACH_LINE = """
+import asyncio, signal, sys
+from paymock.server import signals
+
+calls = []
+signals.exit_after_timeout = lambda: calls.append("canceled")
+signal.signal(signal.SIGTERM, lambda *_: calls.append("previous handler"))
+
+async def main():
+    return "result"
+
+def run_with_signal_at(line):
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        if frame.f_code.co_filename not in (signals.__file__, signal.__file__):
+            return None
+        count += event == "line"
+        if count == line and event == "line":
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGTERM)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        return signals.run_until_signal(main)
+    except SystemExit as exit:
+        return exit.code
+    finally:
+        sys.settrace(None)
+
+outcomes = set()
+for line in range(1, 100):
+    calls.clear()
+    outcomes.add((run_with_signal_at(line), *calls))
+print(sorted(outcomes, key=str))
+"""
+
+
+def test_a_signal_is_not_lost_at_whatever_line_it_comes() -> None:
+    """It cancels the coroutine, or is handled by the previous handler."""
+    outcomes = "[('result', 'previous handler'), ('result',), (0, 'canceled')]"
+    assert run_script(SIGNAL_AT_EACH_LINE) == (0, f"{outcomes}\n")
