@@ -76,7 +76,7 @@ class Crowd:
 def crowd() -> Iterator[Crowd]:
     """A server that has room for few connections."""
     with running_server() as server, ExitStack() as stack:
-        server.transport_state.connections.room = ROOM
+        server.transport_state.connections.limit = ROOM
         yield Crowd(server, stack)
 
 
@@ -196,8 +196,8 @@ def test_thousands_that_are_let_go_leave_others_their_turn() -> None:
         seen: list[str] = []
         connections, done = Connections(ROOM), asyncio.Event()
         for _ in range(1000):
-            connections.in_turn(lambda: seen.append("let go"))
-        connections.in_turn(done.set)
+            connections.defer(lambda: seen.append("let go"))
+        connections.defer(done.set)
         asyncio.get_running_loop().call_soon(seen.append, "another")
         await done.wait()
         return seen
@@ -237,7 +237,7 @@ def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(uvicorn_server, "KEEP_ALIVE_SECONDS", 0.1 if waiting == "for another request" else 75)
     with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 5) as connection:
         held: list[Callable[[], None]] = []
-        monkeypatch.setattr(server.transport_state.connections, "in_turn", held.append)
+        monkeypatch.setattr(server.transport_state.connections, "defer", held.append)
         sent = 0 if waiting == "for another request" else 20
         connection.sendall(PING[:sent])
         wait_until(lambda: held)

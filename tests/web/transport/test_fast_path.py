@@ -74,13 +74,13 @@ def test_what_the_lane_answers_is_in_the_journal_once(pair: Pair) -> None:
 
 def test_a_body_in_parts_leaves_the_lane_and_is_answered(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[bytes] = []
-    leave = FastPathProtocol._leave
+    leave = FastPathProtocol._leave_fast_path
 
     def noted(protocol: FastPathProtocol) -> None:
-        left.append(b"".join(protocol._parts))
+        left.append(b"".join(protocol._body_parts))
         leave(protocol)
 
-    monkeypatch.setattr(FastPathProtocol, "_leave", noted)
+    monkeypatch.setattr(FastPathProtocol, "_leave_fast_path", noted)
     data = creation("a-body-in-parts")
     cut = len(data) - 100
     with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:

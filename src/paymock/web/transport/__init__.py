@@ -1,3 +1,3 @@
-"""uvicorn's HTTP protocol with limits and deadlines, the connections that are open, and the fast path that
+"""uvicorn's HTTP protocol with limits and deadlines, the list of open connections, and the fast path that
 answers simple requests without ASGI.
 """

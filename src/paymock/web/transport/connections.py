@@ -1,12 +1,12 @@
-"""The connections that are open, and which of them gives way when there is no room for another.
+"""The open connections, and which of them is closed when their number reaches the limit.
 
-They are told apart by where they come from, and by whether they have brought a whole request yet. The
-largest of these groups gives way, with the one that has been idle for longest. So an address may have as many
-as it likes while nobody else wants them. Many slow clients cannot shut out those that use their connections,
-nor can many idle ones shut out who is new, even where all share one address, as behind a proxy.
+Connections are grouped by client network, and by whether they have completed a request. Of the largest group,
+the one that has been idle for longest is closed. So one address may have any number of connections while
+nobody else needs them. Many slow clients cannot displace clients that use their connections, and many idle
+connections cannot displace new ones, even if all share one address, as behind a proxy.
 
-Thousands that came together become due together. They are let go a few at a time, with everybody else in
-between.
+Thousands of connections that were opened together expire together. They are closed a few per iteration of the
+event loop, so that other clients are served in between.
 
 Simpler rules break promises of docs/reliability.md. With one list, from which the longest idle connection is
 closed, new connections displace clients that pause: with 5,000 slow clients and a limit of 1,024 files, 16 of
@@ -27,151 +27,157 @@ from typing import Protocol
 if sys.platform != "win32":
     import resource
 
-FILES = 10_240
-"""How many files a server wants to have open; macOS allows no more."""
+MAX_OPEN_FILES = 10_240
+"""The limit of open files that a server asks for; macOS allows no more."""
 
-_LOOKS = 64
-"""How many connections are looked at for an idle one: a newcomer must not cost more where there are more."""
+_MAX_SCANNED = 64
+"""How many connections are scanned for an idle one, so that the cost does not grow with their number."""
 
-_AT_ONCE = 16
-"""How many are let go in one round of the event loop."""
+_DEFERRED_PER_ITERATION = 16
+"""How many deferred callbacks run in one iteration of the event loop."""
 
 
 class Connection(Protocol):
-    """What is asked of a connection. `used` says whether it has brought a request since the last look."""
+    """A connection of a client. `used`: it has completed a request since the last scan."""
 
     client: tuple[str, int] | None
     used: bool
 
     @property
     def transport(self) -> asyncio.WriteTransport:
-        """What it is ended by."""
+        """The transport, which is aborted to close the connection."""
 
     @property
     def answering(self) -> bool:
-        """Whether a whole request is being answered."""
+        """Whether a complete request is being answered."""
 
 
 _Group = tuple[bytes | str, bool]
-"""Where connections come from, and whether they have brought a whole request."""
+"""The client network of connections, and whether they have completed a request."""
 
 
 class Connections:
-    """The connections that are open. There is `room` for so many."""
+    """The open connections, at most `limit`.
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    Each group is a queue for second-chance replacement: a connection that was used since the last scan moves
+    to the end instead of being closed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self._groups: dict[_Group, OrderedDict[Connection, None]] = {}
         self._group_of: dict[Connection, _Group] = {}
-        self._in_turn: deque[Callable[[], None]] = deque()
+        self._deferred: deque[Callable[[], None]] = deque()
 
     def __len__(self) -> int:
         return len(self._group_of)
 
     def add(self, connection: Connection) -> None:
-        """One more. When that is too many, another one is ended; or this one, when all those that it shares
-        its origin with are being answered.
+        """Add a new connection, and close another one at the limit.
+
+        The new one itself is closed when the largest group is of its own network and every connection scanned
+        there is being answered.
         """
-        origin = _origin(connection)
-        if len(self) >= self.room and not self.make_room():
-            largest = self._largest()
-            if largest[0] == origin:
+        network = _network(connection)
+        if len(self) >= self.limit and not self.make_room():
+            largest = self._largest_group()
+            if largest[0] == network:
                 connection.transport.abort()
                 return
-            self._end(next(iter(self._groups[largest])))
-        self._join(connection, (origin, False))
+            self._close(next(iter(self._groups[largest])))
+        self._insert(connection, (network, False))
 
-    def use(self, connection: Connection) -> None:
-        """It has brought a whole request."""
+    def mark_used(self, connection: Connection) -> None:
+        """Record that a connection has completed a request."""
         if connection in self._group_of:
             connection.used = True
-            self._move(connection)
+            self._move_to_end(connection)
 
     def remove(self, connection: Connection) -> None:
-        """It has ended."""
+        """Remove a connection that was closed."""
         if connection in self._group_of:
-            self._leave(connection)
+            self._delete(connection)
 
-    def in_turn(self, let_go: Callable[[], None]) -> None:
-        """Calls `let_go` soon, with few others in the same round of the event loop."""
-        self._in_turn.append(let_go)
-        if len(self._in_turn) == 1:
-            asyncio.get_running_loop().call_soon(self._next)
+    def defer(self, callback: Callable[[], None]) -> None:
+        """Call `callback` soon, with few others in the same iteration of the event loop."""
+        self._deferred.append(callback)
+        if len(self._deferred) == 1:
+            asyncio.get_running_loop().call_soon(self._run_deferred)
 
-    def _next(self) -> None:
+    def _run_deferred(self) -> None:
         try:
-            for _ in range(min(_AT_ONCE, len(self._in_turn))):
-                self._in_turn.popleft()()
+            for _ in range(min(_DEFERRED_PER_ITERATION, len(self._deferred))):
+                self._deferred.popleft()()
         finally:
-            if self._in_turn:
-                asyncio.get_running_loop().call_soon(self._next)
+            if self._deferred:
+                asyncio.get_running_loop().call_soon(self._run_deferred)
 
     def make_room(self) -> bool:
-        """Ends a connection on which nothing is being answered, and says whether there was one."""
+        """Close a connection on which nothing is being answered; return whether there was one."""
         if not self._groups:
             return False
-        group = self._groups[self._largest()]
-        spare = None
-        for _ in range(min(_LOOKS, len(group))):
+        group = self._groups[self._largest_group()]
+        candidate = None
+        for _ in range(min(_MAX_SCANNED, len(group))):
             connection = next(iter(group))
             if not (connection.used or connection.answering):
-                spare = connection
+                candidate = connection
                 break
             if not connection.answering:
-                spare = spare or connection
+                candidate = candidate or connection
             connection.used = False
-            self._move(connection)
-        if spare is not None:
-            self._end(spare)
-        return spare is not None
+            self._move_to_end(connection)
+        if candidate is not None:
+            self._close(candidate)
+        return candidate is not None
 
-    def _largest(self) -> _Group:
+    def _largest_group(self) -> _Group:
         return max(self._groups, key=lambda group: len(self._groups[group]))
 
-    def _join(self, connection: Connection, group: _Group) -> None:
+    def _insert(self, connection: Connection, group: _Group) -> None:
         self._groups.setdefault(group, OrderedDict())[connection] = None
         self._group_of[connection] = group
 
-    def _leave(self, connection: Connection) -> _Group:
+    def _delete(self, connection: Connection) -> _Group:
         group = self._group_of.pop(connection)
         del self._groups[group][connection]
         if not self._groups[group]:
             del self._groups[group]
         return group
 
-    def _move(self, connection: Connection) -> None:
-        """To the end of those that have brought a request."""
-        origin, _ = self._leave(connection)
-        self._join(connection, (origin, True))
+    def _move_to_end(self, connection: Connection) -> None:
+        """Move a connection to the end of those of its network that have completed a request."""
+        network, _ = self._delete(connection)
+        self._insert(connection, (network, True))
 
-    def _end(self, connection: Connection) -> None:
-        self._leave(connection)
+    def _close(self, connection: Connection) -> None:
+        self._delete(connection)
         connection.transport.abort()
 
 
-def _origin(connection: Connection) -> bytes | str:
-    """The address of a client; of IPv6 the network, since a client has all addresses of one."""
+def _network(connection: Connection) -> bytes | str:
+    """Return the address of a client; for IPv6 its /64 network, all of which one client may have."""
     host = connection.client[0] if connection.client else ""
     with suppress(OSError):
         return socket.inet_pton(socket.AF_INET6, host.partition("%")[0])[:8]
     return host
 
 
-def room_for_connections() -> int:
-    """Three quarters of the files that the process may have open, and of FILES at most. The rest is left to
-    stores and logs.
+def connection_limit() -> int:
+    """Return three quarters of the process's limit of open files, at most of MAX_OPEN_FILES. The rest is left
+    to stores and logs.
     """
-    limit = FILES
+    limit = MAX_OPEN_FILES
     if sys.platform != "win32":
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (FILES if limit < 0 else min(limit, FILES)) * 3 // 4
+    return (MAX_OPEN_FILES if limit < 0 else min(limit, MAX_OPEN_FILES)) * 3 // 4
 
 
 def raise_file_limit() -> None:
-    """Lets the process open FILES files, or as many as its hard limit allows."""
+    """Raise the process's limit of open files to MAX_OPEN_FILES, or as far as its hard limit allows."""
     if sys.platform != "win32":
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = FILES if hard < 0 else min(hard, FILES)
-        if 0 <= soft < wanted:
-            with suppress(OSError, ValueError):  # a system may allow less than it says
-                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        target = MAX_OPEN_FILES if hard < 0 else min(hard, MAX_OPEN_FILES)
+        if 0 <= soft < target:
+            with suppress(OSError, ValueError):  # a system may allow less than its hard limit
+                resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))

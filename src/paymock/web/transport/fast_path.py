@@ -1,5 +1,5 @@
-"""The fast path: simple requests are answered straight from the callbacks of the parser, without the task and
-the messages of ASGI. All others go to ASGI, unchanged.
+"""The fast path: simple requests are answered in the callbacks of the parser, without the task and the
+messages of ASGI. All others go to ASGI, unchanged.
 """
 
 import re
@@ -17,14 +17,14 @@ _METHODS = (b"GET", b"POST")
 
 
 class FastPathProtocol(StrictHttpProtocol):
-    """The strict protocol with a fast path, for requests below `/v1` that come whole and wait for nothing."""
+    """The strict protocol with a fast path for requests below `/v1` that need not wait for anything."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._on_fast_path = False
-        self._between_requests = True  # by the parser
-        self._requests_begun = 0  # since the last data came
-        self._last: Answer | None = None  # given on the fast path
+        self._between_requests = True
+        self._requests_begun = 0  # by the current data
+        self._last_answer: Answer | None = None  # of the fast path to the current data
 
     def data_received(self, data: bytes) -> None:
         """Answer a request whose bytes are cached; parse any other."""
@@ -37,52 +37,53 @@ class FastPathProtocol(StrictHttpProtocol):
             if answer.response.replayed:
                 state.request_cache.add(data, cached, answer.response)
             return
-        state.write_batch.flush()  # what takes another way must not overtake a reply
-        self._requests_begun, self._last = 0, None
+        state.write_batch.flush()  # the next reply must not overtake these
+        self._requests_begun, self._last_answer = 0, None
         super().data_received(data)
         if self._on_fast_path:
-            self._leave()
-        alone = between and self._between_requests and self._requests_begun == 1
-        if alone and self._last is not None and self._last.routed is not None:
-            state.request_cache.add(data, self._last.routed, self._last.response)
+            self._leave_fast_path()
+        single = between and self._between_requests and self._requests_begun == 1
+        answer = self._last_answer
+        if single and answer is not None and answer.routed is not None:
+            state.request_cache.add(data, answer.routed, answer.response)
 
     def on_message_begin(self) -> None:
-        """Another request begins."""
+        """Note that a request has begun."""
         super().on_message_begin()
         self._between_requests = False
         self._requests_begun += 1
 
     def call_application(self) -> None:
-        """Keep a simple request on the fast path until its body has come."""
+        """Keep a simple request on the fast path until its body is complete."""
         self._on_fast_path = self._is_simple()
         if not self._on_fast_path:
             super().call_application()
 
     def complete_request(self) -> None:
-        """Answer the request, which is whole now, or hand it over to ASGI."""
+        """Answer the complete request, or hand it over to ASGI."""
         if self._on_fast_path:
             answer = self._answer()
             if answer is None:
-                self._leave()
+                self._leave_fast_path()
             else:
                 self.transport.write(self._encode(answer))
-                self._last = answer
+                self._last_answer = answer
         if not self._on_fast_path:
             super().complete_request()
             return
         self._on_fast_path = False
-        self._parts.clear()
+        self._body_parts.clear()
         self.request_completed(answered=True)
 
     def request_completed(self, *, answered: bool) -> None:
-        """The next request can begin."""
+        """Prepare for the next request."""
         self._between_requests = True
         super().request_completed(answered=answered)
 
-    def _collect(self) -> None:
+    def _append_body(self) -> None:
         if self._on_fast_path:
-            self._leave()
-        super()._collect()
+            self._leave_fast_path()
+        super()._append_body()
 
     def _idle(self) -> bool:
         previous: RequestResponseCycle | None = self.cycle
@@ -99,7 +100,7 @@ class FastPathProtocol(StrictHttpProtocol):
         )
 
     def _answer(self) -> Answer | None:
-        content = b"".join(self._parts)
+        content = b"".join(self._body_parts)
         if len(content) > MAX_BODY:
             return None
         request = parse_request(
@@ -110,9 +111,9 @@ class FastPathProtocol(StrictHttpProtocol):
 
     def _encode(self, answer: Answer) -> bytes:
         self.server_state.total_requests += 1
-        return self.encoded(answer.response, answer.headers)
+        return self.encode_response(answer.response, answer.headers)
 
-    def _leave(self) -> None:
-        """Hand the request, as far as it has come, over to ASGI."""
+    def _leave_fast_path(self) -> None:
+        """Hand over to ASGI what has been received of the request."""
         self._on_fast_path = False
         super().call_application()

@@ -1,6 +1,6 @@
-"""The request head, guarded while it is read. uvicorn's parser takes megabytes of headers, and answers
-malformed HTTP in plain text; here a head has limits, and every refusal has the envelope. Specification:
-"Limits", "Errors".
+"""uvicorn's HTTP protocol with limits and deadlines. Its parser accepts megabytes of headers, and its reply
+to malformed HTTP is plain text; here heads are limited, and every refusal has the error envelope.
+Specification: "Limits", "Errors".
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from paymock.rules.errors import PaymockError
 from paymock.web.http.responses import Header, Response
-from paymock.web.transport.connections import Connections, room_for_connections
+from paymock.web.transport.connections import Connections, connection_limit
 from paymock.web.transport.request_cache import RequestCache
 from paymock.web.transport.write_batch import WriteBatch
 
@@ -20,59 +20,63 @@ MAX_HEAD = 16 * 1024
 """The largest request head, in bytes."""
 
 MAX_LINES = 100
-"""The most header lines."""
+"""The largest number of header lines."""
 
 _LINGER_SECONDS = 2.0
-_RESOLUTION = 0.01  # seconds, coarser than that of any event loop: a timer may come a trifle early
+"""How long a connection stays open after a refusal, for a client that is still sending."""
+
+_TIMER_RESOLUTION_SECONDS = 0.01
+"""How early a timer may fire; coarser than the clock of any event loop."""
+
 _VERSIONS = ("1.0", "1.1")
 _CLOSE = (b"connection", b"close")
 _END_OF_HEAD = b"\r\n\r\n"
 
 
 class TransportState:
-    """What the connections of a server share: which of them are open, replies that have not been written yet,
-    and requests that the fast path has answered before.
+    """What the connections of a server share: the list of them, the replies that are not written yet, and the
+    cache of requests that the fast path has answered.
     """
 
     def __init__(self) -> None:
-        self.connections = Connections(room_for_connections())
+        self.connections = Connections(connection_limit())
         self.write_batch = WriteBatch()
         self.request_cache = RequestCache()
 
 
 class StrictHttpProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits on the head, deadlines, strict versions, refusals in the envelope."""
+    """uvicorn's protocol with limits on the head, deadlines, strict framing, and refusals in the envelope."""
 
     HEAD_SECONDS = 10.0
-    """From the first byte of a request to the end of its head."""
+    """The time limit from the first byte of a request to the end of its head."""
 
     BODY_SECONDS = 15.0
-    """From the end of the head to the end of the body."""
+    """The time limit from the end of the head to the end of the body."""
 
     def __init__(self, *args: Any, transport_state: TransportState, **kwargs: Any) -> None:
         self._transport_state = transport_state
-        self._parts: list[bytes] = []  # of a body, as they came
-        self.on_body = self._parts.append  # type: ignore[method-assign,assignment]  # called for each chunk
+        self._body_parts: list[bytes] = []
+        self.on_body = self._body_parts.append  # type: ignore[method-assign,assignment]  # called for each part
         super().__init__(*args, **kwargs)
         self._in_head = True
-        self._received = 0  # bytes of an unfinished head, white space and all
-        self._tail = b""  # the last of them, since the empty line that ends a head can come in two parts
+        self._received = 0  # bytes of an unfinished head, white space included
+        self._tail = b""  # the last of them: the empty line that ends a head can arrive in two parts
         self._too_large = False
         self._refusal: PaymockError | None = None
         self._method = b""
-        self._allowed: float | None = None  # seconds for what is under way
+        self._time_limit: float | None = None  # of the current head or body, in seconds
         self._deadline: asyncio.TimerHandle | None = None
-        self._silent_since = 0.0  # by the clock of the event loop
+        self._idle_since = 0.0  # by the clock of the event loop
         self.used = False
 
     @property
     def answering(self) -> bool:
-        """Whether a whole request is being answered."""
+        """Whether a complete request is being answered."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not (cycle.response_complete or cycle.more_body)
 
     def data_received(self, data: bytes) -> None:
-        """Parses what arrived, and refuses what is not acceptable HTTP."""
+        """Parse the data; refuse what is not acceptable HTTP."""
         if self._refusal is not None:
             return
         self._unset_keepalive_if_required()
@@ -84,71 +88,71 @@ class StrictHttpProtocol(HttpToolsProtocol):
         try:
             self._feed(data)
             if not self._in_head:
-                self._check_size()  # of the trailer
+                self._check_head_size()  # the trailer counts too
         except httptools.HttpParserError:
             self._refuse("headers_too_large" if self._too_large else "bad_request")
-        if self._parts:
-            self._collect()
+        if self._body_parts:
+            self._append_body()
         if self._received > MAX_HEAD and self._refusal is None:
             self._refuse("headers_too_large")
         if self._received:
             self._tail = (self._tail + data)[1 - len(_END_OF_HEAD) :]
-        self._watch()
+        self._set_deadline()
 
-    def _watch(self) -> None:
-        """Sets the deadline of what is under way. Most requests come whole and need none."""
+    def _set_deadline(self) -> None:
+        """Set the deadline of the current head or body. Most requests arrive in one piece and need none."""
         if self._refusal is not None or (self._in_head and not self._received):
-            allowed = None
+            limit = None
         else:
-            allowed = self.HEAD_SECONDS if self._in_head else self.BODY_SECONDS
-        if allowed != self._allowed:
-            self._allowed = allowed
+            limit = self.HEAD_SECONDS if self._in_head else self.BODY_SECONDS
+        if limit != self._time_limit:
+            self._time_limit = limit
             if self._deadline is not None:
                 self._deadline.cancel()
-            let_go = self._transport_state.connections.in_turn
-            self._deadline = self.loop.call_later(allowed, let_go, self._too_slow) if allowed else None
+            defer = self._transport_state.connections.defer
+            self._deadline = self.loop.call_later(limit, defer, self._on_deadline) if limit else None
 
-    def _too_slow(self) -> None:
-        if self._is_over(self._deadline) and self._refusal is None and not self.transport.is_closing():
-            self._refuse("bad_request", "The request did not come to its end in time.")
+    def _on_deadline(self) -> None:
+        if self._has_expired(self._deadline) and self._refusal is None and not self.transport.is_closing():
+            self._refuse("bad_request", "The request was not complete in time.")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """A connection that stays silent is closed like one that falls silent."""
+        """Register the connection. It is closed if no request comes within the keep-alive time."""
         super().connection_made(transport)
-        self._await_next()
-        self._transport_state.write_batch.flush()  # whoever gives way has had its reply
+        self._start_keep_alive()
+        self._transport_state.write_batch.flush()  # before another connection may be closed for this one
         self._transport_state.connections.add(self)
 
-    def _await_next(self) -> None:
-        """Another request may come, but not forever. A timer that is set stays: it is cheaper to look, once
-        it is over, whether anything has come meanwhile.
+    def _start_keep_alive(self) -> None:
+        """Start to wait for the next request. A timer that is running stays: checking the idle time when it
+        fires is cheaper than replacing it for each request.
         """
-        self._silent_since = self.loop.time()
+        self._idle_since = self.loop.time()
         if self.timeout_keep_alive_task is None:
-            self._end_silence_at(self._silent_since + self.timeout_keep_alive)
+            self._check_idle_at(self._idle_since + self.timeout_keep_alive)
 
-    def _end_silence_at(self, moment: float) -> None:
+    def _check_idle_at(self, moment: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_at(moment, self.timeout_keep_alive_handler)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Nothing has come for too long."""
-        self._transport_state.connections.in_turn(self._close_if_idle)
+        """Close the connection soon if it is still idle then."""
+        self._transport_state.connections.defer(self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        if not self._is_over(self.timeout_keep_alive_task):
+        if not self._has_expired(self.timeout_keep_alive_task):
             return
-        end = self._silent_since + self.timeout_keep_alive
-        if end < self.loop.time() + _RESOLUTION:
+        end = self._idle_since + self.timeout_keep_alive
+        if end < self.loop.time() + _TIMER_RESOLUTION_SECONDS:
             super().timeout_keep_alive_handler()
         else:
-            self._end_silence_at(end)
+            self._check_idle_at(end)
 
-    def _is_over(self, timer: asyncio.TimerHandle | None) -> bool:
-        """Whether it is over, and nothing has come while the connection waited for its turn."""
-        return timer is not None and timer.when() < self.loop.time() + _RESOLUTION
+    def _has_expired(self, timer: asyncio.TimerHandle | None) -> bool:
+        """Whether `timer` has expired: data that came since may have canceled or replaced it."""
+        return timer is not None and timer.when() < self.loop.time() + _TIMER_RESOLUTION_SECONDS
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Unregister the connection, and cancel its timers."""
         self._transport_state.connections.remove(self)
         if self._deadline is not None:
             self._deadline.cancel()
@@ -156,7 +160,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _rest_of_head(self, data: bytes) -> int:
-        """How many bytes of `data` belong to the head that has begun."""
+        """Return how many bytes of `data` belong to the unfinished head."""
         window = self._tail + data
         end = window.find(_END_OF_HEAD)
         return len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._tail)
@@ -166,106 +170,106 @@ class StrictHttpProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                # A server may ignore the offer to upgrade (RFC 9110, 7.8), but the parser has stopped after
-                # the head. A new one reads the request again, without the offer, and then the rest.
+                # A server may ignore the Upgrade header (RFC 9110, 7.8), but the parser has stopped after the
+                # head. A new one parses the head again, without that header, and then the rest.
                 self.parser = httptools.HttpRequestParser(self)
-                data = self._head_without_offer() + data[upgrade.args[0] :]
+                data = self._head_without_upgrade() + data[upgrade.args[0] :]
             else:
                 return
 
-    def _head_without_offer(self) -> bytes:
+    def _head_without_upgrade(self) -> bytes:
         fields = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
         return b"\r\n".join([self._method + b" " + self.url + b" HTTP/1.1", *fields, b"", b""])
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
-        """The client has gone, or takes its refusal for the end. The connection is closed in turn."""
-        self._transport_state.connections.in_turn(self.transport.close)
+        """Close the connection soon: the client has closed its side."""
+        self._transport_state.connections.defer(self.transport.close)
         return True
 
     def on_headers_complete(self) -> None:
-        """The head is whole: its version is known, and the application is called."""
+        """Check the complete head, and call the application."""
         self._method = self.parser.get_method()
         version = self.parser.get_http_version()
-        self._check_size(len(self._method) + len(self.url) + len("  HTTP/1.1\r\n\r\n"))
-        if version not in _VERSIONS or self._method == b"CONNECT" or not self._framing_is_plain(version):
+        self._check_head_size(len(self._method) + len(self.url) + len("  HTTP/1.1\r\n\r\n"))
+        if version not in _VERSIONS or self._method == b"CONNECT" or not self._has_known_framing(version):
             raise ValueError("not a request that an origin server answers")
         if not self.parser.should_upgrade():
             self._in_head = False
             self._received = 0
             self._tail = b""
             self.call_application()
-            self.headers = []  # the lines of a trailer come too late to be headers
+            self.headers = []  # what the parser adds now is the trailer
 
     def shutdown(self) -> None:
-        """The server stops: what has been answered goes out first."""
+        """Write pending replies, then close the connection: the server stops."""
         self._transport_state.write_batch.flush()
         super().shutdown()
 
     def call_application(self) -> None:
-        """Lets the application answer the request whose head is whole, after those before it."""
-        self._unset_keepalive_if_required()  # one before it, in the same data, may have been answered
+        """Let the application answer the request with this head, after the requests before it."""
+        self._unset_keepalive_if_required()  # a request before it in the same data may have set it
         self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The body is whole."""
+        """Complete the request, whose body has been received."""
         if self.parser.should_upgrade():
             return
         if self.headers:
-            self._check_size()
+            self._check_head_size()
         self.complete_request()
 
     def complete_request(self) -> None:
-        """Lets the application have the rest of the body."""
-        if self._parts:
-            self._collect()
+        """Pass the rest of the body to the application."""
+        if self._body_parts:
+            self._append_body()
         super().on_message_complete()
         self.request_completed(answered=self.cycle.response_complete and not self.pipeline)
 
     def request_completed(self, *, answered: bool) -> None:
-        """A request has come to its end. Where it is `answered` already, the next is waited for, but not
-        forever.
-        """
+        """Prepare for the next request. If this one is `answered` already, the keep-alive time starts."""
         if not self.used:
-            self._transport_state.connections.use(self)
+            self._transport_state.connections.mark_used(self)
         self._in_head = True
         if answered:
-            self._await_next()
+            self._start_keep_alive()
 
-    def _collect(self) -> None:
-        """Adds what has come to the body. The application is woken when it is whole, or large: a body in
-        small pieces costs it no more than any other.
+    def _append_body(self) -> None:
+        """Append the received parts to the body. The application is woken only when it is complete or large,
+        so that a body in many small parts costs no more than any other.
         """
         cycle = self.cycle
         if not cycle.response_complete:
-            cycle.body += b"".join(self._parts)
+            cycle.body += b"".join(self._body_parts)
             if len(cycle.body) > HIGH_WATER_LIMIT:
                 self.flow.pause_reading()
                 cycle.message_event.set()
-        self._parts.clear()
+        self._body_parts.clear()
 
-    def _framing_is_plain(self, version: str) -> bool:
-        """The parser takes any coding before `chunked` and leaves it undone: only `chunked` is understood."""
+    def _has_known_framing(self, version: str) -> bool:
+        """Whether there is no transfer coding but `chunked`. The parser accepts others before it, but does
+        not decode them.
+        """
         fields = dict(self.headers)
         if b"transfer-encoding" not in fields:
             return True
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
         return codings == [b"chunked"] and version == "1.1"
 
-    def _check_size(self, more: int = 0) -> None:
-        """Raises ValueError when the header lines, and so many bytes more, are too large or too many."""
-        size = more + len(b"".join(map(b"".join, self.headers))) + len(": \r\n") * len(self.headers)
+    def _check_head_size(self, extra_bytes: int = 0) -> None:
+        """Raise ValueError if the header lines and `extra_bytes` are too large, or the lines too many."""
+        size = extra_bytes + len(b"".join(map(b"".join, self.headers))) + len(": \r\n") * len(self.headers)
         if size > MAX_HEAD or len(self.headers) > MAX_LINES:
             self._too_large = True
-            raise ValueError("too large a head")
+            raise ValueError("the head is too large")
 
     def on_response_complete(self) -> None:
-        """A request is answered: the next of this connection comes, or the refusal that waited."""
-        another_begins = bool(self.pipeline)
+        """Go on with the next request of this connection, or write the refusal that waited for its turn."""
+        has_next = bool(self.pipeline)
         super().on_response_complete()
         if self.pipeline:
-            self.flow.pause_reading()  # a client that only sends gets its answers before it is read again
-        elif self._refusal is not None and not another_begins and not self.transport.is_closing():
+            self.flow.pause_reading()  # a client that only sends gets its replies before more is read
+        elif self._refusal is not None and not has_next and not self.transport.is_closing():
             self._write_refusal(self._refusal)
 
     def _refuse(self, code: str, message: str | None = None) -> None:
@@ -275,26 +279,26 @@ class StrictHttpProtocol(HttpToolsProtocol):
         if cycle is None or (cycle.response_complete and self._in_head):
             self._write_refusal(self._refusal)
         elif cycle.response_complete:
-            self.transport.close()  # it is the rest of a request that has been answered
+            self.transport.close()  # the malformed data is the rest of a request that was answered
         elif cycle.more_body and self.pipeline:
-            self.pipeline.popleft()  # its turn has not come; when it does, it is refused
+            self.pipeline.popleft()  # it is refused when those before it are answered
         elif cycle.more_body:
             cycle.disconnected = True
             cycle.waiting_for_100_continue = False  # nothing may be written after the refusal
             cycle.message_event.set()
             self._write_refusal(self._refusal)
-        # Otherwise a request before it is still being answered: the refusal waits for its turn.
+        # Otherwise a request before it is being answered, and `on_response_complete` writes the refusal.
 
-    def encoded(self, response: Response, lines: list[Header]) -> bytes:
-        """Return the bytes of a reply with these header lines, after those that every reply has."""
+    def encode_response(self, response: Response, lines: list[Header]) -> bytes:
+        """Return the bytes of a reply, with the header lines `lines` after uvicorn's own."""
         head = b"\r\n".join(map(b": ".join, (*self.server_state.default_headers, *lines)))
         return b"%b%b\r\n\r\n%b" % (STATUS_LINE[response.status], head, response.body)
 
     def _write_refusal(self, error: PaymockError) -> None:
         self._unset_keepalive_if_required()
         answer = self.app.refuse(error)
-        self.transport.write(self.encoded(answer.response, [*answer.headers, _CLOSE]))
-        # Closing with unread data would reset the connection, and the client might never see the reply.
+        self.transport.write(self.encode_response(answer.response, [*answer.headers, _CLOSE]))
+        # Closing a socket with unread data resets the connection, and the client might not get the reply.
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(_LINGER_SECONDS, self._transport_state.connections.in_turn, self.transport.close)
+        self.loop.call_later(_LINGER_SECONDS, self._transport_state.connections.defer, self.transport.close)

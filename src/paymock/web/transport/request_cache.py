@@ -1,7 +1,7 @@
 """A cache of parsed requests, keyed by their raw bytes.
 
-Clients that poll or retry send the same bytes each time; clients that create payments send the same head each
-time, but for the idempotency key. Such requests are not parsed and routed again.
+Clients that poll or retry send the same bytes each time. Clients that create payments send the same head each
+time, except for the idempotency key. Such requests are not parsed and routed again.
 """
 
 import re
@@ -16,24 +16,24 @@ from paymock.web.http.responses import Response
 from paymock.web.http.routing import RoutedRequest
 
 SIZE = 1_000
-"""How many requests are cached by all their bytes, and how many by their head."""
+"""The capacity for complete requests, and for heads."""
 
 MAX_LENGTH = 4_096
-"""How many bytes a request may have to be cached."""
+"""The largest request that is cached, in bytes."""
 
 _END_OF_HEAD = b"\r\n\r\n"
 _KEY = re.compile(rb"\r\n[Ii]dempotency-[Kk]ey: (%b)\r\n" % IDEMPOTENCY_KEY.encode())
 
 
 class _Head(NamedTuple):
-    """A creation without its idempotency key and body, of which the length is known."""
+    """A creation without its idempotency key and its body, and the length of the body."""
 
     routed: RoutedRequest
     body_length: int
 
 
 class RequestCache:
-    """Requests that have been answered, by the bytes they came as."""
+    """Answered requests by their raw bytes."""
 
     def __init__(self) -> None:
         self._requests: BoundedCache[bytes, RoutedRequest] = BoundedCache(SIZE)
@@ -43,7 +43,7 @@ class RequestCache:
         return len(self._requests) + len(self._heads)
 
     def find(self, data: bytes) -> RoutedRequest | None:
-        """Return the request that `data` is, if it is cached."""
+        """Return the cached request whose raw bytes are `data`, or None."""
         routed = self._requests.get(data)
         if routed is not None:
             return routed
@@ -56,7 +56,7 @@ class RequestCache:
         return cached.routed._replace(request=replace(request, headers=headers, content=Body(body)))
 
     def add(self, data: bytes, routed: RoutedRequest, response: Response) -> None:
-        """Cache the request that came as `data`, if the same bytes would mean the same again."""
+        """Cache the request whose raw bytes are `data`, if the same bytes are sure to mean the same again."""
         if len(data) > MAX_LENGTH:
             return
         if response.status == 200 or response.replayed:
@@ -64,7 +64,7 @@ class RequestCache:
         elif response.status == 201:
             head, _, body = _split(data)
             request = routed.request
-            if request.headers.get(b"content-length") == b"%d" % len(body):  # not so in chunks
+            if request.headers.get(b"content-length") == b"%d" % len(body):  # false for a chunked body
                 headers = {
                     name: value for name, value in request.headers.items() if name != b"idempotency-key"
                 }
@@ -73,10 +73,10 @@ class RequestCache:
 
 
 def _split(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the head without the idempotency key, the key, and the body; nothing where there is no key."""
+    """Return the head without the idempotency key, the key, and the body; empty bytes if there is no key."""
     end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
     key = _KEY.search(data, 0, end)
     if key is None:
         return b"", b"", b""
-    begin, after = key.span(1)
-    return data[:begin] + data[after:end], data[begin:after], data[end:]
+    key_start, key_end = key.span(1)
+    return data[:key_start] + data[key_end:end], data[key_start:key_end], data[end:]

@@ -1,13 +1,12 @@
-"""Replies that are written together. Requests that came together get their replies together, when all are
-answered: each reply that is written before would wake its reader first, which takes a tenth of the time of a
-creation.
+"""Replies that are written together. Requests that arrived together get their replies when all are answered:
+writing each reply on its own would wake its reader first, which takes a tenth of the time of a creation.
 """
 
 import asyncio
 
 
 class WriteBatch:
-    """Replies that have not been written yet."""
+    """Replies that are not written yet."""
 
     def __init__(self) -> None:
         self._pending: list[tuple[asyncio.WriteTransport, bytes]] = []
@@ -24,5 +23,5 @@ class WriteBatch:
         for transport, reply in pending:
             try:
                 transport.write(reply)
-            except RuntimeError:  # this one has been closed; those that follow get theirs
+            except RuntimeError:  # the connection is closed; the others still get their replies
                 continue
