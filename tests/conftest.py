@@ -1,7 +1,9 @@
 """Fixtures that every test can use."""
 
+import asyncio
 import signal
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,14 +11,51 @@ from hypothesis import HealthCheck, settings
 from tests.support.client import Api
 from tests.support.clock import NOON
 from tests.support.contract import Contract
+from tests.support.groups import GROUPS, Selection
 from tests.support.server import RunningServer, running_server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # A shell lets what it starts in the background ignore SIGINT, and what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says something of the machine, and nothing of the rules.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("full"), max_examples=25)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run all groups of tests; fail where one cannot run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    everything = config.getoption("--all")
+    settings.load_profile("full" if everything else "quick")
+    for name in GROUPS:
+        config.addinivalue_line("markers", f"{name}: see tests/support/groups.py")
+    config.pluginmanager.register(Selection(everything=everything))
+
+
+@pytest.fixture(scope="session")
+def shared_browser() -> Iterator["tuple[Browser, asyncio.AbstractEventLoop]"]:
+    """One browser for all tests of a process, and the event loop that it needs."""
+    from tests.support.browser import chromium, running_loop  # where there is no browser, none is imported
+
+    with chromium() as browser:
+        loop = asyncio.get_running_loop()
+        with running_loop(None):
+            yield browser, loop
+
+
+@pytest.fixture
+def browser(shared_browser: "tuple[Browser, asyncio.AbstractEventLoop]") -> Iterator["Browser"]:
+    """The browser, and its event loop for the length of the test."""
+    from tests.support.browser import running_loop
+
+    browser, loop = shared_browser
+    with running_loop(loop):
+        yield browser
 
 
 @pytest.fixture(scope="session")

@@ -70,6 +70,7 @@ def test_create_can_be_retried_after_a_lost_reply(terminal: Terminal, api: Api) 
     assert retried == {name: payment[name] for name in retried}
 
 
+@pytest.mark.curl
 def test_the_curl_command_creates_the_payment(terminal: Terminal, api: Api) -> None:
     command = terminal.text(
         "create", "--print-curl", "--scenario", "overpaid_review", "--metadata", "note=it's $HOME \\ `x` é"

@@ -79,6 +79,7 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return packages
 
 
+@pytest.mark.slow
 def test_clients_are_generated_without_a_warning_and_go_the_happy_path(
     clients: dict[str, str], paymock: Sandbox
 ) -> None:

@@ -203,6 +203,7 @@ EXTENSIONS = [
 """Commands of that page, each with what follows it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "following"), EXTENSIONS, ids=lambda block: f"line {block.line}")
 def test_what_is_added_works(extended: Path, command: Block, following: Block) -> None:
     script = re.sub(r"^paymock serve .*\n", "", command.text, flags=re.MULTILINE)
@@ -213,6 +214,7 @@ def test_what_is_added_works(extended: Path, command: Block, following: Block) -
         assert " passed" in printed
 
 
+@pytest.mark.slow
 def test_what_is_added_keeps_to_the_rules_of_the_house(extended: Path) -> None:
     run_in(extended, "ruff check . && ruff format --check .")
     assert " 0 broken" in run_in(extended, "lint-imports --no-logo", PYTHONPATH=str(extended / "src"))

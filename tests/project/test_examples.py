@@ -14,6 +14,16 @@ from tests.support.process import environment
 
 FOLDER = markdown.ROOT / "examples"
 EXAMPLES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
+NEEDS = {
+    "browser_checkout": pytest.mark.browser,
+    "java": pytest.mark.java,
+    "javascript": pytest.mark.node,
+    "shell": pytest.mark.curl,
+    "typescript": pytest.mark.node,
+}
+each_example = pytest.mark.parametrize(
+    "example", [pytest.param(name, marks=NEEDS.get(name, ())) for name in EXAMPLES]
+)
 
 
 def run(example: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -35,14 +45,16 @@ def run(example: str, folder: Path, **variables: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.slow
+@each_example
 def test_an_example_passes_its_own_tests(example: str, tmp_path: Path, paymock_server: ServerHandle) -> None:
     starts_its_own_server = any((FOLDER / example).glob("test_*.py"))
     ended = run(example, tmp_path, **({} if starts_its_own_server else {"PAYMOCK_URL": paymock_server.url}))
     assert ended.returncode == 0, ended.stdout
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.slow
+@each_example
 def test_an_example_notices_a_service_that_refuses_everything(example: str, tmp_path: Path) -> None:
     with serve(api_keys=["of-somebody-else"]) as server:
         ended = run(example, tmp_path, PAYMOCK_URL=server.url)

@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -13,8 +12,10 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Browser, expect
 
 from tests.support import markdown
-from tests.support.browser import Visit, chromium
+from tests.support.browser import Visit
 from tests.support.markdown import PAGES
+
+pytestmark = pytest.mark.slow
 
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 
@@ -65,12 +66,6 @@ def test_links_within_the_site_resolve(site: Path) -> None:
             found = (path.parent / unquote(file)).resolve() if file else path
             assert found.is_file(), f"{path.name}: {target}"
             assert not anchor or f'id="{unquote(anchor)}"' in pages[found], f"{path.name}: {target}"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 def test_pages_load_offline_from_the_folder(site: Path, browser: Browser) -> None:

@@ -16,6 +16,9 @@ from tests.support.snippets import file_of, run_in, write_files
 PAGE = markdown.read("docs/testing.md")
 BLOCKS = markdown.blocks(PAGE)
 FILES = {name: block for block in BLOCKS if (name := file_of(block))}
+NEEDS = {"java": pytest.mark.java, "node": pytest.mark.node, "sh": pytest.mark.curl}
+"""The group of a command, by its first word."""
+
 COMMANDS = [block for block in BLOCKS if block.language == "sh" and not file_of(block)]
 TESTS = [name for name in FILES if Path(name).name.startswith("test_")]
 
@@ -39,13 +42,21 @@ def test_the_first_example_has_ten_lines() -> None:
     assert len(BLOCKS[0].text.splitlines()) == 10
 
 
+@pytest.mark.slow
 def test_its_tests_pass(run: Callable[[str], str]) -> None:
     functions = sum(len(re.findall(r"^ *def test_", FILES[name].text, re.MULTILINE)) for name in TESTS)
     faults = 4
     assert f"{functions - 1 + faults} passed" in run("pytest -q " + " ".join(TESTS))
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda block: f"line {block.line}")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(block, marks=NEEDS.get(block.text.split()[0], ()), id=f"line {block.line}")
+        for block in COMMANDS
+    ],
+)
 def test_its_commands_run(run: Callable[[str], str], command: Block) -> None:
     output = run(command.text)
     following = [block for block in BLOCKS if block.line > command.line][:1]

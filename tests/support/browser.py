@@ -1,5 +1,6 @@
 """A real browser, and pages in it whose requests and complaints are kept."""
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,18 +36,29 @@ INJECTIONS = {
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser for the length of the block. Meanwhile this thread has an event loop that tests which do not
-    use the browser must not meet, so a fixture that has one ends with its module.
+    """A browser for the length of the block. Meanwhile this thread has a running event loop, see
+    `running_loop`.
     """
     executable = shutil.which("chromium")
-    if executable is None:
-        pytest.fail("these tests need the browser `chromium` on the PATH, and there is none: install it")
     expect.set_options(timeout=PATIENCE_MS)
     with (
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=executable, args=LAUNCH_ARGUMENTS) as browser,
     ):
         yield browser
+
+
+@contextmanager
+def running_loop(loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
+    """Within the block, `loop` is the one that runs in this thread. Playwright keeps its own running between
+    its calls, so that tests which use `asyncio.run` could not share a process with it.
+    """
+    before = asyncio._get_running_loop()
+    asyncio._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(before)
 
 
 class Visit:

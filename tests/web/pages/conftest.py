@@ -5,18 +5,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
-from tests.support.browser import chromium
 from tests.support.contract import Contract
 from tests.support.server import RunningServer
 from tests.web.pages.steps import Sandbox, Tab
 
 NewTab = Callable[..., Tab]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -90,12 +90,6 @@ def contrast(text: Locator) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsers.chromium() as browser:
-        yield browser
-
-
 @pytest.fixture
 def visit(browser: Browser, shared_server: RunningServer) -> Iterator[Visit]:
     with browser.new_context() as context:

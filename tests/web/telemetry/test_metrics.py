@@ -143,6 +143,7 @@ def test_a_reply_that_is_dropped_is_counted_as_such_and_its_payment_as_made(serv
     assert grew["paymock_payments_created_total", "happy_path"] == 1
 
 
+@pytest.mark.redis
 def test_what_the_store_does_not_answer_is_counted(tmp_path: Path) -> None:
     with redis_server() as engine, watched(tmp_path, "--store", engine.url) as found:
         wait_until(lambda: found.create().status_code == 201)
