@@ -19,6 +19,7 @@ from tests.support.clock import NOON
 from tests.support.stores import LateStore, SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, SOON, UseCases, leave_amid_a_change
 from tests.support.views import SHOWN
+from tests.support.virtual_time import run
 
 Events = AsyncGenerator[Checkout, None]
 
@@ -55,7 +56,7 @@ class TestEvents:
                 assert seen == SHOWN[scenario]
                 await nothing_comes(events)
 
-        asyncio.run(check())
+        run(check())
 
     def test_one_comes_at_each_change_that_somebody_makes(self) -> None:
         async def check() -> None:
@@ -73,7 +74,7 @@ class TestEvents:
                 assert (await anext(events)).speed == 60
                 await nothing_comes(events)
 
-        asyncio.run(check())
+        run(check())
 
     def test_none_comes_when_nothing_changes_for_this_customer(self) -> None:
         async def check() -> None:
@@ -87,7 +88,7 @@ class TestEvents:
                 app.sandboxes.notifier.notify(None)
                 await nothing_comes(events)
 
-        asyncio.run(check())
+        run(check())
 
     def test_a_change_costs_one_look(self) -> None:
         async def check() -> None:
@@ -101,7 +102,7 @@ class TestEvents:
                 await nothing_comes(events)
                 assert store.steps in ([], ["get"])
 
-        asyncio.run(check())
+        run(check())
 
     def test_what_another_process_does_is_told_too(self) -> None:
         async def check() -> None:
@@ -113,7 +114,7 @@ class TestEvents:
                 store.told.put_nowait(Change(SANDBOX))
                 assert (await anext(events)).view == "detected"
 
-        asyncio.run(check())
+        run(check())
 
     def test_no_change_is_missed_while_the_store_answers(self) -> None:
         async def check() -> None:
@@ -130,7 +131,7 @@ class TestEvents:
                 store.let_go.set()
                 assert (await coming).view == "detected"
 
-        asyncio.run(check())
+        run(check())
 
     def test_the_time_is_told_now_and_then_though_nothing_changes(
         self, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +146,7 @@ class TestEvents:
                     app.clock.advance(1)
                     assert (await anext(events)).seconds_left == 30 - second
 
-        asyncio.run(check())
+        run(check())
 
     def test_they_end_when_the_payment_is_forgotten(self) -> None:
         async def check() -> None:
@@ -156,7 +157,7 @@ class TestEvents:
                 assert [event async for event in events] == []
             assert app.sandboxes.notifier.subscribers == 0
 
-        asyncio.run(check())
+        run(check())
 
     def test_they_end_when_the_server_stops(self) -> None:
         async def check() -> None:
@@ -167,7 +168,7 @@ class TestEvents:
                 assert [event async for event in events] == []
             assert app.sandboxes.notifier.subscribers == 0
 
-        asyncio.run(check())
+        run(check())
 
     def test_they_end_when_the_store_is_gone(self) -> None:
         class FailingStore(MemoryStore):
@@ -192,7 +193,7 @@ class TestEvents:
             assert caught.value.kind.code == "store_unavailable"
             assert app.sandboxes.notifier.subscribers == 0
 
-        asyncio.run(check())
+        run(check())
 
     @pytest.mark.parametrize("turns", range(6))
     def test_a_customer_who_leaves_just_when_something_changes_is_not_followed_any_more(
@@ -205,4 +206,4 @@ class TestEvents:
                 await leave_amid_a_change(app, events, after=0.01, turns=turns)
                 assert app.sandboxes.notifier.subscribers == 0
 
-        asyncio.run(check())
+        run(check())

@@ -1,6 +1,5 @@
 """What a customer sees who has nothing but the id of a payment, and what others see, who have not that."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.support.client import ORDER, Api, error_of
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
 from tests.support.use_cases import SANDBOX, UseCases
+from tests.support.virtual_time import run
 
 FOREIGN = "pay_" + derive_token(secret_from_seed("another server"), SANDBOX, "order-1001-payment")
 
@@ -69,7 +69,7 @@ def test_a_payment_of_an_asset_that_the_catalog_has_lost_cannot_be_shown(tmp_pat
             await later.show(payment.id)
         assert caught.value.kind.code == "payment_not_found"
 
-    asyncio.run(check())
+    run(check())
 
 
 class TestJson:

@@ -18,6 +18,7 @@ from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import LateStore, SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, SOON, UseCases, leave_amid_a_change, line
+from tests.support.virtual_time import run
 
 GAP = 0.02
 """Seconds between two looks, at least, in these tests."""
@@ -92,7 +93,7 @@ def test_whatever_happens_is_told_with_what_to_read_again(step: str) -> None:
             assert (await anext(notices)).changed == [changed]
             await nothing_comes(notices)
 
-    asyncio.run(check())
+    run(check())
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -111,7 +112,7 @@ def test_what_another_process_does_is_told_too(step: str) -> None:
             while changed not in (await anext(notices)).changed:
                 pass  # of several steps, the first may be told alone
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_what_happens_in_another_sandbox_is_not_told() -> None:
@@ -122,7 +123,7 @@ def test_what_happens_in_another_sandbox_is_not_told() -> None:
             await app.control.journal.add(other, line())
             await nothing_comes(notices)
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_change_somewhere_in_the_store_is_no_change_here() -> None:
@@ -133,7 +134,7 @@ def test_a_change_somewhere_in_the_store_is_no_change_here() -> None:
             store.told.put_nowait(Change(None))
             await nothing_comes(notices)
 
-    asyncio.run(check())
+    run(check())
 
 
 @pytest.mark.parametrize(("named", "told"), [(False, False), (True, True)])
@@ -154,7 +155,7 @@ def test_a_payment_beyond_the_newest_is_followed_when_it_is_named(
             else:
                 await nothing_comes(notices)
 
-    asyncio.run(check())
+    run(check())
 
 
 @pytest.mark.parametrize("payment_id", ["", "pay_unknown", f"pay_{'a' * 40}", f"we_{'a' * 40}"])
@@ -165,7 +166,7 @@ def test_the_id_of_no_payment_changes_nothing(payment_id: str) -> None:
             await create(app)
             assert (await anext(notices)).changed == ["payments"]
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_each_scripted_change_is_told_when_it_comes() -> None:
@@ -180,7 +181,7 @@ def test_each_scripted_change_is_told_when_it_comes() -> None:
             assert notice.clock.now == "2030-01-31T12:00:45.000Z"
             await nothing_comes(notices)
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_many_creations_are_told_in_few_notices() -> None:
@@ -196,7 +197,7 @@ def test_many_creations_are_told_in_few_notices() -> None:
                 told += 1
             assert 1 <= told <= (loop.time() - began) / GAP + 1
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_no_change_is_missed_while_the_store_answers() -> None:
@@ -213,7 +214,7 @@ def test_no_change_is_missed_while_the_store_answers() -> None:
             store.let_go.set()
             assert (await coming).clock.now == "2030-01-31T12:00:05.000Z"
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_the_time_is_told_now_and_then_though_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +230,7 @@ def test_the_time_is_told_now_and_then_though_nothing_changes(monkeypatch: pytes
                 assert notice.clock.now == f"2030-01-31T12:00:0{second}.000Z"
                 assert notice.clock.speed == 1
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_who_comes_later_is_told_at_once_what_holds_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +243,7 @@ def test_who_comes_later_is_told_at_once_what_holds_by_then(monkeypatch: pytest.
             async with aclosing(app.control.feed.follow(SANDBOX)) as notices:
                 assert (await anext(notices)).clock.now == "2030-01-31T12:00:01.000Z"
 
-    asyncio.run(check())
+    run(check())
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -253,7 +254,7 @@ def test_who_leaves_just_when_something_changes_is_not_followed_any_more(turns: 
             await leave_amid_a_change(app, notices, after=2 * GAP, turns=turns)
             assert app.sandboxes.notifier.subscribers == 0
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_stop_does_not_wait_for_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +270,7 @@ def test_a_stop_does_not_wait_for_the_gap(monkeypatch: pytest.MonkeyPatch) -> No
             await coming
             assert [notice async for notice in notices] == []
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_it_ends_when_the_server_stops() -> None:
@@ -280,7 +281,7 @@ def test_it_ends_when_the_server_stops() -> None:
             assert [notice async for notice in notices] == []
         assert app.sandboxes.notifier.subscribers == 0
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_it_ends_when_the_store_is_gone_and_nobody_is_left_behind() -> None:
@@ -302,7 +303,7 @@ def test_it_ends_when_the_store_is_gone_and_nobody_is_left_behind() -> None:
                 await anext(notices)
             assert app.sandboxes.notifier.subscribers == 0
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_who_has_left_is_not_missed_when_the_store_fails() -> None:
@@ -336,4 +337,4 @@ def test_who_has_left_is_not_missed_when_the_store_fails() -> None:
         gc.collect()
         assert complaints == []
 
-    asyncio.run(check())
+    run(check())

@@ -9,6 +9,7 @@ from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import TellingStore
 from tests.support.use_cases import SANDBOX, SOON, UseCases, line
+from tests.support.virtual_time import run
 
 ADDITIONS: dict[str, Callable[[UseCases], Awaitable[object]]] = {
     "a payment is created": lambda app: app.create("order-1002-payment"),
@@ -34,7 +35,7 @@ def test_what_is_merely_added_wakes_those_who_follow_and_nobody_who_waits(step: 
             await app.control.advance(SANDBOX, {"seconds": 1})
             assert wait.is_set()
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_what_another_process_merely_adds_wakes_nobody_who_waits() -> None:
@@ -53,4 +54,4 @@ def test_what_another_process_merely_adds_wakes_nobody_who_waits() -> None:
                 store.told.put_nowait(Change(SANDBOX))
                 await wait.wait()
 
-    asyncio.run(check())
+    run(check())

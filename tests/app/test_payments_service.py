@@ -26,6 +26,7 @@ from tests.support.clock import ManualClock
 from tests.support.specification import COURSES
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX
+from tests.support.virtual_time import run
 
 SECRET = "a secret in the message of an exception"
 
@@ -73,7 +74,7 @@ def test_of_creations_that_interleave_in_the_store_one_is_stored_and_all_see_it(
         assert len({payment.json for payment in outcomes}) == 1
         assert len(await store.page(SANDBOX, "payment", limit=99)) == 1
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_of_different_creations_that_interleave_under_one_key_one_wins_and_the_others_conflict() -> None:
@@ -91,7 +92,7 @@ def test_of_different_creations_that_interleave_under_one_key_one_wins_and_the_o
         assert len(refused) == 19
         assert {error.kind.status for error in refused} == {409}
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_thousand_parallel_runs_of_all_scenarios_give_the_same_transcript() -> None:
@@ -118,7 +119,7 @@ def test_a_thousand_parallel_runs_of_all_scenarios_give_the_same_transcript() ->
         assert all(transcript == transcripts[0] for transcript in transcripts)
         assert len({id(transcript) for transcript in transcripts}) == 1000
 
-    asyncio.run(check())
+    run(check())
 
 
 def ask(error: Exception, log: RequestLog, method: str, path: str) -> httpx.Response:
@@ -134,7 +135,7 @@ def ask(error: Exception, log: RequestLog, method: str, path: str) -> httpx.Resp
                 method, path, headers=headers, json=order() if method == "POST" else None
             )
 
-    return asyncio.run(exchange())
+    return run(exchange())
 
 
 PAYMENT = f"/v1/payments/pay_{'a' * 40}"

@@ -14,6 +14,7 @@ from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, UseCases
+from tests.support.virtual_time import run
 
 
 def test_concurrent_advances_add_up() -> None:
@@ -27,7 +28,7 @@ def test_concurrent_advances_add_up() -> None:
         detail = await app.control.payment(SANDBOX, payment.id)
         assert detail.now == "2030-01-31T12:00:30.000Z"
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -> None:
@@ -42,7 +43,7 @@ def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -> None
         await app.create("order-1002-payment")
         assert store.steps == ["add", "add"]
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox() -> None:
@@ -57,7 +58,7 @@ def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox() -> No
         assert (await one.control.payment(SANDBOX, payment.id)).scenario == "no_payment_expired"
         assert (await one.control.overrides.pending(SANDBOX)).data == []
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_refusal_that_depends_on_time_goes_by_the_time_of_the_sandbox() -> None:
@@ -70,7 +71,7 @@ def test_a_refusal_that_depends_on_time_goes_by_the_time_of_the_sandbox() -> Non
             await one.create("order-1002-payment", expires_at="2030-01-31T12:00:30Z")
         assert caught.value.kind.code == "validation_failed"
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_of_a_creation_and_a_reset_that_meet_one_comes_first() -> None:
@@ -85,7 +86,7 @@ def test_of_a_creation_and_a_reset_that_meet_one_comes_first() -> None:
             assert len(stored) == 1
             assert replayed == (again == first[0])
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_resets_that_meet_never_bring_an_old_id_back() -> None:
@@ -97,7 +98,7 @@ def test_resets_that_meet_never_bring_an_old_id_back() -> None:
             seen.add((await app.create())[0].id)
         assert len(seen) == 5
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_wait_misses_no_change_between_its_look_and_its_sleep() -> None:
@@ -111,7 +112,7 @@ def test_a_wait_misses_no_change_between_its_look_and_its_sleep() -> None:
         async with asyncio.timeout(5):
             assert (await waiting).reached
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_stop_ends_waits_at_once() -> None:
@@ -125,7 +126,7 @@ def test_a_stop_ends_waits_at_once() -> None:
             result = await waiting
         assert (result.reached, result.possible) == (False, True)
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_wait_is_told_of_what_other_processes_do_even_after_the_store_has_failed() -> None:
@@ -140,7 +141,7 @@ def test_a_wait_is_told_of_what_other_processes_do_even_after_the_store_has_fail
         async with asyncio.timeout(5):
             assert (await waiting).reached
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_slower_clock_begins_when_every_process_knows_of_it() -> None:
@@ -162,7 +163,7 @@ def test_a_slower_clock_begins_when_every_process_knows_of_it() -> None:
             frozen = await setting
         assert seen <= frozen.now == (await other.control.clock(SANDBOX)).now
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_deposit_is_observed_when_every_process_knows_of_it() -> None:
@@ -178,7 +179,7 @@ def test_a_deposit_is_observed_when_every_process_knows_of_it() -> None:
         made, _ = await making
         assert (made.attempts[0].deposits or [])[0].observed_at == "2030-01-31T12:00:00.020Z"
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_no_time_comes_after_the_year_9999() -> None:
@@ -198,7 +199,7 @@ def test_no_time_comes_after_the_year_9999() -> None:
         assert b'"status":"completed"' in await app.service.payment(SANDBOX, early.id)
         assert (await app.control.payment(SANDBOX, late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
 
-    asyncio.run(check())
+    run(check())
 
 
 class ForgettingStore(SharedStore):
@@ -222,7 +223,7 @@ def test_an_engine_that_lost_everything_leaves_all_processes_with_one_origin() -
         for app in (one, newcomer):
             assert await app.create() == (created, True)
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_newcomer_on_an_engine_that_lost_everything_is_followed() -> None:
@@ -235,7 +236,7 @@ def test_a_newcomer_on_an_engine_that_lost_everything_is_followed() -> None:
         created, _ = await newcomer.create()
         assert await one.create() == (created, True)
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_a_late_reply_of_the_store_does_not_show_later_times() -> None:
@@ -246,12 +247,12 @@ def test_a_late_reply_of_the_store_does_not_show_later_times() -> None:
             return found
 
     app = UseCases(SlowStore(), new_metadata(NOON, 10_000, "tests"))
-    assert asyncio.run(app.control.clock(SANDBOX)).now == "2030-01-31T12:00:00.000Z"
+    assert run(app.control.clock(SANDBOX)).now == "2030-01-31T12:00:00.000Z"
 
 
 class TestOrigin:
     def origin(self, store: MemoryStore, now: int = NOON, speed: float = 1, seed: str | None = None) -> Any:
-        return asyncio.run(load_metadata(store, now, speed, seed))
+        return run(load_metadata(store, now, speed, seed))
 
     def test_it_is_found_again(self) -> None:
         store = MemoryStore()
@@ -270,7 +271,7 @@ class TestOrigin:
     def test_that_of_another_version_is_refused(self, record_format: int) -> None:
         store, origin = MemoryStore(), new_metadata(NOON, 1, None)
         other = records.encode(msgspec.structs.replace(origin, format=record_format))
-        asyncio.run(store.replace("origin", STATE, None, other, expected_state=None))
+        run(store.replace("origin", STATE, None, other, expected_state=None))
         with pytest.raises(
             StoreError, match=rf"another version .* \(format {record_format}, not {records.RECORD_FORMAT}\)"
         ):

@@ -1,12 +1,12 @@
-"""Groups of tests that need more than Python, or more than a moment. Each is a marker of pytest, which tests get
-by the fixtures they use and the folder they are in; a few carry it themselves.
+"""Groups of tests that need more than Python, or more than a moment. Each is a marker of pytest, which tests
+get by the fixtures they use and the folder they are in; a few carry it themselves.
 
 A group whose programs are missing is left out, and so is `slow`, unless `--all` asks for everything. The last
 line of the run names what was left out.
 """
 
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import pytest
 class Group(NamedTuple):
     """The programs that a group needs, each with its Debian package, and how to tell its tests."""
 
-    programs: dict[str, str] = {}
+    programs: Mapping[str, str]
     fixtures: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
 
@@ -59,7 +59,8 @@ class Selection:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Before -m and -k are applied."""
-        kept, left_out = [], []
+        kept: list[pytest.Item] = []
+        left_out: list[pytest.Item] = []
         for item in items:
             names = {name for name, group in GROUPS.items() if _belongs(item, name, group)}
             for name in names:
