@@ -11,7 +11,7 @@ from paymock.app.catalog_file import load_catalog
 from paymock.app.sandboxes import new_metadata
 from paymock.server.metrics_listener import MetricsEndpoint
 from paymock.server.sockets import bind_sockets, server_url
-from paymock.server.uvicorn_server import Server, uvicorn_config
+from paymock.server.uvicorn_server import GRACE_SECONDS, Server, uvicorn_config
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
@@ -39,8 +39,8 @@ class RunningServer:
 
 
 @contextmanager
-def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
-    """Serves on a free port until the block ends."""
+def running_server(settings: Settings | None = None, grace: int = GRACE_SECONDS) -> Iterator[RunningServer]:
+    """Serves on a free port until the block ends; then requests in progress have `grace` seconds."""
     settings = settings or Settings(port=0)
     clock, log = ManualClock(), io.StringIO()
     store = MemoryStore()
@@ -49,7 +49,7 @@ def running_server(settings: Settings | None = None) -> Iterator[RunningServer]:
     app = create_app(settings, load_catalog(settings.catalog), store, metadata, clock, request_log)
     sockets = bind_sockets(settings)
     ready = threading.Event()
-    config = uvicorn_config(app, fast_path=settings.fast_path and FAST_PATH)
+    config = uvicorn_config(app, grace, fast_path=settings.fast_path and FAST_PATH)
     metrics = MetricsEndpoint(settings, request_log)
     metrics.open()
     server = Server(config, ready.set, metrics.create_listener(app))

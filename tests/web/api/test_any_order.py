@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -27,6 +28,7 @@ from tests.support.server import RunningServer
 from tests.support.twins import Twins
 
 EXAMPLES, STEPS = 80, 30
+"""With so many, all that is EXPECTED happens."""
 
 KEYS = st.sampled_from([f"order-{number}-payment" for number in range(12)])
 DEPOSIT_KEYS = st.none() | st.sampled_from(["first-transfer", "second-transfer", "order-1-payment"])
@@ -359,7 +361,10 @@ EXPECTED = {
 """What must have happened, lest the machine runs without doing anything."""
 
 
-def test_requests_in_any_order_do_what_the_model_expects(server: RunningServer, contract: Contract) -> None:
+@pytest.mark.parametrize("examples", [15, pytest.param(EXAMPLES, marks=pytest.mark.slow)])
+def test_requests_in_any_order_do_what_the_model_expects(
+    server: RunningServer, contract: Contract, examples: int
+) -> None:
     class Machine(Requests):
         happened: ClassVar[Counter[str]] = Counter()
 
@@ -373,10 +378,12 @@ def test_requests_in_any_order_do_what_the_model_expects(server: RunningServer, 
         run_state_machine_as_test(
             Machine,
             settings=settings(
-                max_examples=EXAMPLES,
+                max_examples=examples,
                 stateful_step_count=STEPS,
                 derandomize=True,
                 suppress_health_check=list(HealthCheck),
             ),
         )
-    assert not EXPECTED - {*Machine.happened}
+    assert Machine.happened
+    if examples == EXAMPLES:
+        assert not EXPECTED - {*Machine.happened}

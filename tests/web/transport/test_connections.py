@@ -74,8 +74,8 @@ class Crowd:
 
 @pytest.fixture
 def crowd() -> Iterator[Crowd]:
-    """A server that has room for few connections."""
-    with running_server() as server, ExitStack() as stack:
+    """A server that has room for few connections, and that waits for none of them when it stops."""
+    with running_server(grace=0) as server, ExitStack() as stack:
         server.transport_state.connections.limit = ROOM
         yield Crowd(server, stack)
 

@@ -1,0 +1,36 @@
+"""The clock at its own speed: all other tests move it."""
+
+import time
+from pathlib import Path
+
+from tests.support.process import serving
+from tests.support.client import ORDER, Api, fresh_key
+from tests.support.contract import Contract
+from tests.support.specification import COURSES
+
+POLL_SECONDS = 0.1
+
+
+def test_a_client_at_true_speed_sees_the_timelines_of_the_specification(tmp_path: Path) -> None:
+    """A backend polls all eight scenarios at once, for their 45 seconds. Nothing comes early; on a busy
+    machine, the client may miss a short state, and never the last one.
+    """
+    with (
+        serving(tmp_path) as served,
+        Api(served.url, Contract.of(served.url), "mk_test_demo") as client,
+    ):
+        created, ids, seen = time.monotonic(), {}, {}
+        for scenario in COURSES:
+            headers = {"Idempotency-Key": fresh_key(), "X-Mock-Scenario": scenario}
+            payment = client.post("/v1/payments", json={**ORDER}, headers=headers).json()
+            ids[scenario] = payment["id"]
+            seen[scenario] = {payment["status"]: 0.0}
+        while any(COURSES[scenario][-1][1] not in states for scenario, states in seen.items()):
+            time.sleep(POLL_SECONDS)
+            for scenario, payment_id in ids.items():
+                status = client.get(f"/v1/payments/{payment_id}").json()["status"]
+                seen[scenario].setdefault(status, time.monotonic() - created)
+    for scenario, course in COURSES.items():
+        due = {status: second for second, status in course}
+        assert [*seen[scenario]] == [status for status in due if status in seen[scenario]]
+        assert all(second >= due[status] - 0.05 for status, second in seen[scenario].items())
