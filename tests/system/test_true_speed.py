@@ -3,9 +3,9 @@
 import time
 from pathlib import Path
 
-from tests.support.process import serving
 from tests.support.client import ORDER, Api, fresh_key
 from tests.support.contract import Contract
+from tests.support.process import serving
 from tests.support.specification import COURSES
 
 POLL_SECONDS = 0.1
