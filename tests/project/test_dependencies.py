@@ -58,7 +58,19 @@ def test_the_lock_files_of_developers_have_versions_that_are_asked_for(
         assert requirement.specifier.contains(locked(lock)[canonicalize_name(requirement.name)]), requirement
 
 
-@pytest.mark.parametrize("lock", ["run", "dev", "build"])
+def test_the_lowest_lock_file_has_the_lowest_versions_that_are_declared() -> None:
+    declared_versions = {
+        requirement.name: {item.version for item in requirement.specifier if item.operator == ">="}
+        for requirement in declared()
+    }
+    lowest = locked("lowest")
+    assert set(lowest) == {"httptools", "uvicorn"}
+    assert {name: {version.removesuffix(".0")} for name, version in lowest.items()} == {
+        name: declared_versions[name] for name in lowest
+    }
+
+
+@pytest.mark.parametrize("lock", ["run", "dev", "build", "lowest"])
 def test_nothing_is_installed_without_a_hash(lock: str) -> None:
     entries = re.split(r"\n(?=\S)", markdown.read(f"lock/{lock}.txt"))
     assert len(entries) == len(locked(lock))
