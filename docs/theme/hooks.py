@@ -17,7 +17,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-ICON = ROOT / "src" / "paymock" / "web" / "static" / "pages" / "icon.svg"
+ICON = ROOT / "src" / "paymock" / "web" / "pages" / "static" / "pages" / "icon.svg"
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r'(?=<h[123] id=")')

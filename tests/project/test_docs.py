@@ -36,7 +36,6 @@ ELSEWHERE = {
 
 NOT_RUN = {
     ("docs/extend.md", "diff"),
-    ("CONTRIBUTING.md", "text"),
     ("docs/pages.md", "js"),
     *(("docs/other-languages.md", language) for language in ("csharp", "go", "java", "js")),
 }
@@ -215,7 +214,7 @@ def test_what_is_added_works(extended: Path, command: Block, following: Block) -
 
 
 @pytest.mark.slow
-def test_what_is_added_keeps_to_the_rules_of_the_house(extended: Path) -> None:
+def test_what_is_added_passes_lint(extended: Path) -> None:
     run_in(extended, "ruff check . && ruff format --check .")
     assert " 0 broken" in run_in(extended, "lint-imports --no-logo", PYTHONPATH=str(extended / "src"))
 
@@ -285,13 +284,10 @@ def test_the_least_ratios_are_those_of_the_benchmark() -> None:
     assert {name: float(least) for name, least in rows} == http.FLOORS
 
 
-def test_the_programs_and_tests_of_promises_exist() -> None:
-    text = markdown.read("docs/reliability.md")
-    commands, tests = re.findall(r"python -m ([\w.]+)", text), re.findall(r"`(tests/[\w/.]+)", text)
+def test_the_programs_of_promises_exist() -> None:
+    commands = re.findall(r"python -m ([\w.]+)", markdown.read("docs/reliability.md"))
     assert commands
-    assert tests
     assert all(importlib.util.find_spec(command) for command in commands)
-    assert all((markdown.ROOT / test).exists() for test in tests)
 
 
 def test_the_versions_that_are_compared_are_those_that_are_measured() -> None:
@@ -303,22 +299,23 @@ def test_the_versions_that_are_compared_are_those_that_are_measured() -> None:
     assert {name: compared[name] for name in common} == {name: measured[name] for name in common}
 
 
-# The map of the house
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_exist(page: str) -> None:
+    for path in re.findall(r"`((?:src|tests|benchmarks|scripts)/[\w./-]*)`", markdown.read(page)):
+        assert (markdown.ROOT / path).exists(), path
 
 
-def test_every_module_is_on_the_map_and_nothing_that_is_not_there() -> None:
-    [tree] = [
-        block for block in markdown.blocks(markdown.read("CONTRIBUTING.md")) if block.language == "text"
-    ]
-    listed = set(re.findall(r"\b\w+\.(?:py|toml)\b", tree.text))
-    modules = {path.name for path in (markdown.ROOT / "src").rglob("*.py")} - {"__init__.py"}
-    assert modules <= listed
-    known = {
-        path.name
-        for folder in ("src", "benchmarks", "tests")
-        for path in (markdown.ROOT / folder).rglob("*.*")
-    }
-    assert listed <= known
+def test_the_places_of_changes_exist() -> None:
+    table = markdown.section(markdown.read("CONTRIBUTING.md"), "Where a change goes")
+    paths = re.findall(r"`([\w/]+(?:\.py|/))`", table.replace("`src/paymock/`", ""))
+    assert len(paths) > 10
+    assert [path for path in paths if not (markdown.ROOT / "src" / "paymock" / path).exists()] == []
+
+
+def test_the_picture_of_a_request_names_packages() -> None:
+    names = re.findall('class="package"[^>]*>([^<]+)<', markdown.read("docs/images/request.svg"))
+    assert names
+    assert all(importlib.util.find_spec(f"paymock.{name}") for name in names)
 
 
 def test_no_test_imports_from_another() -> None:

@@ -1,5 +1,6 @@
 """Parts of the documentation that are generated from the code, by `scripts/update-docs`."""
 
+import ast
 import os
 import re
 import subprocess
@@ -73,16 +74,25 @@ def _default(option: click.Option) -> str:
     return "none" if value is None else f"`{value}`"
 
 
-def floors() -> str:
-    """The floors of each contract, from the top to the bottom."""
-    contracts = tomllib.loads(markdown.read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
-    parts = []
-    for contract in contracts:
-        if contract["type"] == "layers":
-            modules = [", ".join(f"`{name}`" for name in layer.split(" | ")) for layer in contract["layers"]]
-            parts.append(f"**`{contract['containers'][0]}`**, from the top:\n")
-            parts += [f"{number}. {names}" for number, names in enumerate(modules, 1)] + [""]
-    return "\n".join(parts).rstrip()
+def packages() -> str:
+    """Each package with the first sentence of its docstring."""
+    source = markdown.ROOT / "src"
+    rows = []
+    for file in sorted(source.glob("paymock/*/**/__init__.py")):
+        docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+        name = ".".join(file.parent.relative_to(source / "paymock").parts)
+        rows.append((f"`{name}`", re.split(r"(?<=\.)\s", docstring.replace("\n", " "))[0]))
+    return tables.markdown(("Package", "Contains"), rows)
+
+
+def contracts() -> str:
+    """Each import contract: its name and, of layers, their order."""
+    rows = tomllib.loads(markdown.read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    lines = []
+    for number, contract in enumerate(rows, 1):
+        layers = " > ".join(f"`{layer}`" for layer in contract.get("layers", ()))
+        lines.append(f"{number}. {contract['name']}" + (f": {layers}" if layers else ""))
+    return "\n".join(lines)
 
 
 def errors() -> str:
@@ -132,7 +142,8 @@ def openapi(api: Api) -> str:
 
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): tables.scenario_table,
-    ("docs/architecture.md", "floors"): floors,
+    ("docs/architecture.md", "packages"): packages,
+    ("docs/architecture.md", "contracts"): contracts,
     ("docs/concepts.md", "courses"): courses,
     ("docs/concepts.md", "timing"): tables.timing_table,
     ("docs/configuration.md", "options"): options,
