@@ -112,7 +112,7 @@ def operations() -> str:
 
 def metrics() -> str:
     rows = [
-        (f"`{row.name}`", row.kind, ", ".join(f"`{label}`" for label in row.labels), row.meaning)
+        (f"`{row.name}`", row.kind, ", ".join(f"`{label}`" for label in row.labels), row.help)
         for row in METRICS
     ]
     return tables.markdown(("Metric", "Kind", "Labels", "Counts"), rows)

@@ -142,7 +142,7 @@ class Application:
         response, request_id = error_response(error), next(self._request_ids)
         self._log.request("-", "-", response, request_id, 0.0)
         if self.metrics is not None:
-            self.metrics.malformed(response)
+            self.metrics.record_malformed(response)
         return Answer(response, header_lines(response, request_id), None)
 
     async def _answer(self, request: Request, routed: RoutedRequest | None, started: float) -> Answer:
@@ -218,7 +218,7 @@ class Application:
         request = routed.request if isinstance(routed, RoutedRequest) else routed
         self._log.request(request.method, request.path, response, request_id, seconds, request)
         if self.metrics is not None:
-            self.metrics.request(request, response, seconds, dropped=dropped)
+            self.metrics.record(request, response, seconds, dropped=dropped)
         if self._control is None or not request.path.startswith(PUBLIC):
             return
         try:

@@ -1,4 +1,6 @@
-"""The figures, as Prometheus reads them, at an address of their own. The module needs the extra `metrics`."""
+"""The metrics page in the format of Prometheus, at an address of its own. This module needs the extra
+`metrics`.
+"""
 
 from functools import partial
 from itertools import accumulate
@@ -17,45 +19,46 @@ from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.metrics import BUCKETS, DURATION, METRICS, REQUESTS, WorkerCounters
 
 PATH = "/metrics"
-_FORM = "text/plain; version=0.0.4; charset=utf-8"
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = [*map(str, BUCKETS), "+Inf"]
 
 
 def create_metrics_app(
-    app: Application, counting: WorkerCounters, address: Settings, log: RequestLog
+    app: Application, counters: WorkerCounters, address: Settings, log: RequestLog
 ) -> Application:
-    """The application that shows at `address` what is counted of `app`, in this worker and all others."""
+    """Return the application that serves the metrics of `app`, summed over all workers, at `address`."""
     routes: Routes[Route] = Routes()
-    routes.add("GET", PATH, Route(partial(_page, _Figures(counting))))
+    routes.add("GET", PATH, Route(partial(_page, _CounterCollector(counters))))
     return app.for_address(routes, AllowedHosts(address), log)
 
 
-async def _page(figures: "_Figures", request: Request) -> Response:
-    return Response(200, generate_latest(figures), _FORM)
+async def _page(collector: Collector, request: Request) -> Response:
+    return Response(200, generate_latest(collector), _CONTENT_TYPE)
 
 
-class _Figures(Collector):
-    """The figures, as prometheus-client asks for them."""
+class _CounterCollector(Collector):
+    """Collects the counters in the types of prometheus-client."""
 
-    def __init__(self, counting: WorkerCounters) -> None:
-        self._counting = counting
+    def __init__(self, counters: WorkerCounters) -> None:
+        self._counters = counters
 
     def collect(self) -> list[Metric]:
-        """All metrics as they stand."""
-        counters = {
-            metric: CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+        """Return all metrics."""
+        families = {
+            metric: CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
             for metric in METRICS
             if metric.kind == "counter"
         }
-        for metric, labels, value in self._counting.singles():
-            counters[metric].add_metric(labels, value)
-        times: dict[tuple[str, str], tuple[list[int], float]] = {}
-        for one in self._counting.series():
-            counters[REQUESTS].add_metric((one.route, one.method, one.status), sum(one.buckets))
-            buckets, seconds = times.get((one.route, one.method), ([0] * len(one.buckets), 0.0))
-            together = [sum(both) for both in zip(buckets, one.buckets, strict=True)]
-            times[one.route, one.method] = together, seconds + one.seconds
-        histogram = HistogramMetricFamily(DURATION.name, DURATION.meaning, labels=DURATION.labels)
-        for key, (buckets, seconds) in times.items():
+        for metric, labels, value in self._counters.counters():
+            families[metric].add_metric(labels, value)
+        durations: dict[tuple[str, str], tuple[list[int], float]] = {}
+        for series in self._counters.series():
+            families[REQUESTS].add_metric((series.route, series.method, series.status), sum(series.buckets))
+            key = series.route, series.method
+            buckets, seconds = durations.get(key, ([0] * len(series.buckets), 0.0))
+            sums = [sum(pair) for pair in zip(buckets, series.buckets, strict=True)]
+            durations[key] = sums, seconds + series.seconds
+        histogram = HistogramMetricFamily(DURATION.name, DURATION.help, labels=DURATION.labels)
+        for key, (buckets, seconds) in durations.items():
             histogram.add_metric(key, list(zip(_BOUNDS, accumulate(buckets), strict=True)), seconds)
-        return [*counters.values(), histogram]
+        return [*families.values(), histogram]

@@ -174,7 +174,7 @@ def test_the_table_of_metrics_is_what_is_told(server: Watched) -> None:
     server.client.get("/livez")
     text = httpx.get(server.metrics).text
     assert re.findall("^# TYPE (.+) (.+)$", text, re.MULTILINE) == [(one.name, one.kind) for one in METRICS]
-    assert re.findall("^# HELP [^ ]+ (.+)$", text, re.MULTILINE) == [one.meaning for one in METRICS]
+    assert re.findall("^# HELP [^ ]+ (.+)$", text, re.MULTILINE) == [one.help for one in METRICS]
     for metric in METRICS:
         [labels, *_] = re.findall(rf"^{metric.name}(?:_count)?(?:{{(.*)}})? ", text, re.MULTILINE)
         assert set(re.findall('([a-z]+)="', labels)) == set(metric.labels)
@@ -257,10 +257,10 @@ def test_figures_are_those_of_all_workers_and_none_goes_back_when_one_is_killed(
 def test_a_successor_goes_on_from_the_figures_of_its_predecessor() -> None:
     shared = SharedCounters(workers=2)
     first, other = (WorkerCounters(shared, number, ["/a", "/b"]) for number in (0, 1))
-    first.request(0, "GET", 200, 0.001)
-    other.request(0, "GET", 200, 40)
-    other.request(1, "PUT", 404, 0.1)
-    WorkerCounters(shared, 0, ["/a", "/b"]).request(0, "GET", 200, 0.0011)
+    first.observe(0, "GET", 200, 0.001)
+    other.observe(0, "GET", 200, 40)
+    other.observe(1, "PUT", 404, 0.1)
+    WorkerCounters(shared, 0, ["/a", "/b"]).observe(0, "GET", 200, 0.0011)
     told = {(one.route, one.method, one.status): (one.buckets, one.seconds) for one in first.series()}
     at = {bound: place for place, bound in enumerate(BUCKETS)}
     expected = [0] * (len(BUCKETS) + 1)
@@ -272,12 +272,12 @@ def test_a_successor_goes_on_from_the_figures_of_its_predecessor() -> None:
 
 
 def test_what_there_is_no_room_for_is_counted_together() -> None:
-    counting = WorkerCounters(SharedCounters(1), 0, ["/a"])
+    counters = WorkerCounters(SharedCounters(1), 0, ["/a"])
     methods = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")
     for method in methods:
         for status in range(100, 1000 - 1):
-            counting.request(0, method, status, 0.01)
-    told = list(counting.series())
+            counters.observe(0, method, status, 0.01)
+    told = list(counters.series())
     assert sum(sum(one.buckets) for one in told) == len(methods) * 899
     [together] = [one for one in told if one.route == "other"]
     assert (together.method, together.status) == ("other", "other")

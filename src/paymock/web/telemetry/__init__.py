@@ -1,1 +1,1 @@
-"""What is said of each request: the access log, the journal of its sandbox, the metrics."""
+"""What is recorded of each request: access log, journal entry, metrics."""

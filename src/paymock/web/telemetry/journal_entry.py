@@ -1,4 +1,4 @@
-"""What the journal keeps of a request: nothing that is secret."""
+"""Journal entries of requests, without secrets."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -14,7 +14,7 @@ from paymock.web.http.responses import Response
 from paymock.web.telemetry.access_log import RequestLog
 
 MAX_DETAILS = 5
-"""So many problems of a refused body are kept."""
+"""How many problems of a refused body an entry holds."""
 
 _CONFLICT = "idempotency_key_reused_with_different_payload"
 
@@ -29,8 +29,9 @@ def entry_for(
     *,
     dropped: bool,
 ) -> StoredEntry:
-    """Return the journal entry of a request that was answered at `now`, in milliseconds since the epoch,
-    within `seconds`, or whose reply was dropped. Path and messages are masked as in the `log`.
+    """Return the journal entry of a request that was answered within `seconds`, or whose reply was `dropped`.
+
+    `now` is in milliseconds since the epoch. Path and messages are masked as in the `log`.
     """
     outcome: Literal["new", "replayed", "conflict"] | None = None
     refusal = None
@@ -49,7 +50,7 @@ def entry_for(
         status=0 if dropped else response.status,
         error=response.error,
         message=log.without_secrets(refusal.message) if refusal else None,
-        details=_first(refusal, log.without_secrets) if refusal else [],
+        details=_masked_details(refusal, log.without_secrets) if refusal else [],
         payment_id=payment_id,
         idempotency=outcome,
         request_id=request_id,
@@ -57,6 +58,6 @@ def entry_for(
     )
 
 
-def _first(refusal: Error, masked: Callable[[str], str]) -> list[Problem]:
+def _masked_details(refusal: Error, mask: Callable[[str], str]) -> list[Problem]:
     details = (refusal.details or [])[:MAX_DETAILS]
-    return [Problem(field=masked(one.field), message=masked(one.message)) for one in details]
+    return [Problem(field=mask(problem.field), message=mask(problem.message)) for problem in details]

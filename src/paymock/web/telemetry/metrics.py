@@ -1,6 +1,5 @@
-"""What is counted, and where: in memory that the workers of a server share, each in a part of its own. Each
-can report the figures of all, no request waits for a lock, and no figure goes back, since a part outlives its
-worker.
+"""Metrics of requests, in memory that the workers of a server share. Each worker writes to a segment of its
+own, and can report the sums. So no request waits for a lock, and no counter decreases when a worker ends.
 
 The multiprocess mode of prometheus-client would be less code, but it costs more than 5 % of the request rate.
 Requests per second of CPU time, relative to a server without metrics (medians of 12 interleaved rounds over
@@ -23,12 +22,12 @@ from paymock.web.http.routing import Routes
 
 
 class Metric(NamedTuple):
-    """A row of the table of metrics."""
+    """The name, type, label names and help text of a metric."""
 
     name: str
     kind: Literal["counter", "histogram"]
     labels: tuple[str, ...]
-    meaning: str
+    help: str
 
 
 REQUESTS = Metric(
@@ -36,67 +35,72 @@ REQUESTS = Metric(
 )
 PAYMENTS = Metric("paymock_payments_created_total", "counter", ("scenario",), "Payments that were created.")
 REPLAYS = Metric(
-    "paymock_replays_total", "counter", (), "Requests that repeated an earlier one, and got its reply."
+    "paymock_replays_total", "counter", (), "Requests answered with the reply to an earlier request."
 )
 CONFLICTS = Metric(
-    "paymock_conflicts_total", "counter", (), "Idempotency keys that came again with a different payload."
+    "paymock_conflicts_total", "counter", (), "Idempotency keys reused with a different payload."
 )
 STORE_ERRORS = Metric(
-    "paymock_store_errors_total", "counter", (), "Requests that were refused since the store did not answer."
+    "paymock_store_errors_total", "counter", (), "Requests refused because the store did not answer."
 )
 DURATION = Metric(
     "paymock_request_duration_seconds",
     "histogram",
     ("route", "method"),
-    "From the head of a request to the end of its reply, or to the beginning of a stream of events.",
+    "Seconds from the request head to the end of the reply, or to the start of an event stream.",
 )
 METRICS = (REQUESTS, PAYMENTS, REPLAYS, CONFLICTS, STORE_ERRORS, DURATION)
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "other")
-_VERBS = {method: place for place, method in enumerate(METHODS)}
-
-DROPPED = 0
-"""The status of a request whose reply was dropped, as a fault asks."""
+"""The values of the label `method`."""
 
 BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
-"""The upper bounds of the histogram's buckets, in seconds; a last one has none."""
-
-_MOST_SERIES = 4096
-"""The most combinations of route, method and status in a process; only faults can make them many."""
-
-_WIDTH = 2 + len(BUCKETS) + 1
-"""Numbers of a series: its code, all its nanoseconds, and how many requests there are in each bucket."""
+"""The upper bounds of the histogram's buckets, in seconds; one more bucket has no bound."""
 
 MALFORMED, UNKNOWN = "malformed", "unknown"
-"""In place of a route: of what is not HTTP, and of a path that leads nowhere."""
+"""The route of what is not HTTP, and of a path without a route."""
 
-_ERRORS = {
+DROPPED = 0
+"""The status of a request whose reply was dropped by a fault."""
+
+_OTHER = "other"
+_OTHER_STATUS = 999
+_STATUSES = 1000
+
+_METHOD_INDEX = {method: index for index, method in enumerate(METHODS)}
+_CREATION = "/v1/payments"
+_ERROR_METRICS = {
     "idempotency_key_reused_with_different_payload": CONFLICTS,
     "store_unavailable": STORE_ERRORS,
 }
-_CREATION = "/v1/payments"
 
-_STATUSES = 1000
-_OTHER = "other"
-_OTHER_STATUS = _STATUSES - 1
+# A segment is an array of 64-bit integers: the counters without buckets, then the series of requests in the
+# order of their first request. Each series is its key, the sum of its durations in nanoseconds, and the
+# number of its requests in each bucket.
 
-Labels = tuple[str, ...]
+LabelValues = tuple[str, ...]
 
-_SINGLE: Mapping[tuple[Metric, Labels], int] = {
-    **{(PAYMENTS, (name,)): place for place, name in enumerate(SCENARIOS)},
-    **{
-        (metric, ()): len(SCENARIOS) + place
-        for place, metric in enumerate((REPLAYS, CONFLICTS, STORE_ERRORS))
-    },
+_COUNTER_OFFSETS: Mapping[tuple[Metric, LabelValues], int] = {
+    labeled: offset
+    for offset, labeled in enumerate(
+        [
+            *((PAYMENTS, (scenario,)) for scenario in SCENARIOS),
+            *((metric, ()) for metric in (REPLAYS, CONFLICTS, STORE_ERRORS)),
+        ]
+    )
 }
-"""The places of the figures that are not about all requests."""
+_SERIES_START = len(_COUNTER_OFFSETS)
+_SERIES_SIZE = 2 + len(BUCKETS) + 1
+_MAX_SERIES = 4096
+"""The limit for combinations of route, method and status; only faults can produce so many."""
 
-_FIRST = len(_SINGLE)
-_PART = _FIRST + _MOST_SERIES * _WIDTH
+_SEGMENT_SIZE = _SERIES_START + _MAX_SERIES * _SERIES_SIZE
 
 
 class Series(NamedTuple):
-    """Requests of a route and method that had a status: how many in each bucket, and all their seconds."""
+    """The requests with the same route, method and status: their number in each bucket, and the sum of their
+    durations in seconds.
+    """
 
     route: str
     method: str
@@ -106,110 +110,111 @@ class Series(NamedTuple):
 
 
 class SharedCounters:
-    """Memory for the figures of `workers` processes, which they share over a fork."""
+    """The memory for the counters of `workers` processes, which share it over a fork."""
 
     def __init__(self, workers: int) -> None:
-        self._numbers = memoryview(mmap.mmap(-1, workers * _PART * 8)).cast("q")
+        self._values = memoryview(mmap.mmap(-1, workers * _SEGMENT_SIZE * 8)).cast("q")
 
-    def parts(self) -> list[memoryview]:
-        """The parts of all workers, in the order of their numbers."""
-        return [self._numbers[start : start + _PART] for start in range(0, len(self._numbers), _PART)]
+    def segments(self) -> list[memoryview]:
+        """Return the segments of all workers, in the order of the workers' numbers."""
+        starts = range(0, len(self._values), _SEGMENT_SIZE)
+        return [self._values[start : start + _SEGMENT_SIZE] for start in starts]
 
 
 class WorkerCounters:
-    """Counts for worker `number`, and reports the figures of all. Requests are counted by `routes`, which are
+    """The counters of one worker, and the sums of all workers. `routes` are the values of the label `route`,
     the same in each worker.
     """
 
-    def __init__(self, memory: SharedCounters, number: int, routes: Iterable[str]) -> None:
-        self._parts = memory.parts()
-        self._own = self._parts[number]
+    def __init__(self, shared: SharedCounters, worker: int, routes: Iterable[str]) -> None:
+        self._segments = shared.segments()
+        self._own = self._segments[worker]
         self._routes = (*routes, _OTHER)
-        # Whoever takes the post of a worker that has ended goes on from its figures.
-        self._places = {code: place for place, code in _series_of(self._own)}
+        # The successor of a worker that has ended continues its series.
+        self._offsets = {key: offset for offset, key in _series_in(self._own)}
 
-    def request(self, route: int, method: str, status: int, seconds: float) -> None:
-        """Counts a request of the route with this index."""
-        code = self._code(route, method, status)
-        place = self._places.get(code) or self._begin(code)
-        self._own[place + 1] += int(seconds * 1e9)
-        self._own[place + 2 + bisect_left(BUCKETS, seconds)] += 1
+    def observe(self, route: int, method: str, status: int, seconds: float) -> None:
+        """Count a request to the route with this index, answered within `seconds`."""
+        key = _series_key(route, method, status)
+        offset = self._offsets.get(key) or self._allocate(key)
+        self._own[offset + 1] += int(seconds * 1e9)
+        self._own[offset + 2 + bisect_left(BUCKETS, seconds)] += 1
 
-    def count(self, metric: Metric, *labels: str) -> None:
-        """Counts one more of a metric that is not about all requests."""
-        self._own[_SINGLE[metric, labels]] += 1
+    def increment(self, metric: Metric, *labels: str) -> None:
+        """Add one to a counter without buckets."""
+        self._own[_COUNTER_OFFSETS[metric, labels]] += 1
 
-    def singles(self) -> Iterator[tuple[Metric, Labels, int]]:
-        """The figures that are not about all requests."""
-        for (metric, labels), place in _SINGLE.items():
-            yield metric, labels, sum(part[place] for part in self._parts)
+    def counters(self) -> Iterator[tuple[Metric, LabelValues, int]]:
+        """Yield the counters without buckets, summed over all workers."""
+        for (metric, labels), offset in _COUNTER_OFFSETS.items():
+            yield metric, labels, sum(segment[offset] for segment in self._segments)
 
     def series(self) -> Iterator[Series]:
-        """The figures of requests."""
-        found: dict[int, list[int]] = {}
-        for part in self._parts:
-            for place, code in _series_of(part):
-                numbers = part[place : place + _WIDTH].tolist()
-                found[code] = [sum(both) for both in zip(found.get(code, [0] * _WIDTH), numbers, strict=True)]
-        for code, (_, nanoseconds, *buckets) in sorted(found.items()):
-            route, verb, status = (
-                code // _STATUSES // len(METHODS),
-                code // _STATUSES % len(METHODS),
-                code % _STATUSES,
-            )
-            shown = {DROPPED: "dropped", _OTHER_STATUS: _OTHER}.get(status, str(status))
-            yield Series(self._routes[route - 1], METHODS[verb], shown, buckets, nanoseconds / 1e9)
+        """Yield the series of requests, summed over all workers."""
+        sums: dict[int, list[int]] = {}
+        for segment in self._segments:
+            for offset, key in _series_in(segment):
+                values = segment[offset : offset + _SERIES_SIZE].tolist()
+                total = sums.get(key, [0] * _SERIES_SIZE)
+                sums[key] = [sum(pair) for pair in zip(total, values, strict=True)]
+        for key, (_, nanoseconds, *buckets) in sorted(sums.items()):
+            rest, status = divmod(key, _STATUSES)
+            route, method = divmod(rest, len(METHODS))
+            label = {DROPPED: "dropped", _OTHER_STATUS: _OTHER}.get(status, str(status))
+            yield Series(self._routes[route - 1], METHODS[method], label, buckets, nanoseconds / 1e9)
 
-    def _begin(self, code: int) -> int:
-        """The place of a new series, or of all others when there is no room for it."""
-        place = _FIRST + len(self._places) * _WIDTH
-        if place + _WIDTH >= _PART:
-            code = self._code(len(self._routes) - 1, _OTHER, _OTHER_STATUS)
-            place = _PART - _WIDTH
+    def _allocate(self, key: int) -> int:
+        """Return the offset of a new series, or of the one for all others when the segment is full."""
+        offset = _SERIES_START + len(self._offsets) * _SERIES_SIZE
+        if offset + _SERIES_SIZE >= _SEGMENT_SIZE:
+            key = _series_key(len(self._routes) - 1, _OTHER, _OTHER_STATUS)
+            offset = _SEGMENT_SIZE - _SERIES_SIZE
         else:
-            self._places[code] = place
-        self._own[place] = code
-        return place
-
-    @staticmethod
-    def _code(route: int, method: str, status: int) -> int:
-        """A number for a series; never zero, which stands where there is none."""
-        return ((route + 1) * len(METHODS) + _VERBS.get(method, _VERBS[_OTHER])) * _STATUSES + status
+            self._offsets[key] = offset
+        self._own[offset] = key
+        return offset
 
 
 class RequestMetrics:
-    """Is told of every request, once, when it has been answered. It counts for worker `number`, by the
-    `templates` of paths.
+    """Records each request once, when it has been answered, in the counters of one worker. `templates` are
+    the path templates of the routes.
     """
 
-    def __init__(self, memory: SharedCounters, number: int, templates: Iterable[str]) -> None:
+    def __init__(self, shared: SharedCounters, worker: int, templates: Iterable[str]) -> None:
         names = [MALFORMED, UNKNOWN, *templates]
-        self.counters = WorkerCounters(memory, number, names)
+        self.counters = WorkerCounters(shared, worker, names)
         self._routes: Routes[int] = Routes()
         for index, name in enumerate(names):
             self._routes.add("", name, index)
+        self._malformed, self._unknown = names.index(MALFORMED), names.index(UNKNOWN)
         self._creation = names.index(_CREATION)
 
-    def request(self, request: Request, response: Response, seconds: float, *, dropped: bool) -> None:
-        """Counts a request that was answered in so many seconds, or whose reply was dropped."""
+    def record(self, request: Request, response: Response, seconds: float, *, dropped: bool) -> None:
+        """Record a request that was answered within `seconds`, or whose reply was dropped."""
         match = self._routes.find(request.path)
-        route = 1 if match is None else match.targets[""]
-        self.counters.request(route, request.method, DROPPED if dropped else response.status, seconds)
-        if response.error in _ERRORS:
-            self.counters.count(_ERRORS[response.error])
+        route = self._unknown if match is None else match.targets[""]
+        self.counters.observe(route, request.method, DROPPED if dropped else response.status, seconds)
+        if response.error in _ERROR_METRICS:
+            self.counters.increment(_ERROR_METRICS[response.error])
         elif response.replayed:
-            self.counters.count(REPLAYS)
+            self.counters.increment(REPLAYS)
         elif route == self._creation and response.status == 201 and response.scenario:
-            self.counters.count(PAYMENTS, response.scenario)
+            self.counters.increment(PAYMENTS, response.scenario)
 
-    def malformed(self, response: Response) -> None:
-        """Counts what was refused before it was a request."""
-        self.counters.request(0, "", response.status, 0.0)
+    def record_malformed(self, response: Response) -> None:
+        """Record the refusal of what is not an HTTP request."""
+        self.counters.observe(self._malformed, "", response.status, 0.0)
 
 
-def _series_of(part: memoryview) -> Iterator[tuple[int, int]]:
-    """The place and the code of each series in a part."""
-    for place in range(_FIRST, _PART, _WIDTH):
-        if not part[place]:
+def _series_key(route: int, method: str, status: int) -> int:
+    """Return a number for a series. It is never 0, which marks the end of the series in a segment."""
+    index = _METHOD_INDEX.get(method, _METHOD_INDEX[_OTHER])
+    return ((route + 1) * len(METHODS) + index) * _STATUSES + status
+
+
+def _series_in(segment: memoryview) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the key of each series in a segment."""
+    for offset in range(_SERIES_START, _SEGMENT_SIZE, _SERIES_SIZE):
+        if not segment[offset]:
             return
-        yield place, part[place]
+        yield offset, segment[offset]

@@ -1,4 +1,4 @@
-"""The trace that a request belongs to, as its client says in `traceparent`. See W3C Trace Context."""
+"""The trace of a request, from its `traceparent` header. See W3C Trace Context."""
 
 import re
 
@@ -10,12 +10,12 @@ _TRACEPARENT = re.compile(
 
 
 def trace_of(request: Request) -> dict[str, str]:
-    """The ids of the trace and of the parent in it; nothing if the header is absent, invalid or repeated."""
+    """Return the trace id and the parent id; nothing if the header is absent, invalid or repeated."""
     try:
         match = _TRACEPARENT.fullmatch(request.header(b"traceparent") or "")
     except ValueError:
         match = None
-    # Later versions may add to the four fields; this one may not.
+    # Later versions may append fields; version 00 has exactly four.
     if match is None or (match[1] == "00" and match[4]):
         return {}
     return {"trace_id": match[2], "parent_id": match[3]}
