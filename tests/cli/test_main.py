@@ -165,7 +165,7 @@ def test_a_full_disk_is_an_error(terminal: Terminal, api: Api) -> None:
     with Path("/dev/full").open("w") as full:
         outcome = subprocess.run(
             [*PAYMOCK, "payments"],
-            env=environment(**terminal.variables),
+            env=environment(**terminal.variables, PYTHONUNBUFFERED=""),  # as a user runs it
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
@@ -185,6 +185,7 @@ def normalized(text: str) -> str:
     return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z|[\d.]+ ms|127.0.0.1:\d+", "...", text)
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_documentation_are_correct(tmp_path: Path) -> None:
     blocks = markdown.blocks(markdown.read("docs/cli.md"))
     pairs = [(block, output) for block, output in pairwise(blocks) if output.language == "text"]

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from click.exceptions import Exit
@@ -50,6 +50,8 @@ def _exit_codes() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise OutputClosed from None  # click would exit with 1, which means a refusal
+        if error.errno == errno.ENOSPC:
+            _discard(sys.stdout)
         raise click.ClickException(error.strerror or str(error)) from None
 
 
@@ -107,7 +109,12 @@ def main() -> None:
     try:
         cli(prog_name="paymock")
     except (OutputClosed, BrokenPipeError):
-        devnull = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):  # Python flushes them when it exits
-            os.dup2(devnull, stream.fileno())
+        _discard(sys.stdout, sys.stderr)
         sys.exit(_BROKEN_PIPE)
+
+
+def _discard(*streams: TextIO) -> None:
+    """Discard what the streams still hold, which Python would fail to write when it exits."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(devnull, stream.fileno())
