@@ -301,7 +301,7 @@ def test_the_versions_that_are_compared_are_those_that_are_measured() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_exist(page: str) -> None:
-    for path in re.findall(r"`((?:src|tests|benchmarks|scripts)/[\w./-]*)`", markdown.read(page)):
+    for path in re.findall(r"`((?:src|tests|benchmarks|harness|scripts)/[\w./-]*)`", markdown.read(page)):
         assert (markdown.ROOT / path).exists(), path
 
 
