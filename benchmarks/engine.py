@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from benchmarks.load import ORDER
 
+from benchmarks.load import ORDER
 from paymock.app.catalog_file import load_catalog
 from paymock.resources import payments
 from paymock.resources.records import PaymentRecord

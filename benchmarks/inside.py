@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable
 
 import msgspec
-from benchmarks.load import API_KEY, ORDER
 
+from benchmarks.load import API_KEY, ORDER
 from paymock.app.catalog_file import load_catalog
 from paymock.app.sandboxes import new_metadata
 from paymock.app.system_clock import system_clock

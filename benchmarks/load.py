@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support import proc
+from harness import process_info
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "wrk" / "requests.lua"
@@ -60,12 +60,12 @@ class Running:
     @property
     def pids(self) -> tuple[int, ...]:
         """The process and those that it has started."""
-        return self.pid, *proc.children(self.pid)
+        return self.pid, *process_info.child_pids(self.pid)
 
     @property
     def cpu_seconds(self) -> float:
         """The CPU time of all its processes, so far."""
-        return sum(map(proc.cpu_seconds, self.pids))
+        return sum(map(process_info.cpu_seconds, self.pids))
 
     @property
     def cpu_nanoseconds(self) -> int:
@@ -75,12 +75,12 @@ class Running:
     @property
     def megabytes(self) -> float:
         """The resident memory of all its processes."""
-        return sum(map(proc.resident_bytes, self.pids)) / 1e6
+        return sum(map(process_info.resident_bytes, self.pids)) / 1e6
 
     @property
     def files(self) -> int:
         """How many files all its processes have open."""
-        return sum(map(proc.open_files, self.pids))
+        return sum(map(process_info.count_open_files, self.pids))
 
 
 def need(*tools: str) -> None:

@@ -21,7 +21,6 @@ from pathlib import Path
 
 from benchmarks.inside import Client, application, fill
 from benchmarks.load import ORDER
-
 from paymock.resources.records import PaymentRecord
 from paymock.server import garbage_collection
 from paymock.stores.opening import open_store

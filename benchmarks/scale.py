@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uvloop
-from benchmarks.inside import Client, application, fill, key_of_sandbox, token
 
+from benchmarks.inside import Client, application, fill, key_of_sandbox, token
+from harness import process_info
+from harness.redis_engine import redis_server
 from paymock.resources.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.server import garbage_collection
 from paymock.stores.opening import open_store
-from tests.support import proc
-from tests.support.engines import redis_server
 
 FEW, REQUESTS = 10_000, 100_000
 TASKS, READS, ROUNDS = 32, 500, 40
@@ -128,7 +128,7 @@ async def measured(engine: Engine, cases: list[Case]) -> list[Subject]:
 def engine_of(name: str) -> Iterator[Engine]:
     """Where the stores of this name are."""
     if name == "memory":
-        yield Engine("memory://", partial(proc.resident_bytes, os.getpid()), time.process_time)
+        yield Engine("memory://", partial(process_info.resident_bytes, os.getpid()), time.process_time)
     elif name == "sqlite":
         with tempfile.TemporaryDirectory() as folder:
             url = f"sqlite://{folder}/{{}}.db?synchronous=normal"

@@ -18,8 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.load import CORES, Load, created, creations, median, need, paymock, reads
-
-from tests.support.engines import LASTING, redis_server
+from harness.redis_engine import DURABLE, redis_server
 
 MEMORY = "memory"
 IN_THE_LANE = "memory, fast lane"
@@ -33,7 +32,7 @@ def stores() -> Iterator[dict[str, str]]:
     """The stores by name, fresh."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        engine = stack.enter_context(redis_server(*LASTING))
+        engine = stack.enter_context(redis_server(*DURABLE))
         yield {
             IN_THE_LANE: "memory://",
             MEMORY: "memory://",

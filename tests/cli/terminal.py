@@ -13,9 +13,9 @@ from typing import Any
 import click
 import pytest
 
+from harness.server_process import PAYMOCK, environment, run
 from paymock.cli.main import cli
 from tests.support.client import Api
-from tests.support.process import PAYMOCK, environment, run
 
 TIMEOUT = 20
 """Seconds within which a command must react: less than the interval at which it reads a payment again."""

@@ -2,9 +2,9 @@
 
 import json
 
+from harness.server_process import run
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.tables import scenario_rows
-from tests.support.process import run
 
 
 def test_demo_plays_every_scenario_to_the_end() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.server_process import server_process
 from paymock.rules.tables import scenario_rows
 from tests.cli.terminal import Terminal, freeze, run_on_terminal
 from tests.support.client import Api
-from tests.support.process import serving
 
 COLOR = re.compile(r"\x1b\[[0-9;]*3[0-9]m")
 
@@ -23,7 +23,7 @@ def lines_without_colors(written: str) -> list[str]:
 @pytest.fixture
 def fast_terminal(tmp_path: Path) -> Iterator[Terminal]:
     """A terminal for a server with a speed factor of 30."""
-    with serving(tmp_path, "--speed", "30") as served:
+    with server_process(tmp_path, "--speed", "30") as served:
         yield Terminal(served.url, "mk_test_demo")
 
 

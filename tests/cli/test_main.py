@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from harness.server_process import PAYMOCK, environment, run, server_process
 from paymock import __version__
 from paymock.cli.main import cli
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
@@ -19,7 +20,6 @@ from paymock.schemas.control import TARGETS
 from tests.cli.terminal import COMMANDS, TIMEOUT, Terminal, freeze, interrupt, read_lines
 from tests.support import markdown
 from tests.support.client import Api
-from tests.support.process import PAYMOCK, environment, run, serving
 
 
 def test_the_version_is_printed() -> None:
@@ -191,7 +191,7 @@ def test_the_examples_of_the_documentation_are_correct(tmp_path: Path) -> None:
     pairs = [(block, output) for block, output in pairwise(blocks) if output.language == "text"]
     examples = [(block.text, output.text) for block, output in pairs if block.language == "sh"]
     assert len(examples) >= len(COMMANDS)
-    with serving(tmp_path, "--speed", "0") as served:
+    with server_process(tmp_path, "--speed", "0") as served:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         variables = environment(PAYMOCK_URL=served.url, PATH=path)
         for script, output in examples:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.server_process import environment, server_process
 from paymock.cli.output import format_amount
 from paymock.cli.payments import default_asset, one_token
 from tests.cli.terminal import TIMEOUT, Terminal, advance, freeze, read_lines
 from tests.support.client import Api
-from tests.support.process import environment, serving
 
 
 def test_create_needs_no_options(terminal: Terminal, api: Api) -> None:
@@ -243,7 +243,7 @@ def test_wait_times_out_on_a_silent_server() -> None:
 
 @pytest.mark.parametrize("command", ["wait", "watch"])
 def test_a_server_that_stops_during_a_wait_is_3(tmp_path: Path, command: str) -> None:
-    with serving(tmp_path, "--speed", "0") as served:
+    with server_process(tmp_path, "--speed", "0") as served:
         terminal = Terminal(served.url, "mk_test_demo")
         terminal.text("create")
         with terminal.start(command, "newest") as process:

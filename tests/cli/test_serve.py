@@ -2,9 +2,9 @@
 
 import click
 
+from harness.server_process import run
 from paymock.cli.serve import serve
 from tests.cli.terminal import run_on_terminal
-from tests.support.process import run
 
 
 def test_every_option_has_an_environment_variable_that_the_help_shows() -> None:

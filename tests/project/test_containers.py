@@ -14,13 +14,13 @@ import httpx
 import pytest
 import yaml
 
+from harness.polling import wait_until
+from harness.redis_engine import free_port, redis_server
+from harness.server_process import run
 from paymock.settings import DEFAULT_PORT
 from tests.support import markdown
 from tests.support.client import ORDER
 from tests.support.containerfile import Containerfile
-from tests.support.engines import free_port, redis_server
-from tests.support.process import run
-from tests.support.waiting import wait_until
 
 IMAGE = Containerfile("deploy/Containerfile")
 COMPOSITION: dict[str, Any] = yaml.safe_load(markdown.read("deploy/compose.yaml"))["services"]

@@ -10,16 +10,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness.polling import wait_until
+from harness.redis_engine import RedisCluster, free_port, redis_cluster
+from harness.server_process import ServerProcess, server_process
 from tests.support import markdown
 from tests.support.client import ORDER
-from tests.support.engines import RedisCluster, free_port, redis_cluster
-from tests.support.process import Served, serving
 from tests.support.stream import following
-from tests.support.waiting import wait_until
 
 
 @contextmanager
-def balanced(folder: Path, servers: list[Served]) -> Iterator[str]:
+def balanced(folder: Path, servers: list[ServerProcess]) -> Iterator[str]:
     """The URL of nginx before the servers, with the configuration of the documentation."""
     [block] = [
         block for block in markdown.blocks(markdown.read("docs/deploy.md")) if block.language == "nginx"
@@ -56,7 +56,7 @@ def _answers(url: str) -> bool:
 class Deployment:
     """Servers, the balancer in front of them, and the cluster behind them."""
 
-    def __init__(self, url: str, servers: list[Served], cluster: RedisCluster) -> None:
+    def __init__(self, url: str, servers: list[ServerProcess], cluster: RedisCluster) -> None:
         self.url = url
         self.servers = servers
         self.cluster = cluster
@@ -77,7 +77,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
             folder = tmp_path / name
             folder.mkdir()
             arguments = ("--store", cluster.url, "--workers", "2")
-            servers.append(stack.enter_context(serving(folder, *arguments)))
+            servers.append(stack.enter_context(server_process(folder, *arguments)))
         folder = tmp_path / "nginx"
         folder.mkdir()
         yield Deployment(stack.enter_context(balanced(folder, servers)), servers, cluster)
@@ -129,7 +129,7 @@ def test_what_nginx_must_not_change_reaches_the_server(deployment: Deployment) -
 
 
 def test_the_documentation_names_the_options_that_there_are() -> None:
-    from tests.support.process import run
+    from harness.server_process import run
 
     text = markdown.read("docs/deploy.md") + markdown.read("docs/stores.md")
     known = run("serve", "--help").stdout + run("ready", "--help").stdout

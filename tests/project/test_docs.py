@@ -11,9 +11,10 @@ from typing import get_args
 
 import httpx
 import pytest
+
 from benchmarks import figures, http
 from benchmarks.peers.servers import PEERS
-
+from harness.server_process import run, server_process
 from paymock.settings import Settings
 from paymock.testing import NotReached, Refused, Sandbox
 from tests.support import markdown
@@ -21,7 +22,6 @@ from tests.support.client import ORDER
 from tests.support.command_lines import check
 from tests.support.generated import GENERATED, GENERATED_FILES
 from tests.support.markdown import PAGES, Block
-from tests.support.process import run, serving
 from tests.support.server import RunningServer, running_server
 from tests.support.snippets import SERVER, change_files, comparable, file_of, run_in, shell, write_files
 
@@ -93,14 +93,14 @@ def test_no_api_key_is_used_by_two_pages() -> None:
 def test_the_banner_is_as_in_the_readme(tmp_path: Path) -> None:
     [start, banner, *_] = markdown.blocks(markdown.read("README.md"))
     assert start.text == "scripts/run\n"
-    with serving(tmp_path) as server:
+    with server_process(tmp_path) as server:
         assert server.stop(15)[1].startswith(banner.text.replace(SERVER, server.url))
 
 
 def test_the_ready_file_is_as_shown(tmp_path: Path) -> None:
     blocks = markdown.blocks(markdown.read("docs/configuration.md"))
     [shown] = [json.loads(block.text) for block in blocks if block.language == "json"]
-    with serving(tmp_path) as server:
+    with server_process(tmp_path) as server:
         assert server.ready.keys() == shown.keys()
     assert shown["url"] == f"http://127.0.0.1:{shown['port']}"
 

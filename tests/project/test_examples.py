@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.server_process import environment
 from paymock.testing import ServerHandle, serve
 from tests.support import markdown
-from tests.support.process import environment
 
 FOLDER = markdown.ROOT / "examples"
 EXAMPLES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from harness.server_process import environment, server_process
 from paymock import __version__
 from tests.support import markdown
 from tests.support.containerfile import borrow
-from tests.support.process import environment, serving
 
 STEM = f"paymock-{__version__}"
 INFO = f"{STEM}.dist-info"
@@ -175,7 +175,7 @@ def test_the_wheel_serves_without_the_working_tree(
     program = "import paymock; print(paymock.__file__)"
     where = subprocess.check_output([sys.executable, "-c", program], text=True)
     assert where.strip() == str(tmp_path / "installed" / "paymock" / "__init__.py")
-    with serving(tmp_path) as served, httpx.Client(base_url=served.url) as client:
+    with server_process(tmp_path) as served, httpx.Client(base_url=served.url) as client:
         for path in ("/", "/swagger/", "/swagger/swagger-ui-bundle.js", "/openapi.yaml"):
             assert client.get(path).status_code == 200, path
         assert client.get("/checkout/pay_unknown").text.startswith("<!doctype html>")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.server_process import environment
 from tests.support import markdown
 from tests.support.generated import SCRIPTS
 from tests.support.groups import GROUPS
-from tests.support.process import environment
 
 
 @pytest.fixture

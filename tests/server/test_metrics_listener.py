@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.process import run, serving
+from harness.server_process import run, server_process
 
 LOOPBACK = ("--metrics-address", "127.0.0.1:0")
 
@@ -25,7 +25,7 @@ def test_an_address_beyond_loopback_is_refused_without_a_key_or_open_mode(addres
 def test_an_address_beyond_loopback_is_allowed_with_a_key_or_in_open_mode(
     tmp_path: Path, allowed: tuple[str, ...]
 ) -> None:
-    with serving(tmp_path, "--metrics-address", "0.0.0.0:0", *allowed) as served:
+    with server_process(tmp_path, "--metrics-address", "0.0.0.0:0", *allowed) as served:
         metrics_url = str(served.ready["metrics"])
         assert httpx.get(metrics_url, headers={"Host": "scraped.example"}).status_code == 200
 
@@ -57,7 +57,7 @@ def test_without_the_extra_the_error_names_what_to_install(tmp_path: Path) -> No
 
 def test_a_server_without_metrics_does_not_import_prometheus_client(tmp_path: Path) -> None:
     (tmp_path / "prometheus_client.py").write_text("raise ImportError('not installed')")
-    with serving(tmp_path, PYTHONPATH=str(tmp_path)) as served:
+    with server_process(tmp_path, PYTHONPATH=str(tmp_path)) as served:
         assert "metrics" not in served.ready
         assert httpx.get(f"{served.url}/livez").status_code == 200
         _, output = served.stop(signal.SIGTERM)
@@ -65,7 +65,7 @@ def test_a_server_without_metrics_does_not_import_prometheus_client(tmp_path: Pa
 
 
 def test_the_banner_shows_the_address_of_the_metrics(tmp_path: Path) -> None:
-    with serving(tmp_path, "--metrics-address", "[::1]:0") as served:
+    with server_process(tmp_path, "--metrics-address", "[::1]:0") as served:
         metrics_url = str(served.ready["metrics"])
         assert re.fullmatch(r"http://\[::1\]:\d+/metrics", metrics_url)
         assert httpx.get(metrics_url).status_code == 200
@@ -74,7 +74,7 @@ def test_the_banner_shows_the_address_of_the_metrics(tmp_path: Path) -> None:
 
 
 def test_connections_to_the_metrics_do_not_delay_a_stop(tmp_path: Path) -> None:
-    with serving(tmp_path, *LOOPBACK) as served:
+    with server_process(tmp_path, *LOOPBACK) as served:
         metrics_url = httpx.URL(str(served.ready["metrics"]))
         address = ("127.0.0.1", metrics_url.port or 0)
         with (

@@ -9,17 +9,17 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness import process_info
+from harness.server_process import run, server_process
 from paymock.server.announce import announce
 from paymock.server.sockets import bind_sockets
 from paymock.settings import Settings
 from paymock.web.telemetry.access_log import RequestLog
-from tests.support import proc
 from tests.support.client import AUTHORIZED, ORDER
-from tests.support.process import run, serving
 
 
 def test_the_ready_file_holds_the_address_of_the_server(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_process(tmp_path) as served:
         assert served.ready == {
             "url": f"http://127.0.0.1:{served.port}",
             "port": served.port,
@@ -30,7 +30,7 @@ def test_the_ready_file_holds_the_address_of_the_server(tmp_path: Path) -> None:
 
 
 def test_a_failed_start_leaves_the_ready_file_of_a_running_server(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_process(tmp_path) as served:
         ready_file = tmp_path / "ready.json"
         assert run("serve", "--port", str(served.port), "--ready-file", str(ready_file)).returncode == 1
         assert json.loads(ready_file.read_text())["pid"] == served.process.pid
@@ -44,23 +44,23 @@ def test_all_addresses_of_localhost_are_bound_to_the_same_port() -> None:
 
 
 def test_the_announced_address_of_a_wildcard_can_be_opened(tmp_path: Path) -> None:
-    with serving(tmp_path, "--host", "::", "--open") as served:
+    with server_process(tmp_path, "--host", "::", "--open") as served:
         assert served.url == f"http://[::1]:{served.port}"
         assert httpx.get(f"{served.url}/livez").status_code == 200
 
 
 def test_by_default_both_loopback_addresses_are_served(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_process(tmp_path) as served:
         assert httpx.get(f"http://[::1]:{served.port}/livez").status_code == 200
 
 
 def test_a_configured_host_is_the_only_one(tmp_path: Path) -> None:
-    with serving(tmp_path, "--host", "127.0.0.1") as served, pytest.raises(httpx.ConnectError):
+    with server_process(tmp_path, "--host", "127.0.0.1") as served, pytest.raises(httpx.ConnectError):
         httpx.get(f"http://[::1]:{served.port}/livez")
 
 
 def test_the_banner_shows_addresses_and_keys(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_process(tmp_path) as served:
         _, output = served.stop(signal.SIGTERM)
     for part in (
         "MOCK: no real funds",
@@ -74,7 +74,7 @@ def test_the_banner_shows_addresses_and_keys(tmp_path: Path) -> None:
 
 
 def test_the_banner_shows_no_dashboard_without_the_control_api(tmp_path: Path) -> None:
-    with serving(tmp_path, "--no-control") as served:
+    with server_process(tmp_path, "--no-control") as served:
         assert httpx.get(f"{served.url}/").status_code == 404
         _, output = served.stop(signal.SIGTERM)
     assert "Dashboard" not in output
@@ -85,7 +85,7 @@ def test_frame_ancestors_are_set_by_options_or_the_environment(tmp_path: Path) -
     variable = {"PAYMOCK_FRAME_ANCESTORS": "https://one.example,https://two.example:8443"}
     for name, arguments, variables in (("flags", flags, {}), ("variable", (), variable)):
         (tmp_path / name).mkdir()
-        with serving(tmp_path / name, *arguments, **variables) as served:
+        with server_process(tmp_path / name, *arguments, **variables) as served:
             policy = httpx.get(f"{served.url}/checkout/pay_unknown").headers["content-security-policy"]
         assert policy.endswith("; frame-ancestors https://one.example https://two.example:8443")
 
@@ -189,7 +189,7 @@ def test_a_catalog_replaces_the_built_in_one(tmp_path: Path) -> None:
         '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
         f'contract_address = "{ORDER["receive"]["address"]}"\n'
     )
-    with serving(tmp_path, "--catalog", str(catalog)) as served:
+    with server_process(tmp_path, "--catalog", str(catalog)) as served:
         chains = httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED).json()["data"]
     assert [(chain["id"], chain["caip2"], chain["native_asset"]) for chain in chains] == [
         ("mine", "eip155:7", "ONE")
@@ -197,7 +197,7 @@ def test_a_catalog_replaces_the_built_in_one(tmp_path: Path) -> None:
 
 
 def test_open_mode_beyond_loopback_is_allowed_explicitly(tmp_path: Path) -> None:
-    with serving(tmp_path, "--host", "0.0.0.0", "--open") as served:
+    with server_process(tmp_path, "--host", "0.0.0.0", "--open") as served:
         assert served.url == f"http://127.0.0.1:{served.port}"
         assert httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED).status_code == 200
 
@@ -205,7 +205,7 @@ def test_open_mode_beyond_loopback_is_allowed_explicitly(tmp_path: Path) -> None
 def test_the_same_seed_and_keys_give_the_same_payment(tmp_path: Path) -> None:
     payments = []
     for seed in ("one", "one", "two"):
-        with serving(tmp_path, "--seed", seed) as served:
+        with server_process(tmp_path, "--seed", seed) as served:
             headers = {**AUTHORIZED, "Idempotency-Key": "order-1001-payment"}
             payment = httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers=headers).json()
             payments.append((payment["id"], payment["attempts"][0]["instructions"]["invoice_address"]))
@@ -216,7 +216,7 @@ def test_the_same_seed_and_keys_give_the_same_payment(tmp_path: Path) -> None:
 
 def test_options_take_precedence_over_environment_variables(tmp_path: Path) -> None:
     keys = {"PAYMOCK_API_KEY": "first-key, second-key"}
-    with serving(
+    with server_process(
         tmp_path, PAYMOCK_FEE_BPS="0", PAYMOCK_LOG="json", PAYMOCK_NO_ACCESS_LOG="1", **keys
     ) as served:
         statuses = [
@@ -230,7 +230,7 @@ def test_options_take_precedence_over_environment_variables(tmp_path: Path) -> N
     assert payment["attempts"][0]["instructions"]["amounts"]["fee"] == "1"
     assert [json.loads(line)["event"] for line in output.splitlines()] == ["started"]
     (tmp_path / "ready.json").unlink()
-    with serving(tmp_path, "--api-key", "flag-key", PAYMOCK_API_KEY="first-key") as served:
+    with server_process(tmp_path, "--api-key", "flag-key", PAYMOCK_API_KEY="first-key") as served:
         statuses = [
             httpx.get(f"{served.url}/v1/chains", headers={"Authorization": f"Bearer {key}"}).status_code
             for key in ("first-key", "flag-key")
@@ -239,7 +239,7 @@ def test_options_take_precedence_over_environment_variables(tmp_path: Path) -> N
 
 
 def test_an_option_can_disable_what_a_variable_enables(tmp_path: Path) -> None:
-    with serving(
+    with server_process(
         tmp_path, "--access-log", "--control", PAYMOCK_NO_ACCESS_LOG="1", PAYMOCK_NO_CONTROL="1"
     ) as served:
         assert httpx.get(f"{served.url}/_mock/clock", headers=AUTHORIZED).status_code == 200
@@ -265,5 +265,5 @@ def test_an_invalid_variable_is_named() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc to see the memory")
 def test_an_idle_server_takes_less_than_60_mb(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
-        assert proc.resident_bytes(served.process.pid) < 60e6
+    with server_process(tmp_path) as served:
+        assert process_info.resident_bytes(served.process.pid) < 60e6

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.support.process import environment
+from harness.server_process import environment
 
 
 def run_script(script: str) -> tuple[int, str]:

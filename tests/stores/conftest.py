@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.engines import LASTING, RedisCluster, RedisEngine, redis_cluster, redis_server
+from harness.redis_engine import DURABLE, RedisCluster, RedisEngine, redis_cluster, redis_server
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
@@ -39,7 +39,7 @@ def shared_cluster() -> Iterator[RedisCluster]:
 @pytest.fixture
 def engine(shared_engine: RedisEngine) -> RedisEngine:
     """An empty engine."""
-    shared_engine.ask("FLUSHALL")
+    shared_engine.execute("FLUSHALL")
     return shared_engine
 
 
@@ -47,14 +47,14 @@ def engine(shared_engine: RedisEngine) -> RedisEngine:
 def cluster(shared_cluster: RedisCluster) -> RedisCluster:
     """An empty cluster."""
     for node in shared_cluster.nodes:
-        node.ask("FLUSHALL")
+        node.execute("FLUSHALL")
     return shared_cluster
 
 
 @pytest.fixture
 def own_engine() -> Iterator[RedisEngine]:
     """An engine with persistence, which a test may stop."""
-    with redis_server(*LASTING) as engine:
+    with redis_server(*DURABLE) as engine:
         yield engine
 
 

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import httpx
 import uvloop
 
+from harness.polling import wait_until
+from harness.process_info import count_open_files
+from harness.server_process import server_process
 from paymock.rules.errors import ERRORS
 from tests.support.mutations import request_of
-from tests.support.proc import open_files
-from tests.support.process import serving
-from tests.support.waiting import wait_until
 
 CONNECTIONS = 48
 SILENCE_SECONDS = 2
@@ -64,15 +64,15 @@ class Malformed(Exception):
 
 def proof(folder: Path, count: int, seed: int, first: int = 0) -> Outcome:
     """Sends so many requests, from the number `first` on, to a server of its own, and looks after it."""
-    with serving(folder, "--no-access-log") as served:
+    with server_process(folder, "--no-access-log") as served:
         httpx.get(f"{served.url}/readyz")  # the first connection opens a file that stays
-        files = open_files(served.process.pid)
+        files = count_open_files(served.process.pid)
         outcome = run(served.port, count, seed, first)
         if httpx.get(f"{served.url}/readyz").status_code != 200:
             outcome.violations.append("the server does not serve on")
-        wait_until(lambda: open_files(served.process.pid) <= files)
+        wait_until(lambda: count_open_files(served.process.pid) <= files)
         status, output = served.stop(signal.SIGTERM)
-    output += served.complaints or ""
+    output += served.stderr or ""
     if status or "defect" in output or "Traceback" in output:
         outcome.violations.append(f"the server ended with {status} and said: {output}")
     return outcome

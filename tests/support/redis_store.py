@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from redis.crc import key_slot
 
+from harness.redis_engine import RedisCluster, RedisEngine
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Store, StoreError
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
-from tests.support.engines import RedisCluster, RedisEngine
 
 OUTAGE_SECONDS = 2.4
 """How long a step may take to fail when the engine is down, and to succeed when it is back: two seconds, plus

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from harness.server_process import environment
 from tests.support import markdown
 from tests.support.markdown import Block
-from tests.support.process import environment
 from tests.support.server import RunningServer
 
 SERVER = "http://127.0.0.1:8402"

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 
 import httpx
 
+from harness.polling import wait_until
 from tests.support.contract import Json
-from tests.support.waiting import wait_until
 
 
 class Stream:

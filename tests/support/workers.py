@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.polling import wait_until
+from harness.server_process import PAYMOCK, ServerProcess, environment
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER, fresh_key
-from tests.support.process import PAYMOCK, Served, environment
-from tests.support.waiting import wait_until
 
 NEEDS_PROCESSES = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="needs fork, and /proc to look at the workers"
@@ -24,7 +24,7 @@ NEEDS_PROCESSES = pytest.mark.skipif(
 
 
 @contextmanager
-def starting(
+def supervisor_process(
     tmp_path: Path, *arguments: str, workers: int = 2, **options: Any
 ) -> Iterator[subprocess.Popen[str]]:
     """The supervisor, from its start on, in a session of its own."""
@@ -46,13 +46,13 @@ def starting(
 
 
 @contextmanager
-def serving(tmp_path: Path, *arguments: str, workers: int = 2) -> Iterator[Served]:
+def server_with_workers(tmp_path: Path, *arguments: str, workers: int = 2) -> Iterator[ServerProcess]:
     """Workers on a free port, until the block ends."""
-    with starting(tmp_path, *arguments, workers=workers) as process:
+    with supervisor_process(tmp_path, *arguments, workers=workers) as process:
         ready_file = tmp_path / "ready.json"
         wait_until(lambda: ready_file.exists() or process.poll() is not None)
         assert process.poll() is None
-        yield Served(process, json.loads(ready_file.read_text()))
+        yield ServerProcess(process, json.loads(ready_file.read_text()))
 
 
 def processes_of(supervisor: subprocess.Popen[str]) -> set[int]:
@@ -71,7 +71,7 @@ def workers_of(supervisor: subprocess.Popen[str]) -> set[int]:
     return processes_of(supervisor) - {supervisor.pid}
 
 
-def wait_for_successor(served: Served, ended: int) -> None:
+def wait_for_successor(served: ServerProcess, ended: int) -> None:
     def has_come() -> bool:
         workers = workers_of(served.process)
         return len(workers) == 2 and ended not in workers
@@ -85,7 +85,7 @@ def worker_behind(response: httpx.Response | raw.RawReply) -> str:
 
 
 @contextmanager
-def connections(served: Served, count: int) -> Iterator[list[httpx.Client]]:
+def connections(served: ServerProcess, count: int) -> Iterator[list[httpx.Client]]:
     """As many clients, each with a connection of its own that it keeps."""
     with ExitStack() as stack:
         yield [
@@ -95,7 +95,7 @@ def connections(served: Served, count: int) -> Iterator[list[httpx.Client]]:
 
 
 @contextmanager
-def one_connection_each(served: Served) -> Iterator[list[httpx.Client]]:
+def one_connection_each(served: ServerProcess) -> Iterator[list[httpx.Client]]:
     """A client for each of two workers."""
     with connections(served, 16) as clients:
         by_worker = {worker_behind(client.get("/livez")): client for client in clients}
@@ -107,7 +107,7 @@ def create(client: httpx.Client, key: str | None = None) -> httpx.Response:
     return client.post("/v1/payments", json=dict(ORDER), headers={"Idempotency-Key": key or fresh_key()})
 
 
-def ask(served: Served, path: str, headers: dict[str, str] | None = None) -> socket.socket:
+def ask(served: ServerProcess, path: str, headers: dict[str, str] | None = None) -> socket.socket:
     """A connection with a request on its way."""
     connection = socket.create_connection(("127.0.0.1", served.port), 10)
     connection.sendall(raw.request("GET", path, {**AUTHORIZED, **(headers or {})}))
@@ -120,7 +120,7 @@ def reply_on(connection: socket.socket) -> bytes:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def in_progress(served: Served, clients: list[httpx.Client], milliseconds: int) -> socket.socket:
+def in_progress(served: ServerProcess, clients: list[httpx.Client], milliseconds: int) -> socket.socket:
     """A request that takes so long; when this returns, its worker is at it, if each has one of `clients`."""
     fault = {"X-Mock-Fault": f"delay={milliseconds}", "Idempotency-Key": "slow-request"}
     connection = ask(served, "/v1/chains", fault)
@@ -129,7 +129,7 @@ def in_progress(served: Served, clients: list[httpx.Client], milliseconds: int) 
     return connection
 
 
-def wait_until_refused(served: Served) -> None:
+def wait_until_refused(served: ServerProcess) -> None:
     """The sign that a server has taken a signal."""
 
     def refused() -> bool:

@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 from benchmarks import figures
-
 from tests.support.heads import proof
 
 SHOWN = 20

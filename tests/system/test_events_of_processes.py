@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.polling import wait_until
+from harness.redis_engine import DURABLE, redis_server
+from harness.server_process import ServerProcess, server_process
 from tests.support.client import AUTHORIZED, ORDER, fresh_key
-from tests.support.engines import LASTING, redis_server
-from tests.support.process import Served, serving
 from tests.support.stream import Stream, following
-from tests.support.waiting import wait_until
 
 STOP_SECONDS = 2.5
 """Less than the grace of requests in progress: a stop does not wait for streams."""
@@ -34,7 +34,7 @@ PATHS: dict[str, PathOf] = {
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_stop_ends_all_of_them_in_time_and_with_success(tmp_path: Path, name: str, workers: str) -> None:
     store = ("--store", f"sqlite://{tmp_path}/store.db") if workers == "2" else ()
-    with serving(tmp_path, "--workers", workers, *store) as served, ExitStack() as stack:
+    with server_process(tmp_path, "--workers", workers, *store) as served, ExitStack() as stack:
         path = PATHS[name](created(served))
         streams = [stack.enter_context(following(served.url + path, AUTHORIZED)) for _ in range(20)]
         for stream in streams:
@@ -48,7 +48,7 @@ def test_a_stop_ends_all_of_them_in_time_and_with_success(tmp_path: Path, name: 
             stream.wait_for_end()
 
 
-def created(served: Served, **options: Any) -> str:
+def created(served: ServerProcess, **options: Any) -> str:
     headers = {**AUTHORIZED, "Idempotency-Key": fresh_key()}
     reply = httpx.post(f"{served.url}/v1/payments", json=dict(ORDER), headers=headers, **options)
     assert reply.status_code == 201
@@ -56,14 +56,14 @@ def created(served: Served, **options: Any) -> str:
 
 
 @contextmanager
-def two_servers(tmp_path: Path, store: str) -> Iterator[tuple[Served, Served]]:
+def two_servers(tmp_path: Path, store: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
     """Two processes on one store, in which the clocks stand still."""
     with ExitStack() as stack:
         url = stack.enter_context(redis_server()).url if store == "redis" else f"sqlite://{tmp_path}/store.db"
         found = []
         for name in ("one", "other"):
             (tmp_path / name).mkdir()
-            found.append(stack.enter_context(serving(tmp_path / name, "--store", url, "--speed", "0")))
+            found.append(stack.enter_context(server_process(tmp_path / name, "--store", url, "--speed", "0")))
         yield found[0], found[1]
 
 
@@ -103,8 +103,8 @@ def test_a_store_that_is_killed_ends_the_streams_and_one_that_is_back_begins_the
     tmp_path: Path,
 ) -> None:
     with (
-        redis_server(*LASTING) as engine,
-        serving(tmp_path, "--store", engine.url, "--speed", "0") as served,
+        redis_server(*DURABLE) as engine,
+        server_process(tmp_path, "--store", engine.url, "--speed", "0") as served,
     ):
         payment_id = created(served)
         urls = [f"{served.url}/_mock/events", f"{served.url}/checkout/{payment_id}/events"]

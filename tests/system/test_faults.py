@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.proxy import PASSING, Mode, Way, proxied
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
 from tests.system.faults.checks import violations
 from tests.system.faults.crowds import STORES as CROWDED
 from tests.system.faults.crowds import Reply, crowded, judge
@@ -42,7 +42,10 @@ def test_the_checks_notice_an_engine_that_forgets(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CUTS)
 def test_a_cut_from_redis_refuses_in_time_and_loses_nothing(name: str, tmp_path: Path) -> None:
-    silent = CUTS[name].way.mode in (Mode.BLACK_HOLE, Mode.SLOW)  # so that a request behind another ends, too
+    silent = CUTS[name].way.mode in (
+        Mode.BLACK_HOLE,
+        Mode.DELAY,
+    )  # so that a request behind another ends, too
     # A batch behind another takes 1.8 seconds, and a third would make that 2.7: a busy machine gets the rest.
     outcome = severed(name, 1, 2.2 if silent else 0.6, SEED, tmp_path, patience=2.4)
     assert not outcome.violations
@@ -219,7 +222,7 @@ def echo() -> Iterator[int]:
 
 
 def test_the_proxy_does_what_its_mode_says() -> None:
-    with echo() as port, proxied(port) as proxy:
+    with echo() as port, tcp_proxy(port) as proxy:
 
         def asked(connection: socket.socket, text: bytes) -> bytes:
             connection.sendall(text)
@@ -239,21 +242,21 @@ def test_the_proxy_does_what_its_mode_says() -> None:
 
         with connection() as link:
             assert asked(link, b"passes") == b"passes"
-            proxy.set(Way(Mode.BLACK_HOLE))
+            proxy.set(Behavior(Mode.BLACK_HOLE))
             assert not answered(link, b"held")
-            proxy.set(PASSING)
+            proxy.set(PASS_THROUGH)
             assert link.recv(1024) == b"held"
-            proxy.set(Way(Mode.SLOW, delay=5, word=b"late"))
+            proxy.set(Behavior(Mode.DELAY, delay=5, pattern=b"late"))
             assert asked(link, b"in time") == b"in time"
             assert not answered(link, b"late")
-            proxy.set(PASSING)
+            proxy.set(PASS_THROUGH)
             assert link.recv(1024) == b"late"
-            proxy.set(Way(Mode.LOSE_REPLY, word=b"lost"))
+            proxy.set(Behavior(Mode.DROP_REPLY, pattern=b"lost"))
             assert asked(link, b"spared") == b"spared"
             assert asked(link, b"lost") == b""
-        proxy.set(PASSING)
+        proxy.set(PASS_THROUGH)
         with connection() as link:
             assert asked(link, b"again") == b"again"
-            proxy.set(Way(Mode.RESET))
+            proxy.set(Behavior(Mode.RESET))
             with pytest.raises(ConnectionError):
                 asked(link, b"reset")

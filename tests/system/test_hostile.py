@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from benchmarks.load import Running
 
+from benchmarks.load import Running
 from tests.system.hostile.healthy import Seen
 from tests.system.hostile.slow import wrong
 from tests.system.soak.__main__ import Soaked

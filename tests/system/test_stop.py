@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness.server_process import server_process
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
-from tests.support.process import serving
 from tests.system.hostile.stop import CASES, IN_PROGRESS, MOST_SECONDS, Case, stopped
 
 CREATION = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
@@ -20,13 +20,13 @@ CREATION = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key":
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_server_with_status_0(tmp_path: Path, number: int) -> None:
-    with serving(tmp_path) as served:
+    with server_process(tmp_path) as served:
         assert served.stop(number)[0] == 0
 
 
 def test_clients_in_mid_request_do_not_hold_up_a_stop(tmp_path: Path) -> None:
     post = raw.request("POST", "/v1/payments", {**CREATION, "Content-Length": "100"})
-    with serving(tmp_path) as served:
+    with server_process(tmp_path) as served:
         clients = [socket.create_connection(("127.0.0.1", served.port), 5) for _ in range(30)]
         for index, client in enumerate(clients):
             client.sendall([b"GET /v1/chains HTTP/1.1\r\nHost: loc", post + b"{", b""][index % 3])
@@ -40,7 +40,7 @@ def test_clients_in_mid_request_do_not_hold_up_a_stop(tmp_path: Path) -> None:
 
 def test_a_client_that_floods_does_not_hold_up_a_stop(tmp_path: Path) -> None:
     ping = raw.request("GET", "/livez") * 500
-    with serving(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), 5) as flood:
+    with server_process(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), 5) as flood:
         flood.settimeout(0.2)
         with contextlib.suppress(TimeoutError):
             for _ in range(1000):
@@ -51,7 +51,7 @@ def test_a_client_that_floods_does_not_hold_up_a_stop(tmp_path: Path) -> None:
 
 
 def test_a_stop_ends_a_wait_with_a_reply(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
+    with server_process(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
         headers = {"Idempotency-Key": "order-1001-payment"}
         payment_id = client.post("/v1/payments", json={**ORDER}, headers=headers).json()["id"]
         with ThreadPoolExecutor(1) as pool:
@@ -70,7 +70,10 @@ def test_a_stop_ends_a_wait_with_a_reply(tmp_path: Path) -> None:
 
 def test_what_takes_too_long_for_a_stop_gets_no_reply(tmp_path: Path) -> None:
     slow = {**AUTHORIZED, "Idempotency-Key": "slow-request", "X-Mock-Fault": "delay=30000"}
-    with serving(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), 10) as client:
+    with (
+        server_process(tmp_path) as served,
+        socket.create_connection(("127.0.0.1", served.port), 10) as client,
+    ):
         client.sendall(raw.request("GET", "/v1/chains", slow))
         assert httpx.get(f"{served.url}/livez").status_code == 200
         started = time.monotonic()
@@ -87,7 +90,10 @@ def wait_until_it_no_longer_listens(url: str) -> None:
 
 
 def test_a_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, socket.create_connection(("127.0.0.1", served.port), 5) as client:
+    with (
+        server_process(tmp_path) as served,
+        socket.create_connection(("127.0.0.1", served.port), 5) as client,
+    ):
         client.sendall(raw.request("POST", "/v1/payments", {**CREATION, "Content-Length": "9"}))
         assert httpx.get(f"{served.url}/livez").status_code == 200
         served.process.send_signal(signal.SIGTERM)

@@ -3,9 +3,9 @@
 import time
 from pathlib import Path
 
+from harness.server_process import server_process
 from tests.support.client import ORDER, Api, fresh_key
 from tests.support.contract import Contract
-from tests.support.process import serving
 from tests.support.specification import COURSES
 
 POLL_SECONDS = 0.1
@@ -16,7 +16,7 @@ def test_a_client_at_true_speed_sees_the_timelines_of_the_specification(tmp_path
     machine, the client may miss a short state, and never the last one.
     """
     with (
-        serving(tmp_path) as served,
+        server_process(tmp_path) as served,
         Api(served.url, Contract.of(served.url), "mk_test_demo") as client,
     ):
         created, ids, seen = time.monotonic(), {}, {}

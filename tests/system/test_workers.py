@@ -17,17 +17,17 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness.polling import wait_until
+from harness.server_process import ServerProcess
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER, fresh_key
-from tests.support.process import Served
-from tests.support.waiting import wait_until
 from tests.support.workers import (
     NEEDS_PROCESSES,
     connections,
     create,
     one_connection_each,
     processes_of,
-    serving,
+    server_with_workers,
     wait_for_successor,
     worker_behind,
     workers_of,
@@ -40,7 +40,7 @@ pytestmark = NEEDS_PROCESSES
 
 
 def test_the_ready_file_has_the_supervisor_and_comes_once_all_workers_answer(tmp_path: Path) -> None:
-    with serving(tmp_path, workers=3) as served:
+    with server_with_workers(tmp_path, workers=3) as served:
         assert served.ready == {
             "url": f"http://127.0.0.1:{served.port}",
             "port": served.port,
@@ -54,7 +54,9 @@ def test_the_ready_file_has_the_supervisor_and_comes_once_all_workers_answer(tmp
 
 
 def test_the_banner_comes_once_and_names_workers_and_store(tmp_path: Path) -> None:
-    with serving(tmp_path, "--store", f"sqlite://{tmp_path}/other.db?synchronous=normal") as served:
+    with server_with_workers(
+        tmp_path, "--store", f"sqlite://{tmp_path}/other.db?synchronous=normal"
+    ) as served:
         status, output = served.stop(signal.SIGTERM)
     assert status == 0
     assert output.count("MOCK: no real funds") == 1
@@ -62,7 +64,7 @@ def test_the_banner_comes_once_and_names_workers_and_store(tmp_path: Path) -> No
     assert re.search(rf"^  Store     sqlite://{tmp_path}/other\.db$", output, re.MULTILINE)
 
 
-def fewest_of_a_burst(served: Served) -> int:
+def fewest_of_a_burst(served: ServerProcess) -> int:
     """How many of 32 connections that come at once the worker has that has the fewer."""
     with ExitStack() as stack:
         address = ("127.0.0.1", served.port)
@@ -76,7 +78,7 @@ def fewest_of_a_burst(served: Served) -> int:
 
 def test_connections_that_are_kept_spread_over_the_workers(tmp_path: Path) -> None:
     seen = []
-    with serving(tmp_path, "--no-access-log") as served:
+    with server_with_workers(tmp_path, "--no-access-log") as served:
         for _ in range(6):  # a busy machine may keep a worker from its share for a while
             seen.append(sorted(fewest_of_a_burst(served) for _ in range(5)))
             if seen[-1][2] >= 8:
@@ -91,7 +93,7 @@ def test_concurrent_identical_creations_give_one_payment(tmp_path: Path) -> None
         async with httpx.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=20) as client:
             return await asyncio.gather(*(client.post("/v1/payments", json=dict(ORDER)) for _ in range(200)))
 
-    with serving(tmp_path, "--no-access-log") as served:
+    with server_with_workers(tmp_path, "--no-access-log") as served:
         replies = asyncio.run(creations(served.url))
         listed = httpx.get(f"{served.url}/_mock/payments", headers=AUTHORIZED).json()["data"]
     assert {reply.status_code for reply in replies} == {201}
@@ -102,7 +104,7 @@ def test_concurrent_identical_creations_give_one_payment(tmp_path: Path) -> None
 
 
 def test_an_advance_shows_at_once_on_every_other_connection(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, connections(served, 16) as clients:
+    with server_with_workers(tmp_path) as served, connections(served, 16) as clients:
         assert clients[0].put("/_mock/clock", json={"speed": 0}).status_code == 200
         payment = create(clients[0]).json()
         for seconds, client in enumerate(clients, start=1):
@@ -115,7 +117,7 @@ def test_an_advance_shows_at_once_on_every_other_connection(tmp_path: Path) -> N
 
 def test_an_advance_wakes_who_waits_at_another_worker(tmp_path: Path) -> None:
     with (
-        serving(tmp_path) as served,
+        server_with_workers(tmp_path) as served,
         one_connection_each(served) as (waiting, advancing),
         ThreadPoolExecutor(1) as pool,
     ):
@@ -137,7 +139,7 @@ def test_an_advance_wakes_who_waits_at_another_worker(tmp_path: Path) -> None:
 
 
 def test_what_one_worker_does_is_told_by_another(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, one_connection_each(served) as (following, doing):
+    with server_with_workers(tmp_path) as served, one_connection_each(served) as (following, doing):
         doing.put("/_mock/clock", json={"speed": 0})
         payment_id = create(doing).json()["id"]
         with following.stream("GET", f"/checkout/{payment_id}/events") as reply:
@@ -152,12 +154,12 @@ def test_what_one_worker_does_is_told_by_another(tmp_path: Path) -> None:
 def test_lines_of_the_log_are_whole(tmp_path: Path) -> None:
     requests = 1500
 
-    def some(served: Served) -> None:
+    def some(served: ServerProcess) -> None:
         with httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
             for _ in range(requests // 10):
                 client.get(f"/v1/payments/{'x' * 100}")
 
-    with serving(tmp_path, "--log", "json") as served, ThreadPoolExecutor(11) as pool:
+    with server_with_workers(tmp_path, "--log", "json") as served, ThreadPoolExecutor(11) as pool:
         assert served.process.stdout is not None
         reading = pool.submit(served.process.stdout.readlines)
         list(pool.map(some, [served] * 10))
@@ -177,7 +179,7 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: 
     acknowledged: dict[str, bytes] = {}
     enough = threading.Event()
 
-    def customer(served: Served) -> None:
+    def customer(served: ServerProcess) -> None:
         with httpx.Client(base_url=served.url, headers=AUTHORIZED, timeout=10) as client:
             while not enough.is_set():
                 key = fresh_key()
@@ -191,7 +193,7 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: 
         before = len(acknowledged)
         wait_until(lambda: len(acknowledged) > before + 50)
 
-    with serving(tmp_path, "--no-access-log") as served, ThreadPoolExecutor(4) as pool:
+    with server_with_workers(tmp_path, "--no-access-log") as served, ThreadPoolExecutor(4) as pool:
         customers = [pool.submit(customer, served) for _ in range(4)]
         try:
             before = workers_of(served.process)
@@ -217,7 +219,7 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: 
 
 
 def test_a_replacement_is_an_event_of_the_json_log(tmp_path: Path) -> None:
-    with serving(tmp_path, "--log", "json") as served:
+    with server_with_workers(tmp_path, "--log", "json") as served:
         assert served.process.stdout is not None
         killed, asked = sorted(workers_of(served.process))
         os.kill(killed, signal.SIGKILL)
@@ -237,7 +239,7 @@ def test_a_replacement_is_an_event_of_the_json_log(tmp_path: Path) -> None:
 
 
 def test_workers_that_end_at_once_are_not_replaced_in_a_storm(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_with_workers(tmp_path) as served:
         killed: set[int] = set()
         end = time.monotonic() + 3.5
         while time.monotonic() < end:
@@ -253,7 +255,7 @@ def test_workers_that_end_at_once_are_not_replaced_in_a_storm(tmp_path: Path) ->
 
 
 def test_a_worker_that_hangs_stops_neither_the_others_nor_a_stop(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_with_workers(tmp_path) as served:
         os.kill(min(workers_of(served.process)), signal.SIGSTOP)
         for _ in range(20):
             assert httpx.get(f"{served.url}/readyz", timeout=2).status_code == 200
@@ -264,7 +266,7 @@ def test_a_worker_that_hangs_stops_neither_the_others_nor_a_stop(tmp_path: Path)
 
 
 def test_workers_without_room_for_connections_end_idle_ones_and_rest(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_with_workers(tmp_path) as served:
         workers = workers_of(served.process)
         for worker in workers:
             resource.prlimit(worker, resource.RLIMIT_NOFILE, (30, 30))

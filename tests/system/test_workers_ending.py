@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.polling import wait_until
+from harness.server_process import run
 from paymock.server.errors import StartError
 from paymock.server.run import serve
 from paymock.settings import Settings
-from tests.support.process import run
-from tests.support.waiting import wait_until
 from tests.support.workers import (
     NEEDS_PROCESSES,
     ask,
@@ -23,8 +23,8 @@ from tests.support.workers import (
     one_connection_each,
     processes_of,
     reply_on,
-    serving,
-    starting,
+    server_with_workers,
+    supervisor_process,
     wait_until_refused,
     workers_of,
 )
@@ -38,7 +38,7 @@ pytestmark = NEEDS_PROCESSES
 @pytest.mark.parametrize("to", [os.kill, os.killpg])
 def test_a_signal_stops_all_processes(tmp_path: Path, number: int, to: Callable[[int, int], None]) -> None:
     """To the supervisor, or to all at once, as Ctrl-C and systemd have it."""
-    with serving(tmp_path) as served, one_connection_each(served) as clients:
+    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         slow = in_progress(served, clients, 700)
         started = time.monotonic()
         to(served.process.pid, number)
@@ -49,7 +49,7 @@ def test_a_signal_stops_all_processes(tmp_path: Path, number: int, to: Callable[
 
 
 def test_a_stop_ends_waits_with_a_reply(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, one_connection_each(served) as clients:
+    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         payment_id = create(clients[0]).json()["id"]
         target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=30"
         with ThreadPoolExecutor(2) as pool:
@@ -65,7 +65,7 @@ def test_a_stop_ends_waits_with_a_reply(tmp_path: Path) -> None:
 
 
 def test_what_takes_too_long_is_cut_off_without_a_reply(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, one_connection_each(served) as clients:
+    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         slow = [in_progress(served, clients, 30000) for _ in range(4)]
         started = time.monotonic()
         assert served.stop(signal.SIGTERM)[0] == 0
@@ -75,7 +75,7 @@ def test_what_takes_too_long_is_cut_off_without_a_reply(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, one_connection_each(served) as clients:
+    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         slow = in_progress(served, clients, 30000)
         served.process.send_signal(signal.SIGTERM)
         wait_until_refused(served)
@@ -88,7 +88,7 @@ def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
 
 
 def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, one_connection_each(served) as clients:
+    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         payment_id = create(clients[0]).json()["id"]
         waiting = ask(served, f"/_mock/payments/{payment_id}/wait?status=completed&timeout=30")
         for client in clients * 2:
@@ -104,7 +104,7 @@ def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> N
 def test_a_signal_during_the_start_leaves_nothing_behind(
     tmp_path: Path, workers: int, number: int, milliseconds: int
 ) -> None:
-    with starting(tmp_path, workers=workers, stderr=subprocess.PIPE) as process:
+    with supervisor_process(tmp_path, workers=workers, stderr=subprocess.PIPE) as process:
         wait_until((tmp_path / "store.db").exists)
         time.sleep(milliseconds / 1000)  # the moment is the point
         os.killpg(process.pid, number)
@@ -125,7 +125,7 @@ def ended_with_a_worker(folder: Path) -> bool:
     """Kills a worker during a start, which ends then as it should; False if it was over before."""
     folder.mkdir()
     ready_file = folder / "ready.json"
-    with starting(folder, workers=16, stderr=subprocess.PIPE) as process:
+    with supervisor_process(folder, workers=16, stderr=subprocess.PIPE) as process:
         wait_until((folder / "store.db").exists)
         while not (first := workers_of(process)):
             assert process.poll() is None
@@ -142,7 +142,7 @@ def ended_with_a_worker(folder: Path) -> bool:
 
 
 def test_a_ready_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
-    with starting(tmp_path, "--ready-file", "/no/ready", stderr=subprocess.PIPE) as process:
+    with supervisor_process(tmp_path, "--ready-file", "/no/ready", stderr=subprocess.PIPE) as process:
         output, errors = process.communicate(timeout=30)
         assert process.returncode == 1
         assert (output, errors) == (
@@ -153,7 +153,7 @@ def test_a_ready_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> N
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_with_workers(tmp_path) as served:
         store = f"sqlite://{tmp_path}/store.db"
         outcome = run("serve", "--workers", "2", "--store", store, "--port", str(served.port))
     assert outcome.returncode == 1

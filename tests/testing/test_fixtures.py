@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.server_process import environment, server_process
 from paymock.testing import serve
-from tests.support.process import environment, serving
 
 pytest_plugins = ["pytester"]
 
@@ -214,7 +214,7 @@ class TestImports:
         )
         script += "s.__exit__(None, None, None); roots = {name.partition('.')[0] for name in sys.modules};"
         script += "print(roots & {'uvicorn', 'msgspec', 'click', 'httptools', 'Crypto', 'yaml'})"
-        with serving(tmp_path) as served:
+        with server_process(tmp_path) as served:
             command = [sys.executable, "-W", "error", "-c", script]
             variables = environment(PAYMOCK_URL=served.url)
             outcome = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)

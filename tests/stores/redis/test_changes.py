@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
+from harness.redis_engine import RedisCluster, RedisEngine
 from paymock.stores.base import STATE, Change, Store
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import run
-from tests.support.engines import RedisCluster, RedisEngine
 from tests.support.redis_store import OUTAGE_SECONDS, eventually, sandboxes_of, works
 
 

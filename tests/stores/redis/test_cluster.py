@@ -5,13 +5,13 @@ import socket
 
 import pytest
 
+from harness.polling import wait_until
+from harness.redis_engine import ENGINE_TIMEOUT_SECONDS, RedisCluster, cluster_node, redis_cluster
 from paymock.stores.base import STATE
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
-from tests.support.engines import ANSWER_SECONDS, RedisCluster, cluster_node, redis_cluster
 from tests.support.redis_store import eventually, reason_of, refused, sandboxes_of, slot_of, warning_of, works
-from tests.support.waiting import wait_until
 
 
 class Migration:
@@ -27,22 +27,22 @@ class Migration:
         self.target = next(node for node in cluster.nodes if node is not self.source)
 
     def begin(self) -> None:
-        source, target = (node.ask("CLUSTER MYID") for node in (self.source, self.target))
-        self.target.ask("CLUSTER SETSLOT", self._slot, "IMPORTING", source)
-        self.source.ask("CLUSTER SETSLOT", self._slot, "MIGRATING", target)
+        source, target = (node.execute("CLUSTER MYID") for node in (self.source, self.target))
+        self.target.execute("CLUSTER SETSLOT", self._slot, "IMPORTING", source)
+        self.source.execute("CLUSTER SETSLOT", self._slot, "MIGRATING", target)
 
     def keys(self) -> list[str]:
         """Return the keys that are still on the source node."""
-        keys: list[str] = self.source.ask("CLUSTER GETKEYSINSLOT", self._slot, 100)
+        keys: list[str] = self.source.execute("CLUSTER GETKEYSINSLOT", self._slot, 100)
         return keys
 
     def transfer(self, keys: list[str]) -> None:
-        self.source.ask("MIGRATE", "127.0.0.1", self.target.port, "", 0, 5000, "KEYS", *keys)
+        self.source.execute("MIGRATE", "127.0.0.1", self.target.port, "", 0, 5000, "KEYS", *keys)
 
     def finish(self) -> None:
-        target = self.target.ask("CLUSTER MYID")
+        target = self.target.execute("CLUSTER MYID")
         for node in (self.target, self.source, *self._nodes):
-            node.ask("CLUSTER SETSLOT", self._slot, "NODE", target)
+            node.execute("CLUSTER SETSLOT", self._slot, "NODE", target)
 
 
 class TestMigratingSlots:
@@ -113,7 +113,7 @@ class TestMigratingSlots:
     ) -> None:
         store, migration = RedisStore(cluster.url), Migration(cluster, "unnamed")
         for node in cluster.nodes:
-            node.ask("CONFIG SET", "cluster-preferred-endpoint-type", "hostname")  # it has none: `?`
+            node.execute("CONFIG SET", "cluster-preferred-endpoint-type", "hostname")  # it has none: `?`
 
         async def check() -> None:
             await add(store, "unnamed", "key", b"value")
@@ -124,11 +124,11 @@ class TestMigratingSlots:
             assert await store.get("unnamed", "key") == [b"value"]
 
         try:
-            assert {host for *_, [host, *_] in migration.source.ask("CLUSTER SLOTS")} == {"?"}
+            assert {host for *_, [host, *_] in migration.source.execute("CLUSTER SLOTS")} == {"?"}
             run(store, check())
         finally:
             for node in cluster.nodes:
-                node.ask("CONFIG SET", "cluster-preferred-endpoint-type", "ip")
+                node.execute("CONFIG SET", "cluster-preferred-endpoint-type", "ip")
 
     def test_a_redirection_to_an_unresponsive_node_times_out(self, own_cluster: RedisCluster) -> None:
         store, migration = RedisStore(own_cluster.url), Migration(own_cluster, "sandbox")
@@ -183,21 +183,22 @@ class TestFailingNodes:
     def test_the_replica_that_replaces_a_node_is_used(self) -> None:
         with redis_cluster(3) as cluster, cluster_node() as replica:
             failed = cluster.nodes[0]
-            replica.ask("CLUSTER MEET", "127.0.0.1", failed.port)
-            wait_until(lambda: len(replica.ask("CLUSTER NODES")) == 4, ANSWER_SECONDS)
-            replica.ask("CLUSTER REPLICATE", failed.ask("CLUSTER MYID"))
+            replica.execute("CLUSTER MEET", "127.0.0.1", failed.port)
+            wait_until(lambda: len(replica.execute("CLUSTER NODES")) == 4, ENGINE_TIMEOUT_SECONDS)
+            replica.execute("CLUSTER REPLICATE", failed.execute("CLUSTER MYID"))
             wait_until(
-                lambda: replica.ask("INFO", "replication")["master_link_status"] == "up", ANSWER_SECONDS
+                lambda: replica.execute("INFO", "replication")["master_link_status"] == "up",
+                ENGINE_TIMEOUT_SECONDS,
             )
             store = RedisStore(cluster.url)
             [sandbox] = sandboxes_of(cluster, failed)
 
             async def check() -> None:
                 await add(store, sandbox, "key", b"value")
-                wait_until(lambda: int(replica.ask("DBSIZE")) == 3, ANSWER_SECONDS)
+                wait_until(lambda: int(replica.execute("DBSIZE")) == 3, ENGINE_TIMEOUT_SECONDS)
                 failed.kill()
                 await refused(store.get(sandbox, "key"))
-                replica.ask("CLUSTER FAILOVER", "TAKEOVER")
+                replica.execute("CLUSTER FAILOVER", "TAKEOVER")
                 await eventually(lambda: works(store, sandbox))
                 assert await store.get(sandbox, "key") == [b"value"]
 
@@ -206,7 +207,7 @@ class TestFailingNodes:
     def test_a_step_for_a_slot_without_a_node_fails(self, own_cluster: RedisCluster) -> None:
         store = RedisStore(own_cluster.url)
         for node in own_cluster.nodes:
-            node.ask("CLUSTER DELSLOTS", slot_of("sandbox"))
+            node.execute("CLUSTER DELSLOTS", slot_of("sandbox"))
 
         async def check() -> None:
             await refused(store.get("sandbox", "key"))

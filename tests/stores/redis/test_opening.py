@@ -7,47 +7,47 @@ from pathlib import Path
 
 import pytest
 
+from harness.redis_engine import RedisCluster, RedisEngine, cluster_node, free_port, redis_server
 from paymock.stores.base import StoreError
 from paymock.stores.redis import checks
 from paymock.stores.redis.access import Access
 from paymock.stores.redis.checks import NodeReport
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
-from tests.support.engines import RedisCluster, RedisEngine, cluster_node, free_port, redis_server
 from tests.support.redis_store import reason_of, refused, slot_of, warning_of, works
 
 
 class TestInitialize:
     def test_an_engine_without_persistence_is_warned_about(self, own_engine: RedisEngine) -> None:
         assert asyncio.run(warning_of(own_engine.url)) is None
-        own_engine.ask("CONFIG SET", "appendonly", "no")
+        own_engine.execute("CONFIG SET", "appendonly", "no")
         warning = asyncio.run(warning_of(own_engine.url))
         assert warning == (
             f"the store at {own_engine.address} writes nothing to disk, so payments are lost when it ends; "
             "set `appendonly yes` there"
         )
-        own_engine.ask("CONFIG SET", "save", "3600 1")
+        own_engine.execute("CONFIG SET", "save", "3600 1")
         assert "writes only occasional snapshots to disk" in (asyncio.run(warning_of(own_engine.url)) or "")
 
     def test_an_engine_that_evicts_keys_is_warned_about(self, own_engine: RedisEngine) -> None:
-        own_engine.ask("CONFIG SET", "maxmemory", "1gb")
+        own_engine.execute("CONFIG SET", "maxmemory", "1gb")
         assert asyncio.run(warning_of(own_engine.url)) is None
-        own_engine.ask("CONFIG SET", "maxmemory-policy", "allkeys-lru")
+        own_engine.execute("CONFIG SET", "maxmemory-policy", "allkeys-lru")
         assert "set `maxmemory-policy noeviction`" in (asyncio.run(warning_of(own_engine.url)) or "")
 
     def test_unreadable_settings_cause_no_warning(self, engine: RedisEngine) -> None:
-        engine.ask("ACL SETUSER", "plain", "on", "nopass", "+@all", "-config", "~*", "&*")
+        engine.execute("ACL SETUSER", "plain", "on", "nopass", "+@all", "-config", "~*", "&*")
         assert asyncio.run(warning_of(engine.url.replace("//", "//plain:any@"))) is None
 
     def test_a_cluster_that_fails_with_one_node_is_warned_about(self, cluster: RedisCluster) -> None:
         warning = asyncio.run(warning_of(cluster.url)) or ""
         assert "and 2 more writes nothing to disk" in warning
         assert "full-coverage" not in warning
-        cluster.nodes[1].ask("CONFIG SET", "cluster-require-full-coverage", "yes")
+        cluster.nodes[1].execute("CONFIG SET", "cluster-require-full-coverage", "yes")
         try:
             warning = asyncio.run(warning_of(cluster.url)) or ""
         finally:
-            cluster.nodes[1].ask("CONFIG SET", "cluster-require-full-coverage", "no")
+            cluster.nodes[1].execute("CONFIG SET", "cluster-require-full-coverage", "no")
         assert "set `cluster-require-full-coverage no`" in warning
 
     def test_an_address_that_refuses_connections_is_named(self) -> None:
@@ -76,7 +76,7 @@ class TestInitialize:
                 assert await store.get("sandbox", "key") == [b"\xff"]
 
             run(store, check())
-            keys = engine.ask("KEYS", "*", password="cor rect@,/", db=3)
+            keys = engine.execute("KEYS", "*", password="cor rect@,/", db=3)
             assert "paymock:{sandbox}:values" in keys
 
     def test_a_cluster_requires_the_cluster_scheme(self, cluster: RedisCluster, engine: RedisEngine) -> None:

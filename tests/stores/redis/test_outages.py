@@ -11,13 +11,13 @@ from typing import cast
 import pytest
 from redis.exceptions import ResponseError
 
+from harness.redis_engine import RedisCluster, RedisEngine, redis_server
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Change
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
-from tests.support.engines import RedisCluster, RedisEngine, redis_server
-from tests.support.proxy import PASSING, Mode, Way, proxied
 from tests.support.redis_store import eventually, refused, slot_of, works
 
 
@@ -65,7 +65,7 @@ class TestOutages:
     ) -> None:
         if idle:
             monkeypatch.setattr(connection, "IDLE_SECONDS", 0)
-        with proxied(engine.port) as proxy:
+        with tcp_proxy(engine.port) as proxy:
             store = RedisStore(f"redis://127.0.0.1:{proxy.port}")
 
             async def check() -> None:
@@ -75,11 +75,11 @@ class TestOutages:
                     await add(store, "sandbox", "key", b"value")
                     assert await anext(changes) == Change("sandbox", minor=True)
                     assert store.connections == 1
-                    proxy.set(Way(Mode.RESET))
+                    proxy.set(Behavior(Mode.RESET))
                     assert await anext(changes) == Change(None)
                 await refused(store.get("sandbox", "key"))
                 await refused(add(store, "sandbox", "other", b"value"))
-                proxy.set(PASSING)
+                proxy.set(PASS_THROUGH)
                 assert await store.get("sandbox", "key", "other") == [b"value", None]
                 assert store.connections == 2
 
@@ -91,7 +91,7 @@ class TestOutages:
         async def check() -> None:
             await add(store, "sandbox", "key", b"value")
             with redis_server() as master:
-                engine.ask("REPLICAOF", "127.0.0.1", master.port)
+                engine.execute("REPLICAOF", "127.0.0.1", master.port)
                 try:
                     for attempt in (1, 2):
                         refusal = await refused(
@@ -101,7 +101,7 @@ class TestOutages:
                         assert "read only replica" in refusal.message
                         assert store.connections == attempt
                 finally:
-                    engine.ask("REPLICAOF", "NO", "ONE")
+                    engine.execute("REPLICAOF", "NO", "ONE")
             assert await works(store, "one")
             assert store.connections == 3
 
@@ -167,7 +167,7 @@ class TestOutages:
 
         async def check() -> None:
             await add(store, "sandbox", "key", b"value")
-            engine.ask("SCRIPT FLUSH")
+            engine.execute("SCRIPT FLUSH")
             steps = (add(store, "sandbox", f"{number}", b"value") for number in range(5))
             assert await asyncio.gather(*steps) == [None] * 5
 
@@ -175,7 +175,7 @@ class TestOutages:
 
     def test_a_step_that_fails_does_not_affect_the_others(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)
-        engine.ask("SET", "paymock:{odd}:values", "not ours")
+        engine.execute("SET", "paymock:{odd}:values", "not ours")
 
         async def check() -> None:
             one, odd, _, two = await asyncio.gather(
@@ -194,7 +194,7 @@ class TestOutages:
 
         async def check() -> None:
             await add(store, "sandbox", "key", b"value")
-            engine.ask("CONFIG SET", "maxmemory", 1)
+            engine.execute("CONFIG SET", "maxmemory", 1)
             try:
                 with pytest.raises(PaymockError) as caught:
                     await add(store, "sandbox", "more", b"value")
@@ -203,7 +203,7 @@ class TestOutages:
                 assert len(await store.page("sandbox", "a", limit=9)) == 1
                 assert await add(store, "sandbox", "key", b"value") == b"value"
             finally:
-                engine.ask("CONFIG SET", "maxmemory", 0)
+                engine.execute("CONFIG SET", "maxmemory", 0)
             assert await add(store, "sandbox", "more", b"value") is None
 
         run(store, check())
@@ -212,12 +212,12 @@ class TestOutages:
         store, node = RedisStore(cluster.url), cluster.owner(slot_of("sandbox"))
 
         async def check() -> None:
-            node.ask("CONFIG SET", "maxmemory", 1)
+            node.execute("CONFIG SET", "maxmemory", 1)
             try:
                 with pytest.raises(PaymockError) as caught:
                     await add(store, "sandbox", "key", b"value")
                 assert caught.value.kind.code == "capacity_exceeded"
             finally:
-                node.ask("CONFIG SET", "maxmemory", 0)
+                node.execute("CONFIG SET", "maxmemory", 0)
 
         run(store, check())

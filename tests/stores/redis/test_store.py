@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from harness.redis_engine import RedisCluster, RedisEngine
 from paymock.stores.base import STATE, companion_key
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import StoreContract, add, run
-from tests.support.engines import RedisCluster, RedisEngine
 
 DAY = 86_400
 
@@ -51,7 +51,7 @@ def test_sandboxes_are_distributed_over_the_cluster(cluster: RedisCluster) -> No
         values = await asyncio.gather(*(store.get(sandbox, "key") for sandbox in sandboxes))
         assert values == [[b"value"]] * 30
         for node in cluster.nodes:
-            assert int(node.ask("DBSIZE")) >= 3
+            assert int(node.execute("DBSIZE")) >= 3
 
     run(store, check())
 
@@ -105,13 +105,13 @@ class TestRetention:
     def age(self, engine: RedisEngine, seconds: int) -> None:
         """Make everything added so far older by `seconds`."""
         name = "paymock:{sandbox}:kind:a"
-        for index, entry in enumerate(engine.ask("LRANGE", name, 0, -1)):
+        for index, entry in enumerate(engine.execute("LRANGE", name, 0, -1)):
             added, _, key = entry.partition(":")
-            engine.ask("LSET", name, index, f"{int(added) - seconds}:{key}")
+            engine.execute("LSET", name, index, f"{int(added) - seconds}:{key}")
 
     def expiring(self, engine: RedisEngine) -> set[str]:
         """Return the keys that have an expiry."""
-        return {key for key in engine.ask("KEYS", "*") if engine.ask("TTL", key) >= 0}
+        return {key for key in engine.execute("KEYS", "*") if engine.execute("TTL", key) >= 0}
 
     def test_expired_values_are_deleted_by_the_next_addition(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url, DAY)
@@ -141,7 +141,7 @@ class TestRetention:
         store = RedisStore(engine.url, DAY)
 
         async def ttls() -> set[int]:
-            return {int(engine.ask("TTL", key)) for key in engine.ask("KEYS", "*")}
+            return {int(engine.execute("TTL", key)) for key in engine.execute("KEYS", "*")}
 
         async def check() -> None:
             await store.increment("sandbox", "tries")
@@ -149,12 +149,12 @@ class TestRetention:
             await add(store, "sandbox", "key", b"value")
             await add(store, "sandbox", "key", b"value", "b")
             assert await ttls() <= {DAY, DAY - 1}
-            for key in engine.ask("KEYS", "*"):
-                engine.ask("EXPIRE", key, 60)
+            for key in engine.execute("KEYS", "*"):
+                engine.execute("EXPIRE", key, 60)
             assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
             assert await ttls() <= {DAY, DAY - 1}
-            for key in engine.ask("KEYS", "*"):
-                engine.ask("EXPIRE", key, 60)
+            for key in engine.execute("KEYS", "*"):
+                engine.execute("EXPIRE", key, 60)
             assert await store.reset("sandbox", b"2", expected_state=b"1")
             assert await ttls() <= {DAY, DAY - 1}
 
@@ -167,7 +167,7 @@ class TestRetention:
             assert await store.replace("origin", STATE, None, b"1", expected_state=None)
             assert await store.replace("origin", STATE, b"1", b"2", expected_state=b"1")
             assert await store.reset("origin", b"3", expected_state=b"2")
-            assert [engine.ask("TTL", key) for key in engine.ask("KEYS", "*")] == [-1]
+            assert [engine.execute("TTL", key) for key in engine.execute("KEYS", "*")] == [-1]
 
         run(store, check())
 
@@ -175,11 +175,11 @@ class TestRetention:
         earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
 
         async def prepare() -> None:
-            engine.ask("FLUSHALL")
+            engine.execute("FLUSHALL")
             await earlier.increment("sandbox", "tries")
             await earlier.append("sandbox", "log", b"entry", keep=9)
             await add(earlier, "sandbox", "key", b"value")
-            assert self.expiring(engine) == {*engine.ask("KEYS", "*")}
+            assert self.expiring(engine) == {*engine.execute("KEYS", "*")}
 
         async def check() -> None:
             for change in (
@@ -218,7 +218,7 @@ class TestRetention:
         store, shorter = RedisStore(engine.url, 7 * DAY), RedisStore(engine.url, DAY)
 
         def shortest() -> int:
-            return min(int(engine.ask("TTL", key)) for key in engine.ask("KEYS", "*"))
+            return min(int(engine.execute("TTL", key)) for key in engine.execute("KEYS", "*"))
 
         async def check() -> None:
             for current in (store, shorter):
@@ -228,7 +228,7 @@ class TestRetention:
                 await add(current, "sandbox", f"key {current is store}", b"value")
             await add(shorter, "sandbox", "key", b"value", "b")
             assert await shorter.replace("sandbox", STATE, None, b"1", expected_state=None)
-            assert len(engine.ask("KEYS", "*")) == 6
+            assert len(engine.execute("KEYS", "*")) == 6
             assert shortest() >= 7 * DAY - 10
             assert await shorter.reset("sandbox", b"2", expected_state=b"1")
             assert shortest() >= 7 * DAY - 10
@@ -241,9 +241,9 @@ class TestRetention:
 
         async def check() -> None:
             await add(store, "sandbox", "key", b"value")
-            engine.ask("CONFIG RESETSTAT")
+            engine.execute("CONFIG RESETSTAT")
             await add(store, "sandbox", "key 2", b"value")
-            calls = engine.ask("INFO", "commandstats")
+            calls = engine.execute("INFO", "commandstats")
             assert calls["cmdstat_ttl"]["calls"] == 1
             assert not {"cmdstat_persist", "cmdstat_expire", "cmdstat_smembers"} & {*calls}
 
@@ -259,6 +259,6 @@ class TestRetention:
                 await add(store, "sandbox", f"key {number}", b"value")
                 self.age(engine, 365 * DAY)
             assert len(await store.page("sandbox", "a", limit=9)) == 3
-            assert {engine.ask("TTL", key) for key in engine.ask("KEYS", "*")} == {-1}
+            assert {engine.execute("TTL", key) for key in engine.execute("KEYS", "*")} == {-1}
 
         run(store, check())

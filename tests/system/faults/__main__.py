@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks import figures
-
 from tests.system.faults.crowds import STORES as CROWDED
 from tests.system.faults.crowds import crowded
 from tests.system.faults.cuts import CUTS, severed

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from tests.support.engines import redis_cluster, redis_server
+from harness.redis_engine import redis_cluster, redis_server
 from tests.system.faults.checks import CREATED
 from tests.system.faults.clients import Client, fresh_sandbox, order_of
 from tests.system.faults.history import History

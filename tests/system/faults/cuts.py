@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.engines import LASTING, redis_server
-from tests.support.proxy import PASSING, Mode, Proxy, Way, proxied
-from tests.support.waiting import wait_until
+from harness.polling import wait_until
+from harness.redis_engine import DURABLE, redis_server
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
 from tests.system.faults.checks import CREATED, DONE
 from tests.system.faults.clients import PAUSE_SECONDS, Client, crew, fresh_sandbox
 from tests.system.faults.history import REFUSED, Event, History, Kind
@@ -27,16 +27,16 @@ PATIENCE_SECONDS = 2.0
 class Cut(NamedTuple):
     """A way to be cut off; `whole` if nothing of the engine gets through."""
 
-    way: Way
+    way: Behavior
     whole: bool = True
 
 
 CUTS: Mapping[str, Cut] = {
-    "connections reset": Cut(Way(Mode.RESET)),
-    "black hole": Cut(Way(Mode.BLACK_HOLE)),
-    "a second late, each way": Cut(Way(Mode.SLOW, delay=1.0)),
-    "every reply lost": Cut(Way(Mode.LOSE_REPLY)),
-    "replies of commits lost": Cut(Way(Mode.LOSE_REPLY, word=b"EVALSHA"), whole=False),
+    "connections reset": Cut(Behavior(Mode.RESET)),
+    "black hole": Cut(Behavior(Mode.BLACK_HOLE)),
+    "a second late, each way": Cut(Behavior(Mode.DELAY, delay=1.0)),
+    "every reply lost": Cut(Behavior(Mode.DROP_REPLY)),
+    "replies of commits lost": Cut(Behavior(Mode.DROP_REPLY, pattern=b"EVALSHA"), whole=False),
 }
 
 
@@ -59,7 +59,7 @@ class Lines(NamedTuple):
     """A server, and the proxy before its engine."""
 
     url: str
-    proxy: Proxy
+    proxy: TcpProxy
 
 
 def severed(
@@ -104,7 +104,7 @@ def _round(
             probes.append(prober.ready(lines.url))
             enough.wait(PAUSE_SECONDS)
         ended = time.monotonic()
-        lines.proxy.set(PASSING)
+        lines.proxy.set(PASS_THROUGH)
         wait_until(lambda: prober.ready(lines.url).status == DONE, RECOVERY_SECONDS)
         wait_until(lambda: len(_successes(history.since(start), ended)) >= LEAST_PAYMENTS, RECOVERY_SECONDS)
     events = history.since(start)
@@ -140,8 +140,8 @@ def _successes(events: Sequence[Event], since: float) -> list[Event]:
 @contextmanager
 def _lines(folder: Path) -> Iterator[Lines]:
     with (
-        redis_server(*LASTING) as engine,
-        proxied(engine.port) as proxy,
+        redis_server(*DURABLE) as engine,
+        tcp_proxy(engine.port) as proxy,
         servers(folder, [f"redis://127.0.0.1:{proxy.port}"], 2) as [server],
     ):
         yield Lines(server.url, proxy)

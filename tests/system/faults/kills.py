@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.engines import LASTING, RedisEngine, redis_server
-from tests.support.waiting import wait_until
+from harness.polling import wait_until
+from harness.redis_engine import DURABLE, RedisEngine, redis_server
 from tests.system.faults.checks import CREATED
 from tests.system.faults.clients import Client, crew, fresh_sandbox, seeded
 from tests.system.faults.history import History
@@ -37,9 +37,9 @@ class Case(NamedTuple):
 CASES = (
     Case("SQLite, 1 worker: the server", 1),
     Case("SQLite, 2 workers: the server", 2),
-    Case("Redis: the engine", 2, LASTING, kills_server=False, kills_engine=True),
-    Case("Redis: the server", 2, LASTING),
-    Case("Redis: both", 2, LASTING, kills_engine=True),
+    Case("Redis: the engine", 2, DURABLE, kills_server=False, kills_engine=True),
+    Case("Redis: the server", 2, DURABLE),
+    Case("Redis: both", 2, DURABLE, kills_engine=True),
 )
 FORGETFUL = Case("Redis without a file: the engine", 1, (), kills_server=False, kills_engine=True)
 """A case that must fail: what it loses, the checks must find."""

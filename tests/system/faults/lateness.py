@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.engines import LASTING, redis_server
-from tests.support.proxy import PASSING, Mode, Proxy, Way, proxied
+from harness.redis_engine import DURABLE, redis_server
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
 from tests.system.faults.checks import CREATED, clocks, courses
 from tests.system.faults.clients import AMOUNT, Client, crew, fresh_sandbox
 from tests.system.faults.history import History
@@ -24,7 +24,7 @@ DELAY_SECONDS = 0.4
 SPEED = 30.0
 """The window of a payment closes after 30 virtual seconds, so one real second after its creation."""
 
-_LATE = Way(Mode.SLOW, delay=DELAY_SECONDS, word=b"EVALSHA")
+_LATE = Behavior(Mode.DELAY, delay=DELAY_SECONDS, pattern=b"EVALSHA")
 
 
 @dataclass
@@ -43,7 +43,7 @@ class SlowAndQuick(NamedTuple):
 
     slow: str
     quick: str
-    proxy: Proxy
+    proxy: TcpProxy
 
 
 def late_deposits(rounds: int, folder: Path) -> Late:
@@ -87,7 +87,7 @@ def _rounds(outcome: Late, rounds: int, folder: Path, ask: Callable[[Client, Slo
             with closing(Client(fresh_sandbox(), History())) as client:
                 client.set_speed(two.quick, SPEED)
                 ask(client, two)
-                two.proxy.set(PASSING)
+                two.proxy.set(PASS_THROUGH)
                 events = client.history.since()
             found = [*courses(events), *clocks(events)]
             outcome.rounds += 1
@@ -98,7 +98,7 @@ def _rounds(outcome: Late, rounds: int, folder: Path, ask: Callable[[Client, Slo
 
 @contextmanager
 def _slow_and_quick(folder: Path) -> Iterator[SlowAndQuick]:
-    with redis_server(*LASTING) as engine, proxied(engine.port) as proxy:
+    with redis_server(*DURABLE) as engine, tcp_proxy(engine.port) as proxy:
         stores = [f"redis://127.0.0.1:{proxy.port}", engine.url]
         with servers(folder, stores, 1) as [slow, quick]:
             yield SlowAndQuick(slow.url, quick.url, proxy)

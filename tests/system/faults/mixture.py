@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.engines import LASTING, redis_server
-from tests.support.proxy import PASSING, Mode, Way, proxied
-from tests.support.waiting import wait_until
+from harness.polling import wait_until
+from harness.redis_engine import DURABLE, redis_server
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
 from tests.system.faults.checks import CREATED
 from tests.system.faults.clients import AMOUNT, PAUSE_SECONDS, Client, crew, fresh_sandbox, seeded, spread
 from tests.system.faults.history import Event, History, Kind, by_key
@@ -190,9 +190,9 @@ def _breakable(name: str, folder: Path) -> Iterator[Breakable]:
             yield Breakable(both, _kills_of(both))
         return
     with (
-        redis_server(*LASTING) as engine,
-        proxied(engine.port) as one,
-        proxied(engine.port) as other,
+        redis_server(*DURABLE) as engine,
+        tcp_proxy(engine.port) as one,
+        tcp_proxy(engine.port) as other,
         servers(folder, [f"redis://127.0.0.1:{proxy.port}" for proxy in (one, other)], 2) as both,
     ):
 
@@ -201,24 +201,24 @@ def _breakable(name: str, folder: Path) -> Iterator[Breakable]:
             enough.wait(choice.uniform(0, 0.3))
             engine.restart()
 
-        def cut(way: Way) -> Fault:
+        def cut(way: Behavior) -> Fault:
             def fault(choice: random.Random, enough: threading.Event) -> None:
                 proxies = choice.choice(((one,), (other,), (one, other)))
                 for proxy in proxies:
                     proxy.set(way)
                 enough.wait(choice.uniform(0.1, 1.3))
                 for proxy in proxies:
-                    proxy.set(PASSING)
+                    proxy.set(PASS_THROUGH)
 
             return fault
 
         cuts = {
-            "connections reset": cut(Way(Mode.RESET)),
-            "black hole": cut(Way(Mode.BLACK_HOLE)),
-            "20 ms late, each way": cut(Way(Mode.SLOW, delay=0.02)),
-            "a second late, each way": cut(Way(Mode.SLOW, delay=1.0)),
-            "every reply lost": cut(Way(Mode.LOSE_REPLY)),
-            "replies of commits lost": cut(Way(Mode.LOSE_REPLY, word=b"EVALSHA")),
+            "connections reset": cut(Behavior(Mode.RESET)),
+            "black hole": cut(Behavior(Mode.BLACK_HOLE)),
+            "20 ms late, each way": cut(Behavior(Mode.DELAY, delay=0.02)),
+            "a second late, each way": cut(Behavior(Mode.DELAY, delay=1.0)),
+            "every reply lost": cut(Behavior(Mode.DROP_REPLY)),
+            "replies of commits lost": cut(Behavior(Mode.DROP_REPLY, pattern=b"EVALSHA")),
         }
         yield Breakable(both, {**_kills_of(both), "engine killed": engine_killed, **cuts})
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from redis.crc import key_slot
 
+from harness.polling import wait_until
+from harness.redis_engine import DURABLE, ENGINE_TIMEOUT_SECONDS, RedisCluster, RedisEngine, redis_cluster
 from paymock.rules.identifiers import sandbox_of
-from tests.support.engines import ANSWER_SECONDS, LASTING, RedisCluster, RedisEngine, redis_cluster
-from tests.support.waiting import wait_until
 from tests.system.faults.checks import CREATED, DONE
 from tests.system.faults.clients import PAUSE_SECONDS, Client, crew, fresh_sandbox
 from tests.system.faults.cuts import PATIENCE_SECONDS
@@ -46,11 +46,11 @@ class Bereaved:
 def bereaved(rounds: int, seconds: float, folder: Path) -> Bereaved:
     """Kills one node after another, each for so many seconds."""
     outcome = Bereaved()
-    with redis_cluster(3, *LASTING) as cluster, servers(folder, [cluster.url], 2) as [server]:
+    with redis_cluster(3, *DURABLE) as cluster, servers(folder, [cluster.url], 2) as [server]:
         homes = _homes(cluster)
         histories = {sandbox: History() for sandbox in homes}
         for number in range(rounds):
-            wait_until(lambda: all(map(_knows_of_no_failure, cluster.nodes)), ANSWER_SECONDS)
+            wait_until(lambda: all(map(_knows_of_no_failure, cluster.nodes)), ENGINE_TIMEOUT_SECONDS)
             dead = cluster.nodes[number % len(cluster.nodes)]
             _round(f"node-{number}", dead, homes, histories, server.url, seconds, outcome)
         for sandbox, history in histories.items():
@@ -93,7 +93,7 @@ def _round(
             crews[0].wait(5 * PAUSE_SECONDS)
         restarted = time.monotonic()
         dead.restart()
-        wait_until(lambda: dead.ask("CLUSTER INFO")["cluster_state"] == "ok", ANSWER_SECONDS)
+        wait_until(lambda: dead.execute("CLUSTER INFO")["cluster_state"] == "ok", ENGINE_TIMEOUT_SECONDS)
         back = time.monotonic()
         of_the_dead = [sandbox for sandbox, home in homes.items() if home is dead]
         wait_until(lambda: all(_successes(events(each), back) for each in of_the_dead), RECOVERY_SECONDS)
@@ -120,7 +120,7 @@ def _round(
 
 def _knows_of_no_failure(node: RedisEngine) -> bool:
     """A node that is back counts as failed for a while, and a cluster without a majority serves nobody."""
-    return not any("fail" in other["flags"] for other in node.ask("CLUSTER NODES").values())
+    return not any("fail" in other["flags"] for other in node.execute("CLUSTER NODES").values())
 
 
 def _disturbed(seen: Sequence[Event]) -> Iterator[str]:

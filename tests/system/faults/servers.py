@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from tests.support import proc
-from tests.support.process import Served, serving
-from tests.support.waiting import wait_until
+from harness import process_info
+from harness.polling import wait_until
+from harness.server_process import ServerProcess, server_process
 
 
 class Server:
@@ -20,7 +20,7 @@ class Server:
         self._arguments = ("--store", store, "--workers", str(workers), "--no-access-log")
         self._starts = 0
         self._stack = ExitStack()
-        self._served: Served
+        self._served: ServerProcess
         self.start()
 
     @property
@@ -32,14 +32,14 @@ class Server:
     def pids(self) -> list[int]:
         """The process that was started, and its workers, while it runs."""
         process = self._served.process
-        return [] if process.poll() is not None else [process.pid, *proc.children(process.pid)]
+        return [] if process.poll() is not None else [process.pid, *process_info.child_pids(process.pid)]
 
     def start(self) -> None:
         """Returns when it answers."""
         self._starts += 1
         folder = self._folder / f"start-{self._starts}"  # of which a ready file tells
         folder.mkdir(parents=True)
-        self._served = self._stack.enter_context(serving(folder, *self._arguments))
+        self._served = self._stack.enter_context(server_process(folder, *self._arguments))
 
     def kill(self) -> None:
         """Kills all its processes at once, and returns when they have ended."""
@@ -48,7 +48,7 @@ class Server:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._stack.close()
-        wait_until(lambda: not any(map(proc.runs, pids)))
+        wait_until(lambda: not any(map(process_info.is_running, pids)))
 
     def kill_worker(self, number: int) -> None:
         """Kills one of several workers. Another one takes its place."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from benchmarks import figures
-
 from tests.system.faults.report import Results, in_words
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from benchmarks import figures
-
 from tests.system.hostile.bodies import LARGE, SENDERS, SMALL, large, pieces
 from tests.system.hostile.healthy import milliseconds
 from tests.system.hostile.slow import COUNT, FEW_FILES, Slow, beset

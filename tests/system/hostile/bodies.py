@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.load import ORDER, Running
-
-from tests.support.process import serving
+from harness.server_process import server_process
 from tests.system.hostile.healthy import head
 
 SENDERS = 50
@@ -49,7 +48,7 @@ class Pieces:
 def large(folder: Path) -> Large:
     """SENDERS bodies of LARGE bytes at once: with a length and in chunks, with a key and without."""
     outcome = Large()
-    with serving(folder, "--no-access-log") as served:
+    with server_process(folder, "--no-access-log") as served:
         _post(served.port, head("POST", "/v1/payments", len(ORDER)), ORDER.encode())
         status, clear = (Path(f"/proc/{served.process.pid}/{name}") for name in ("status", "clear_refs"))
         clear.write_text("5")  # the peak is counted from here
@@ -106,7 +105,7 @@ def pieces(folder: Path) -> Pieces:
     chunks = [b"1\r\n%s\r\n" % byte for byte in single]
     end = b"0\r\n\r\n"
     with (
-        serving(folder, "--no-access-log") as served,
+        server_process(folder, "--no-access-log") as served,
         socket.create_connection(("127.0.0.1", served.port), PATIENCE_SECONDS) as connection,
     ):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import uvloop
+
 from benchmarks.load import API_KEY
 
 PARTS = 20

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import uvloop
+
 from benchmarks.load import API_KEY, ORDER, Running
 
 CLIENTS = 16

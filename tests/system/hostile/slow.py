@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.load import CORES, Running
-
-from tests.support.process import serving, serving_by
-from tests.support.waiting import wait_until
+from harness.polling import wait_until
+from harness.server_process import server_process, server_process_by_script
 from tests.system.hostile.crowd import crowd
 from tests.system.hostile.healthy import Seen, milliseconds, used_by_healthy_clients
 
@@ -69,8 +68,8 @@ def wrong(seen: Seen) -> Iterator[str]:
 
 @contextmanager
 def _server(files: int | None, folder: Path) -> Iterator[Running]:
-    serve = serving(folder, "--no-access-log")
+    serve = server_process(folder, "--no-access-log")
     if files is not None:
-        serve = serving_by(folder, f'ulimit -n {files} && exec "$@"', "--no-access-log")
+        serve = server_process_by_script(folder, f'ulimit -n {files} && exec "$@"', "--no-access-log")
     with serve as served:
         yield Running(served.url, served.process.pid)

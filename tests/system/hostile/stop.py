@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from benchmarks.load import Running
 from benchmarks.pages import asked, opened
-
-from tests.support.engines import LASTING, redis_server
-from tests.support.process import Served, serving
-from tests.support.waiting import wait_until
+from harness.polling import wait_until
+from harness.redis_engine import DURABLE, redis_server
+from harness.server_process import ServerProcess, server_process
 from tests.system.faults.checks import CREATED
 from tests.system.faults.clients import Client, crew, fresh_sandbox
 from tests.system.faults.history import NO_REPLY, History
@@ -76,7 +75,7 @@ def stopped(case: Case, folder: Path) -> Stopped:
     return outcome
 
 
-def _stop(served: Served, sandbox: str, history: History, outcome: Stopped) -> None:
+def _stop(served: ServerProcess, sandbox: str, history: History, outcome: Stopped) -> None:
     def work(client: Client, number: int, enough: threading.Event) -> None:
         count = 0
         while client.create(served.url, f"stop-{number}-{count}").status == CREATED:
@@ -115,9 +114,9 @@ def _half_open(port: int) -> Iterator[None]:
 
 
 @contextmanager
-def _started(folder: Path, arguments: Sequence[str]) -> Iterator[Served]:
+def _started(folder: Path, arguments: Sequence[str]) -> Iterator[ServerProcess]:
     folder.mkdir(parents=True)
-    with serving(folder, *arguments) as served:
+    with server_process(folder, *arguments) as served:
         yield served
 
 
@@ -126,5 +125,5 @@ def _store(case: Case, folder: Path) -> Iterator[str]:
     if case.store == "SQLite":
         yield f"sqlite://{folder}/payments.db"
     else:
-        with redis_server(*LASTING) as engine:
+        with redis_server(*DURABLE) as engine:
             yield engine.url

@@ -31,7 +31,6 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import figures
-
 from tests.system.soak.houses import STORES, House, house
 from tests.system.soak.users import Diary, users
 from tests.system.soak.watch import Taken, least_files, watching

@@ -9,21 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.load import Running
-
-from tests.support.engines import LASTING, redis_server
-from tests.support.process import serving_by
-from tests.support.proxy import PASSING, Mode, Proxy, Way, proxied
-from tests.support.waiting import wait_until
+from harness.polling import wait_until
+from harness.redis_engine import DURABLE, redis_server
+from harness.server_process import server_process_by_script
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
 from tests.system.faults.clients import seeded
 from tests.system.soak.users import Surprise
 
 STORES = ("memory", "SQLite", "Redis")
 CUTS = (
-    Way(Mode.RESET),
-    Way(Mode.BLACK_HOLE),
-    Way(Mode.SLOW, delay=0.02),
-    Way(Mode.LOSE_REPLY),
-    Way(Mode.LOSE_REPLY, word=b"EVALSHA"),
+    Behavior(Mode.RESET),
+    Behavior(Mode.BLACK_HOLE),
+    Behavior(Mode.DELAY, delay=0.02),
+    Behavior(Mode.DROP_REPLY),
+    Behavior(Mode.DROP_REPLY, pattern=b"EVALSHA"),
 )
 CUT_SECONDS = (0.2, 1.5)
 CALM_SECONDS = (6.0, 14.0)
@@ -79,8 +78,8 @@ def house(name: str, folder: Path) -> Iterator[House]:
             yield found
     else:
         with (
-            redis_server(*LASTING) as engine,
-            proxied(engine.port) as proxy,
+            redis_server(*DURABLE) as engine,
+            tcp_proxy(engine.port) as proxy,
             _served(name, folder, "--store", f"redis://127.0.0.1:{proxy.port}", "--workers", "2") as found,
             _cut_off(proxy, found),
         ):
@@ -90,14 +89,14 @@ def house(name: str, folder: Path) -> Iterator[House]:
 @contextmanager
 def _served(name: str, folder: Path, *arguments: str) -> Iterator[House]:
     log = folder / "log"
-    with serving_by(folder, f'exec "$@" > {log} 2>&1', "--no-access-log", *arguments) as served:
+    with server_process_by_script(folder, f'exec "$@" > {log} 2>&1', "--no-access-log", *arguments) as served:
         wait_until(lambda: log.read_text(encoding="utf-8").endswith(_LAST_OF_BANNER))
         begun = len(log.read_text(encoding="utf-8"))
         yield House(name, Running(served.url, served.process.pid), log, begun)
 
 
 @contextmanager
-def _cut_off(proxy: Proxy, house: House) -> Iterator[None]:
+def _cut_off(proxy: TcpProxy, house: House) -> Iterator[None]:
     enough, choice = threading.Event(), seeded("soak")
 
     def cut() -> None:
@@ -124,7 +123,7 @@ def _cut_off(proxy: Proxy, house: House) -> Iterator[None]:
             thread.join()
 
 
-def _break(proxy: Proxy, choice: random.Random, enough: threading.Event) -> None:
+def _break(proxy: TcpProxy, choice: random.Random, enough: threading.Event) -> None:
     proxy.set(choice.choice(CUTS))
     enough.wait(choice.uniform(*CUT_SECONDS))
-    proxy.set(PASSING)
+    proxy.set(PASS_THROUGH)

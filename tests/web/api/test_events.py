@@ -12,6 +12,7 @@ import httpx
 import pytest
 import yaml
 
+from harness.polling import wait_until
 from paymock.app import notifier
 from paymock.app.catalog_file import load_catalog
 from paymock.app.sandboxes import new_metadata
@@ -26,7 +27,6 @@ from tests.support.clock import NOON, ManualClock
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
 from tests.support.stream import following
-from tests.support.waiting import wait_until
 
 PathOf = Callable[[str], str]
 

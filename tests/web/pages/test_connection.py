@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Locator, expect
 
+from harness.polling import wait_until
+from harness.server_process import ServerProcess, server_process
 from paymock.settings import Settings
 from tests.support.contract import Contract, Json
-from tests.support.process import Served, serving
 from tests.support.server import RunningServer, running_server
-from tests.support.waiting import wait_until
 from tests.web.pages.conftest import NewTab
 from tests.web.pages.steps import Sandbox, Tab, checkout_page
 
@@ -58,8 +58,8 @@ def test_tabs_with_two_keys_do_not_see_each_others_payments(
 def test_restart_of_the_server_is_told_and_recovered_from(
     new_tab: NewTab, contract: Contract, tmp_path: Path
 ) -> None:
-    def served(port: int) -> AbstractContextManager[Served]:
-        return serving(tmp_path, "--port", str(port), "--store", f"sqlite:///{tmp_path}/store.db")
+    def served(port: int) -> AbstractContextManager[ServerProcess]:
+        return server_process(tmp_path, "--port", str(port), "--store", f"sqlite:///{tmp_path}/store.db")
 
     def said(tab: Tab) -> Locator:
         return tab.page.locator("#live, #connection")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import httpx
 
+from harness.server_process import server_process
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
-from tests.support.process import serving
 
 
 def test_configured_keys_are_counted_and_never_shown(tmp_path: Path) -> None:
-    with serving(tmp_path, "--api-key", "secret-one", "--api-key", "secret-two") as served:
+    with server_process(tmp_path, "--api-key", "secret-one", "--api-key", "secret-two") as served:
         httpx.get(f"{served.url}/v1/chains", headers={"Authorization": "Bearer secret-one"})
         httpx.get(f"{served.url}/v1/payments/secret-two", headers={"Authorization": "Bearer wrong-key"})
         address = ORDER["receive"]["address"]
@@ -27,7 +27,7 @@ def test_configured_keys_are_counted_and_never_shown(tmp_path: Path) -> None:
 
 
 def test_each_request_is_one_line_of_text(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_process(tmp_path) as served:
         response = httpx.get(f"{served.url}/v1/payments/pay_x?secret=1", headers=AUTHORIZED)
         _, output = served.stop(signal.SIGTERM)
     line = output.splitlines()[-1]
@@ -37,7 +37,7 @@ def test_each_request_is_one_line_of_text(tmp_path: Path) -> None:
 
 
 def test_each_request_is_one_line_of_json(tmp_path: Path) -> None:
-    with serving(tmp_path, "--log", "json") as served:
+    with server_process(tmp_path, "--log", "json") as served:
         for _ in range(2):
             httpx.post(
                 f"{served.url}/v1/payments",
@@ -59,21 +59,21 @@ def test_each_request_is_one_line_of_json(tmp_path: Path) -> None:
 
 
 def test_the_access_log_can_be_left_out(tmp_path: Path) -> None:
-    with serving(tmp_path, "--no-access-log") as served:
+    with server_process(tmp_path, "--no-access-log") as served:
         httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED)
         _, output = served.stop(signal.SIGTERM)
     assert "/v1/chains" not in output
 
 
 def test_a_reader_of_the_log_that_goes_away_does_not_stop_the_server(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with server_process(tmp_path) as served:
         assert served.process.stdout is not None
         served.process.stdout.close()
         assert [httpx.get(f"{served.url}/livez").status_code for _ in range(3)] == [200, 200, 200]
 
 
 def test_a_reader_of_the_log_that_does_not_read_does_not_stop_the_server(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, httpx.Client(base_url=served.url) as client:
+    with server_process(tmp_path) as served, httpx.Client(base_url=served.url) as client:
         assert served.process.stdout is not None
         for _ in range(2000):  # more than a pipe holds
             assert client.get("/livez").status_code == 200

@@ -12,16 +12,15 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.polling import wait_until
+from harness.redis_engine import redis_server
+from harness.server_process import ServerProcess, server_process
 from paymock.rules.scenarios import SCENARIOS
 from paymock.web.telemetry.metrics import BUCKETS, METHODS, METRICS, SharedCounters, WorkerCounters
 from tests.support import raw
 from tests.support.client import ORDER, fresh_key, order
-from tests.support.engines import redis_server
 from tests.support.figures import figures, grown, requests
-from tests.support.process import Served, serving
-from tests.support.waiting import wait_until
-from tests.support.workers import serving as serving_workers
-from tests.support.workers import wait_for_successor, worker_behind, workers_of
+from tests.support.workers import server_with_workers, wait_for_successor, worker_behind, workers_of
 
 KEY = "mk_test_canary_of_metrics"
 
@@ -35,7 +34,7 @@ LOOPBACK = ("--metrics-address", "127.0.0.1:0")
 class Watched:
     """A server that tells figures, and a client of it."""
 
-    def __init__(self, served: Served, client: httpx.Client) -> None:
+    def __init__(self, served: ServerProcess, client: httpx.Client) -> None:
         self.served = served
         self.client = client
         self.metrics = str(served.ready["metrics"])
@@ -53,7 +52,7 @@ class Watched:
 @contextmanager
 def watched(tmp_path: Path, *arguments: str) -> Iterator[Watched]:
     with (
-        serving(tmp_path, *LOOPBACK, *arguments) as served,
+        server_process(tmp_path, *LOOPBACK, *arguments) as served,
         httpx.Client(base_url=served.url, headers=AUTHORIZED, timeout=10) as client,
     ):
         yield Watched(served, client)
@@ -227,7 +226,7 @@ def test_a_page_in_a_browser_cannot_read_the_figures(server: Watched) -> None:
 
 @pytest.mark.slow
 def test_figures_are_those_of_all_workers_and_none_goes_back_when_one_is_killed(tmp_path: Path) -> None:
-    with serving_workers(tmp_path, *LOOPBACK, workers=2) as served:
+    with server_with_workers(tmp_path, *LOOPBACK, workers=2) as served:
         metrics, seen = str(served.ready["metrics"]), set[str]()
 
         def ask(times: int) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness.polling import wait_until
 from paymock.settings import Settings
 from tests.support import raw
 from tests.support.server import RunningServer, running_server
-from tests.support.waiting import wait_until
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 VALID = f"00-{TRACE}-{PARENT}-01"

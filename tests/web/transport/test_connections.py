@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.polling import wait_until
+from harness.server_process import server_process, server_process_by_script
 from paymock.server import sockets, uvicorn_server
 from paymock.server.run import serve_in_thread
 from paymock.settings import Settings
@@ -17,9 +19,7 @@ from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.transport.connections import Connections
 from paymock.web.transport.protocol import StrictHttpProtocol
 from tests.support import raw
-from tests.support.process import serving, serving_by
 from tests.support.server import RunningServer, running_server
-from tests.support.waiting import wait_until
 
 resource = pytest.importorskip("resource", reason="this system has no limit of files")
 elsewhere = pytest.mark.skipif(sys.platform != "linux", reason="needs a second address of loopback")
@@ -157,7 +157,7 @@ def limit_of(pid: int) -> tuple[int, int]:
 
 @elsewhere
 def test_a_server_opens_as_many_files_as_it_may(tmp_path: Path) -> None:
-    with serving_by(tmp_path, 'ulimit -Sn 64 && ulimit -Hn 500 && exec "$@"') as served:
+    with server_process_by_script(tmp_path, 'ulimit -Sn 64 && ulimit -Hn 500 && exec "$@"') as served:
         assert limit_of(served.process.pid) == (500, 500)
 
 
@@ -175,7 +175,7 @@ def test_a_server_in_a_thread_leaves_the_limit_of_its_process_alone() -> None:
 @elsewhere
 def test_without_a_file_left_an_idle_connection_gives_way_at_once(tmp_path: Path) -> None:
     """As when the limit is lowered while the server runs."""
-    with serving(tmp_path) as served, ExitStack() as stack:
+    with server_process(tmp_path) as served, ExitStack() as stack:
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (40, 40))
         for _ in range(100):
             stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 5))

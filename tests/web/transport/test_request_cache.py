@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from harness.polling import wait_until
 from paymock.web.transport.fast_path import FastPathProtocol
 from tests.support import raw
 from tests.support.client import order
 from tests.support.lanes import JSON, KEY, Pair, creation, payment_id, without_chance
-from tests.support.waiting import wait_until
 
 
 def polled(pair: Pair, data: bytes, times: int = 3) -> list[raw.RawReply]:

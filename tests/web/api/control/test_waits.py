@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.polling import wait_until
 from tests.support.client import Api, error_of
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer
-from tests.support.waiting import wait_until
 from tests.web.api.control.steps import advance, deposit, move
 
 
@@ -119,9 +119,9 @@ class TestWait:
             assert result.result(timeout=5) == (True, "payment_detected")
 
     def test_it_comes_when_the_clock_gets_there(self, contract: Contract, tmp_path: Any) -> None:
-        from tests.support.process import serving
+        from harness.server_process import server_process
 
-        with serving(tmp_path, "--speed", "60") as served, Api(served.url, contract) as api:
+        with server_process(tmp_path, "--speed", "60") as served, Api(served.url, contract) as api:
             payment = api.created()
             started = time.monotonic()
             assert self.wait(api, payment, status="completed", timeout=10) == (True, "completed")

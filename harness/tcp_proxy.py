@@ -1,4 +1,4 @@
-"""A TCP proxy in a thread of the tests: what it does to the connections can be changed while they run."""
+"""A TCP proxy in a thread, whose faults can be changed while connections are open."""
 
 import asyncio
 import contextlib
@@ -12,38 +12,36 @@ from typing import Any, NamedTuple
 
 
 class Mode(StrEnum):
-    """What happens to the bytes that arrive."""
+    """What happens to received bytes."""
 
     PASS = auto()
     RESET = auto()
-    """Every connection, old or new, is reset."""
+    """Open and new connections are reset."""
     BLACK_HOLE = auto()
-    """Nothing passes, and nobody is told. When it ends, what was sent meanwhile arrives, as with TCP."""
-    SLOW = auto()
-    """Each chunk arrives after `delay` seconds, in either direction."""
-    LOSE_REPLY = auto()
-    """What the engine answers to the next commands is swallowed, and the connection then closed."""
+    """Nothing is forwarded. Data sent meanwhile arrives when the mode changes, as TCP retransmits it."""
+    DELAY = auto()
+    """Each chunk is forwarded after `delay` seconds, in both directions."""
+    DROP_REPLY = auto()
+    """Requests are forwarded; at the next reply the connection is closed instead."""
 
 
-class Way(NamedTuple):
-    """A mode with its details: the seconds of SLOW, and for SLOW and LOSE_REPLY a word without which chunks
-    are spared.
-    """
+class Behavior(NamedTuple):
+    """A mode, the seconds of DELAY, and for DELAY and DROP_REPLY the bytes that a chunk must contain."""
 
     mode: Mode
     delay: float = 0.0
-    word: bytes = b""
+    pattern: bytes = b""
 
 
-PASSING = Way(Mode.PASS)
+PASS_THROUGH = Behavior(Mode.PASS)
 
 
-class Proxy:
-    """Passes connections on from a port of its own to another one of 127.0.0.1. See `proxied`."""
+class TcpProxy:
+    """Forwards connections from a port of its own to another port of 127.0.0.1. See `tcp_proxy`."""
 
     def __init__(self, target: int) -> None:
         self.port = 0
-        self.way = PASSING
+        self.behavior = PASS_THROUGH
         self._target = target
         self._loop: asyncio.AbstractEventLoop
         self._changed: asyncio.Event
@@ -52,31 +50,31 @@ class Proxy:
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="proxy")
 
-    def set(self, way: Way) -> None:
-        """When this returns, every connection is treated so; by RESET, those that there were have ended."""
-        asyncio.run_coroutine_threadsafe(self._set(way), self._loop).result(10)
+    def set(self, behavior: Behavior) -> None:
+        """Change the behavior for all connections. After RESET, those that were open are closed."""
+        asyncio.run_coroutine_threadsafe(self._set(behavior), self._loop).result(60)
 
     def start(self) -> None:
-        """Listens."""
+        """Start to listen."""
         self._thread.start()
-        self._started.wait(10)
+        self._started.wait(60)
 
     def stop(self) -> None:
-        """Ends all connections."""
+        """Close all connections and end the thread."""
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
-    async def _set(self, way: Way) -> None:
-        self.way = way
+    async def _set(self, behavior: Behavior) -> None:
+        self.behavior = behavior
         self._changed.set()
         self._changed = asyncio.Event()
-        if way.mode is Mode.RESET:
+        if behavior.mode is Mode.RESET:
             for connection in [*self._open]:
                 connection.end(reset=True)
 
     async def _run(self) -> None:
         self._loop, self._changed, self._stop = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
-        self._loop.set_exception_handler(lambda *_: None)  # a connection that ends badly is the purpose
+        self._loop.set_exception_handler(lambda *_: None)  # broken connections are intended
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
@@ -93,16 +91,16 @@ class Proxy:
         connection = _Connection(writer)
         self._open.add(connection)
         try:
-            if not await self._may_pass(connection, b"", to_engine=True):
+            if not await self._may_pass(connection, b"", to_target=True):
                 return
-            theirs, ours = await asyncio.open_connection("127.0.0.1", self._target)
-            connection.writers.append(ours)
+            target_reader, target_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            connection.writers.append(target_writer)
             await asyncio.gather(
-                self._pump(connection, reader, ours, to_engine=True),
-                self._pump(connection, theirs, writer, to_engine=False),
+                self._pump(connection, reader, target_writer, to_target=True),
+                self._pump(connection, target_reader, writer, to_target=False),
             )
         except OSError:
-            pass  # the engine is gone, or one of the two has ended the connection
+            pass  # the target has ended, or one side has closed the connection
         finally:
             connection.end()
             self._open.discard(connection)
@@ -113,65 +111,63 @@ class Proxy:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         *,
-        to_engine: bool,
+        to_target: bool,
     ) -> None:
         while data := await reader.read(65536):
-            if not await self._may_pass(connection, data, to_engine=to_engine):
+            if not await self._may_pass(connection, data, to_target=to_target):
                 break
             writer.write(data)
             await writer.drain()
         else:
-            await self._may_pass(
-                connection, b"", to_engine=to_engine
-            )  # neither does the end, in a black hole
+            await self._may_pass(connection, b"", to_target=to_target)  # a black hole holds the end back, too
         connection.end()
 
-    async def _may_pass(self, connection: "_Connection", data: bytes, *, to_engine: bool) -> bool:
-        """Returns when `data` is due on the other side, and says whether it may arrive there at all."""
+    async def _may_pass(self, connection: "_Connection", data: bytes, *, to_target: bool) -> bool:
+        """Return when `data` is due on the other side, and whether it may arrive there at all."""
         while True:
-            way, changed = self.way, self._changed
-            if way.mode is Mode.RESET:
+            behavior, changed = self.behavior, self._changed
+            if behavior.mode is Mode.RESET:
                 connection.end(reset=True)
                 return False
-            if way.mode is Mode.BLACK_HOLE:
+            if behavior.mode is Mode.BLACK_HOLE:
                 await changed.wait()
                 continue
-            if way.mode is Mode.SLOW and way.word in data:
+            if behavior.mode is Mode.DELAY and behavior.pattern in data:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), way.delay)
+                    await asyncio.wait_for(changed.wait(), behavior.delay)
                     continue
-            if way.mode is Mode.LOSE_REPLY:
-                if to_engine:
-                    connection.doomed = connection.doomed or (bool(data) and way.word in data)
-                elif connection.doomed:
+            if behavior.mode is Mode.DROP_REPLY:
+                if to_target:
+                    connection.drops_reply |= bool(data) and behavior.pattern in data
+                elif connection.drops_reply:
                     return False
             return True
 
 
 class _Connection:
-    """A connection of a client, and the one behind it."""
+    """A client's connection and the one to the target."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writers = [writer]
-        self.doomed = False
+        self.drops_reply = False
 
     def end(self, *, reset: bool = False) -> None:
-        """Closes both, without a farewell if they are reset."""
+        """Close both, or reset them."""
         for writer in self.writers:
             if not reset:
                 writer.close()
                 continue
             link: Any = writer.get_extra_info("socket")
-            if link is not None:  # uvloop forgets the socket of what has been closed
+            if link is not None:  # uvloop returns None once it is closed
                 with contextlib.suppress(OSError):
                     link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
 
 
 @contextmanager
-def proxied(target: int) -> Iterator[Proxy]:
-    """A proxy before a port of 127.0.0.1, for the length of the block."""
-    proxy = Proxy(target)
+def tcp_proxy(target: int) -> Iterator[TcpProxy]:
+    """A proxy in front of a port of 127.0.0.1 until the block ends."""
+    proxy = TcpProxy(target)
     proxy.start()
     try:
         yield proxy

@@ -1,4 +1,4 @@
-"""Real Redis engines that the tests start: on free ports, in folders of their own, ended by pid."""
+"""Redis engines and clusters on free ports of 127.0.0.1, each in a temporary folder."""
 
 import shutil
 import signal
@@ -14,15 +14,15 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.support.waiting import wait_until
+from harness.polling import wait_until
 
-ANSWER_SECONDS = 20
-"""How long an engine may take to answer, on a machine that runs many tests at once."""
+ENGINE_TIMEOUT_SECONDS = 60
+"""After this time an engine or a cluster that does not answer counts as failed."""
 
 SLOTS = 16384
 
-_BUS = 10_000
-"""How far the port that the nodes of a cluster talk on lies behind the one of their clients."""
+_BUS_OFFSET = 10_000
+"""From the port of a node's clients to the port of the cluster bus."""
 
 
 class EngineError(Exception):
@@ -30,56 +30,58 @@ class EngineError(Exception):
 
 
 class RedisEngine:
-    """A `redis-server` on 127.0.0.1, with `options` of its command line."""
+    """A `redis-server` on 127.0.0.1 with the command line options `options`."""
 
     def __init__(self, folder: Path, options: Sequence[str], scheme: str = "redis") -> None:
         self.folder = folder
         self.options = options
         self.port = free_port()
         self.url = f"{scheme}://127.0.0.1:{self.port}"
-        self.process = self._started()
+        self.process = self._start()
 
     @property
     def address(self) -> str:
+        """Host and port."""
         return f"127.0.0.1:{self.port}"
 
-    def ask(self, *command: str | bytes | int, **options: Any) -> Any:
-        """The reply to one command, over a connection of its own."""
+    def execute(self, *command: str | bytes | int, **options: Any) -> Any:
+        """Send one command over a new connection and return the reply."""
         with Redis(
             port=self.port, decode_responses=True, protocol=2, retry=Retry(NoBackoff(), 0), **options
         ) as client:
             return client.execute_command(*command)
 
     def info(self, name: str) -> int:
-        """A figure that the engine counts."""
-        return int(self.ask("INFO", "everything")[name])
+        """An integer of the command INFO."""
+        return int(self.execute("INFO", "everything")[name])
 
     def kill(self) -> None:
-        """Ends the engine as a crash does."""
+        """End the process with SIGKILL."""
         self.process.kill()
         self.process.wait()
 
     def pause(self) -> None:
-        """The engine's connections stay open, and nothing answers until `resume`."""
+        """Stop the process with SIGSTOP: connections stay open, and no command is answered."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
+        """Continue after `pause`."""
         self.process.send_signal(signal.SIGCONT)
 
     def restart(self) -> None:
-        """Starts the engine again after `kill`, where it was and with what it has kept on disk."""
-        self.process = self._started()
+        """Start again after `kill`, on the same port and with the files on disk."""
+        self.process = self._start()
 
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _start(self) -> "subprocess.Popen[bytes]":
         program = shutil.which("redis-server")
         if program is None:
-            raise EngineError("these tests need redis-server: apt-get install redis-server")
+            raise EngineError("redis-server is not installed: apt-get install redis-server")
         log = self.folder / "log"
         command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         with log.open("ab") as output:
             process = subprocess.Popen([*command, *self.options], stdout=output, stderr=output)
         try:
-            wait_until(lambda: process.poll() is not None or _listens(self.port), ANSWER_SECONDS)
+            wait_until(lambda: process.poll() is not None or _listens(self.port), ENGINE_TIMEOUT_SECONDS)
             if process.poll() is not None:
                 raise EngineError(f"redis-server ended: {log.read_text()[-2000:]}")
         except BaseException:
@@ -90,42 +92,44 @@ class RedisEngine:
 
 
 class RedisCluster:
-    """Nodes of a Redis Cluster, each with an equal share of the slots."""
+    """Masters of a Redis Cluster, each with an equal share of the slots."""
 
     def __init__(self, nodes: Sequence[RedisEngine]) -> None:
         self.nodes = nodes
         self.url = f"redis+cluster://{','.join(node.address for node in nodes)}"
 
     def owner(self, slot: int) -> RedisEngine:
-        """The node that has a slot."""
-        return self.nodes[next(at for at in range(len(self.nodes)) if slot in _share(at, len(self.nodes)))]
+        """The node that serves a slot."""
+        return self.nodes[
+            next(index for index in range(len(self.nodes)) if slot in _share(index, len(self.nodes)))
+        ]
 
     def join(self) -> None:
-        """Makes a cluster of the nodes."""
-        for at, node in enumerate(self.nodes):
-            node.ask("CLUSTER SET-CONFIG-EPOCH", at + 1)
-            node.ask("CLUSTER ADDSLOTS", *_share(at, len(self.nodes)))
+        """Form a cluster of the nodes."""
+        for index, node in enumerate(self.nodes):
+            node.execute("CLUSTER SET-CONFIG-EPOCH", index + 1)
+            node.execute("CLUSTER ADDSLOTS", *_share(index, len(self.nodes)))
         for node in self.nodes[1:]:
-            node.ask("CLUSTER MEET", "127.0.0.1", self.nodes[0].port)
-        wait_until(lambda: all(self._complete(node) for node in self.nodes), ANSWER_SECONDS)
+            node.execute("CLUSTER MEET", "127.0.0.1", self.nodes[0].port)
+        wait_until(lambda: all(self._complete(node) for node in self.nodes), ENGINE_TIMEOUT_SECONDS)
 
     def _complete(self, node: RedisEngine) -> bool:
-        nodes, slots = node.ask("CLUSTER INFO"), node.ask("CLUSTER SLOTS")
-        known = int(nodes["cluster_known_nodes"]) == len(self.nodes)
-        return known and nodes["cluster_state"] == "ok" and len(slots) == len(self.nodes)
+        nodes, slots = node.execute("CLUSTER INFO"), node.execute("CLUSTER SLOTS")
+        joined = int(nodes["cluster_known_nodes"]) == len(self.nodes)
+        return joined and nodes["cluster_state"] == "ok" and len(slots) == len(self.nodes)
 
 
-LASTING = ("--appendonly", "yes", "--appendfsync", "always")
-"""An engine that answers when what it was given is on disk. With `everysec`, and while the disk is busy, it
-would answer before it has written it, and lose that with the process. See docs/stores.md.
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+"""Options that sync every write to disk before the reply. With `everysec`, a killed engine can lose
+acknowledged writes. See docs/stores.md.
 """
 
 
 @contextmanager
 def redis_server(*options: str) -> Iterator[RedisEngine]:
-    """An engine that keeps nothing on disk, unless the options say otherwise."""
+    """An engine until the block ends; it keeps nothing on disk unless `options` say so."""
     with tempfile.TemporaryDirectory(prefix="paymock-redis-") as folder:
-        engine = _on_a_free_port(Path(folder), ["--save", "", *options])
+        engine = _start_on_free_port(Path(folder), ["--save", "", *options])
         try:
             yield engine
         finally:
@@ -134,7 +138,7 @@ def redis_server(*options: str) -> Iterator[RedisEngine]:
 
 @contextmanager
 def redis_cluster(nodes: int = 3, *options: str) -> Iterator[RedisCluster]:
-    """A cluster of that many masters, of which each serves its sandboxes when others are gone."""
+    """A cluster of so many masters, each of which keeps serving when others have failed."""
     with ExitStack() as stack:
         cluster = RedisCluster([stack.enter_context(cluster_node(*options)) for _ in range(nodes)])
         cluster.join()
@@ -143,27 +147,27 @@ def redis_cluster(nodes: int = 3, *options: str) -> Iterator[RedisCluster]:
 
 @contextmanager
 def cluster_node(*options: str) -> Iterator[RedisEngine]:
-    """An engine that can become a node of a cluster."""
+    """An engine that can join a cluster."""
     clustered = ("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
     with redis_server(*clustered, "--cluster-node-timeout", "2000", *options) as engine:
         yield engine
 
 
 def free_port() -> int:
-    """A port that nobody listens on now, and whose companion is free, too."""
+    """A free port whose cluster bus port is free as well."""
     while True:
         with socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", 0))
             port: int = one.getsockname()[1]
             with suppress(OSError, OverflowError):
-                other.bind(("127.0.0.1", port + _BUS))
+                other.bind(("127.0.0.1", port + _BUS_OFFSET))
                 return port
 
 
-def _on_a_free_port(folder: Path, options: Sequence[str]) -> RedisEngine:
+def _start_on_free_port(folder: Path, options: Sequence[str]) -> RedisEngine:
     for _ in range(5):
         with suppress(EngineError):
-            return RedisEngine(folder, options)  # a port that was free may be taken by now
+            return RedisEngine(folder, options)  # another process can take a free port first
     return RedisEngine(folder, options)
 
 
@@ -176,5 +180,5 @@ def _listens(port: int) -> bool:
         return False
 
 
-def _share(at: int, of: int) -> range:
-    return range(at * SLOTS // of, (at + 1) * SLOTS // of)
+def _share(index: int, count: int) -> range:
+    return range(index * SLOTS // count, (index + 1) * SLOTS // count)

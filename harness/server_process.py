@@ -1,0 +1,85 @@
+"""The commands `paymock` and `paymock serve` in processes of their own, as a user starts them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from harness.polling import wait_until
+from harness.process_info import ProcessTree
+
+PAYMOCK = [sys.executable, "-m", "paymock"]
+
+TIMEOUT_SECONDS = 60
+"""After this time a start, a stop or a command counts as hanging."""
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """The environment of this process without variables of paymock, updated with `variables`."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PAYMOCK_")}
+    return {**inherited, **variables}
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself. Raises subprocess.TimeoutExpired."""
+    return subprocess.run(
+        [*PAYMOCK, *arguments],
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+class ServerProcess:
+    """A running `paymock serve`."""
+
+    def __init__(self, process: subprocess.Popen[str], ready: dict[str, object]) -> None:
+        self.process = process
+        self.ready = ready
+        """The content of the ready file."""
+        self.url = str(ready["url"])
+        self.port = int(str(ready["port"]))
+        self.tree = ProcessTree(process.pid)
+        self.stderr: str | None = None
+        """Standard error, once the server was stopped."""
+
+    def stop(self, signal: int) -> tuple[int, str]:
+        """Send a signal; return the exit status and standard output."""
+        self.process.send_signal(signal)
+        output, self.stderr = self.process.communicate(timeout=TIMEOUT_SECONDS)
+        return self.process.returncode, output
+
+
+def server_process(folder: Path, *arguments: str, **variables: str) -> AbstractContextManager[ServerProcess]:
+    """`paymock serve` on a free port until the block ends, with its ready file in `folder`."""
+    return _start(folder, (), arguments, environment(**variables))
+
+
+def server_process_by_script(
+    folder: Path, script: str, *arguments: str
+) -> AbstractContextManager[ServerProcess]:
+    """The same, started by a shell script that ends with `exec "$@"`."""
+    return _start(folder, ("/bin/sh", "-c", script, "sh"), arguments, environment())
+
+
+@contextmanager
+def _start(
+    folder: Path, prefix: Sequence[str], arguments: Sequence[str], variables: Mapping[str, str]
+) -> Iterator[ServerProcess]:
+    ready_file = folder / "ready.json"
+    command = [*prefix, *PAYMOCK, "serve", "--port", "0", "--ready-file", str(ready_file), *arguments]
+    with subprocess.Popen(
+        command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            wait_until(lambda: ready_file.exists() or process.poll() is not None, TIMEOUT_SECONDS)
+            if process.poll() is not None:
+                raise AssertionError(f"the server did not start: {process.communicate()}")
+            yield ServerProcess(process, json.loads(ready_file.read_text()))
+        finally:
+            process.kill()
