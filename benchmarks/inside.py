@@ -1,6 +1,4 @@
-"""The application without a socket, and a store with many payments: for figures in CPU time, which other
-processes do not change.
-"""
+"""The application without a socket, and a store with many payments, for measurements in CPU time."""
 
 import asyncio
 import os
@@ -8,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from benchmarks.load import API_KEY, ORDER
+from harness.api_client import API_KEY, ORDER
 from paymock.app.catalog_file import load_catalog
 from paymock.app.sandboxes import new_metadata
 from paymock.app.system_clock import system_clock
@@ -27,13 +25,13 @@ TASKS = 256
 
 
 def application(store: Store) -> Application:
-    """The service on this store, as `paymock serve --no-access-log` has it."""
+    """The application on this store, configured as by `paymock serve --no-access-log`."""
     clock, log = system_clock(), RequestLog(None, requests=False)
     return create_app(Settings(), load_catalog(None), store, new_metadata(clock(), 1, "inside"), clock, log)
 
 
 class Client:
-    """Asks the application with one API key."""
+    """A client of the application with one API key."""
 
     def __init__(self, app: Application, api_key: str = API_KEY) -> None:
         self._app = app
@@ -44,7 +42,7 @@ class Client:
 
     async def get(self, path: str) -> int:
         """The status of the reply."""
-        return await self._asked("GET", path, b"", [])
+        return await self._request("GET", path, b"", [])
 
     async def post(self, path: str, body: bytes, idempotency_key: str) -> int:
         """The status of the reply."""
@@ -53,9 +51,9 @@ class Client:
             (b"content-length", b"%d" % len(body)),
             (b"idempotency-key", idempotency_key.encode()),
         ]
-        return await self._asked("POST", path, body, headers)
+        return await self._request("POST", path, body, headers)
 
-    async def _asked(self, method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    async def _request(self, method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> int:
         status = 0
 
         async def receive() -> dict[str, object]:
@@ -92,14 +90,14 @@ async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None
     now = system_clock()() - 3_600_000
     creation = Creation("", b"", DEFAULT_SCENARIO, now)
     record = payments.create_record(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
-    of = [identifiers.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]
-    waiting = iter(numbers)
+    names = [identifiers.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]
+    pending = iter(numbers)
 
     async def add() -> None:
-        for number in waiting:
+        for number in pending:
             own = msgspec.structs.replace(record, token=token(number), fingerprint=os.urandom(16))
             value = records.encode(own)
-            sandbox = of[number % sandboxes]
+            sandbox = names[number % sandboxes]
             await store.add(sandbox, own.token, value, kind=PaymentRecord.KIND, expected_state=None)
 
     await asyncio.gather(*(add() for _ in range(TASKS)))

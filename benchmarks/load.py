@@ -1,4 +1,4 @@
-"""Servers on a core of their own, and wrk on another: what the benchmarks over HTTP have in common."""
+"""Servers on one CPU core and wrk on another: what the HTTP benchmarks share."""
 
 import json
 import os
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,26 +15,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import process_info
+from harness.api_client import API_KEY, ORDER, call
+from harness.server_process import ServerProcess, server_process_by_script
 
-ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "benchmarks" / "wrk" / "requests.lua"
-ORDER = json.dumps(
-    json.loads((ROOT / "examples" / "order.json").read_text(encoding="utf-8")), separators=(",", ":")
-)
-"""As most clients write it: without white space."""
-
-API_KEY = "mk_test_benchmark"
+SCRIPT = Path(__file__).parent / "wrk" / "requests.lua"
 CONNECTIONS = 32
 CORES = sorted(os.sched_getaffinity(0))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""Of servers: they find their modules compiled, as installed ones do."""
+"""For server processes: they load compiled modules, as installed ones do."""
 
 
 @dataclass(frozen=True)
-class Load:
-    """What one run of wrk saw: requests a second, latencies in milliseconds, and the server's CPU time for
-    each request in microseconds.
+class LoadResult:
+    """The result of one wrk run: requests per second, latencies in milliseconds, and the server's CPU time
+    per request in microseconds.
     """
 
     rate: float
@@ -45,132 +38,84 @@ class Load:
     cpu: float
 
 
-@dataclass(frozen=True)
-class Running:
-    """A server, and the process whose CPU time and memory count."""
-
-    url: str
-    pid: int
-
-    @property
-    def port(self) -> int:
-        """That of the URL."""
-        return int(self.url.rpartition(":")[2])
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """The process and those that it has started."""
-        return self.pid, *process_info.child_pids(self.pid)
-
-    @property
-    def cpu_seconds(self) -> float:
-        """The CPU time of all its processes, so far."""
-        return sum(map(process_info.cpu_seconds, self.pids))
-
-    @property
-    def cpu_nanoseconds(self) -> int:
-        """The CPU time of the one process, exactly."""
-        return time.clock_gettime_ns(~self.pid << 3 | 2)  # as clock_getcpuclockid(3) has it
-
-    @property
-    def megabytes(self) -> float:
-        """The resident memory of all its processes."""
-        return sum(map(process_info.resident_bytes, self.pids)) / 1e6
-
-    @property
-    def files(self) -> int:
-        """How many files all its processes have open."""
-        return sum(map(process_info.count_open_files, self.pids))
-
-
-def need(*tools: str) -> None:
-    """Ends with a message when a tool is missing."""
+def require_tools(*tools: str) -> None:
+    """Exit with a message when a tool is not installed."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
         sys.exit(f"this benchmark needs {', '.join(missing)}")
 
 
 @contextmanager
-def paymock(*arguments: str, cores: Sequence[int] = CORES[:1]) -> Iterator[Running]:
-    """`paymock serve` on a free port, without a log of requests."""
-    with tempfile.TemporaryDirectory() as folder:
-        ready = Path(folder, "ready.json")
-        command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m", "paymock", "serve"]
-        command += ["--port", "0", "--no-access-log", "--ready-file", str(ready), *arguments]
-        with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL) as process:
-            try:
-                while not ready.exists():
-                    if process.poll() is not None:
-                        sys.exit(f"{' '.join(command)} did not start")
-                    time.sleep(0.005)
-                yield Running(json.loads(ready.read_text())["url"], process.pid)
-            finally:
-                process.terminate()
+def paymock(*arguments: str, cores: Sequence[int] = CORES[:1]) -> Iterator[ServerProcess]:
+    """`paymock serve` on the given cores, without an access log."""
+    script = f'unset PYTHONDONTWRITEBYTECODE; exec taskset -c {",".join(map(str, cores))} "$@"'
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        server_process_by_script(Path(folder), script, "--no-access-log", *arguments) as server,
+    ):
+        yield server
 
 
-def authorized(more: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a request: the API key, JSON, and more, which may change them."""
-    return {"Authorization": f"Bearer {API_KEY}", "Content-Type": "application/json", **more}
-
-
-def created(url: str) -> str:
+def create_payment(url: str) -> str:
     """The id of a new payment."""
-    headers = authorized({"Idempotency-Key": f"benchmark-{uuid.uuid4()}"})
-    request = urllib.request.Request(f"{url}/v1/payments", ORDER.encode(), headers)
-    with urllib.request.urlopen(request) as reply:
-        return str(json.load(reply)["id"])
+    key = f"benchmark-{uuid.uuid4()}"
+    return str(call(url, API_KEY, "POST", "/v1/payments", json.loads(ORDER), key)["id"])
 
 
-def creations(server: Running, seconds: float) -> Load:
-    """The load of creations, each with a key of its own."""
-    return loaded(server, seconds, "POST", "/v1/payments", {"BODY": ORDER, "UNIQUE": uuid.uuid4().hex})
+def measure_creations(server: ServerProcess, seconds: float) -> LoadResult:
+    """Creations, each with a new idempotency key."""
+    return run_wrk(server, seconds, "POST", "/v1/payments", {"BODY": ORDER, "UNIQUE": uuid.uuid4().hex})
 
 
-def replays(server: Running, seconds: float) -> Load:
-    """The load of one creation, repeated."""
-    return loaded(server, seconds, "POST", "/v1/payments", {"BODY": ORDER})
+def measure_replays(server: ServerProcess, seconds: float) -> LoadResult:
+    """Creations with one idempotency key."""
+    return run_wrk(server, seconds, "POST", "/v1/payments", {"BODY": ORDER})
 
 
-def reads(server: Running, seconds: float, payment_id: str) -> Load:
-    """The load of reading one payment."""
-    return loaded(server, seconds, "GET", f"/v1/payments/{payment_id}", {})
+def measure_reads(server: ServerProcess, seconds: float, payment_id: str) -> LoadResult:
+    """Reads of one payment."""
+    return run_wrk(server, seconds, "GET", f"/v1/payments/{payment_id}", {})
 
 
-def loaded(server: Running, seconds: float, method: str, path: str, more: Mapping[str, str]) -> Load:
-    """Lets wrk ask for so many seconds, on the last core. Ends with a message when a request is refused."""
+def run_wrk(
+    server: ServerProcess, seconds: float, method: str, path: str, variables: Mapping[str, str]
+) -> LoadResult:
+    """Run wrk on the last core. Exit with a message when a request is refused."""
     command = ["taskset", "-c", str(CORES[-1]), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s"]
     command += ["--timeout", "30s", "-s", str(SCRIPT), server.url]
-    environment = {**os.environ, "METHOD": method, "BENCH_PATH": path, "API_KEY": API_KEY, **more}
-    before = server.cpu_seconds
+    environment = {**os.environ, "METHOD": method, "BENCH_PATH": path, "API_KEY": API_KEY, **variables}
+    before = server.tree.cpu_seconds
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    spent = server.cpu_seconds - before
-    seen = json.loads(run.stdout.splitlines()[-1])
-    if seen["refused"] or seen["broken"]:
-        sys.exit(f"{method} {path}: {seen['refused']} refused, {seen['broken']} broken of {seen['requests']}")
-    rate = seen["requests"] / seen["microseconds"] * 1e6
-    p50, p99, p999 = (seen[name] / 1000 for name in ("p50", "p99", "p999"))
-    return Load(rate, p50, p99, p999, cpu=spent / max(1, seen["requests"]) * 1e6)
+    spent = server.tree.cpu_seconds - before
+    result = json.loads(run.stdout.splitlines()[-1])
+    if result["refused"] or result["broken"]:
+        sys.exit(
+            f"{method} {path}: {result['refused']} refused, {result['broken']} broken of {result['requests']}"
+        )
+    rate = result["requests"] / result["microseconds"] * 1e6
+    p50, p99, p999 = (result[name] / 1000 for name in ("p50", "p99", "p999"))
+    return LoadResult(rate, p50, p99, p999, cpu=spent / max(1, result["requests"]) * 1e6)
 
 
-def median(loads: list[Load]) -> Load:
+def median(results: list[LoadResult]) -> LoadResult:
     """The median of each figure."""
-    rows = [asdict(load) for load in loads]
-    return Load(**{name: statistics.median(row[name] for row in rows) for name in rows[0]})
+    rows = [asdict(result) for result in results]
+    return LoadResult(**{name: statistics.median(row[name] for row in rows) for name in rows[0]})
 
 
-class Watch:
-    """Starts a process, as `Popen` does, and a stopwatch."""
+class TimedProcess:
+    """A process, started as by `Popen`, and the time since its start."""
 
     def __init__(self, command: Sequence[str], **options: Any) -> None:
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "text": True}
         self._started = time.perf_counter()
-        self.process: subprocess.Popen[bytes] = subprocess.Popen(
+        self.process: subprocess.Popen[str] = subprocess.Popen(
             command, **{"env": ENVIRONMENT, **quiet, **options}
         )
 
     @property
     def milliseconds(self) -> float:
-        """For how long it has run, or waited for anything but a core that other processes had."""
-        passed = time.perf_counter() - self._started
+        """Time since the start, without the time in which the process was ready to run and had no core."""
+        elapsed = time.perf_counter() - self._started
         waited = int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[1])
-        return passed * 1e3 - waited / 1e6
+        return elapsed * 1e3 - waited / 1e6

@@ -1,9 +1,9 @@
-"""What the pytest fixtures cost a test, beside a bare HTTP round trip to the same server.
+"""Cost of the pytest fixtures, compared with an HTTP round trip to the same server.
 
     python -m benchmarks.plugin [--rounds N]
 
-Medians of N rounds (default 50; a tenth of them where an interpreter or a server starts). The happy path is
-created, moved through every change, and read after each, over the socket. It fails above a budget.
+Medians of N rounds (default 50; a tenth of them where an interpreter or a server starts). The happy path
+creates a payment, advances it through every change and reads it after each. It fails above a budget.
 """
 
 import argparse
@@ -37,17 +37,17 @@ print(time.perf_counter() - started)
 
 
 def plugin_alone() -> float:
-    """Seconds that a test run pays for the plugin when it does not use it."""
+    """Seconds that the plugin adds to a test run that does not use it."""
     return in_an_interpreter(PLUGIN_ALONE)
 
 
 def first_server() -> float:
-    """Seconds that a test run waits for its server: all that it imports, its thread, its first reply."""
+    """Seconds until the first reply of a server, with all imports."""
     return in_an_interpreter(FIRST_SERVER)
 
 
 def in_an_interpreter(script: str) -> float:
-    """The number that a script prints."""
+    """The number that a script prints in a new interpreter."""
     return float(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout)
 
 
@@ -66,7 +66,7 @@ def sandbox(server: ServerHandle) -> float:
 
 
 def happy_path(paymock: Sandbox) -> float:
-    """Seconds that a payment takes from its creation to its completion, seen at every change."""
+    """Seconds for a payment from creation to completion, read after every change."""
     started = time.perf_counter()
     payment = paymock.create()
     for seconds in CHANGES:
@@ -84,14 +84,14 @@ def round_trip(connection: http.client.HTTPConnection) -> float:
     return time.perf_counter() - started
 
 
-def median(rounds: int, measured: Callable[[], float]) -> float:
-    """Milliseconds, after one round that does not count."""
-    measured()
-    return statistics.median(measured() for _ in range(rounds)) * 1000
+def median(rounds: int, measure: Callable[[], float]) -> float:
+    """Milliseconds, after a warm-up round."""
+    measure()
+    return statistics.median(measure() for _ in range(rounds)) * 1000
 
 
 def main() -> None:
-    """Prints the medians, and fails above the budgets."""
+    """Print the medians, and fail above the budgets."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=50)
     rounds = parser.parse_args().rounds

@@ -1,11 +1,10 @@
-"""How long paymock takes to start, and the memory that it holds then.
+"""Start-up time, and memory after the start.
 
     python -m benchmarks.start [--rounds N] [--json FILE]
 
-From the start of the process to the end of `paymock --version`; to the ready file of `paymock serve`; to its
-first reply; beside an interpreter that does nothing. N rounds (default 15), in which they take turns. From
-what the clock says the time is taken off in which the process could have run and other processes had all the
-cores. It fails when the median is above a budget.
+Measures the time to the end of `paymock --version`, to the ready file of `paymock serve` and to its first
+reply, and that of an interpreter that does nothing, in N rounds (default 15). Time in which the process was
+ready to run, and other processes had all cores, does not count. It fails when a median exceeds its budget.
 """
 
 import argparse
@@ -18,7 +17,9 @@ import urllib.request
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.load import Running, Watch, authorized
+from benchmarks.load import TimedProcess
+from harness.api_client import request_headers
+from harness.process_info import ProcessTree
 
 BARE, VERSION, READY, REPLY = "bare interpreter", "paymock --version", "serve: ready", "serve: first reply"
 MEMORY = "resident memory"
@@ -26,41 +27,47 @@ BUDGETS = {VERSION: 150, READY: 350}
 """Milliseconds."""
 
 
-def ended(*arguments: str) -> float:
-    """Milliseconds that the interpreter takes with these arguments."""
-    watch = Watch([sys.executable, *arguments])
-    os.waitid(os.P_PID, watch.process.pid, os.WEXITED | os.WNOWAIT)
-    milliseconds = watch.milliseconds
-    assert watch.process.wait() == 0
+def run_interpreter(*arguments: str) -> float:
+    """Milliseconds until the interpreter ends."""
+    timed = TimedProcess([sys.executable, *arguments])
+    os.waitid(os.P_PID, timed.process.pid, os.WEXITED | os.WNOWAIT)
+    milliseconds = timed.milliseconds
+    assert timed.process.wait() == 0
     return milliseconds
 
 
-def served() -> dict[str, float]:
+def start_server() -> dict[str, float]:
     """Milliseconds until the server is ready, and until its first reply, and its resident memory in MB."""
     with TemporaryDirectory() as folder:
         ready = Path(folder, "ready.json")
         command = [sys.executable, "-m", "paymock", "serve", "--port", "0", "--ready-file", str(ready)]
-        watch = Watch(command)
+        timed = TimedProcess(command)
         try:
             while not ready.exists():
-                assert watch.process.poll() is None, "it did not start"
+                assert timed.process.poll() is None, "the server did not start"
                 time.sleep(0.002)
-            figures = {READY: watch.milliseconds}
+            figures = {READY: timed.milliseconds}
             url = json.loads(ready.read_text())["url"]
-            urllib.request.urlopen(urllib.request.Request(f"{url}/v1/chains", headers=authorized({}))).close()
-            return {**figures, REPLY: watch.milliseconds, MEMORY: Running(url, watch.process.pid).megabytes}
+            urllib.request.urlopen(
+                urllib.request.Request(f"{url}/v1/chains", headers=request_headers())
+            ).close()
+            return {**figures, REPLY: timed.milliseconds, MEMORY: ProcessTree(timed.process.pid).megabytes}
         finally:
-            watch.process.terminate()
-            watch.process.wait()
+            timed.process.terminate()
+            timed.process.wait()
 
 
 def one_round() -> dict[str, float]:
-    """One of each."""
-    return {BARE: ended("-c", "pass"), VERSION: ended("-m", "paymock", "--version"), **served()}
+    """One measurement of each."""
+    return {
+        BARE: run_interpreter("-c", "pass"),
+        VERSION: run_interpreter("-m", "paymock", "--version"),
+        **start_server(),
+    }
 
 
 def main() -> None:
-    """Prints the table, and fails above the budgets."""
+    """Print the table, and fail above the budgets."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path, help="write the figures here")

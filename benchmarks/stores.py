@@ -1,11 +1,12 @@
-"""What a store costs: creations and reads a second on each, as a ratio to the in-memory store of the run. It
-goes the way of the others for that: without the fast lane, which is for stores that answer at once.
+"""Speed of each store: creations and reads per second, as ratios to the in-memory store of the same run.
+
+The in-memory store is measured without the fast path for this, which the other stores cannot use.
 
     python -m benchmarks.stores [--short] [--json FILE]
 
-One server process on one core, wrk with 32 connections on another, the engine of Redis where the system wants
-it; and two workers on all cores, beside wrk. The stores take turns; the figures are medians of the rounds. It
-fails below the floors, and needs wrk and redis-server.
+One server process runs on one core and wrk with 32 connections on another; the Redis engine is not pinned.
+Two workers share all cores with wrk. The stores take turns; the figures are medians. It fails below the
+floors, and needs wrk and redis-server.
 """
 
 import argparse
@@ -17,58 +18,66 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.load import CORES, Load, created, creations, median, need, paymock, reads
+from benchmarks.load import (
+    CORES,
+    LoadResult,
+    create_payment,
+    measure_creations,
+    measure_reads,
+    median,
+    paymock,
+    require_tools,
+)
 from harness.redis_engine import DURABLE, redis_server
 
 MEMORY = "memory"
-IN_THE_LANE = "memory, fast lane"
-TWO = ", 2 workers"
+FAST_PATH = "memory, fast path"
+TWO_WORKERS = ", 2 workers"
 FLOORS = {"sqlite full": (0.35, 0.65), "sqlite normal": (0.35, 0.65), "redis": (0.55, 0.55)}
-"""Ratios to memory: creations, reads."""
+"""Minimum ratios to memory: creations, reads."""
 
 
 @contextmanager
 def stores() -> Iterator[dict[str, str]]:
-    """The stores by name, fresh."""
+    """URLs of new stores by name."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         engine = stack.enter_context(redis_server(*DURABLE))
         yield {
-            IN_THE_LANE: "memory://",
+            FAST_PATH: "memory://",
             MEMORY: "memory://",
             "sqlite full": f"sqlite://{folder}/full.db",
             "sqlite normal": f"sqlite://{folder}/normal.db?synchronous=normal",
             "redis": engine.url,
-            f"sqlite full{TWO}": f"sqlite://{folder}/shared.db",
-            f"redis{TWO}": f"{engine.url}/1",
+            f"sqlite full{TWO_WORKERS}": f"sqlite://{folder}/shared.db",
+            f"redis{TWO_WORKERS}": f"{engine.url}/1",
         }
 
 
-def measured(name: str, url: str, seconds: float) -> tuple[Load, Load]:
+def measure(name: str, url: str, seconds: float) -> tuple[LoadResult, LoadResult]:
     """Creations and reads on the store at `url`."""
-    two = name.endswith(TWO)
-    workers, cores = ("2", CORES) if two else ("1", CORES[:1])
-    lane = () if name == IN_THE_LANE else ("--no-fast-path",)
-    with paymock("--store", url, "--workers", workers, *lane, cores=cores) as server:
-        payment_id = created(server.url)
-        return creations(server, seconds), reads(server, seconds, payment_id)
+    workers, cores = ("2", CORES) if name.endswith(TWO_WORKERS) else ("1", CORES[:1])
+    fast_path = () if name == FAST_PATH else ("--no-fast-path",)
+    with paymock("--store", url, "--workers", workers, *fast_path, cores=cores) as server:
+        payment_id = create_payment(server.url)
+        return measure_creations(server, seconds), measure_reads(server, seconds, payment_id)
 
 
 def main() -> None:
-    """Prints the table, and fails below the floors."""
+    """Print the table, and fail below the floors."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="3 rounds of 2 seconds, not 5 of 5")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
-    need("wrk", "taskset")
+    require_tools("wrk", "taskset")
     rounds, seconds = (3, 2) if options.short else (5, 5)
-    runs: dict[str, list[tuple[Load, Load]]] = {}
+    runs: dict[str, list[tuple[LoadResult, LoadResult]]] = {}
     for number in range(rounds):
         with stores() as urls:
             for name, url in urls.items():
                 if sys.stderr.isatty():
                     print(f"\rround {number + 1} of {rounds}: {name}    ", end="", file=sys.stderr)
-                runs.setdefault(name, []).append(measured(name, url, seconds))
+                runs.setdefault(name, []).append(measure(name, url, seconds))
     figures = {
         name: tuple(median(list(loads)) for loads in zip(*of, strict=True)) for name, of in runs.items()
     }

@@ -1,1 +1,1 @@
-"""paymock beside what else one could pick: see __main__.py."""
+"""Speed of comparable mock servers: see __main__.py."""

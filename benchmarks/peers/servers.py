@@ -1,10 +1,10 @@
-"""What is measured: where each server comes from, how it is started, what it is asked."""
+"""The measured servers: package, command, and requests."""
 
 import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from benchmarks.load import ORDER
+from harness.api_client import ORDER
 
 SCOPE = "mock/20250101/us-east-1/dynamodb/aws4_request"
 AWS = f"AWS4-HMAC-SHA256 Credential={SCOPE}, SignedHeaders=host, Signature=x"
@@ -26,8 +26,8 @@ class Call(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """A server: where it comes from, how it is started, and what is asked of it. In the command, {port},
-    {other} and {files} are two free ports and a folder of files.
+    """A server: its package, the command that starts it, and the requests of a creation and a read. In the
+    command, {port}, {other} and {files} are two free ports and a folder of files.
     """
 
     name: str
@@ -36,15 +36,15 @@ class Peer(NamedTuple):
     command: str
     create: Call
     read: Call
-    first: Call | None = None
-    """What has to be asked before."""
+    setup: Call | None = None
+    """A request before all others."""
 
 
 CREATE, READ = Call("POST", "/v1/payments", ORDER), Call("GET", "/v1/payments/{id}")
 
 
 def dynamodb(operation: str, body: object) -> Call:
-    """A call of moto's DynamoDB."""
+    """A request to moto's DynamoDB."""
     return Call(
         "POST",
         "/",
@@ -57,9 +57,9 @@ def dynamodb(operation: str, body: object) -> Call:
     )
 
 
-OURS = "paymock"
+PAYMOCK = "paymock"
 PEERS = (
-    Peer(OURS, "", "", "python -m paymock serve --port {port} --no-access-log", CREATE, READ),
+    Peer(PAYMOCK, "", "", "python -m paymock serve --port {port} --no-access-log", CREATE, READ),
     Peer(
         "Prism",
         "npm:@stoplight/prism-cli",
@@ -114,6 +114,6 @@ PEERS = (
         "moto_server --host 127.0.0.1 --port {port}",
         dynamodb("PutItem", {"TableName": "payments", "Item": {"id": {"S": "pay_1"}, "order": {"S": ORDER}}}),
         dynamodb("GetItem", {"TableName": "payments", "Key": {"id": {"S": "pay_1"}}}),
-        first=dynamodb("CreateTable", TABLE),
+        setup=dynamodb("CreateTable", TABLE),
     ),
 )

@@ -1,5 +1,6 @@
 """The documentation: generated tables are current, examples run, links resolve."""
 
+import ast
 import importlib.util
 import json
 import re
@@ -12,8 +13,7 @@ from typing import get_args
 import httpx
 import pytest
 
-from benchmarks import figures, http
-from benchmarks.peers.servers import PEERS
+from harness import docs_figures
 from harness.server_process import run, server_process
 from paymock.settings import Settings
 from paymock.testing import NotReached, Refused, Sandbox
@@ -271,9 +271,9 @@ def test_links_within_the_project_resolve(page: str) -> None:
 def test_every_figure_has_a_marker(tmp_path: Path) -> None:
     page = tmp_path / "reliability.md"
     page.write_text(markdown.read("docs/reliability.md"), encoding="utf-8")
-    for name in get_args(figures.Name):
-        figures.write(name, f"a figure of {name}", page)
-    for name in get_args(figures.Name):
+    for name in get_args(docs_figures.Name):
+        docs_figures.write_figure(name, f"a figure of {name}", page)
+    for name in get_args(docs_figures.Name):
         assert f"<!-- {name} -->a figure of {name}; 20" in page.read_text(encoding="utf-8")
 
 
@@ -281,7 +281,8 @@ def test_the_least_ratios_are_those_of_the_benchmark() -> None:
     rows = re.findall(
         r"^\| ([a-z ]+) \|.* \| (0\.\d+) \|$", markdown.read("docs/performance.md"), re.MULTILINE
     )
-    assert {name: float(least) for name, least in rows} == http.FLOORS
+    [floors] = re.findall(r"^FLOORS = (\{.*\})$", markdown.read("benchmarks/http.py"), re.MULTILINE)
+    assert {name: float(least) for name, least in rows} == ast.literal_eval(floors)
 
 
 def test_the_programs_of_promises_exist() -> None:
@@ -293,7 +294,12 @@ def test_the_programs_of_promises_exist() -> None:
 def test_the_versions_that_are_compared_are_those_that_are_measured() -> None:
     sources = markdown.section(markdown.read("docs/performance.md"), "Comparison with other servers")
     compared = dict(re.findall(r"^\| (\w+) \| ([\d.]+) \|", sources, re.MULTILINE))
-    measured = {peer.name.split()[0]: peer.version for peer in PEERS}
+    peers = re.findall(
+        r'^        "([\w-]+)[^"]*",\n        "(?:npm|pip):[^"]+",\n        "([\d.]+)",$',
+        markdown.read("benchmarks/peers/servers.py"),
+        re.MULTILINE,
+    )
+    measured = dict(peers)
     common = compared.keys() & measured.keys()
     assert common
     assert {name: compared[name] for name in common} == {name: measured[name] for name in common}

@@ -1,4 +1,4 @@
-"""`paymock serve --workers N` in processes of its own, and what can be done to them."""
+"""`paymock serve --workers N`, and what can be done to its processes."""
 
 import json
 import os
@@ -27,7 +27,7 @@ NEEDS_PROCESSES = pytest.mark.skipif(
 def supervisor_process(
     tmp_path: Path, *arguments: str, workers: int = 2, **options: Any
 ) -> Iterator[subprocess.Popen[str]]:
-    """The supervisor, from its start on, in a session of its own."""
+    """The supervisor in a session of its own, from its start on."""
     store = ("--store", f"sqlite://{tmp_path}/store.db")
     command = [*PAYMOCK, "serve", "--port", "0", "--ready-file", str(tmp_path / "ready.json"), *store]
     with subprocess.Popen(
@@ -47,7 +47,7 @@ def supervisor_process(
 
 @contextmanager
 def server_with_workers(tmp_path: Path, *arguments: str, workers: int = 2) -> Iterator[ServerProcess]:
-    """Workers on a free port, until the block ends."""
+    """`paymock serve --workers` on a free port until the block ends."""
     with supervisor_process(tmp_path, *arguments, workers=workers) as process:
         ready_file = tmp_path / "ready.json"
         wait_until(lambda: ready_file.exists() or process.poll() is not None)
@@ -56,15 +56,15 @@ def server_with_workers(tmp_path: Path, *arguments: str, workers: int = 2) -> It
 
 
 def processes_of(supervisor: subprocess.Popen[str]) -> set[int]:
-    """All processes that are left of those that it started, and itself."""
-    found = set()
+    """The running processes of its session, which are itself and its workers."""
+    processes = set()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with suppress(OSError):
                 state, _, _, session, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
                 if int(session) == supervisor.pid and state not in "ZX":
-                    found.add(int(folder.name))
-    return found
+                    processes.add(int(folder.name))
+    return processes
 
 
 def workers_of(supervisor: subprocess.Popen[str]) -> set[int]:
@@ -80,26 +80,32 @@ def wait_for_successor(served: ServerProcess, ended: int) -> None:
 
 
 def worker_behind(response: httpx.Response | raw.RawReply) -> str:
-    """What tells the replies of one worker from those of another."""
+    """The part of the request id that differs between workers."""
     return response.headers["x-request-id"].rpartition("_")[0]
 
 
 @contextmanager
 def connections(served: ServerProcess, count: int) -> Iterator[list[httpx.Client]]:
-    """As many clients, each with a connection of its own that it keeps."""
+    """Clients with a keep-alive connection each."""
     with ExitStack() as stack:
         yield [
-            stack.enter_context(httpx.Client(base_url=served.url, headers=AUTHORIZED, timeout=10))
+            stack.enter_context(httpx.Client(base_url=served.url, headers=AUTHORIZED, timeout=60))
             for _ in range(count)
         ]
 
 
 @contextmanager
-def one_connection_each(served: ServerProcess) -> Iterator[list[httpx.Client]]:
-    """A client for each of two workers."""
-    with connections(served, 16) as clients:
-        by_worker = {worker_behind(client.get("/livez")): client for client in clients}
-        assert len(by_worker) == 2
+def one_connection_each(served: ServerProcess, workers: int = 2) -> Iterator[list[httpx.Client]]:
+    """A client for each worker: as many connections are opened as it takes for all of them to accept one."""
+    with ExitStack() as stack:
+        by_worker: dict[str, httpx.Client] = {}
+
+        def all_workers_accepted_one() -> bool:
+            [client] = stack.enter_context(connections(served, 1))
+            by_worker.setdefault(worker_behind(client.get("/livez")), client)
+            return len(by_worker) == workers
+
+        wait_until(all_workers_accepted_one)
         yield list(by_worker.values())
 
 
@@ -108,20 +114,22 @@ def create(client: httpx.Client, key: str | None = None) -> httpx.Response:
 
 
 def ask(served: ServerProcess, path: str, headers: dict[str, str] | None = None) -> socket.socket:
-    """A connection with a request on its way."""
-    connection = socket.create_connection(("127.0.0.1", served.port), 10)
+    """A connection on which a request was sent."""
+    connection = socket.create_connection(("127.0.0.1", served.port), 60)
     connection.sendall(raw.request("GET", path, {**AUTHORIZED, **(headers or {})}))
     return connection
 
 
 def reply_on(connection: socket.socket) -> bytes:
-    """All that comes until the connection is closed."""
+    """All data until the server closes the connection."""
     with connection:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 def in_progress(served: ServerProcess, clients: list[httpx.Client], milliseconds: int) -> socket.socket:
-    """A request that takes so long; when this returns, its worker is at it, if each has one of `clients`."""
+    """A request that takes so long. A worker has received it when this returns, if `clients` are of all
+    workers.
+    """
     fault = {"X-Mock-Fault": f"delay={milliseconds}", "Idempotency-Key": "slow-request"}
     connection = ask(served, "/v1/chains", fault)
     for client in clients * 2:
@@ -130,7 +138,7 @@ def in_progress(served: ServerProcess, clients: list[httpx.Client], milliseconds
 
 
 def wait_until_refused(served: ServerProcess) -> None:
-    """The sign that a server has taken a signal."""
+    """Return when the server has closed its listening socket."""
 
     def refused() -> bool:
         try:

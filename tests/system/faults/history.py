@@ -1,4 +1,4 @@
-"""What clients asked and what they were told, in the order of one clock, whatever process answered."""
+"""Requests and replies of all clients, ordered by one clock."""
 
 import json
 import threading
@@ -7,65 +7,68 @@ from enum import StrEnum, auto
 from typing import Any, NamedTuple
 
 NO_REPLY = 0
-"""The status of a request on which no reply came."""
+"""The status of a request without a reply."""
 
-REFUSED = 503
+DONE, CREATED, NOT_FOUND, CONFLICT, UNAVAILABLE = 200, 201, 404, 409, 503
 
 
 class Kind(StrEnum):
-    """What was asked."""
+    """The kind of a request."""
 
     CREATE = auto()
     READ = auto()
     ADVANCE = auto()
-    """One payment is moved ahead."""
+    """Advances one payment."""
     DEPOSIT = auto()
     CLOCK = auto()
-    """The clock of the sandbox is read, moved ahead, or set to another speed."""
+    """Reads the sandbox clock, advances it, or sets its speed."""
     READY = auto()
 
 
 class Event(NamedTuple):
     """A request and its reply. Times are seconds of a clock that all threads share.
 
-    `key` is the idempotency key, `payment` the id of an existing payment that is meant, and `wanted` is what
-    tells requests with one key apart: the amount.
+    `key` is the idempotency key, `payment` the id of the payment that the request names, and `amount` what
+    distinguishes requests with the same key.
     """
 
     kind: Kind
-    began: float
+    started: float
     ended: float
     status: int
     body: bytes = b""
     key: str = ""
     payment: str = ""
-    wanted: str = ""
+    amount: str = ""
     replayed: bool = False
     retry_after: str | None = None
 
     @property
     def seconds(self) -> float:
-        """How long the client waited."""
-        return self.ended - self.began
+        """The latency."""
+        return self.ended - self.started
 
     @property
     def unknown(self) -> bool:
-        """Whether the client cannot know what became of its request."""
-        return self.status in (NO_REPLY, REFUSED)
+        """Whether the client cannot know if the request was carried out."""
+        return self.status in (NO_REPLY, UNAVAILABLE)
 
     @property
     def content(self) -> Any:
-        """The body of the reply."""
+        """The JSON of the reply."""
         return json.loads(self.body)
 
     @property
     def payment_id(self) -> str:
-        """The payment that the request is about, or has created."""
+        """The payment that the request names, or has created."""
         return self.payment or str(self.content["id"])
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key or self.payment}".rstrip()
 
-class Listed(NamedTuple):
-    """A payment in the list of its sandbox."""
+
+class ListedPayment(NamedTuple):
+    """An entry in the list of payments."""
 
     payment: str
     order: str
@@ -79,13 +82,13 @@ class History:
         self._lock = threading.Lock()
 
     def add(self, event: Event) -> Event:
-        """Notes an event."""
+        """Record an event, and return it."""
         with self._lock:
             self._events.append(event)
         return event
 
     def since(self, number: int = 0) -> list[Event]:
-        """The events so far, without the first `number`."""
+        """The events without the first `number`."""
         with self._lock:
             return self._events[number:]
 
@@ -95,17 +98,17 @@ class History:
 
 def by_key(events: Iterable[Event], kind: Kind) -> dict[str, list[Event]]:
     """The events of a kind, by idempotency key."""
-    found: dict[str, list[Event]] = {}
+    result: dict[str, list[Event]] = {}
     for event in events:
         if event.kind is kind:
-            found.setdefault(event.key, []).append(event)
-    return found
+            result.setdefault(event.key, []).append(event)
+    return result
 
 
 def by_payment(events: Iterable[Event], *kinds: Kind) -> dict[str, list[Event]]:
-    """The events of these kinds that were answered with a success, by payment."""
-    found: dict[str, list[Event]] = {}
+    """The successful events of these kinds, by payment."""
+    result: dict[str, list[Event]] = {}
     for event in events:
-        if event.kind in kinds and event.status in (200, 201):
-            found.setdefault(event.payment_id, []).append(event)
-    return found
+        if event.kind in kinds and event.status in (DONE, CREATED):
+            result.setdefault(event.payment_id, []).append(event)
+    return result

@@ -1,4 +1,4 @@
-"""docs/fault-tests.md, from what a run has seen."""
+"""docs/fault-tests.md, generated from the results of a run."""
 
 import os
 import platform
@@ -10,64 +10,65 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from paymock.rules.tables import markdown
-from tests.system.faults import prose
-from tests.system.faults.crowds import CLIENTS, Crowded
-from tests.system.faults.cuts import Severed
-from tests.system.faults.kills import Killed
-from tests.system.faults.lateness import DELAY_SECONDS, Late
-from tests.system.faults.mixture import Mixed
-from tests.system.faults.nodes import Bereaved
-from tests.system.faults.settling import RETRIES
+from tests.system.faults import report_text
+from tests.system.faults.concurrent_creations import CLIENTS, ConcurrencyResult
+from tests.system.faults.connection_cuts import CutResult
+from tests.system.faults.late_commits import DELAY_SECONDS, LateCommitResult
+from tests.system.faults.node_failures import NodeFailureResult
+from tests.system.faults.random_faults import RandomFaultsResult
+from tests.system.faults.server_kills import KillResult
+from tests.system.faults.verification import RETRIES, Result
 
 _SHOWN = 10
 
 
 @dataclass
 class Results:
-    """What a run has seen. `forgetful` is the case that must fail."""
+    """The results of a run. `volatile` is the case in which data is lost."""
 
     command: str
-    killed: list[Killed] = field(default_factory=list)
-    forgetful: list[Killed] = field(default_factory=list)
-    severed: list[Severed] = field(default_factory=list)
-    bereaved: Bereaved = field(default_factory=Bereaved)
-    crowded: list[Crowded] = field(default_factory=list)
-    mixed: list[Mixed] = field(default_factory=list)
-    late: list[Late] = field(default_factory=list)
+    kills: list[KillResult] = field(default_factory=list)
+    volatile: list[KillResult] = field(default_factory=list)
+    cuts: list[CutResult] = field(default_factory=list)
+    nodes: list[NodeFailureResult] = field(default_factory=list)
+    concurrency: list[ConcurrencyResult] = field(default_factory=list)
+    random: list[RandomFaultsResult] = field(default_factory=list)
+    late_commits: list[LateCommitResult] = field(default_factory=list)
 
     @property
     def violations(self) -> list[str]:
-        """All that was wrong where nothing must be."""
-        of_runs = [
-            *(run.violations for run in self.killed),
-            *(run.violations for run in self.severed),
-            self.bereaved.violations,
-            *(run.violations for run in self.crowded),
-            *(run.violations for run in self.mixed),
-        ]
-        return [violation for found in of_runs for violation in found]
+        """All violations where none may occur."""
+        judged = (*self.kills, *self.cuts, *self.nodes, *self.concurrency, *self.random)
+        return [f"{result.name}: {text}" for result in judged for text in all_violations(result)]
+
+
+def all_violations(result: Result) -> list[str]:
+    """The violations of a result, including those of time limits."""
+    return [*result.violations, *result.late]
 
 
 def report(results: Results) -> str:
     """The whole page."""
     parts = [
-        prose.INTRODUCTION.format(
+        report_text.INTRODUCTION.format(
             command=results.command,
             processors=os.cpu_count(),
             python=platform.python_version(),
             sqlite=sqlite3.sqlite_version,
-            redis=_redis(),
+            redis=_redis_version(),
             verdict=_verdict(results.violations),
         ),
-        prose.KILLS.format(table=_kills([*results.killed, *results.forgetful]), retries=RETRIES),
-        prose.CUTS.format(table=_cuts(results.severed)),
-        prose.NODES.format(table=_nodes(results.bereaved)),
-        prose.CROWDS.format(table=_crowds(results.crowded), clients=CLIENTS),
-        prose.MIXTURE.format(table=_mixture(results.mixed), faults=_faults(results.mixed)),
-        prose.LATENESS.format(table=_lateness(results.late), delay=round(DELAY_SECONDS * 1000)),
+        report_text.KILLS.format(table=_kills([*results.kills, *results.volatile]), retries=RETRIES),
+        report_text.CUTS.format(table=_cuts(results.cuts)),
+        report_text.NODES.format(table=_nodes(results.nodes)),
+        report_text.CONCURRENCY.format(table=_concurrency(results.concurrency), clients=CLIENTS),
+        report_text.RANDOM.format(table=_random(results.random), faults=_faults(results.random)),
+        report_text.LATE_COMMITS.format(
+            table=_late_commits(results.late_commits), delay=round(DELAY_SECONDS * 1000)
+        ),
     ]
-    if any(run.affected for run in results.late):
-        parts.append(prose.LIMIT)
+    if any(result.affected for result in results.late_commits):
+        parts.append(report_text.LIMIT)
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
@@ -78,107 +79,108 @@ def _verdict(violations: Sequence[str]) -> str:
     return f"**{len(violations)} violations were found**, such as:\n\n{shown}"
 
 
-def _kills(runs: Sequence[Killed]) -> str:
+def _kills(results: Sequence[KillResult]) -> str:
     return _table(
         ("Killed", "Rounds", "Acknowledged", "Unknown", "Stored unseen", "Back after", "Violations"),
         [
             (
-                run.name,
-                run.rounds,
-                run.acknowledged,
-                run.unknown,
-                run.stored,
-                in_words(max(run.recoveries)) if run.recoveries else "",
-                len(run.violations),
+                result.name,
+                result.rounds,
+                result.acknowledged,
+                result.unknown,
+                result.stored,
+                duration(max(result.recoveries)) if result.recoveries else "",
+                len(all_violations(result)),
             )
-            for run in runs
+            for result in results
         ],
     )
 
 
-def _cuts(runs: Sequence[Severed]) -> str:
+def _cuts(results: Sequence[CutResult]) -> str:
     return _table(
-        ("Cut", "Times", "Acknowledged", "503", "slowest", "Stored unseen", "Back after", "Violations"),
+        ("Cut", "Rounds", "Acknowledged", "503", "Slowest 503", "Stored unseen", "Back after", "Violations"),
         [
             (
-                run.name,
-                run.rounds,
-                run.acknowledged,
-                run.refused,
-                in_words(run.slowest),
-                run.stored,
-                f"{in_words(statistics.median(run.recoveries))}, at most {in_words(max(run.recoveries))}",
-                len(run.violations),
+                result.name,
+                result.rounds,
+                result.acknowledged,
+                result.refused,
+                duration(result.slowest),
+                result.stored,
+                _median_and_maximum(result.recoveries),
+                len(all_violations(result)),
             )
-            for run in runs
+            for result in results
         ],
     )
 
 
-def _nodes(run: Bereaved) -> str:
+def _nodes(results: Sequence[NodeFailureResult]) -> str:
     return _table(
-        ("Kills", "Served by the others", "slowest", "503", "slowest", "Back after", "Violations"),
+        ("Kills", "Requests to other nodes", "Slowest", "503", "Slowest 503", "Back after", "Violations"),
         [
             (
-                run.rounds,
-                run.served,
-                in_words(run.slowest),
-                run.refused,
-                in_words(run.slowest_refusal),
-                f"at most {in_words(max(run.recoveries, default=0))}",
-                len(run.violations),
+                result.rounds,
+                result.served,
+                duration(result.slowest),
+                result.refused,
+                duration(result.slowest_refusal),
+                f"at most {duration(max(result.recoveries, default=0))}",
+                len(all_violations(result)),
             )
+            for result in results
         ],
     )
 
 
-def _crowds(runs: Sequence[Crowded]) -> str:
+def _concurrency(results: Sequence[ConcurrencyResult]) -> str:
     return _table(
         ("Store", "Rounds", "Replies", "All sent within", "All answered within", "Violations"),
         [
             (
-                run.name,
-                run.rounds,
-                run.replies,
-                in_words(statistics.median(run.spans)),
-                f"{in_words(statistics.median(run.seconds))}, at most {in_words(max(run.seconds))}",
-                len(run.violations),
+                result.name,
+                result.rounds,
+                result.replies,
+                duration(statistics.median(result.send_seconds)),
+                _median_and_maximum(result.seconds),
+                len(all_violations(result)),
             )
-            for run in runs
+            for result in results
         ],
     )
 
 
-def _mixture(runs: Sequence[Mixed]) -> str:
+def _random(results: Sequence[RandomFaultsResult]) -> str:
     return _table(
         ("Store", "Seed", "Requests", "Unknown", "Conflicts", "Faults", "Slowest 503", "Violations"),
         [
             (
-                run.name,
-                str(run.seed),
-                sum(run.requests.values()),
-                run.unknown,
-                run.conflicts,
-                sum(run.faults.values()),
-                in_words(run.slowest_refusal) if run.slowest_refusal else "none",
-                len(run.violations),
+                result.name,
+                str(result.seed),
+                sum(result.requests.values()),
+                result.unknown,
+                result.conflicts,
+                sum(result.faults.values()),
+                duration(result.slowest_refusal) if result.slowest_refusal else "none",
+                len(all_violations(result)),
             )
-            for run in runs
+            for result in results
         ],
     )
 
 
-def _faults(runs: Sequence[Mixed]) -> str:
+def _faults(results: Sequence[RandomFaultsResult]) -> str:
     return "\n".join(
-        f"- {run.name}: " + ", ".join(f"{name} {times}" for name, times in sorted(run.faults.items()))
-        for run in runs
+        f"- {result.name}: " + ", ".join(f"{name} {count}" for name, count in sorted(result.faults.items()))
+        for result in results
     )
 
 
-def _lateness(runs: Sequence[Late]) -> str:
+def _late_commits(results: Sequence[LateCommitResult]) -> str:
     return _table(
-        ("Late", "Rounds", "in which something went back"),
-        [(run.name, run.rounds, run.affected) for run in runs],
+        ("Late commit", "Rounds", "Rounds in which something went back"),
+        [(result.name, result.rounds, result.affected) for result in results],
     )
 
 
@@ -187,14 +189,18 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
     return markdown(head, shown)
 
 
-def in_words(seconds: float) -> str:
-    """A time, in milliseconds when it is short."""
+def _median_and_maximum(seconds: Sequence[float]) -> str:
+    return f"{duration(statistics.median(seconds))}, at most {duration(max(seconds))}"
+
+
+def duration(seconds: float) -> str:
+    """A time for people, in milliseconds below a second."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-def _redis() -> str:
+def _redis_version() -> str:
     program = shutil.which("redis-server")
     if program is None:
-        return "of an unknown version"
+        return "(unknown version)"
     words = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()
-    return next((word.removeprefix("v=") for word in words if word.startswith("v=")), "of an unknown version")
+    return next((word.removeprefix("v=") for word in words if word.startswith("v=")), "(unknown version)")

@@ -1,36 +1,29 @@
-"""What docs/reliability.md says of a run, in a line for each promise."""
+"""The figures of a run for docs/reliability.md, one for each guarantee."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
-from benchmarks import figures
-from tests.system.faults.report import Results, in_words
-
-
-class Run(Protocol):
-    """Whatever was judged."""
-
-    violations: list[str]
+from harness.docs_figures import Name
+from tests.system.faults.report import Results, all_violations, duration
+from tests.system.faults.verification import Result
 
 
-def summary(results: Results) -> Iterator[tuple[figures.Name, str]]:
-    """The name of each figure, and the figure."""
-    killed, severed, node, crowded = results.killed, results.severed, results.bereaved, results.crowded
-    kills, payments = sum(run.rounds for run in killed), sum(run.acknowledged for run in killed)
-    yield "kills", _judged(killed, f"{kills} kills, {payments:,} acknowledged payments")
-    slowest, back = max(run.slowest for run in severed), max(max(run.recoveries) for run in severed)
-    cuts = f"{sum(run.rounds for run in severed)} cuts, slowest 503 {in_words(slowest)}"
-    yield "cuts", _judged(severed, f"{cuts}, back within {in_words(back)}")
-    others = f"{node.rounds} kills, {node.served:,} requests of others, slowest {in_words(node.slowest)}"
-    yield "nodes", _judged([node], others)
-    yield "crowds", _judged(crowded, f"{sum(run.replies for run in crowded):,} creations")
-    requests, faults = (sum(sum(of.values()) for of in kinds) for kinds in _mixture(results))
-    yield "mixture", _judged(results.mixed, f"{requests:,} requests, {faults} faults")
+def summary(results: Results) -> Iterator[tuple[Name, str]]:
+    """Names and figures."""
+    kills, cuts, nodes = results.kills, results.cuts, results.nodes
+    rounds, payments = sum(r.rounds for r in kills), sum(r.acknowledged for r in kills)
+    yield "kills", _with_violations(kills, f"{rounds} kills, {payments:,} acknowledged payments")
+    slowest, recovery = max(r.slowest for r in cuts), max(max(r.recoveries) for r in cuts)
+    figure = f"{sum(r.rounds for r in cuts)} cuts, slowest 503 {duration(slowest)}"
+    yield "cuts", _with_violations(cuts, f"{figure}, recovery within {duration(recovery)}")
+    rounds, served = sum(r.rounds for r in nodes), sum(r.served for r in nodes)
+    figure = f"{rounds} kills, {served:,} requests to other nodes"
+    yield "nodes", _with_violations(nodes, f"{figure}, slowest {duration(max(r.slowest for r in nodes))}")
+    replies = sum(r.replies for r in results.concurrency)
+    yield "crowds", _with_violations(results.concurrency, f"{replies:,} creations")
+    requests = sum(sum(r.requests.values()) for r in results.random)
+    faults = sum(sum(r.faults.values()) for r in results.random)
+    yield "mixture", _with_violations(results.random, f"{requests:,} requests, {faults} faults")
 
 
-def _mixture(results: Results) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
-    return [run.requests for run in results.mixed], [run.faults for run in results.mixed]
-
-
-def _judged(runs: Sequence[Run], seen: str) -> str:
-    return f"{seen}, {sum(len(run.violations) for run in runs)} violations"
+def _with_violations(results: Sequence[Result], figure: str) -> str:
+    return f"{figure}, {sum(len(all_violations(result)) for result in results)} violations"

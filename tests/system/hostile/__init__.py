@@ -1,1 +1,1 @@
-"""Slow and hostile clients, and what the healthy ones notice of them."""
+"""Slow and hostile clients, and their effect on regular ones."""

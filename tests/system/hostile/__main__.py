@@ -1,14 +1,14 @@
-"""Slow and hostile clients, and a stop in the middle of everything.
+"""Attack a server with slow clients and large bodies, and stop a busy server.
 
     python -m tests.system.hostile [--short] [--write]
 
-5,000 slow connections while others do what clients should do, once with the limit of open files that the
-system has and once with 1,024; 50 bodies of 10 MB at once; a body in 3,000 pieces; SIGTERM with 100 requests
-in progress. About three minutes. With `--short` healthy clients are watched for a shorter time, and nothing
-is stopped, since tests/system/test_stop.py does that.
+Opens 5,000 slow connections during regular load, with the system's limit of open files and with a limit of
+1,024; sends 50 bodies of 10 MB concurrently; sends a body in 3,000 chunks; sends SIGTERM with 100 requests in
+progress. This takes about three minutes. `--short` measures regular load for a shorter time, and stops no
+server, which tests/system/test_stop.py does.
 
-It fails when a promise of docs/reliability.md is broken; `--write` writes the figures there. It needs Linux,
-6,000 open files and redis-server.
+It fails when a guarantee of docs/reliability.md is violated; `--write` writes the figures there. It needs
+Linux, 6,000 open files and redis-server.
 """
 
 import argparse
@@ -20,87 +20,93 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from benchmarks import figures
-from tests.system.hostile.bodies import LARGE, SENDERS, SMALL, large, pieces
-from tests.system.hostile.healthy import milliseconds
-from tests.system.hostile.slow import COUNT, FEW_FILES, Slow, beset
-from tests.system.hostile.stop import CASES, stopped
+from harness.docs_figures import Name, write_figure
+from tests.system.hostile.graceful_stop import CASES, stop_busy_server
+from tests.system.hostile.large_bodies import LARGE, SENDERS, SMALL, send_chunks, send_large_bodies
+from tests.system.hostile.regular_clients import percentile_ms
+from tests.system.hostile.starvation import COUNT, FEW_FILES, StarvationResult, attack_with_slow_clients
 
 SECONDS, SHORT_SECONDS = 30.0, 15.0
-"""How long healthy clients are watched."""
+"""The duration of the regular load."""
 
 T = TypeVar("T")
 
 
 class Figure(NamedTuple):
-    """What a page shows under a name, and what was wrong."""
+    """A figure of the page, and violations."""
 
-    name: figures.Name
+    name: Name
     text: str
     violations: Sequence[str]
 
 
 def main() -> None:
-    """Prints what was seen, and ends with a message when something was wrong."""
+    """Print the figures, and fail when there were violations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # which ends what was started
-    wrong = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that processes are ended
+    failures = []
     for name, text, violations in run(short=options.short):
         print(f"{name}: {text}", flush=True)
-        wrong += [f"{name}: {violation}" for violation in violations]
+        failures += [f"{name}: {violation}" for violation in violations]
         if options.write:
-            figures.write(name, text)
-    if wrong:
-        sys.exit("\n".join(wrong))
+            write_figure(name, text)
+    if failures:
+        sys.exit("\n".join(failures))
 
 
 def run(*, short: bool) -> Iterator[Figure]:
-    """One figure after another."""
+    """The figures, one after another."""
     seconds = SHORT_SECONDS if short else SECONDS
-    yield _slow("slow", _in_folder(partial(beset, seconds, None)))
-    yield _slow("slow-few-files", _in_folder(partial(beset, seconds, FEW_FILES)))
-    big = _in_folder(large)
-    replies = "; ".join(f"{kind} {len(found)} times" for kind, found in big.replies.items())
-    text = f"{SENDERS} bodies of {LARGE // 2**20} MB at once: {replies}; memory + {big.megabytes:.1f} MB"
-    yield Figure("bodies", text, big.violations)
-    cut = _in_folder(pieces)
-    text = (
-        f"{SMALL:,} chunks of a byte cost {cut.chunks / cut.whole:.1f} times the body in one piece, and "
-        f"{cut.chunks_one_by_one / cut.bytes_one_by_one:.1f} times where all comes in as many packets"
+    yield _starvation_figure("slow", _in_folder(partial(attack_with_slow_clients, seconds, None)))
+    yield _starvation_figure(
+        "slow-few-files", _in_folder(partial(attack_with_slow_clients, seconds, FEW_FILES))
     )
-    yield Figure("pieces", text, cut.violations)
+    large = _in_folder(send_large_bodies)
+    replies = "; ".join(f"{kind} {len(statuses)} times" for kind, statuses in large.replies.items())
+    text = f"{SENDERS} bodies of {LARGE // 2**20} MB: {replies}; memory + {large.megabytes:.1f} MB"
+    yield Figure("bodies", text, large.violations)
+    chunks = _in_folder(send_chunks)
+    text = (
+        f"{SMALL:,} chunks of a byte cost {chunks.chunks / chunks.whole:.1f} times the whole body, and "
+        f"{chunks.chunks_one_by_one / chunks.bytes_one_by_one:.1f} times that of as many packets"
+    )
+    yield Figure("pieces", text, chunks.violations)
     if not short:
-        yield _stops()
+        yield _stop_figure()
 
 
-def _slow(name: figures.Name, seen: Slow) -> Figure:
-    p99, calm = milliseconds(99, seen.beset.took), milliseconds(99, seen.calm.took)
+def _starvation_figure(name: Name, result: StarvationResult) -> Figure:
+    p99, baseline = percentile_ms(99, result.load.seconds), percentile_ms(99, result.baseline.seconds)
     text = (
-        f"{len(seen.beset.errors)} errors in {len(seen.beset.took):,} requests, p99 {p99:.0f} ms "
-        f"({calm:.0f} without slow clients); {seen.connected:,} of {COUNT:,} slow clients or more connected, "
-        f"{seen.refused:,} times one was refused, {seen.cut:,} times cut off; {seen.megabytes:.0f} MB"
+        f"{len(result.load.errors)} errors in {len(result.load.seconds):,} requests, p99 {p99:.0f} ms "
+        f"({baseline:.0f} without slow clients); at least {result.connected:,} of {COUNT:,} slow clients "
+        f"connected, {result.refused:,} refused, {result.disconnected:,} disconnected; "
+        f"{result.megabytes:.0f} MB"
     )
-    return Figure(name, text, seen.violations)
+    return Figure(name, text, result.violations)
 
 
-def _stops() -> Figure:
-    seen = [_in_folder(partial(stopped, case)) for case in CASES]
+def _stop_figure() -> Figure:
+    results = [_in_folder(partial(stop_busy_server, case)) for case in CASES]
     text = (
-        f"{len(seen)} stops, {max(stop.seconds for stop in seen):.1f} s at most; all of "
-        f"{sum(stop.before + stop.during for stop in seen)} acknowledged payments kept, "
-        f"{sum(stop.during for stop in seen)} of them acknowledged during the stop"
+        f"{len(results)} stops, {max(result.seconds for result in results):.1f} s at most; all of "
+        f"{sum(result.before + result.during for result in results)} acknowledged payments kept, "
+        f"{sum(result.during for result in results)} of them acknowledged during the stop"
     )
-    return Figure(
-        "stop", text, [f"{stop.name}: {violation}" for stop in seen for violation in stop.violations]
-    )
+    violations = [
+        f"{result.name}: {violation}"
+        for result in results
+        for violation in (*result.violations, *result.late)
+    ]
+    return Figure("stop", text, violations)
 
 
-def _in_folder(program: Callable[[Path], T]) -> T:
+def _in_folder(test: Callable[[Path], T]) -> T:
     with tempfile.TemporaryDirectory(prefix="paymock-hostile-") as folder:
-        return program(Path(folder))
+        return test(Path(folder))
 
 
 if __name__ == "__main__":

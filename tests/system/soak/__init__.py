@@ -1,1 +1,1 @@
-"""Everything that clients do, for a long time, with faults: what a server has of it must not grow."""
+"""Mixed load with faults for a long time, to find leaks."""

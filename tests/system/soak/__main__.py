@@ -1,21 +1,19 @@
-"""Mixed load with faults for a long time: what a server takes must not grow.
+"""Run mixed load with faults for a long time, and check that memory and open files do not grow.
 
     python -m tests.system.soak [--minutes 30] [--write]
 
-Three servers, on memory, SQLite and Redis, and six users on each, who do everything that the service knows:
-they create, replay, read, advance, pay, wait, follow live pages, look at pages, and reset their sandboxes, so
-that what is stored stays bounded; they ask for faults, make mistakes, send garbage, leave in the middle, and
-do not end what they began. Meanwhile a proxy cuts the third server off from Redis.
+Starts three servers, on memory, SQLite and Redis, with six users each, who call every operation, follow event
+streams, reset their sandboxes so that the stored data is bounded, request faults, make mistakes, disconnect,
+and leave requests incomplete. A proxy cuts the connection of the third server to Redis at intervals.
 
-In the first half of the time, users do not pause: they fill what is kept to be quick, which is bounded, and
-let the allocator find its size. Most of it are the courses of 2,000 payments, 5 MB in each process. Then the
-resident memory may not grow by 1 MB an hour. Where that comes to less than 1 MB in all, from the first
-quarter of what is left to the last, it is not told from what the allocator takes from the system and gives
-back. In less than ten minutes even that cannot be told: what is kept may not be full yet. There it may grow
-by 20 MB, which finds a leak of some kilobytes a request.
+In the first half of the time users do not pause: caches, which are bounded, fill up, and the allocator finds
+its size. Most of it are the timelines of 2,000 payments, 5 MB in each process. Then the resident memory may
+not grow by 1 MB per hour. Growth below 1 MB in all, from the first quarter of the rest to the last, does not
+count: the allocator causes as much. Runs of less than ten minutes, in which caches may not be full yet, allow
+20 MB, which still detects a leak of some kilobytes per request.
 
-When all users have left, no more files may be open than before. No user may get a reply that was not to be
-expected, but 503 where the server was cut off, and no server may complain of anything.
+After all users have disconnected, no more files may be open than before. No user may get an unexpected reply,
+other than 503 during a cut, and no server may log anything.
 """
 
 import argparse
@@ -30,114 +28,115 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks import figures
-from tests.system.soak.houses import STORES, House, house
-from tests.system.soak.users import Diary, users
-from tests.system.soak.watch import Taken, least_files, watching
+from harness.docs_figures import write_figure
+from tests.system.soak.deployments import STORES, Deployment, deployment
+from tests.system.soak.resource_usage import MemoryUsage, measure_memory, min_open_files
+from tests.system.soak.users import UserLog, users
 
 USERS = 6
-LEAST_MINUTES = 10
-"""A shorter run cannot tell what an hour will bring."""
+MIN_MINUTES = 10
+"""A shorter run cannot measure growth per hour."""
 
-FIRST = 1 / 2
-"""Of the time, after which what is kept is full."""
+WARM_UP = 1 / 2
+"""Of the time; caches are full after it."""
 
-EACH_SECONDS, SHORT_EACH_SECONDS = 0.1, 0.04
-"""Between two actions of a user, once what is kept is full: in a long run, and in a short one."""
+INTERVAL_SECONDS, SHORT_INTERVAL_SECONDS = 0.1, 0.04
+"""Between two actions of a user after the warm-up, in a long run and in a short one."""
 
-MOST_SLOPE, LEAST_GROWTH, MOST_GROWTH = 1.0, 1.0, 20.0
-"""Megabytes an hour; and in all: what is too little to tell, and what is too much for a short run."""
+MAX_SLOPE, MIN_GROWTH, MAX_GROWTH = 1.0, 1.0, 20.0
+"""Megabytes per hour; in all, what does not count; in all, the limit of a short run."""
 
-CALM_SECONDS, MOST_CALM_SECONDS = 3.0, 20.0
-"""How long after its users a server has let go of what they had begun: when all is well, and at most."""
+IDLE_SECONDS, MAX_IDLE_SECONDS = 3.0, 20.0
+"""After its users have disconnected, a server closes its connections within this time, usually and at most.
+"""
 
 SHOWN = 5
 
 
 @dataclass
-class Soaked:
-    """What came of one server."""
+class SoakResult:
+    """The result of one server. `files`: open files before and after the users."""
 
-    house: House
-    diary: Diary
-    taken: Taken
+    deployment: Deployment
+    log: UserLog
+    memory: MemoryUsage
     files: tuple[int, int]
     minutes: float
-    said: str
+    server_log: str
 
     @property
     def violations(self) -> Iterator[str]:
-        """What must not be."""
-        surprises = [one.what for one in self.diary.surprises if not self.house.explains(one)]
-        if surprises:
-            yield f"{len(surprises)} surprises, such as {'; '.join(surprises[:SHOWN])}"
+        """All violations."""
+        unexpected = [reply.text for reply in self.log.unexpected if not self.deployment.explains(reply)]
+        if unexpected:
+            yield f"{len(unexpected)} unexpected replies, such as {'; '.join(unexpected[:SHOWN])}"
         if self.files[1] > self.files[0]:
             yield f"{self.files[0]} files open before, {self.files[1]} after"
-        if self.said:
-            yield f"the server complained: {self.said[:500]}"
-        slope, growth = self.taken.slope, self.taken.growth
-        if self.minutes >= LEAST_MINUTES and slope >= MOST_SLOPE and growth >= LEAST_GROWTH:
-            yield f"the memory grows by {slope:.1f} MB an hour"
-        if self.minutes < LEAST_MINUTES and growth >= MOST_GROWTH:
+        if self.server_log:
+            yield f"the server logged: {self.server_log[:500]}"
+        slope, growth = self.memory.slope, self.memory.growth
+        if self.minutes >= MIN_MINUTES and slope >= MAX_SLOPE and growth >= MIN_GROWTH:
+            yield f"the memory grows by {slope:.1f} MB per hour"
+        if self.minutes < MIN_MINUTES and growth >= MAX_GROWTH:
             yield f"the memory grew by {growth:.1f} MB"
 
     def __str__(self) -> str:
-        refused = len(self.diary.surprises)
+        refused = len(self.log.unexpected)
         return (
-            f"{self.house.name}: {self.diary.asked.total():,} requests, {refused} of them 503 in "
-            f"{len(self.house.cuts)} cuts; {self.taken.megabytes[-1]:.0f} MB, {self.taken.growth:+.2f} MB, "
-            f"{self.taken.slope:+.2f} MB an hour; {self.files[0]} files before, {self.files[1]} after"
+            f"{self.deployment.name}: {self.log.requests.total():,} requests, {refused} of them 503 in "
+            f"{len(self.deployment.cuts)} cuts; "
+            f"{self.memory.megabytes[-1]:.0f} MB, {self.memory.growth:+.2f} MB, "
+            f"{self.memory.slope:+.2f} MB per hour; {self.files[0]} files before, {self.files[1]} after"
         )
 
 
 def main() -> None:
-    """Prints what was seen, and ends with a message when something was wrong."""
+    """Print the results, and fail when there were violations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # which ends what was started
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that processes are ended
     ended = threading.Event()
     with tempfile.TemporaryDirectory(prefix="paymock-soak-") as folder, ExitStack() as stack:
-        houses = [stack.enter_context(house(name, Path(folder, name))) for name in STORES]
-        with ThreadPoolExecutor(len(houses)) as pool:
+        deployments = [stack.enter_context(deployment(name, Path(folder, name))) for name in STORES]
+        with ThreadPoolExecutor(len(deployments)) as pool:
             try:
-                results = list(pool.map(partial(soaked, minutes=options.minutes, ended=ended), houses))
+                results = list(pool.map(partial(soak, minutes=options.minutes, ended=ended), deployments))
             finally:
                 ended.set()
     print(*results, sep="\n")
-    wrong = [f"{result.house.name}: {found}" for result in results for found in result.violations]
-    if wrong:
-        sys.exit("\n".join(wrong))
+    failures = [f"{result.deployment.name}: {text}" for result in results for text in result.violations]
+    if failures:
+        sys.exit("\n".join(failures))
     if options.write:
-        figures.write("soak", _figure(results, options.minutes))
+        write_figure("soak", _figure(results, options.minutes))
 
 
-def soaked(house: House, minutes: float, ended: threading.Event) -> Soaked:
-    """Users of one server for so many minutes, or until it is `ended`."""
-    diary = Diary()
-    crew = partial(users, house.server.url, house.name, USERS, diary)
-    warming = minutes * 60 * FIRST
-    with crew(0.0):
-        ended.wait(warming)
-    before = least_files(house.server, CALM_SECONDS)
-    each = EACH_SECONDS if minutes >= LEAST_MINUTES else SHORT_EACH_SECONDS
-    with crew(each), watching(house.server) as taken:
-        ended.wait(minutes * 60 - warming)
-    after = least_files(house.server, MOST_CALM_SECONDS, enough=before)
-    return Soaked(house, diary, taken, (before, after), minutes, house.said)
+def soak(target: Deployment, minutes: float, ended: threading.Event) -> SoakResult:
+    """Let users call one server for so many minutes, or until `ended` is set."""
+    log = UserLog()
+    start_users = partial(users, target.server.url, target.name, USERS, log)
+    warm_up = minutes * 60 * WARM_UP
+    with start_users(0.0):
+        ended.wait(warm_up)
+    before = min_open_files(target.server.tree, IDLE_SECONDS)
+    interval = INTERVAL_SECONDS if minutes >= MIN_MINUTES else SHORT_INTERVAL_SECONDS
+    with start_users(interval), measure_memory(target.server.tree) as memory:
+        ended.wait(minutes * 60 - warm_up)
+    after = min_open_files(target.server.tree, MAX_IDLE_SECONDS, target=before)
+    return SoakResult(target, log, memory, (before, after), minutes, target.log_output)
 
 
-def _figure(results: list[Soaked], minutes: float) -> str:
-    asked = sum(result.diary.asked.total() for result in results)
-    taken = [(result.house.name, result.taken) for result in results]
-    slopes = ", ".join(f"{one.slope:+.2f} ({name})" for name, one in taken)
-    grown = ", ".join(f"{one.growth:+.2f}" for _, one in taken)
+def _figure(results: list[SoakResult], minutes: float) -> str:
+    requests = sum(result.log.requests.total() for result in results)
+    slopes = ", ".join(f"{result.memory.slope:+.2f} ({result.deployment.name})" for result in results)
+    growth = ", ".join(f"{result.memory.growth:+.2f}" for result in results)
     files = ", ".join(f"{before} and {after}" for before, after in (result.files for result in results))
-    cuts = sum(len(result.house.cuts) for result in results)
+    cuts = sum(len(result.deployment.cuts) for result in results)
     return (
-        f"{minutes:g} minutes, {asked:,} requests, {cuts} cuts, no other error; MB an hour: {slopes}; "
-        f"MB from the first quarter of the time to the last: {grown}; files before and after: {files}"
+        f"{minutes:g} minutes, {requests:,} requests, {cuts} cuts, no other error; MB per hour: {slopes}; "
+        f"MB from the first quarter of the time to the last: {growth}; files before and after: {files}"
     )
 
 

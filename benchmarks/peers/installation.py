@@ -1,4 +1,4 @@
-"""What servers need on disk: their packages, and the files that they are given."""
+"""Installation of the servers, and the files that they serve from."""
 
 import json
 import subprocess
@@ -7,8 +7,9 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.load import authorized, created, paymock
+from benchmarks.load import create_payment, paymock
 from benchmarks.peers.servers import CREATE, READ, Peer
+from harness.api_client import request_headers
 
 LOCALSTRIPE = """# localstripe's own command listens on all addresses, and logs each request.
 import sys
@@ -18,8 +19,8 @@ web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=None)
 """
 
 
-def installed(peer: Peer, scratch: Path) -> Path:
-    """The folder of the peer's commands, after its installation if need be."""
+def install(peer: Peer, scratch: Path) -> Path:
+    """The folder of the server's commands. Installs the package if it is missing."""
     kind, _, package = peer.package.partition(":")
     if not kind:
         return Path(sys.executable).parent
@@ -39,19 +40,19 @@ def installed(peer: Peer, scratch: Path) -> Path:
     return folder / ("node_modules/.bin" if kind == "npm" else "bin")
 
 
-class Files(NamedTuple):
-    """What servers are given: paymock's OpenAPI document, and a payment as it shows it."""
+class ServerFiles(NamedTuple):
+    """paymock's OpenAPI document, and the JSON of a payment."""
 
     document: bytes
     payment: str
 
     def write(self, folder: Path, port: int) -> None:
-        """The files that the commands name; mountebank's imposter listens on `port`."""
+        """Write the files that the commands name; mountebank's imposter listens on `port`."""
         read_path = READ.path.format(id=json.loads(self.payment)["id"])
         stubs = [
             {
                 "predicates": [{"equals": {"method": method, "path": path}}],
-                "responses": [{"is": {"statusCode": status, "headers": KEPT, "body": self.payment}}],
+                "responses": [{"is": {"statusCode": status, "headers": KEEP_ALIVE, "body": self.payment}}],
             }
             for method, path, status in ((CREATE.method, CREATE.path, 201), (READ.method, read_path, 200))
         ]
@@ -62,19 +63,19 @@ class Files(NamedTuple):
         (folder / "localstripe_on_loopback.py").write_text(LOCALSTRIPE)
 
 
-KEPT = {"Content-Type": "application/json", "Connection": "keep-alive"}
-"""mountebank closes the connection after each reply unless it is told otherwise."""
+KEEP_ALIVE = {"Content-Type": "application/json", "Connection": "keep-alive"}
+"""mountebank closes the connection after each reply without this header."""
 
 
-def files() -> Files:
-    """Takes them from a server."""
+def create_server_files() -> ServerFiles:
+    """Fetch the files from a running paymock."""
     with paymock() as server:
-        payment_id = created(server.url)
+        payment_id = create_payment(server.url)
 
         def get(path: str) -> bytes:
-            request = urllib.request.Request(server.url + path, headers=authorized({}))
+            request = urllib.request.Request(server.url + path, headers=request_headers())
             with urllib.request.urlopen(request) as reply:
                 body: bytes = reply.read()
                 return body
 
-        return Files(get("/openapi.yaml"), get(f"/v1/payments/{payment_id}").decode())
+        return ServerFiles(get("/openapi.yaml"), get(f"/v1/payments/{payment_id}").decode())

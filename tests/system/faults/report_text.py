@@ -61,7 +61,7 @@ within 2 seconds; `/readyz` must stay 200.
 *Back after*: from the moment at which the node serves again.
 """
 
-CROWDS = """
+CONCURRENCY = """
 ## {clients} identical creations at once
 
 {clients} connections to two servers with 2 workers each send the same creation before any reply is read.
@@ -70,7 +70,7 @@ Every reply must be 201 with the same bytes, and exactly one without `Idempotent
 {table}
 """
 
-MIXTURE = """
+RANDOM = """
 ## Random requests and faults
 
 10 clients of two servers with 2 workers each create with few keys and two bodies, read, deposit, and advance
@@ -84,7 +84,7 @@ Faults:
 {faults}
 """
 
-LATENESS = """
+LATE_COMMITS = """
 ## Late commits
 
 A deposit and a slower clock apply 50 ms after the request. Here each commit of one server reaches Redis

@@ -1,4 +1,4 @@
-"""The figures of docs/reliability.md: the programs that measure them write them, so they cannot drift."""
+"""Measured figures in docs/reliability.md. The programs that measure them also write them."""
 
 import datetime
 import re
@@ -19,13 +19,13 @@ Name = Literal[
     "soak",
     "heads",
 ]
-"""What a figure is called in the page."""
+"""The markers of the page."""
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 
 
-def write(name: Name, figure: str, page: Path = PAGE) -> None:
-    """Puts a figure, with the date, between the markers of its name. Raises ValueError without them."""
+def write_figure(name: Name, figure: str, page: Path = PAGE) -> None:
+    """Replace the figure between the markers of `name`, and its date. Raises ValueError without markers."""
     text, today = page.read_text(encoding="utf-8"), datetime.datetime.now(datetime.UTC).date()
     marked = re.compile(rf"(?<=<!-- {name} -->).*?(?=<!-- /{name} -->)")
     new, count = marked.subn(lambda _: f"{figure}; {today}", text)

@@ -1,0 +1,164 @@
+"""Many identical creations at the same moment, on two servers with two workers each."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from harness.redis_engine import redis_cluster, redis_server
+from tests.system.faults.clients import TIMEOUT_SECONDS, Client, new_api_key, order_body
+from tests.system.faults.history import CREATED, UNAVAILABLE, History
+from tests.system.faults.restartable_server import restartable_servers
+from tests.system.faults.verification import Result
+
+CLIENTS = 500
+STORES = ("SQLite", "Redis", "Redis Cluster")
+_CONCURRENT_CONNECTS = 50
+
+
+@dataclass
+class ConcurrencyResult(Result):
+    """The outcome on one store. `send_seconds` are from the first request of a round to the last, and
+    `seconds` to the last reply.
+    """
+
+    replies: int = 0
+    send_seconds: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+class Reply(NamedTuple):
+    """The reply to one client."""
+
+    status: int
+    replayed: bool
+    body: bytes
+
+
+class _Connection(NamedTuple):
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def reply(self) -> Reply:
+        try:
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            first, *lines = head.strip().split("\r\n")
+            headers = dict(line.split(": ", 1) for line in lines)
+            body = await self.reader.readexactly(int(headers["content-length"]))
+        except (OSError, EOFError) as error:
+            return Reply(0, replayed=False, body=repr(error).encode())
+        return Reply(int(first.split()[1]), headers.get("idempotent-replayed") == "true", body)
+
+    async def retry(self, request: bytes) -> Reply:
+        """Send the request again until it is not refused."""
+        while True:
+            self.writer.write(request)
+            reply = await self.reply()
+            if reply.status != UNAVAILABLE:
+                return reply
+
+
+def create_concurrently(name: str, rounds: int, folder: Path, clients: int = CLIENTS) -> ConcurrencyResult:
+    """Run so many rounds on one store, each with a new idempotency key."""
+    api_key = new_api_key()
+    with _store(name, folder) as store, restartable_servers(folder, [store, store], 2) as servers:
+        urls = [server.url for server in servers]
+        result = asyncio.run(_run(ConcurrencyResult(name), rounds, clients, urls, api_key))
+        with closing(Client(api_key, History())) as client:
+            listings = [client.listing(url) for url in urls]
+    for listing in listings:
+        if sorted(entry.order for entry in listing) != sorted(map(_key, range(rounds))):
+            result.violations.append(f"{len(listing)} payments are listed after {rounds} rounds")
+    return result
+
+
+def check_replies(key: str, replies: Sequence[Reply], refused: int = 0) -> Iterator[str]:
+    """Violations in the replies to identical creations, of which so many were refused at first. A refused one
+    may be the one that created the payment.
+    """
+    failed = [reply for reply in replies if reply.status != CREATED]
+    if failed:
+        yield f"{key}: {len(failed)} replies of {len(replies)} were not 201, such as {failed[0]}"
+    created = [reply for reply in replies if reply.status == CREATED]
+    if len({reply.body for reply in created}) > 1:
+        yield f"{key}: the replies differ"
+    executed = sum(not reply.replayed for reply in created)
+    if executed > 1 or (executed == 0 and not refused):
+        yield f"{key}: created {executed} times"
+
+
+async def _run(
+    result: ConcurrencyResult, rounds: int, clients: int, urls: Sequence[str], api_key: str
+) -> ConcurrencyResult:
+    connections: list[_Connection] = []
+    try:
+        turns = itertools.cycle(urls)
+        while len(connections) < clients:
+            batch = itertools.islice(turns, min(_CONCURRENT_CONNECTS, clients - len(connections)))
+            connections += await asyncio.gather(*map(_connect, batch))
+        for number in range(rounds):
+            await _run_round(result, _key(number), connections, api_key)
+    finally:
+        for connection in connections:
+            connection.writer.close()
+        await asyncio.gather(*(c.writer.wait_closed() for c in connections), return_exceptions=True)
+    return result
+
+
+async def _run_round(
+    result: ConcurrencyResult, key: str, connections: Sequence[_Connection], api_key: str
+) -> None:
+    request = _request(key, api_key)
+    started = time.monotonic()
+    for connection in connections:
+        connection.writer.write(request)
+    result.send_seconds.append(time.monotonic() - started)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        replies = await asyncio.gather(*(connection.reply() for connection in connections))
+        result.seconds.append(time.monotonic() - started)
+        refused = [number for number, reply in enumerate(replies) if reply.status == UNAVAILABLE]
+        for number in refused:
+            replies[number] = await connections[number].retry(request)
+    if refused:
+        result.late.append(f"{key}: {len(refused)} requests refused")
+    result.rounds += 1
+    result.replies += len(replies)
+    result.violations += check_replies(key, replies, len(refused))
+
+
+async def _connect(url: str) -> _Connection:
+    address = urlsplit(url)
+    return _Connection(*await asyncio.open_connection(address.hostname, address.port))
+
+
+def _key(number: int) -> str:
+    return f"concurrent-{number:04d}"
+
+
+def _request(key: str, api_key: str) -> bytes:
+    body = order_body(key)
+    lines = [
+        "POST /v1/payments HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Authorization: Bearer {api_key}",
+        f"Idempotency-Key: {key}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+@contextmanager
+def _store(name: str, folder: Path) -> Iterator[str]:
+    with ExitStack() as stack:
+        if name == "SQLite":
+            yield f"sqlite://{folder}/payments.db"
+        elif name == "Redis":
+            yield stack.enter_context(redis_server()).url
+        else:
+            yield stack.enter_context(redis_cluster()).url

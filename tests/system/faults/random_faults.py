@@ -1,0 +1,253 @@
+"""Random requests of many clients to two servers, during random faults of servers, engine and connections."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.redis_engine import DURABLE, redis_server
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
+from tests.system.faults.clients import (
+    AMOUNT,
+    PAUSE_SECONDS,
+    Client,
+    client_threads,
+    map_with_clients,
+    new_api_key,
+    seeded_random,
+    until_known,
+)
+from tests.system.faults.history import CONFLICT, CREATED, Event, History, Kind, by_key
+from tests.system.faults.restartable_server import RestartableServer, restartable_servers
+from tests.system.faults.verification import Result, judge_recovery, slowest_refusal, verify
+
+CLIENTS = 10
+STORES = ("SQLite", "Redis")
+SPEED = 5
+"""Of the sandbox clock, so that payments reach their final state during the run."""
+
+AMOUNTS = (AMOUNT, "2000000000000000000")
+"""Two bodies for one idempotency key."""
+
+ACTIVE_KEYS = 12
+"""The number of idempotency keys in use at a time."""
+
+KEY_SECONDS = 0.25
+"""The interval at which a new key replaces the oldest."""
+
+DEPOSITS = 3
+"""The number of deposit keys of each payment."""
+
+PAUSES = (0.1, 0.6)
+"""The least and the most seconds between two faults."""
+
+
+@dataclass
+class RandomFaultsResult(Result):
+    """The result on one store. The slowest refusal is in seconds."""
+
+    seed: int = 0
+    requests: dict[str, int] = field(default_factory=dict)
+    unknown: int = 0
+    conflicts: int = 0
+    slowest_refusal: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+
+
+Fault = Callable[[random.Random, threading.Event], None]
+"""Causes a fault, and ends it before it returns."""
+
+
+class Deployment(NamedTuple):
+    """Two servers on one store, and their possible faults."""
+
+    servers: Sequence[RestartableServer]
+    faults: Mapping[str, Fault]
+
+
+class SharedKeys:
+    """Idempotency keys and payments that all clients share."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._known: set[str] = set()
+        self.payments: list[tuple[str, str]] = []
+
+    def record(self, event: Event) -> Event:
+        """Add the payment that an event has created. The event."""
+        if event.status == CREATED and event.key not in self._known:
+            self._known.add(event.key)
+            self.payments.append((event.payment_id, event.key))
+        return event
+
+    def key(self, choice: random.Random) -> str:
+        """One of the active idempotency keys."""
+        oldest = int((time.monotonic() - self._started) / KEY_SECONDS)
+        return f"mix-order-{oldest + choice.randrange(ACTIVE_KEYS)}"
+
+    def payment(self, choice: random.Random) -> tuple[str, str]:
+        """The id and key of a payment, mostly a recent one."""
+        recent = self.payments[-3 * ACTIVE_KEYS :]
+        return choice.choice(recent if choice.random() < 0.8 else self.payments)
+
+
+def inject_faults(name: str, seconds: float, seed: int, folder: Path) -> RandomFaultsResult:
+    """Send requests and cause faults for so long. Then end the faults, retry all requests, and check."""
+    result, choice, keys = RandomFaultsResult(name, seed=seed), seeded_random(seed), SharedKeys()
+    api_key, history = new_api_key(), History()
+    with _deployment(name, folder) as deployment:
+        with closing(Client(api_key, history)) as client:
+            client.set_speed(deployment.servers[0].url, SPEED)
+
+        def work(client: Client, number: int, stop: threading.Event) -> None:
+            own = seeded_random(f"{seed}-{number}")
+            first, second = (deployment.servers[(number + turn) % 2] for turn in range(2))
+            while not stop.is_set():
+                send = _random_request(client, own, keys)
+                if send(first.url).unknown and send(second.url).unknown:  # as behind a load balancer
+                    stop.wait(PAUSE_SECONDS)
+
+        with client_threads(CLIENTS, work, api_key, history) as stop:
+            ends = time.monotonic() + seconds
+            while time.monotonic() < ends and not stop.wait(choice.uniform(*PAUSES)):
+                fault = choice.choice(list(deployment.faults))
+                result.faults[fault] = result.faults.get(fault, 0) + 1
+                deployment.faults[fault](choice, stop)
+        events = history.since()
+        _count(result, events)
+        _retry_all(result, deployment, api_key, history, events)
+        verify(result, deployment.servers[1].url, api_key, history)
+    return result
+
+
+def _random_request(client: Client, choice: random.Random, keys: SharedKeys) -> Callable[[str], Event]:
+    """A function that sends the next request of a client to a URL."""
+    kinds, weights = [Kind.CREATE, Kind.READ, Kind.ADVANCE, Kind.DEPOSIT, Kind.CLOCK], (30, 45, 8, 16, 1)
+    [kind] = choice.choices(kinds, weights)
+    if kind is Kind.CREATE or not keys.payments:
+        key, [amount] = keys.key(choice), choice.choices(AMOUNTS, (9, 1))
+        return lambda url: keys.record(client.create(url, key, amount))
+    payment, key = keys.payment(choice)
+    if kind is Kind.READ:
+        return lambda url: client.read(url, payment)
+    if kind is Kind.ADVANCE:
+        step = choice.choice(({"to": "next"}, {"seconds": 3}, {"seconds": 0.5}))
+        return lambda url: client.advance(url, payment, step)
+    if kind is Kind.DEPOSIT:
+        number = choice.randrange(DEPOSITS)
+        amount = _deposit_amount(key, number)
+        return lambda url: client.deposit(url, payment, f"{key}-deposit-{number}", amount)
+    seconds = choice.choice((0.1, 1, 2))
+    return lambda url: client.advance_clock(url, seconds)
+
+
+def _deposit_amount(key: str, number: int) -> str:
+    """A different amount for each deposit key."""
+    return str(1_000 * (int(key.rpartition("-")[2]) + 1) + number)
+
+
+def _retry_all(
+    result: RandomFaultsResult,
+    deployment: Deployment,
+    api_key: str,
+    history: History,
+    events: Sequence[Event],
+) -> None:
+    """Retry all creations and deposits with every body, and read all payments."""
+    urls = [server.url for server in deployment.servers]
+    with closing(Client(api_key, History())) as client:
+        for url in urls:
+            until_known(partial(client.ready, url))
+
+    def repeat(client: Client, event: Event) -> Event:
+        url = urls[hash(event.started) % len(urls)]
+        if event.kind is Kind.CREATE:
+            return until_known(lambda: client.create(url, event.key, event.amount))
+        return until_known(lambda: client.deposit(url, event.payment, event.key, event.amount))
+
+    def read(client: Client, payment: str) -> Event:
+        return until_known(lambda: client.read(urls[0], payment))
+
+    unique = {
+        (kind, key, event.amount): event
+        for kind in (Kind.CREATE, Kind.DEPOSIT)
+        for key, attempts in by_key(events, kind).items()
+        for event in attempts
+    }
+    start = len(history)
+    repeated = [*map_with_clients(CLIENTS, repeat, unique.values(), api_key, history)]
+    created = {e.payment_id for e in repeated if e.kind is Kind.CREATE and e.status == CREATED}
+    repeated += map_with_clients(CLIENTS, read, created, api_key, history)
+    judge_recovery(result, repeated, history.since(start))
+
+
+def _count(result: RandomFaultsResult, events: Sequence[Event]) -> None:
+    for event in events:
+        result.requests[event.kind] = result.requests.get(event.kind, 0) + 1
+    result.unknown = sum(event.unknown for event in events)
+    result.conflicts = sum(event.kind is Kind.CREATE and event.status == CONFLICT for event in events)
+    result.slowest_refusal = slowest_refusal(events)
+
+
+@contextmanager
+def _deployment(name: str, folder: Path) -> Iterator[Deployment]:
+    if name == "SQLite":
+        store = f"sqlite://{folder}/payments.db"
+        with restartable_servers(folder, [store, store], 2) as both:
+            yield Deployment(both, _kills(both))
+        return
+    with (
+        redis_server(*DURABLE) as engine,
+        tcp_proxy(engine.port) as one,
+        tcp_proxy(engine.port) as other,
+        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}" for proxy in (one, other)], 2) as both,
+    ):
+
+        def kill_engine(choice: random.Random, stop: threading.Event) -> None:
+            engine.kill()
+            stop.wait(choice.uniform(0, 0.3))
+            engine.restart()
+
+        def cut(way: Behavior) -> Fault:
+            def fault(choice: random.Random, stop: threading.Event) -> None:
+                proxies = choice.choice(((one,), (other,), (one, other)))
+                for proxy in proxies:
+                    proxy.set(way)
+                stop.wait(choice.uniform(0.1, 1.3))
+                for proxy in proxies:
+                    proxy.set(PASS_THROUGH)
+
+            return fault
+
+        cuts = {
+            "connections reset": cut(Behavior(Mode.RESET)),
+            "black hole": cut(Behavior(Mode.BLACK_HOLE)),
+            "a delay of 20 ms, each way": cut(Behavior(Mode.DELAY, delay=0.02)),
+            "a delay of 1 s, each way": cut(Behavior(Mode.DELAY, delay=1.0)),
+            "every reply lost": cut(Behavior(Mode.DROP_REPLY)),
+            "replies of commits lost": cut(Behavior(Mode.DROP_REPLY, pattern=b"EVALSHA")),
+        }
+        yield Deployment(both, {**_kills(both), "engine killed": kill_engine, **cuts})
+
+
+def _kills(both: Sequence[RestartableServer]) -> dict[str, Fault]:
+    def kill_server(choice: random.Random, _: threading.Event) -> None:
+        victim = choice.choice(both)
+        victim.kill()
+        victim.start()
+
+    def kill_both(choice: random.Random, _: threading.Event) -> None:
+        for server in both:
+            server.kill()
+        for server in both:
+            server.start()
+
+    def kill_worker(choice: random.Random, _: threading.Event) -> None:
+        choice.choice(both).kill_worker(choice.randrange(2))
+
+    return {"server killed": kill_server, "both servers killed": kill_both, "worker killed": kill_worker}

@@ -1,0 +1,69 @@
+"""Servers that are killed and started again, each a `paymock serve` with all its processes."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from harness import process_info
+from harness.polling import wait_until
+from harness.server_process import ServerProcess, server_process
+
+
+class RestartableServer:
+    """A `paymock serve` on a free port, which differs after each start."""
+
+    def __init__(self, folder: Path, store: str, workers: int) -> None:
+        self._folder = folder
+        self._arguments = ("--store", store, "--workers", str(workers), "--no-access-log")
+        self._starts = 0
+        self._stack = ExitStack()
+        self._server: ServerProcess
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The current URL, or the last one."""
+        return self._server.url
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The main process and its workers, while it runs."""
+        return () if self._server.process.poll() is not None else self._server.tree.pids
+
+    def start(self) -> None:
+        """Start, and wait until the server is ready."""
+        self._starts += 1
+        folder = self._folder / f"start-{self._starts}"  # with a ready file of its own
+        folder.mkdir(parents=True)
+        self._server = self._stack.enter_context(server_process(folder, *self._arguments))
+
+    def kill(self) -> None:
+        """Send SIGKILL to all processes, and wait until they have ended."""
+        pids = self.pids
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._stack.close()
+        wait_until(lambda: not any(map(process_info.is_running, pids)))
+
+    def kill_worker(self, number: int) -> None:
+        """Send SIGKILL to one of several workers, which the server then replaces."""
+        workers = self.pids[1:]
+        if workers:
+            with suppress(ProcessLookupError):
+                os.kill(workers[number % len(workers)], signal.SIGKILL)
+
+
+@contextmanager
+def restartable_servers(folder: Path, stores: list[str], workers: int) -> Iterator[list[RestartableServer]]:
+    """A server for each store URL."""
+    running: list[RestartableServer] = []
+    try:
+        for number, store in enumerate(stores):
+            running.append(RestartableServer(folder / f"server-{number}", store, workers))
+        yield running
+    finally:
+        for server in running:
+            server.kill()

@@ -1,0 +1,153 @@
+"""`kill -9` under load, of the server, the Redis engine, or both."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.polling import wait_until
+from harness.redis_engine import DURABLE, RedisEngine, redis_server
+from tests.system.faults.clients import Client, client_threads, new_api_key, seeded_random, until_known
+from tests.system.faults.history import CREATED, History
+from tests.system.faults.restartable_server import RestartableServer, restartable_servers
+from tests.system.faults.verification import (
+    Result,
+    acknowledged,
+    replay,
+    retry,
+    stored_unseen,
+    unacknowledged,
+    verify,
+)
+
+CLIENTS = 16
+MIN_PAYMENTS = 40
+"""So many requests are completed in a round before the kill."""
+
+MAX_DELAY_SECONDS = 0.25
+"""The kill comes within this time after them."""
+
+MAX_RECOVERY_SECONDS = 2.0
+"""From the engine's first reply to the first new payment."""
+
+
+class Case(NamedTuple):
+    """What is killed. `engine` has the options of a Redis engine; None means an SQLite file."""
+
+    name: str
+    workers: int
+    engine: tuple[str, ...] | None = None
+    kills_server: bool = True
+    kills_engine: bool = False
+
+
+CASES = (
+    Case("SQLite, 1 worker: the server", 1),
+    Case("SQLite, 2 workers: the server", 2),
+    Case("Redis: the engine", 2, DURABLE, kills_server=False, kills_engine=True),
+    Case("Redis: the server", 2, DURABLE),
+    Case("Redis: both", 2, DURABLE, kills_engine=True),
+)
+VOLATILE = Case("Redis without a file: the engine", 1, (), kills_server=False, kills_engine=True)
+"""A case in which data is lost, to show that the checks detect it."""
+
+
+@dataclass
+class KillResult(Result):
+    """The outcome of a case. Recoveries are in seconds."""
+
+    acknowledged: int = 0
+    unknown: int = 0
+    stored: int = 0
+    recoveries: list[float] = field(default_factory=list)
+
+
+class Target(NamedTuple):
+    """The processes that can be killed."""
+
+    server: RestartableServer
+    engine: RedisEngine | None
+
+
+def kill_servers(case: Case, rounds: int, seed: int, folder: Path) -> KillResult:
+    """Run so many rounds of a case on one store."""
+    result, choice = KillResult(case.name), seeded_random(seed)
+    api_key, history = new_api_key(), History()
+    with _target(case, folder) as target:
+        for number in range(rounds):
+            _run_round(case, target, f"kill-{seed}-{number}", choice, api_key, history, result)
+        events = history.since()
+        result.stored = stored_unseen(events)
+        url = target.server.url
+        replay(result, [url], api_key, history, acknowledged(events))
+        verify(result, url, api_key, history)
+    return result
+
+
+def _run_round(
+    case: Case,
+    target: Target,
+    prefix: str,
+    choice: random.Random,
+    api_key: str,
+    history: History,
+    result: KillResult,
+) -> None:
+    start, url = len(history), target.server.url
+
+    def work(client: Client, number: int, stop: threading.Event) -> None:
+        count = 0
+        while not stop.is_set() and client.create(url, f"{prefix}-{number}-{count}").status == CREATED:
+            count += 1
+
+    with client_threads(CLIENTS, work, api_key, history) as stop:
+        wait_until(lambda: len(history) >= start + MIN_PAYMENTS)
+        stop.wait(choice.uniform(0, MAX_DELAY_SECONDS))
+        victims: list[RestartableServer | RedisEngine] = [
+            *([target.server] if case.kills_server else []),
+            *([target.engine] if case.kills_engine and target.engine else []),
+        ]
+        choice.shuffle(victims)
+        for victim in victims:
+            victim.kill()
+    if case.kills_engine and target.engine:
+        target.engine.restart()
+    if case.kills_server:
+        target.server.start()
+    else:
+        _measure_recovery(result, url, f"{prefix}-recovery", api_key, history)
+    events = history.since(start)
+    known, unknown = acknowledged(events), unacknowledged(events)
+    replay(result, [target.server.url], api_key, history, known)
+    retry(result, [target.server.url], api_key, history, unknown)
+    result.rounds += 1
+    result.acknowledged += len(known)
+    result.unknown += len(unknown)
+
+
+def _measure_recovery(result: KillResult, url: str, key: str, api_key: str, history: History) -> None:
+    started = time.monotonic()
+    with closing(Client(api_key, history)) as client:
+        until_known(lambda: client.create(url, key))
+    seconds = time.monotonic() - started
+    result.recoveries.append(seconds)
+    if seconds > MAX_RECOVERY_SECONDS:
+        result.late.append(f"no new payment within {seconds:.2f} s after the engine's restart")
+
+
+@contextmanager
+def _target(case: Case, folder: Path) -> Iterator[Target]:
+    if case.engine is None:
+        store = f"sqlite://{folder}/payments.db"
+        with restartable_servers(folder, [store], case.workers) as [server]:
+            yield Target(server, None)
+    else:
+        with (
+            redis_server(*case.engine) as engine,
+            restartable_servers(folder, [engine.url], case.workers) as [server],
+        ):
+            yield Target(server, engine)

@@ -1,0 +1,131 @@
+"""Stop of a busy server: requests in progress, incomplete requests, and open event streams."""
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.api_client import call, event_streams
+from harness.polling import wait_until
+from harness.redis_engine import DURABLE, redis_server
+from harness.server_process import ServerProcess, server_process
+from paymock.server.uvicorn_server import GRACE_SECONDS
+from tests.system.faults.clients import Client, client_threads, new_api_key
+from tests.system.faults.history import CREATED, NO_REPLY, History
+from tests.system.faults.verification import Result, acknowledged, replay, retry, unacknowledged, verify
+from tests.system.hostile.slow_clients import HALF_A_BODY, HALF_A_HEAD
+
+IN_PROGRESS = 100
+"""The number of clients that create payments, one after another, each of which takes DELAY_SECONDS."""
+
+DELAY_SECONDS = 1.0
+MIDDLE_SECONDS = 0.3
+"""After this time since a client's last reply, its next creation is in progress."""
+
+HALF_OPEN = 100
+STREAMS = 20
+MAX_SECONDS = 5.0
+
+
+class Case(NamedTuple):
+    """A store, and the number of workers."""
+
+    store: str
+    workers: int
+
+    @property
+    def name(self) -> str:
+        """For tables and tests."""
+        return f"{self.store}, {self.workers} worker{'s' * (self.workers > 1)}"
+
+
+CASES = (Case("SQLite", 1), Case("SQLite", 2), Case("Redis", 1), Case("Redis", 2))
+
+
+@dataclass
+class StopResult(Result):
+    """The duration of the stop, and the payments acknowledged before it and during it."""
+
+    seconds: float = 0.0
+    before: int = 0
+    during: int = 0
+
+
+def stop_busy_server(case: Case, folder: Path) -> StopResult:
+    """Send SIGTERM to a busy server, start it again, and check that nothing acknowledged is lost."""
+    result, history, api_key = StopResult(case.name), History(), new_api_key()
+    with _store(case, folder) as store:
+        arguments = ("--store", store, "--workers", str(case.workers), "--no-access-log")
+        with _start(folder / "first", arguments) as server:
+            _stop(server, api_key, history, result)
+        with _start(folder / "second", arguments) as server:
+            call(server.url, api_key, "DELETE", "/_mock/next")
+            events = history.since()
+            replay(result, [server.url], api_key, history, acknowledged(events))
+            retry(result, [server.url], api_key, history, unacknowledged(events))
+            verify(result, server.url, api_key, history)
+    return result
+
+
+def _stop(server: ServerProcess, api_key: str, history: History, result: StopResult) -> None:
+    def work(client: Client, number: int, _: threading.Event) -> None:
+        count = 0
+        while client.create(server.url, f"stop-{number}-{count}").status == CREATED:
+            count += 1
+
+    with closing(Client(api_key, history)) as client:
+        payment = client.create(server.url, "stop-first").payment_id
+    fault = {"fault": f"delay={DELAY_SECONDS * 1000:.0f}", "times": None}
+    call(server.url, api_key, "POST", "/_mock/next", fault)
+    streams = [(api_key, "/_mock/events"), (api_key, f"/checkout/{payment}/events")] * (STREAMS // 2)
+    with (
+        event_streams(server.url, streams),
+        _incomplete_requests(server.port),
+        client_threads(IN_PROGRESS, work, api_key, history),
+    ):
+        wait_until(lambda: len(history) > IN_PROGRESS)
+        time.sleep(MIDDLE_SECONDS)
+        result.before, stopped_at = len(history), time.monotonic()
+        status, _ = server.stop(signal.SIGTERM)
+        result.seconds = time.monotonic() - stopped_at
+    in_progress = [event for event in history.since() if event.started < stopped_at < event.ended]
+    result.during = sum(event.status == CREATED for event in in_progress)
+    if status != 0:
+        result.violations.append(f"exit status {status}")
+    if result.seconds > MAX_SECONDS:
+        result.late.append(f"the stop took {result.seconds:.1f} s")
+    lost = sum(event.status == NO_REPLY for event in in_progress)
+    if lost:
+        # After the grace period, the server closes connections without a reply.
+        violations = result.violations if result.seconds < GRACE_SECONDS else result.late
+        violations.append(f"{lost} of {len(in_progress)} requests in progress got no reply")
+
+
+@contextmanager
+def _incomplete_requests(port: int) -> Iterator[None]:
+    with ExitStack() as stack:
+        for data in (HALF_A_HEAD, HALF_A_BODY) * (HALF_OPEN // 2):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+            connection.sendall(data)
+        yield
+
+
+@contextmanager
+def _start(folder: Path, arguments: Sequence[str]) -> Iterator[ServerProcess]:
+    folder.mkdir(parents=True)
+    with server_process(folder, *arguments) as server:
+        yield server
+
+
+@contextmanager
+def _store(case: Case, folder: Path) -> Iterator[str]:
+    if case.store == "SQLite":
+        yield f"sqlite://{folder}/payments.db"
+    else:
+        with redis_server(*DURABLE) as engine:
+            yield engine.url

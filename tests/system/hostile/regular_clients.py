@@ -1,0 +1,112 @@
+"""Regular clients that measure the latency of their requests."""
+
+import asyncio
+import json
+import statistics
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import uvloop
+
+from harness.api_client import API_KEY, ORDER
+from harness.process_info import cpu_nanoseconds
+from harness.server_process import ServerProcess
+
+CLIENTS = 16
+"""Half of them keep their connection, the others open a new one for each request."""
+
+INTERVAL_SECONDS = 0.08
+"""From the start of one request of a client to that of its next."""
+
+TIMEOUT_SECONDS = 5.0
+
+CREATED, READ = b"201", b"200"
+
+
+@dataclass
+class LoadResult:
+    """For each request its latency and the CPU time of the server meanwhile, in seconds; and the errors."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+def percentile_ms(percentile: int, seconds: Sequence[float]) -> float:
+    """A percentile of times, in milliseconds."""
+    return statistics.quantiles(seconds, n=100, method="inclusive")[percentile - 1] * 1000
+
+
+def run_regular_clients(server: ServerProcess, seconds: float) -> LoadResult:
+    """For so many seconds, let each client create a payment, read it, and so on."""
+
+    async def run() -> LoadResult:
+        result, ends = LoadResult(), time.monotonic() + seconds
+        clients = [_Client(server, result, keeps_connection=not number % 2) for number in range(CLIENTS)]
+        await asyncio.gather(*(client.run(ends) for client in clients))
+        return result
+
+    return uvloop.run(run())
+
+
+class _Client:
+    def __init__(self, server: ServerProcess, result: LoadResult, *, keeps_connection: bool) -> None:
+        self._server = server
+        self._result = result
+        self._keeps_connection = keeps_connection
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def run(self, ends: float) -> None:
+        payment = ""
+        while time.monotonic() < ends:
+            started = time.monotonic()
+            if payment:
+                await self._request("GET", f"/v1/payments/{payment}", b"", READ)
+                payment = ""
+            else:
+                body = await self._request("POST", "/v1/payments", ORDER.encode(), CREATED)
+                payment = json.loads(body)["id"] if body else ""
+            await asyncio.sleep(max(0, started + INTERVAL_SECONDS - time.monotonic()))
+        await self._disconnect()
+
+    async def _request(self, method: str, path: str, body: bytes, expected: bytes) -> bytes:
+        started, cpu_before = time.monotonic(), cpu_nanoseconds(self._server.process.pid)
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                status, content = await self._exchange(method, path, body)
+        except (OSError, EOFError, TimeoutError) as error:
+            status, content = b"", repr(error).encode()
+        self._result.seconds.append(time.monotonic() - started)
+        cpu_time = cpu_nanoseconds(self._server.process.pid) - cpu_before
+        self._result.cpu_seconds.append(cpu_time / 1e9)
+        if status != expected:
+            self._result.errors.append(f"{method} {path}: {status.decode()} {content[:200]!r}")
+            await self._disconnect()
+            return b""
+        if not self._keeps_connection:
+            await self._disconnect()
+        return content
+
+    async def _exchange(self, method: str, path: str, body: bytes) -> tuple[bytes, bytes]:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._server.port)
+        reader, writer = self._streams
+        writer.write(request_head(method, path, len(body)) + body)
+        reply_head = await reader.readuntil(b"\r\n\r\n")
+        length = reply_head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        return reply_head[9:12], await reader.readexactly(int(length))
+
+    async def _disconnect(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+def request_head(method: str, path: str, length: int | None, key: str = API_KEY) -> bytes:
+    """A request head. Without a length, the body is chunked."""
+    framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {key}", framing]
+    lines += ["Content-Type: application/json", f"Idempotency-Key: {uuid.uuid4()}", "", ""]
+    return "\r\n".join(lines).encode()

@@ -1,0 +1,76 @@
+"""Effect of thousands of slow clients on regular ones."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.polling import wait_until
+from harness.server_process import ServerProcess, server_process, server_process_by_script
+from tests.system.hostile.regular_clients import LoadResult, percentile_ms, run_regular_clients
+from tests.system.hostile.slow_clients import slow_clients
+
+COUNT = 5_000
+MAX_P99 = 50.0
+"""Milliseconds, of CPU time where other processes keep the processors busy."""
+
+ATTEMPTS = 3
+"""The load is repeated at most so many times while the p99 exceeds its limit: other load may be the reason.
+"""
+
+RAMP_UP_SECONDS = 60.0
+BASELINE_SECONDS = 3.0
+FEW_FILES = 1_024
+
+
+@dataclass
+class StarvationResult:
+    """`connected`: the least number of slow clients. `baseline`: regular load without them."""
+
+    connected: int
+    refused: int
+    disconnected: int
+    baseline: LoadResult
+    load: LoadResult
+    megabytes: float = 0.0
+    violations: list[str] = field(default_factory=list)
+
+
+def attack_with_slow_clients(seconds: float, files: int | None, folder: Path) -> StarvationResult:
+    """Run regular load for so many seconds with COUNT slow clients, on a server that may open so many files
+    (None: as many as the system allows).
+    """
+    with _server(files, folder) as server:
+        baseline = run_regular_clients(server, BASELINE_SECONDS)
+        with slow_clients(server.port, COUNT) as slow:
+            wait_until(lambda: COUNT in slow.connected or slow.disconnected > COUNT, RAMP_UP_SECONDS)
+            for _ in range(ATTEMPTS):
+                first = len(slow.connected)
+                load = run_regular_clients(server, seconds)
+                connected = min(slow.connected[first:])
+                result = StarvationResult(connected, slow.refused, slow.disconnected, baseline, load)
+                result.megabytes = server.tree.megabytes
+                result.violations += violations(load)
+                if not result.violations or load.errors:
+                    break
+    return result
+
+
+def violations(load: LoadResult) -> Iterator[str]:
+    """Errors, and a p99 latency above the limit."""
+    if load.errors:
+        yield f"{len(load.errors)} errors, such as {load.errors[0]}"
+    busy = os.getloadavg()[0] > len(os.sched_getaffinity(0))
+    p99 = percentile_ms(99, load.cpu_seconds if busy else load.seconds)
+    if p99 >= MAX_P99:
+        yield f"p99 {p99:.0f} ms{' of CPU time' if busy else ''}, not below {MAX_P99:.0f}"
+
+
+@contextmanager
+def _server(files: int | None, folder: Path) -> Iterator[ServerProcess]:
+    process = server_process(folder, "--no-access-log")
+    if files is not None:
+        process = server_process_by_script(folder, f'ulimit -n {files} && exec "$@"', "--no-access-log")
+    with process as server:
+        yield server
