@@ -27,6 +27,7 @@ from paymock.web.openapi.yaml import to_yaml
 from paymock.web.telemetry.metrics import METRICS
 from tests.support import markdown, states
 from tests.support.dependencies import dependencies
+from tests.support.groups import GROUPS
 from tests.support.states import DUE, OTHER_ASSET
 
 SCRIPTS = sorted(path.name for path in (markdown.ROOT / "scripts").iterdir() if os.access(path, os.X_OK))
@@ -128,6 +129,14 @@ def scripts() -> str:
     return tables.markdown(("Script", "What it does"), rows)
 
 
+def groups() -> str:
+    """Each group of tests with the programs that it needs."""
+    rows = [
+        (f"`{name}`", ", ".join(group.programs) or "a few minutes") for name, group in sorted(GROUPS.items())
+    ]
+    return tables.markdown(("Group", "Needs"), rows)
+
+
 def dependency_table() -> str:
     rows = [
         (row.name, f"`{row.versions}`", row.license, row.extra and f"`{row.extra}`", row.reason)
@@ -152,6 +161,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/control-api.md", "operations"): operations,
     ("docs/pages.md", "checkout-views"): checkout_views,
     ("docs/deploy.md", "metrics"): metrics,
+    ("CONTRIBUTING.md", "groups"): groups,
     ("CONTRIBUTING.md", "scripts"): scripts,
     ("docs/dependencies.md", "dependencies"): dependency_table,
 }
