@@ -1,4 +1,4 @@
-"""The clock at its own speed: all other tests move it."""
+"""The clock at its real speed. All other tests advance it."""
 
 import time
 from pathlib import Path
@@ -12,8 +12,8 @@ POLL_SECONDS = 0.1
 
 
 def test_a_client_at_true_speed_sees_the_timelines_of_the_specification(tmp_path: Path) -> None:
-    """A backend polls all eight scenarios at once, for their 45 seconds. Nothing comes early; on a busy
-    machine, the client may miss a short state, and never the last one.
+    """A client polls all eight scenarios concurrently, for 45 seconds. No status comes early. On a busy
+    machine the client may miss a short one, but not the last.
     """
     with (
         server_process(tmp_path) as served,
