@@ -66,7 +66,7 @@ async def warning_of(url: str) -> str | None:
         await store.close()
 
 
-def reason_of(url: str) -> str:
+def describe_failure(url: str) -> str:
     """Return why a store cannot be used."""
     with pytest.raises(StoreError) as caught:
         asyncio.run(RedisStore(url).initialize())  # it closes what it has opened

@@ -11,7 +11,15 @@ from paymock.stores.base import STATE
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
-from tests.support.redis_store import eventually, reason_of, refused, sandboxes_of, slot_of, warning_of, works
+from tests.support.redis_store import (
+    describe_failure,
+    eventually,
+    refused,
+    sandboxes_of,
+    slot_of,
+    warning_of,
+    works,
+)
 
 
 class Migration:
@@ -229,7 +237,7 @@ class TestFailingNodes:
                 await store.close()
 
             asyncio.run(check())
-            assert "does not answer" in reason_of(f"redis+cluster://{addresses[0]}")
+            assert "does not answer" in describe_failure(f"redis+cluster://{addresses[0]}")
 
     def test_one_seed_that_responds_is_enough(self, cluster: RedisCluster) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:

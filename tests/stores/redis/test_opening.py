@@ -14,7 +14,7 @@ from paymock.stores.redis.access import Access
 from paymock.stores.redis.checks import NodeReport
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
-from tests.support.redis_store import reason_of, refused, slot_of, warning_of, works
+from tests.support.redis_store import describe_failure, refused, slot_of, warning_of, works
 
 
 class TestInitialize:
@@ -53,16 +53,16 @@ class TestInitialize:
     def test_an_address_that_refuses_connections_is_named(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-        assert reason_of(f"redis://127.0.0.1:{port}") == (
+        assert describe_failure(f"redis://127.0.0.1:{port}") == (
             f"cannot use the store at 127.0.0.1:{port}: Connection refused"
         )
-        assert "Connection refused" in reason_of(f"redis+cluster://127.0.0.1:{port}")
+        assert "Connection refused" in describe_failure(f"redis+cluster://127.0.0.1:{port}")
 
     @pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
     def test_a_wrong_password_is_reported_and_not_repeated(self, scheme: str) -> None:
         with redis_server("--requirepass", "correct") as engine:
             for user in ("", ":wrong@", "nobody:wrong@"):
-                reason = reason_of(f"{scheme}://{user}{engine.address}")
+                reason = describe_failure(f"{scheme}://{user}{engine.address}")
                 refusal = "it does not accept the user and password of the URL, or the lack of them"
                 assert reason == f"cannot use the store at {engine.address}: {refusal}"
 
@@ -81,8 +81,8 @@ class TestInitialize:
 
     def test_a_cluster_requires_the_cluster_scheme(self, cluster: RedisCluster, engine: RedisEngine) -> None:
         single = cluster.nodes[0]
-        assert "it is a cluster: use redis+cluster://" in reason_of(single.url)
-        assert "cluster support disabled" in reason_of(engine.url.replace("redis:", "redis+cluster:"))
+        assert "it is a cluster: use redis+cluster://" in describe_failure(single.url)
+        assert "cluster support disabled" in describe_failure(engine.url.replace("redis:", "redis+cluster:"))
         store = RedisStore(single.url)
         elsewhere = next(name for name in ("one", "two", "ten") if cluster.owner(slot_of(name)) is not single)
 
@@ -94,12 +94,12 @@ class TestInitialize:
 
     def test_a_cluster_without_slots_is_refused(self) -> None:
         with cluster_node() as node:
-            reason = reason_of(node.url.replace("redis:", "redis+cluster:"))
+            reason = describe_failure(node.url.replace("redis:", "redis+cluster:"))
             assert reason == f"cannot use the store at {node.address}: No node of the store can serve"
 
     def test_a_replica_is_refused(self, engine: RedisEngine) -> None:
         with redis_server("--replicaof", "127.0.0.1", str(engine.port)) as replica:
-            assert "it does not accept writes: its role is slave" in reason_of(replica.url)
+            assert "it does not accept writes: its role is slave" in describe_failure(replica.url)
 
     @pytest.mark.parametrize("version", ["6.0.16", "5.0.14", "6"])
     def test_an_old_engine_is_refused(self, version: str) -> None:
@@ -168,4 +168,4 @@ def test_connections_can_be_encrypted(tmp_path: Path) -> None:
             await anext(store.changes())
 
         run(store, check())
-        assert "certificate verify failed" in reason_of(f"rediss://localhost:{port}")
+        assert "certificate verify failed" in describe_failure(f"rediss://localhost:{port}")

@@ -68,12 +68,12 @@ class SlowClients:
         self._port = port
         self._count = count
         self._pending: asyncio.Queue[bytes] = asyncio.Queue()
-        self._refused = self._disconnected = 0
+        self._error_for = self._disconnected = 0
 
     def remove(self, client: SlowClient, start: bytes, *, refused: bool) -> None:
         """Count a client that was refused or disconnected, and let it reconnect."""
         self.connected.discard(client)
-        self._refused += refused
+        self._error_for += refused
         self._reconnect(start, disconnected=not refused)
 
     def _reconnect(self, start: bytes, *, disconnected: bool) -> None:
@@ -114,7 +114,7 @@ class SlowClients:
 
     async def _report(self) -> None:
         while True:
-            counts = {"connected": len(self.connected), "refused": self._refused}
+            counts = {"connected": len(self.connected), "refused": self._error_for}
             print(json.dumps({**counts, "disconnected": self._disconnected}), flush=True)
             await asyncio.sleep(1)
 

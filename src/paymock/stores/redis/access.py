@@ -1,4 +1,4 @@
-"""What the URL of a Redis store names: its engines, and how to connect to them."""
+"""The URL of a Redis store: the addresses of its nodes, and the options of their connections."""
 
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ _DEFAULT_PORT = 6379
 
 
 class Address(NamedTuple):
-    """Where an engine is."""
+    """The host and port of a node."""
 
     host: str
     port: int
@@ -23,16 +23,18 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    def told(self, host: str, port: int) -> "Address":
-        """The address that the engine here speaks of; without a host, or with `?`, it is this host."""
+    def resolve(self, host: str, port: int) -> "Address":
+        """Return an address that the node here reports; an empty host, or `?`, stands for its own."""
         return Address(self.host if host in ("", "?") else host, port)
 
 
 class Access:
-    """How to connect to any node of the store that a URL names, and the nodes that it names."""
+    """The nodes that the URL of a store names, and how to connect to any of its nodes.
+
+    Raises StoreError, which does not repeat the URL: it may hold a password.
+    """
 
     def __init__(self, url: str) -> None:
-        """Raises StoreError, which does not repeat the URL: it may hold a password."""
         scheme, _, rest = url.partition("://")
         authority = rest[: next((at for at, character in enumerate(rest) if character in "/?#"), len(rest))]
         user, at, hosts = authority.rpartition("@")
@@ -55,13 +57,13 @@ class Access:
             self.connection(self.seeds[0])
         except (ValueError, TypeError, RedisError):
             raise StoreError(
-                "cannot use the store: its URL has a part that is not understood; known are user, password, "
+                "cannot use the store: its URL is not valid; it may have user, password, "
                 "hosts, database and the options of redis-py"
             ) from None
 
     def connection(self, address: Address) -> AbstractConnection:
-        """A connection, not yet open."""
-        made: AbstractConnection = self._class(
+        """Return a connection that is not open yet."""
+        connection: AbstractConnection = self._class(
             **{**self._options, "host": address.host, "port": address.port}
         )
-        return made
+        return connection

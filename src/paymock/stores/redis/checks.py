@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import StoreError
-from paymock.stores.redis.connection import Node, reason_of
+from paymock.stores.redis.connection import Node, describe_failure
 from paymock.stores.redis.scripts import pack
 
 MIN_VERSION = (6, 2)
@@ -35,7 +35,7 @@ async def check_nodes(nodes: Sequence[Node], *, cluster: bool) -> str | None:
             if reason := find_defect(reply.info, cluster=cluster):
                 raise StoreError(f"cannot use the store at {node.address}: {reason}")
         else:
-            failures[str(node.address)] = reason_of(reply)
+            failures[str(node.address)] = describe_failure(reply)
     if not reports:
         raise StoreError(
             f"cannot use the store at {_abbreviate([*failures])}: {next(iter(failures.values()))}"
@@ -90,11 +90,11 @@ def find_warnings(reports: Mapping[str, NodeReport], unreachable: Sequence[str] 
 
 async def _fetch_report(node: Node) -> NodeReport | PaymockError:
     try:
-        info: bytes = await node.do(pack("INFO"))
+        info: bytes = await node.execute(pack("INFO"))
     except PaymockError as failure:
         return failure
     replies: list[Any] = await asyncio.gather(
-        *(node.do(pack("CONFIG", "GET", name)) for name in _SETTINGS), return_exceptions=True
+        *(node.execute(pack("CONFIG", "GET", name)) for name in _SETTINGS), return_exceptions=True
     )
     readable = all(isinstance(reply, list) and reply for reply in replies)
     settings = [reply[1].decode() for reply in replies] if readable else []

@@ -1,7 +1,7 @@
-"""One Redis engine: all steps of an event loop share one connection to it, in batches.
+"""The connection to one Redis node. All steps of an event loop share it, in batches.
 
 A command whose outcome is unknown is never sent again. An outage ends each batch within BUDGET_SECONDS, so a
-step that waits behind one that is stuck fails within two seconds, too.
+step that is queued behind one that does not return fails within two seconds, too.
 
 The clients of redis-py 8.1 do not replace this code. A prototype, about as long, sent non-transactional
 pipelines without retries, since a retry sends the whole pipeline again. Relative to this code (creations,
@@ -49,29 +49,27 @@ BUDGET_SECONDS = 0.9
 """How long a batch may take, including the connection that it may have to open."""
 
 IDLE_SECONDS = 1.0
-"""A connection that has been idle for longer is tried before it is used."""
+"""A connection that has been idle for longer is checked before it is used."""
 
 SILENCE_SECONDS = 2.0
-"""A connection on which nothing has been told for so long is tried, and given up after twice as long."""
+"""A subscription without a message for so long is checked, and closed after twice as long."""
 
-_TRY_SECONDS = 0.3
+_CHECK_SECONDS = 0.3
 _CLOSE_SECONDS = 0.5
 _LOST = (RedisError, OSError, RuntimeError)  # the last is what uvloop's closed transport raises
 _RETRY = "Retry with the same Idempotency-Key after `Retry-After` seconds."
 
 
 Step = bytes | Append
-"""A packed command, or what becomes one."""
+"""A packed command, or an append, which is packed when it is sent."""
 
 
-class _Asked(bytes):
+class _AskingCommand(bytes):
     """A command preceded by ASKING, for a node that is only importing the slot."""
 
 
-class NotHere(Exception):
-    """The node has not carried out the step: another one will, at `address`, or this one when it is asked
-    again.
-    """
+class Redirected(Exception):
+    """The node has not carried out the step. The node at `address` will, or this one at another attempt."""
 
     def __init__(self, address: Address | None = None, *, asking: bool = False) -> None:
         super().__init__()
@@ -80,36 +78,38 @@ class NotHere(Exception):
 
 
 class Node:
-    """The engine at `address`. `preamble` is what a connection says when it opens; `packed` makes a command
-    of what is appended; `connected` is called whenever one has opened.
+    """The node at `address`. `preamble` are the commands that each new connection sends first; `pack_append`
+    packs an append; `on_connect` is called after each new connection.
     """
 
     def __init__(
         self,
         access: Access,
         preamble: Sequence[bytes],
-        packed: Callable[[Append], bytes],
-        connected: Callable[[], None],
+        pack_append: Callable[[Append], bytes],
+        on_connect: Callable[[], None],
         address: Address,
     ) -> None:
         self.address = address
         self._access = access
         self._preamble = preamble
-        self._packed = packed
-        self._connected = connected
+        self._pack_append = pack_append
+        self._on_connect = on_connect
         self._connection: AbstractConnection | None = None
-        self._used = 0.0
+        self._last_used = 0.0
         self._closed = False
         batcher: Batcher[Step] = Batcher(self._carry_out)
-        self.do = batcher.submit
-        """The reply to a step. Raises NotHere, and PaymockError `store_unavailable`, `capacity_exceeded`."""
+        self.execute = batcher.submit
+        """Sends a step and returns the reply. Raises Redirected, and PaymockError `store_unavailable`,
+        `capacity_exceeded`.
+        """
 
-    async def do_asked(self, step: Step) -> Any:
-        """The reply to a step of a slot that the node is only importing."""
-        return await self.do(_Asked(_ASKING + self._command(step)))
+    async def execute_asking(self, step: Step) -> Any:
+        """Send a step for a slot that the node is importing, and return the reply."""
+        return await self.execute(_AskingCommand(_ASKING + self._command(step)))
 
     async def close(self) -> None:
-        """Ends the connection for good; steps that wait for their outcome fail."""
+        """Close the connection for good. Steps without a reply fail."""
         self._closed = True
         if self._connection is not None:
             with suppress(*_LOST):
@@ -123,20 +123,20 @@ class Node:
         failure: Exception | None = None
         try:
             async with asyncio.timeout(BUDGET_SECONDS):
-                connection = await self._opened()
+                connection = await self._open_connection()
                 commands = [self._command(step) for step in kept]
                 sent = True
                 await connection.send_packed_command(b"".join(commands), check_health=False)
                 for command in commands:
-                    if isinstance(command, _Asked):
+                    if isinstance(command, _AskingCommand):
                         await connection.read_response()
                     try:
                         outcomes.append(await connection.read_response(disable_decoding=True))
                     except ResponseError as error:
-                        outcomes.append(self._refused(error))
+                        outcomes.append(self._error_for(error))
                         if isinstance(error, NoScriptError) or _is_read_only(error):
                             failure = error
-                self._used = asyncio.get_running_loop().time()
+                self._last_used = asyncio.get_running_loop().time()
         except _LOST as error:
             failure = error
             lost = unknown(error) if sent else unavailable("The store cannot be reached.", error)
@@ -147,13 +147,13 @@ class Node:
         return [outcomes[place] for place in places]
 
     def _command(self, step: Step) -> bytes:
-        return self._packed(step) if isinstance(step, Append) else step
+        return self._pack_append(step) if isinstance(step, Append) else step
 
-    async def _opened(self) -> AbstractConnection:
+    async def _open_connection(self) -> AbstractConnection:
         connection = self._connection
-        if connection is not None and asyncio.get_running_loop().time() - self._used > IDLE_SECONDS:
+        if connection is not None and asyncio.get_running_loop().time() - self._last_used > IDLE_SECONDS:
             try:
-                async with asyncio.timeout(_TRY_SECONDS):
+                async with asyncio.timeout(_CHECK_SECONDS):
                     await _exchange(connection, [_PING])
             except ResponseError:
                 pass  # it answers
@@ -166,7 +166,7 @@ class Node:
             connection = self._connection = self._access.connection(self.address)
             await connection.connect()
             await _exchange(connection, self._preamble)
-            self._connected()
+            self._on_connect()
         return connection
 
     async def _disconnect(self) -> None:
@@ -174,12 +174,12 @@ class Node:
         if connection is not None:
             await connection.disconnect(nowait=True)
 
-    def _refused(self, error: ResponseError) -> Exception:
+    def _error_for(self, error: ResponseError) -> Exception:
         if isinstance(error, AskError):
-            address = self.address.told(error.host, error.port)
-            return NotHere(address, asking=not isinstance(error, MovedError))
+            address = self.address.resolve(error.host, error.port)
+            return Redirected(address, asking=not isinstance(error, MovedError))
         if isinstance(error, TryAgainError | NoScriptError):
-            return NotHere()
+            return Redirected()
         if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in str(error):
             return PaymockError("capacity_exceeded")
         reason, _, _ = str(error).partition(", with args")
@@ -191,8 +191,8 @@ _PING = pack("PING")
 
 
 async def listen(access: Access, address: Address, channel: str) -> AsyncGenerator[str | None, None]:
-    """What is told on a channel of the engine at `address`; first None, when it is heard from now on. Ends
-    when the connection is lost, or none comes about.
+    """Yield the messages of a channel of the node at `address`, and first None, once it is subscribed. End
+    when the connection is lost, or cannot be opened.
     """
     connection = access.connection(address)
     try:
@@ -200,13 +200,13 @@ async def listen(access: Access, address: Address, channel: str) -> AsyncGenerat
             await connection.connect()
             await _exchange(connection, [pack("SUBSCRIBE", channel)])
         yield None
-        tried = False
+        checked = False
         while True:
             reply = await connection.read_response(disable_decoding=True, timeout=SILENCE_SECONDS)
-            if reply is None and tried:
+            if reply is None and checked:
                 return
-            tried = reply is None
-            if tried:
+            checked = reply is None
+            if checked:
                 await connection.send_packed_command(_PING, check_health=False)
             elif reply[0] == b"message":
                 yield reply[2].decode()
@@ -217,43 +217,43 @@ async def listen(access: Access, address: Address, channel: str) -> AsyncGenerat
 
 
 def _is_read_only(error: ResponseError) -> bool:
-    """Whether the engine has been made a replica: its name may lead to its successor by now. Redis 6.2 tells
-    of it differently inside scripts.
+    """Whether the node has become a replica; its name may lead to its successor by now. Inside scripts,
+    Redis 6.2 reports it with another message.
     """
     return isinstance(error, ReadOnlyError) or "READONLY You can't write" in str(error)
 
 
 def unavailable(reason: str, cause: BaseException | None = None) -> PaymockError:
-    """The refusal of what has not been carried out."""
-    refusal = PaymockError("store_unavailable", f"{reason} Nothing was stored. {_RETRY}")
-    refusal.__cause__ = cause
-    return refusal
+    """Return the error for a step that has not been carried out."""
+    error = PaymockError("store_unavailable", f"{reason} Nothing was stored. {_RETRY}")
+    error.__cause__ = cause
+    return error
 
 
 def unknown(cause: BaseException) -> PaymockError:
-    """The refusal of what may have been carried out."""
-    refusal = PaymockError(
+    """Return the error for a step that may have been carried out."""
+    error = PaymockError(
         "store_unavailable",
         f"The store has not answered, so it is unknown whether anything was stored. {_RETRY}",
     )
-    refusal.__cause__ = cause
-    return refusal
+    error.__cause__ = cause
+    return error
 
 
-def reason_of(refusal: PaymockError) -> str:
-    """Why a node could not carry out a step, for the person at the terminal."""
-    cause = refusal.__cause__
+def describe_failure(error: PaymockError) -> str:
+    """Return the reason why a node could not carry out a step, in the words of an operator."""
+    cause = error.__cause__
     if cause is None:
-        return refusal.message.partition(". ")[0]
+        return error.message.partition(". ")[0]
     if isinstance(cause, AuthenticationError):
         return "it does not accept the user and password of the URL, or the lack of them"
     if isinstance(cause, TimeoutError):
         return "it does not answer"
-    behind = cause.__cause__ or cause.__context__
-    if not isinstance(behind, OSError):
+    root = cause.__cause__ or cause.__context__
+    if not isinstance(root, OSError):
         return str(cause)
-    number = re.search(r"\[Errno (\d+)\]", str(behind))  # the event loop's text tells of several addresses
-    return os.strerror(int(number[1])) if number else behind.strerror or str(behind)
+    number = re.search(r"\[Errno (\d+)\]", str(root))  # the text of the event loop names several addresses
+    return os.strerror(int(number[1])) if number else root.strerror or str(root)
 
 
 async def _exchange(connection: AbstractConnection, commands: Sequence[bytes]) -> None:

@@ -17,7 +17,7 @@ from paymock.stores.redis import scripts
 from paymock.stores.redis.access import Access
 from paymock.stores.redis.checks import check_nodes
 from paymock.stores.redis.cluster import Cluster, Nodes, Single
-from paymock.stores.redis.connection import Node, listen, reason_of
+from paymock.stores.redis.connection import Node, describe_failure, listen
 from paymock.stores.redis.scripts import encode, pack
 
 RECONNECT_SECONDS = 0.2
@@ -45,7 +45,7 @@ class RedisStore:
         except PaymockError as failure:
             await self.close()
             raise StoreError(
-                f"cannot use the store at {self._access.seeds[0]}: {reason_of(failure)}"
+                f"cannot use the store at {self._access.seeds[0]}: {describe_failure(failure)}"
             ) from None
         except StoreError:
             await self.close()
@@ -63,7 +63,7 @@ class RedisStore:
         limit: int | None = None,
     ) -> AddResult:
         keys = (_values(sandbox), _list(sandbox, kind), _names(sandbox), *self._counters_if_retained(sandbox))
-        reply = await self._nodes.do(
+        reply = await self._nodes.execute(
             sandbox,
             scripts.ADD.call(
                 keys,
@@ -84,7 +84,9 @@ class RedisStore:
         return AddResult(*reply)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        values: list[bytes | None] = await self._nodes.do(sandbox, pack("HMGET", _values(sandbox), *keys))
+        values: list[bytes | None] = await self._nodes.execute(
+            sandbox, pack("HMGET", _values(sandbox), *keys)
+        )
         return values
 
     async def replace(
@@ -94,37 +96,39 @@ class RedisStore:
         if self._retention is not None:
             keys += [_names(sandbox), _counters(sandbox)]
         arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention or "")
-        return bool(await self._nodes.do(sandbox, scripts.REPLACE.call(keys, *arguments)))
+        return bool(await self._nodes.execute(sandbox, scripts.REPLACE.call(keys, *arguments)))
 
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
         keys = (_values(sandbox), _list(sandbox, kind), *self._counters_if_retained(sandbox))
-        newest, *values = await self._nodes.do(
+        newest, *values = await self._nodes.execute(
             sandbox, scripts.PAGE.call(keys, kind, limit, "" if before is None else before)
         )
         return [(newest - index, value) for index, value in enumerate(values) if value is not None]
 
     async def increment(self, sandbox: str, key: str) -> int:
         command = scripts.INCREMENT.call((_counters(sandbox),), key, self._retention or "")
-        return int(await self._nodes.do(sandbox, command))
+        return int(await self._nodes.execute(sandbox, command))
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        await self._nodes.do(sandbox, Append(sandbox, log, keep, (entry,)))
+        await self._nodes.execute(sandbox, Append(sandbox, log, keep, (entry,)))
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         if limit <= 0:
             return []
-        entries: list[bytes] = await self._nodes.do(sandbox, pack("LRANGE", _log(sandbox, log), -limit, -1))
+        entries: list[bytes] = await self._nodes.execute(
+            sandbox, pack("LRANGE", _log(sandbox, log), -limit, -1)
+        )
         return entries[::-1]
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        await self._nodes.do(sandbox, scripts.CLEAR_LOG.call((_log(sandbox, log),), sandbox))
+        await self._nodes.execute(sandbox, scripts.CLEAR_LOG.call((_log(sandbox, log),), sandbox))
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         keys = (_values(sandbox), _names(sandbox), _counters(sandbox))
         command = scripts.RESET.call(keys, new_state, encode(expected_state), sandbox, self._retention or "")
-        return bool(await self._nodes.do(sandbox, command))
+        return bool(await self._nodes.execute(sandbox, command))
 
     async def ping(self) -> None:
         await self._nodes.ping()
