@@ -99,7 +99,7 @@ def _run_round(
     for api_key in nodes:
         if nodes[api_key] is victim:
             _check_affected(result, events[api_key], outage)
-            retry(result, [url], api_key, histories[api_key], unacknowledged(events[api_key]))
+        retry(result, [url], api_key, histories[api_key], unacknowledged(events[api_key]))
 
 
 def _kill_under_load(
