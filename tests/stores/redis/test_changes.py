@@ -12,6 +12,7 @@ from paymock.stores.base import STATE, Change, Store
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import run
+from tests.support.loop_time import within
 from tests.support.redis_store import OUTAGE_SECONDS, eventually, sandboxes_of, works
 
 
@@ -29,7 +30,7 @@ class TestChanges:
 
         task = asyncio.create_task(listen())
         try:
-            async with asyncio.timeout(OUTAGE_SECONDS):
+            async with within(OUTAGE_SECONDS):
                 assert await received.get() == Change(None), "sent on subscription"
             yield received
         finally:
@@ -55,7 +56,7 @@ class TestChanges:
             async with self.subscribed(other) as received:
                 for sandbox in ("one", "two", "three", "four"):
                     for change in changes:
-                        async with asyncio.timeout(0.5):
+                        async with within(0.5):
                             await change(sandbox)
                             assert await received.get() == Change(sandbox)
                 await store.add("one", "key", b"value again", kind="a", expected_state=b"3")
@@ -80,7 +81,7 @@ class TestChanges:
         store, other = RedisStore(own_engine.url), RedisStore(own_engine.url)
 
         async def check() -> None:
-            async with self.subscribed(other) as received, asyncio.timeout(2 * OUTAGE_SECONDS):
+            async with self.subscribed(other) as received, within(2 * OUTAGE_SECONDS):
                 own_engine.kill()
                 assert await received.get() == Change(None)
                 own_engine.restart()
@@ -99,7 +100,7 @@ class TestChanges:
         store, other = RedisStore(own_engine.url), RedisStore(own_engine.url)
 
         async def check() -> None:
-            async with self.subscribed(other) as received, asyncio.timeout(3 * OUTAGE_SECONDS):
+            async with self.subscribed(other) as received, within(3 * OUTAGE_SECONDS):
                 assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
                 assert await received.get() == Change("sandbox")
                 with pytest.raises(TimeoutError):
@@ -118,7 +119,7 @@ class TestChanges:
         [sandbox] = sandboxes_of(own_cluster, own_cluster.nodes[2])
 
         async def check() -> None:
-            async with self.subscribed(other) as received, asyncio.timeout(2 * OUTAGE_SECONDS):
+            async with self.subscribed(other) as received, within(2 * OUTAGE_SECONDS):
                 own_cluster.nodes[0].kill()
                 assert await received.get() == Change(None)
                 assert await received.get() == Change(None)

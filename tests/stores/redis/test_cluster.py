@@ -11,6 +11,7 @@ from paymock.stores.base import STATE
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
+from tests.support.loop_time import within
 from tests.support.redis_store import (
     describe_failure,
     eventually,
@@ -164,7 +165,7 @@ class TestFailingNodes:
         available = [sandbox for node in others for sandbox in sandboxes_of(own_cluster, node, 5)]
 
         async def use(sandbox: str) -> None:
-            async with asyncio.timeout(0.5):
+            async with within(0.5):
                 assert await store.get(sandbox, "key") == [b"value"]
                 await store.replace(sandbox, STATE, None, b"1", expected_state=None)
 
@@ -245,7 +246,7 @@ class TestFailingNodes:
             store = RedisStore(f"redis+cluster://127.0.0.1:{port},{cluster.nodes[2].address}/")
 
             async def check() -> None:
-                async with asyncio.timeout(0.5):
+                async with within(0.5):
                     assert await works(store, "sandbox")
 
             run(store, check())

@@ -18,6 +18,7 @@ from paymock.stores.base import Change
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
+from tests.support.loop_time import within
 from tests.support.redis_store import eventually, refused, slot_of, works
 
 
@@ -155,7 +156,7 @@ class TestOutages:
             behind = asyncio.create_task(refused(store.get("sandbox", "key")))
             await asyncio.sleep(0)
             await store.close()
-            async with asyncio.timeout(0.5):
+            async with within(0.5):
                 await asyncio.gather(waiting, behind)
             own_engine.resume()
             assert await store.get("sandbox", "key") == [None]

@@ -3,10 +3,10 @@
 import asyncio
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,7 +80,13 @@ def crowd() -> Iterator[Crowd]:
         yield Crowd(server, stack)
 
 
-def ended(connection: socket.socket, within: float = 5) -> bool:
+def only_protocol(server: RunningServer) -> Any:
+    """The server side of the one connection."""
+    [protocol] = server.transport_state.connections._group_of
+    return protocol
+
+
+def ended(connection: socket.socket, within: float = 60) -> bool:
     """Whether the server ends the connection within so many seconds, without a word."""
     connection.settimeout(within)
     try:
@@ -209,16 +215,28 @@ def test_thousands_that_are_let_go_leave_others_their_turn() -> None:
 
 @pytest.mark.parametrize("path", ["/livez", "/v1/chains"])
 def test_a_connection_lasts_while_it_is_used_and_ends_in_silence(
-    monkeypatch: pytest.MonkeyPatch, path: str
+    path: str,
 ) -> None:
-    """Whichever way its requests are answered."""
-    monkeypatch.setattr(uvicorn_server, "KEEP_ALIVE_SECONDS", 1)
-    asked = raw.request("GET", path, AUTHORIZED)
-    with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 5) as connection:
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
-            [reply] = raw.exchange_on(connection, asked)
-            assert reply.status == 200
+    """Whichever way its requests are answered. Its timer expires when the test says so."""
+    request = raw.request("GET", path, AUTHORIZED)
+    with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        raw.exchange_on(connection, request)
+        protocol = only_protocol(server)
+
+        expired: list[asyncio.TimerHandle] = []
+
+        def expire() -> None:
+            protocol.timeout_keep_alive_task.cancel()
+            timer = protocol.loop.call_later(0.001, protocol.timeout_keep_alive_handler)
+            protocol.timeout_keep_alive_task = timer
+            expired.append(timer)
+
+        protocol.loop.call_soon_threadsafe(expire)
+        wait_until(lambda: expired and protocol.timeout_keep_alive_task is not expired[0])
+        [reply] = raw.exchange_on(connection, request)
+        assert reply.status == 200
+        protocol.timeout_keep_alive = 0
+        protocol.loop.call_soon_threadsafe(expire)
         assert ended(connection)
 
 
@@ -241,6 +259,8 @@ def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPat
         sent = 0 if waiting == "for another request" else 20
         connection.sendall(PING[:sent])
         wait_until(lambda: held)
+        monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 75)  # no other deadline passes meanwhile
+        only_protocol(server).timeout_keep_alive = 75
         connection.sendall(PING[sent:])
         assert Crowd.answers(connection, ask=False)
         [let_go, *_] = held
