@@ -1,4 +1,4 @@
-"""The one assembly point: every route, and who answers it."""
+"""Assembles the application: all routes with their handlers."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ from paymock.web.telemetry.access_log import RequestLog
 def create_app(
     settings: Settings, catalog: Catalog, store: Store, metadata: StoreMetadata, clock: Clock, log: RequestLog
 ) -> Application:
-    """Return the whole service as an ASGI application. `metadata` is that of the store."""
+    """Return the service as an ASGI application. `metadata` is that of `store`."""
     sandboxes = Sandboxes(store, clock, metadata)
     payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes)
     checkout_service = CheckoutService(catalog, sandboxes)
@@ -37,13 +37,13 @@ def create_app(
     examples = ExampleContext(catalog, settings.fee_bps, keyring)
     routes: Routes[Route] = Routes()
     for operation in PUBLIC_API.operations:
-        plain: Handler = partial(
-            operation.handler, checkout_service if operation.of_checkout else payments_service
+        without_faults: Handler = partial(
+            operation.handler, checkout_service if operation.for_checkout else payments_service
         )
-        handler = plain
+        handler = without_faults
         if control_service is not None and operation.needs_key:
-            handler = partial(inject_fault, control_service, carry_out=plain)
-        routes.add(operation.method, operation.path, Route(handler, operation.needs_key, plain))
+            handler = partial(inject_fault, control_service, carry_out=without_faults)
+        routes.add(operation.method, operation.path, Route(handler, operation.needs_key, without_faults))
     routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, examples)))
     if control_service is not None:
         for operation in CONTROL_API.operations:

@@ -1,4 +1,4 @@
-"""The ASGI application: what each request passes on its way to its handler, and what is recorded of it."""
+"""The ASGI application: routes, authenticates, answers and records each request."""
 
 import contextlib
 import time
@@ -30,16 +30,16 @@ T = TypeVar("T")
 
 _FAULT = b"x-mock-fault"
 _MIN_KEY_LENGTH = 9
-"""A shorter word may stand in a message by chance, and is no key that guards anything."""
+"""A shorter word may be part of a message by chance, and is not a secret API key."""
 
 
 class Suspended(Exception):
-    """A coroutine that was to run in one go had to wait for something."""
+    """A coroutine that must not suspend had to wait for something."""
 
 
 class Application:
-    """The service as an ASGI application. A request passes host, route, API key and handler, in this order.
-    Every refusal has the same envelope, and every reply leaves one line in the log.
+    """The service as an ASGI application. For each request it checks the host, finds the route, checks the
+    API key and calls the handler, in this order. Refusals have the error envelope, and replies are logged.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Application:
         self._clock = clock
         self._request_ids = request_ids()
         self.metrics: RequestMetrics | None = None
-        """Counts every request, where it is set."""
+        """Records every request, if set."""
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a change."""
+        """The number of requests that wait for a change."""
         return self._sandboxes.notifier.subscribers
 
     @property
@@ -74,7 +74,7 @@ class Application:
         return self._sandboxes.never_waits
 
     def stop(self) -> None:
-        """End the requests that wait for a change, since the server stops."""
+        """End the requests that wait for a change: the server stops."""
         self._sandboxes.notifier.stop()
 
     def for_address(self, routes: Routes[Route], hosts: AllowedHosts, log: RequestLog) -> "Application":
@@ -88,7 +88,7 @@ class Application:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request (ASGI)."""
         if scope["type"] != "http":
-            raise RuntimeError(f"no {scope['type']} here")
+            raise RuntimeError(f"unsupported ASGI scope {scope['type']}")
         started = time.perf_counter()
         request_id = next(self._request_ids)
         request = parse_request(
@@ -104,7 +104,7 @@ class Application:
             await self._record(routed or request, dropped.args[0], request_id, started, dropped=True)
             await _drop(scope, receive)
             return
-        except Exception as error:  # noqa: BLE001 - the last guard: a client gets the envelope, whatever fails
+        except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the error envelope
             response = self._error_response(error, request, request_id)
         try:
             await send(
@@ -124,10 +124,9 @@ class Application:
                 await response.stream.aclose()
 
     def answer_now(self, request: Request, routed: RoutedRequest | None = None) -> Answer | None:
-        """Answer a request that has come whole without waiting for anything. `routed` saves its routing.
+        """Answer a complete request without suspending. `routed` is the same request if it is already routed.
 
-        Return None where it must go through ASGI: it asks for a fault, or has to wait. Nothing has happened
-        then.
+        Return None, without any effect, if the request must go through ASGI: it has a fault, or has to wait.
         """
         started = time.perf_counter()
         if _FAULT in request.headers:
@@ -138,7 +137,7 @@ class Application:
             return None
 
     def refuse(self, error: PaymockError) -> Answer:
-        """Answer what is not even a request; it is recorded like any other."""
+        """Return the answer to what is not an HTTP request, and record it."""
         response, request_id = error_response(error), next(self._request_ids)
         self._log.request("-", "-", response, request_id, 0.0)
         if self.metrics is not None:
@@ -154,13 +153,13 @@ class Application:
             response = await routed.route.fast_handler(routed.request)
         except (FaultDue, Suspended):
             raise
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - as in `__call__`
             response = self._error_response(error, request, request_id)
         await self._record(routed or request, response, request_id, started)
         return Answer(response, header_lines(response, request_id, *cors_headers(request.path)), routed)
 
     def _route(self, request: Request) -> RoutedRequest:
-        """Find where the request leads and what its key opens. Raises PaymockError."""
+        """Find the route and the sandbox of a request. Raises PaymockError to refuse it."""
         self._hosts.check(request)
         match = self.routes.find(request.path)
         if match is None:
@@ -189,10 +188,10 @@ class Application:
     async def _push(
         self, request: Request, request_id: str, stream: AsyncGenerator[bytes, None], send: Any
     ) -> None:
-        """Send the parts of `stream` as they come, until the client leaves or the server stops."""
+        """Send the parts of `stream` until the client disconnects or the stream ends."""
 
         async def push() -> None:
-            with contextlib.suppress(PaymockError):  # the store is away: whoever asks again is told so
+            with contextlib.suppress(PaymockError):  # the store failed: a client that reconnects gets 503
                 async for part in stream:
                     await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
@@ -201,7 +200,7 @@ class Application:
             await request.unless_gone(push())
         except ClientGone:
             return
-        except Exception:  # noqa: BLE001 - the last guard: the connection ends, and the client asks again
+        except Exception:  # noqa: BLE001 - whatever fails, the stream ends, and the client reconnects
             self._log.defect(request_id)
 
     async def _record(
@@ -213,7 +212,7 @@ class Application:
         *,
         dropped: bool = False,
     ) -> None:
-        """Log and count a reply, and add it to the journal of its sandbox."""
+        """Log a reply, and add it to the metrics and to the journal of its sandbox."""
         seconds = time.perf_counter() - started
         request = routed.request if isinstance(routed, RoutedRequest) else routed
         self._log.request(request.method, request.path, response, request_id, seconds, request)
@@ -228,11 +227,11 @@ class Application:
             )
             await self._control.journal.add(sandbox, entry)
         except PaymockError:
-            return  # without a key, or without the store, there is no entry
+            return  # without a valid key, or without the store, there is no entry
 
 
 def run_now(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that must not suspend, and return its result. Raises Suspended, and what it raises."""
+    """Run a coroutine that must not suspend, and return its result. Raises what it raises, and Suspended."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -246,17 +245,17 @@ async def _drop(scope: Any, receive: Any) -> None:
     """Close the connection without a reply."""
     close = scope.get("paymock.close")
     if close is None:
-        raise ConnectionResetError("the reply was dropped, as the fault asks")
+        raise ConnectionResetError("a fault dropped the reply")
     close()
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _without_key(response: Response, request: Request) -> Response:
-    """Mask the API key in a refusal: it names unknown fields, and the key may have been sent as a name."""
+    """Mask the API key in a refusal, which names unknown fields: a client may send the key as a name."""
     presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
-    named = len(presented) >= _MIN_KEY_LENGTH and presented in response.body
-    if not named or response.content_type != JSON:
+    contains_key = len(presented) >= _MIN_KEY_LENGTH and presented in response.body
+    if not contains_key or response.content_type != JSON:
         return response
     key, error = presented.decode("latin-1"), msgspec.json.decode(response.body, type=ErrorEnvelope).error
     error.message = error.message.replace(key, "***")

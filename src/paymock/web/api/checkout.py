@@ -1,4 +1,4 @@
-"""The checkout: a page for a customer, and its data for those who build their own. Neither needs a key."""
+"""The checkout, which needs no API key: a page for customers, and its data for other pages."""
 
 import math
 from functools import lru_cache
@@ -15,30 +15,30 @@ from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 from paymock.web.http.routing import CHECKOUT
 from paymock.web.http.sse import event_stream
-from paymock.web.http.templates import HTML, policy, rendered
+from paymock.web.http.templates import HTML, render, security_headers
 
 _REFRESH_SECONDS = 10
-"""How often a page without JavaScript asks again while nothing is about to change."""
+"""The longest time until a page without JavaScript reloads."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 async def page(checkouts: CheckoutService, request: Request, *, frame_ancestors: str) -> Response:
-    headers = policy(frame_ancestors)
+    headers = security_headers(frame_ancestors)
     try:
-        shown = await checkouts.show(request.params["payment_id"])
+        view = await checkouts.show(request.params["payment_id"])
     except PaymockError as error:
-        refused = error_response(error)
-        html = rendered("message.html", status=error.status, message=error.message)
+        response = error_response(error)
+        html = render("message.html", status=error.status, message=error.message)
         return msgspec.structs.replace(
-            refused, body=html, content_type=HTML, headers=(*refused.headers, *headers)
+            response, body=html, content_type=HTML, headers=(*response.headers, *headers)
         )
-    seconds = _REFRESH_SECONDS if shown.seconds is None else min(_REFRESH_SECONDS, math.ceil(shown.seconds))
-    html = rendered(
+    seconds = _REFRESH_SECONDS if view.seconds is None else min(_REFRESH_SECONDS, math.ceil(view.seconds))
+    html = render(
         "checkout.html",
-        checkout=shown.checkout,
-        qr=qr_code(shown.checkout.payment_uri),
-        refresh=None if shown.checkout.final else max(1, seconds),
+        checkout=view.checkout,
+        qr=qr_code(view.checkout.payment_uri),
+        refresh=None if view.checkout.final else max(1, seconds),
     )
     return Response(200, html, HTML, headers)
 
@@ -53,14 +53,14 @@ async def events(checkouts: CheckoutService, request: Request) -> Response:
 
 @lru_cache(maxsize=256)
 def qr_code(text: str) -> Any:
-    """`text` as the inline SVG of a QR code, which a template takes as it is."""
-    import segno  # slow to import, and a server without checkouts needs none
+    """Return a QR code of `text` as inline SVG, which templates do not escape."""
+    import segno  # slow to import, and needed only for checkouts
     from markupsafe import Markup
 
     svg = segno.make(text, error="m").svg_inline(
         svgclass="qr", lineclass=None, border=4, omitsize=True, dark="#000", light="#fff"
     )
-    return Markup(svg)  # noqa: S704 - it is made of our own address
+    return Markup(svg)  # noqa: S704 - SVG by segno, not by a client
 
 
 PATH = CHECKOUT + "{payment_id}"

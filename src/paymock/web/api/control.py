@@ -1,4 +1,4 @@
-"""The control API `/_mock`: its handlers. See docs/control-api.md."""
+"""The control API below `/_mock`. See docs/control-api.md."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,11 @@ from paymock.web.http.responses import REPLAYED, Response
 from paymock.web.http.sse import event_stream
 
 MAX_PAGE = 200
+"""The most payments on a page."""
+
 MAX_WAIT = 60
+"""The longest time to wait, in seconds."""
+
 _INTEGER = re.compile("[0-9]{1,18}")
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 _encode = msgspec.json.Encoder().encode
@@ -78,8 +82,8 @@ async def wait(control: ControlService, request: Request) -> Response:
     if not _NUMBER.fullmatch(timeout) or float(timeout) > MAX_WAIT:
         raise PaymockError("invalid_query", f"timeout must be a number of seconds from 0 to {MAX_WAIT}.")
     status = _choice(query, "status", [*PaymentStatus])
-    waiting = control.wait(request.sandbox, request.params["payment_id"], status, float(timeout))
-    return _ok(await request.unless_gone(waiting))
+    result = control.wait(request.sandbox, request.params["payment_id"], status, float(timeout))
+    return _ok(await request.unless_gone(result))
 
 
 async def events(control: ControlService, request: Request) -> Response:
@@ -106,7 +110,7 @@ async def list_requests(control: ControlService, request: Request) -> Response:
     return _ok(await control.journal.newest(request.sandbox, limit, query.get("payment_id")))
 
 
-async def forget_requests(control: ControlService, request: Request) -> Response:
+async def clear_requests(control: ControlService, request: Request) -> Response:
     await control.journal.clear(request.sandbox)
     return Response(204, content_type=None)
 
@@ -125,18 +129,17 @@ async def _body(request: Request) -> Any:
     return await request.json()
 
 
-def _query(request: Request, *known: str) -> dict[str, str]:
+def _query(request: Request, *allowed: str) -> dict[str, str]:
     try:
-        return request.query(known)
+        return request.query(allowed)
     except ValueError as error:
         raise PaymockError("invalid_query", f"{error}.") from None
 
 
-def _integer(query: Mapping[str, str], name: str, most: int, default: int = 0) -> int:
-    value = query.get(name, str(default))
-    if not _INTEGER.fullmatch(value) or not 0 <= int(value) <= most or (name == "limit" and int(value) == 0):
-        least = 1 if name == "limit" else 0
-        raise PaymockError("invalid_query", f"{name} must be an integer from {least} to {most}.")
+def _integer(query: Mapping[str, str], name: str, maximum: int, default: int = 0) -> int:
+    value, minimum = query.get(name, str(default)), 1 if name == "limit" else 0
+    if not _INTEGER.fullmatch(value) or not minimum <= int(value) <= maximum:
+        raise PaymockError("invalid_query", f"{name} must be an integer from {minimum} to {maximum}.")
     return int(value)
 
 
@@ -346,7 +349,7 @@ OPERATIONS = (
     Operation(
         method="DELETE",
         path="/_mock/requests",
-        handler=forget_requests,
+        handler=clear_requests,
         operation_id="forgetRequests",
         tag="Sandbox",
         summary="Empty the journal",

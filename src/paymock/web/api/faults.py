@@ -1,4 +1,4 @@
-"""Faults that a test asks for: a status, a delay, a dropped reply. See docs/control-api.md."""
+"""Fault injection: error statuses, delays, dropped replies. See docs/control-api.md."""
 
 import asyncio
 
@@ -15,14 +15,14 @@ from paymock.web.http.responses import ConnectionDropped, Response
 from paymock.web.http.routing import Handler
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
-"""What a client may go by beside the status. A 503 has `Retry-After` in any case."""
+"""The headers of injected errors. Every 503 has `Retry-After` anyway."""
 
 
 async def inject_fault(control: ControlService, request: Request, carry_out: Handler) -> Response:
-    """Carry out a request below `/v1`, with the fault that its header or an override of its sandbox asks for.
+    """Carry out a request below `/v1` with the fault of its header, or of an override of its sandbox.
 
-    Raises PaymockError `invalid_fault`, or `injected_fault` with the status that was asked for, and
-    ConnectionDropped when the reply is to be lost.
+    Raises PaymockError `invalid_fault`, or `injected_fault` with the status of the fault, and
+    ConnectionDropped for a fault that drops the reply.
     """
     value = _fault_header(request)
     if value is not None:
@@ -39,7 +39,7 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Han
             attempt = await _count_attempt(control, request, due.fault.value) if fault and fault.times else 1
             last = (fault and fault.status and fault.times) or attempt
             if attempt == last and not await control.overrides.take(request.sandbox, due.fault):
-                continue  # another creation has taken it
+                continue  # a concurrent creation has taken the fault
             applied = replace(request, fault_applied=True)
             return await _apply(fault if attempt <= last else None, applied, carry_out)
 

@@ -1,4 +1,4 @@
-"""The health checks. They need no API key."""
+"""Health checks, which need no API key."""
 
 import msgspec
 

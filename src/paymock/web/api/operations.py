@@ -1,4 +1,4 @@
-"""An operation of the API: its route, its handler, and what the OpenAPI document says of it, in one place."""
+"""Operations of the API: route, handler and OpenAPI description in one place."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from paymock.web.http.responses import Response
 from paymock.web.http.routing import CHECKOUT, CONTROL, PUBLIC
 
 PAYMENT_ID = {"payment_id": "The `id` of the create reply."}
-"""What the parameter of most paths means."""
+"""The description of the path parameter of most operations."""
 
 BODY_ERRORS = (
     "invalid_json",
@@ -18,14 +18,14 @@ BODY_ERRORS = (
     "unsupported_content_encoding",
     "validation_failed",
 )
-"""The codes that any operation with a body adds."""
+"""The error codes of every operation with a body."""
 
 Handler = Callable[[Any, Request], Awaitable[Response]]
-"""Answers a request; the first argument is the use cases that it calls."""
+"""A handler. Its first argument is the service that it calls."""
 
 
 class Query(NamedTuple):
-    """A parameter of the query: its name, what it means, and its schema."""
+    """A query parameter: its name, description and schema."""
 
     name: str
     description: str
@@ -34,9 +34,7 @@ class Query(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One row of the API. `errors` are the codes that this operation adds to those that any can answer
-    with.
-    """
+    """An operation of the API. `errors` are its codes besides those of every operation."""
 
     method: str
     path: str
@@ -53,13 +51,13 @@ class Operation:
     errors: tuple[str, ...] = ()
     reply_headers: tuple[str, ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Path parameters by name: what they mean."""
+    """The descriptions of path parameters by name."""
 
     query: tuple[Query, ...] = ()
 
     @property
-    def of_checkout(self) -> bool:
-        """Whether a customer asks, who has nothing but the id of a payment."""
+    def for_checkout(self) -> bool:
+        """Whether it is for customers, who have only the id of a payment."""
         return self.path.startswith(CHECKOUT)
 
     @property

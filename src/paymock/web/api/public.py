@@ -1,4 +1,5 @@
-"""The seven operations of the specification. A handler decodes, calls the service once, and encodes.
+"""The operations of the specification. A handler decodes the request, calls the service once, and encodes the
+reply.
 
 Specification: "Endpoints".
 """
@@ -31,7 +32,7 @@ async def list_assets(service: PaymentsService, request: Request) -> Response:
 async def create_payment(service: PaymentsService, request: Request) -> Response:
     scenario = requested_scenario(request)
     if scenario is None and b"x-mock-fault" in request.headers:
-        scenario = DEFAULT_SCENARIO  # a request with a fault of its own takes no override
+        scenario = DEFAULT_SCENARIO  # a request with a fault header takes no override
     payment = await service.create_payment(
         await _keyed(request), scenario, fault_applied=request.fault_applied
     )

@@ -1,3 +1,1 @@
-"""Requests, responses, routes, and what every request is checked for before a handler sees it: host, API key,
-headers.
-"""
+"""Requests, responses, routing, and the checks that precede the handlers: host, API key, headers."""

@@ -1,4 +1,4 @@
-"""API keys. A key is a sandbox. Specification: "Authentication"."""
+"""Authentication by API keys. Specification: "Authentication"."""
 
 import hmac
 import re
@@ -15,13 +15,13 @@ _OPEN_KEY = re.compile("mk_test_[A-Za-z0-9_-]{1,64}")
 
 
 class Keyring:
-    """Knows which API keys are accepted. A key is a sandbox. Specification: "Authentication"."""
+    """The accepted API keys: `api_keys`, or in open mode, without any, all of the form `mk_test_NAME`."""
 
     def __init__(self, api_keys: Iterable[str]) -> None:
         self._keys = [key.encode() for key in api_keys]
 
     def sandbox(self, request: Request) -> str:
-        """The sandbox that the request's key opens. Raises PaymockError `unauthenticated`."""
+        """Return the sandbox of the request's API key. Raises PaymockError `unauthenticated`."""
         try:
             match = _BEARER.fullmatch(request.header(b"authorization") or "")
         except ValueError:
@@ -48,5 +48,5 @@ class Keyring:
         if not self._keys:
             return _OPEN_KEY.fullmatch(token) is not None
         presented = token.encode()
-        # Each is compared, in constant time, so that the time of a reply tells nothing of them.
+        # All keys are compared, in constant time, so that response times do not reveal them.
         return sum([hmac.compare_digest(presented, key) for key in self._keys]) > 0

@@ -1,4 +1,4 @@
-"""Cross-origin requests (CORS): which replies pages of any origin may read, and the reply to `OPTIONS`."""
+"""Cross-origin resource sharing (CORS), and the reply to `OPTIONS`."""
 
 from typing import Any
 
@@ -23,18 +23,18 @@ _PREFLIGHT = (
 
 
 def cors_headers(path: str) -> tuple[Header, ...]:
-    """Return the header lines that let pages of any web origin read the reply to a request for `path`."""
+    """Return the CORS headers of the reply to a request for `path`."""
     return _HEADERS if path.startswith(_ANY_ORIGIN) else ()
 
 
 def allowed_methods(match: Match[Any]) -> str:
-    """Return the methods that a path answers to, as the header `Allow` lists them."""
+    """Return the methods of a path, as the header `Allow` lists them."""
     methods = list(match.targets)
     return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
 
 
 def options_response(match: Match[Any], path: str) -> Response:
-    """Return the reply to `OPTIONS`, which is the preflight of a browser too."""
+    """Return the reply to `OPTIONS`, which also answers the preflight requests of browsers."""
     methods = allowed_methods(match)
     preflight: tuple[tuple[str, str], ...] = ()
     if path.startswith(_ANY_ORIGIN):

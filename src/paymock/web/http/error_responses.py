@@ -1,4 +1,4 @@
-"""The reply that carries an error, in the envelope that every refusal has. Specification: "Errors"."""
+"""Responses that carry errors. Specification: "Errors"."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ RETRY_AFTER_SECONDS = 1
 
 
 def error_response(error: PaymockError) -> Response:
-    """The reply that carries `error`, in the envelope that every refusal has. Specification: "Errors"."""
+    """Return the response that carries `error` in the error envelope. Specification: "Errors"."""
     details = [Problem(field=field, message=message) for field, message in (error.details or {}).items()]
     body = Error(code=error.kind.code, message=error.message)
     if details:

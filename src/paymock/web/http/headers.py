@@ -1,6 +1,4 @@
-"""Request headers that operations read: media type, idempotency key, scenario. Specification: "Limits",
-"Scenarios".
-"""
+"""Checks of request headers: media type, idempotency key, scenario. Specification: "Limits", "Scenarios"."""
 
 import re
 from difflib import get_close_matches
@@ -10,9 +8,9 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS
 from paymock.web.http.requests import Request
 
-LEAST_KEY, MOST_KEY = 8, 128
-IDEMPOTENCY_KEY = f"[!-~]{{{LEAST_KEY},{MOST_KEY}}}"
-"""What an idempotency key looks like: so many visible ASCII characters, as a regular expression."""
+MIN_KEY_LENGTH, MAX_KEY_LENGTH = 8, 128
+IDEMPOTENCY_KEY = f"[!-~]{{{MIN_KEY_LENGTH},{MAX_KEY_LENGTH}}}"
+"""The regular expression of idempotency keys: visible ASCII characters."""
 
 _IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY)
 _JSON_TYPE = re.compile(r"application/json[ \t]*(;.*)?", re.IGNORECASE)
@@ -20,34 +18,35 @@ _PARAMETER = re.compile(r';[ \t]*([^=;" \t]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
 
 
 def check_json_body(request: Request) -> None:
-    """Raises PaymockError `unsupported_media_type` or `unsupported_content_encoding` unless the body is
-    announced as plain JSON in UTF-8.
+    """Check that the headers announce a body of plain JSON in UTF-8.
+
+    Raises PaymockError `unsupported_media_type` or `unsupported_content_encoding`.
     """
-    if (_once(request, b"content-encoding") or "identity").lower() != "identity":
+    if (_single(request, b"content-encoding") or "identity").lower() != "identity":
         raise PaymockError("unsupported_content_encoding")
-    if not _is_json(_once(request, b"content-type") or ""):
+    if not _is_json(_single(request, b"content-type") or ""):
         raise PaymockError("unsupported_media_type")
 
 
-@lru_cache(maxsize=256)  # clients know few media types, and send one with every body
+@lru_cache(maxsize=256)  # clients use few media types, but parsing costs time with each body
 def _is_json(content_type: str) -> bool:
-    """Whether it stands for plain JSON in UTF-8."""
+    """Whether a Content-Type is JSON in UTF-8."""
     match = _JSON_TYPE.fullmatch(content_type)
     parameters = _PARAMETER.findall((match and match[1]) or "")
     charsets = [value.strip(' \t"').lower() for name, value in parameters if name.lower() == "charset"]
     return match is not None and all(charset in ("utf-8", "utf8") for charset in charsets)
 
 
-def _once(request: Request, name: bytes) -> str | None:
-    """The value of a header, or one that is nothing's value when it was sent twice."""
+def _single(request: Request, name: bytes) -> str | None:
+    """Return the value of a header, or one that is never valid if the header is repeated."""
     try:
         return request.header(name)
     except ValueError:
-        return "sent twice"
+        return "repeated"
 
 
 def idempotency_key(request: Request) -> str:
-    """The request's Idempotency-Key. Raises PaymockError `idempotency_key_missing` or
+    """Return the request's Idempotency-Key. Raises PaymockError `idempotency_key_missing` or
     `idempotency_key_invalid`. Specification: "Limits".
     """
     try:
@@ -62,8 +61,8 @@ def idempotency_key(request: Request) -> str:
 
 
 def requested_scenario(request: Request) -> str | None:
-    """The scenario that the request asks for, if it asks for one. Raises PaymockError `invalid_scenario`,
-    naming the nearest value. Specification: "Scenarios".
+    """Return the scenario of the X-Mock-Scenario header, or None without one. Raises PaymockError
+    `invalid_scenario`, whose message names the nearest value. Specification: "Scenarios".
     """
     try:
         name = request.header(b"x-mock-scenario")

@@ -1,4 +1,4 @@
-"""A request, as the handlers see it."""
+"""Requests as the handlers see them."""
 
 import asyncio
 from collections import Counter
@@ -25,7 +25,7 @@ class ClientGone(Exception):
 
 
 class Body:
-    """The body of a request: its `content`, or what is to be received (ASGI) when it is asked for."""
+    """The body of a request: its `content`, or the ASGI messages to `receive` when it is read."""
 
     def __init__(self, content: bytes | None = None, receive: Receive | None = None) -> None:
         self._content = content
@@ -33,10 +33,10 @@ class Body:
         self._json: Any = msgspec.UNSET
 
     async def read(self, content_length: bytes) -> bytes:
-        """Return the whole body, whose length was announced so.
+        """Return the complete body. `content_length` is the announced length.
 
-        Raises PaymockError `payload_too_large` as soon as it is known to exceed MAX_BODY, and ClientGone when
-        the client leaves before its end.
+        Raises PaymockError `payload_too_large` as soon as the length is known to exceed MAX_BODY, and
+        ClientGone if the client closes the connection before the end.
         """
         if self._content is None:
             if content_length.isdigit() and int(content_length.lstrip(b"0")[:20] or b"0") > MAX_BODY:
@@ -55,7 +55,7 @@ class Body:
         return self._content
 
     async def json(self, content_length: bytes) -> Any:
-        """Return the decoded body; it is decoded once. Raises what `read` raises, and `invalid_json`."""
+        """Return the body, decoded once. Raises PaymockError `invalid_json`, and what `read` raises."""
         if self._json is msgspec.UNSET:
             self._json = json_decoding.decode(await self.read(content_length))
         return self._json
@@ -67,16 +67,16 @@ class Body:
 
     async def _next_message(self) -> Mapping[str, Any]:
         if self._receive is None:
-            raise RuntimeError("the request has come whole")
+            raise RuntimeError("a complete request has no more messages")
         return await self._receive()
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
     """What a client sent. `path` is as it was sent, `headers` are by lower-case name, `repeated` are the
-    names that came more than once.
+    names that were sent more than once.
 
-    The application adds what the path and the API key stand for: the values of the path's parameters, and the
-    sandbox. `fault_applied` says that the fault of an override has been applied already.
+    The application adds the values of the path's parameters, and the sandbox of the API key.
+    `fault_applied`: the fault of an override has been applied already.
     """
 
     method: str
@@ -93,9 +93,9 @@ class Request(msgspec.Struct, frozen=True, eq=False):
         return f"Request({self.method})"  # its headers hold an API key
 
     def header(self, name: bytes) -> str | None:
-        """Return the value of a header without the white space around it, or None when it is absent.
+        """Return the value of a header without surrounding white space, or None if it is absent.
 
-        Raises ValueError when the header was sent more than once.
+        Raises ValueError if the header was sent more than once.
         """
         value = self.headers.get(name)
         if value is None:
@@ -104,35 +104,31 @@ class Request(msgspec.Struct, frozen=True, eq=False):
             raise ValueError(f"{name.decode()} was sent twice")
         return value.decode("latin-1").strip(" \t")
 
-    def query(self, known: Collection[str]) -> dict[str, str]:
+    def query(self, allowed: Collection[str]) -> dict[str, str]:
         """Return the parameters of the query.
 
-        Raises ValueError when a parameter is malformed, not `known`, or repeated.
+        Raises ValueError if a parameter is malformed, not `allowed`, or repeated.
         """
         text = self.query_string.decode("latin-1")
         try:
             pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True) if text else []
-        except ValueError:  # whose message repeats what was sent
+        except ValueError:  # its message repeats the query, which may hold secrets
             raise ValueError("The query is not of the form name=value&name=value") from None
         parameters = dict(pairs)
         if len(parameters) != len(pairs):
             raise ValueError("A parameter was sent twice")
-        if parameters.keys() - set(known):
-            raise ValueError(f"A parameter is unknown; known: {', '.join(known)}")
+        if parameters.keys() - set(allowed):
+            raise ValueError(f"A parameter is unknown; known: {', '.join(allowed)}")
         return parameters
 
-    async def body(self) -> bytes:
-        """Return the whole body. Raises PaymockError `payload_too_large`, and ClientGone."""
-        return await self.content.read(self.headers.get(b"content-length", b"0"))
-
     async def json(self) -> Any:
-        """Return the decoded body. Raises PaymockError `invalid_json`, and what `body` raises."""
+        """Return the decoded body. Raises ClientGone; PaymockError `invalid_json`, `payload_too_large`."""
         return await self.content.json(self.headers.get(b"content-length", b"0"))
 
     async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `work`. The body must have been read, or there is none.
+        """Return the result of `work`. The body must have been read before.
 
-        Raises ClientGone as soon as the client has closed the connection; `work` is cancelled then.
+        If the client closes the connection first, cancels `work` and raises ClientGone.
         """
         working, gone = asyncio.create_task(work), asyncio.create_task(self.content.disconnected())
         try:
@@ -143,15 +139,15 @@ class Request(msgspec.Struct, frozen=True, eq=False):
         finally:
             working.cancel()
             gone.cancel()
-            await asyncio.gather(working, gone, return_exceptions=True)  # what is cancelled ends first
+            await asyncio.gather(working, gone, return_exceptions=True)  # let cancellation finish
 
 
 def parse_request(
     method: str, path: bytes, lines: Collection[Header], content: Body, query_string: bytes = b""
 ) -> Request:
-    """Return the request with these header `lines`."""
+    """Return the request with these header lines."""
     headers = dict(lines)
     repeated: Collection[bytes] = ()
     if len(lines) != len(headers):
-        repeated = [name for name, times in Counter(name for name, _ in lines).items() if times > 1]
+        repeated = [name for name, count in Counter(name for name, _ in lines).items() if count > 1]
     return Request(method, path.decode("latin-1"), headers, content, query_string, repeated)

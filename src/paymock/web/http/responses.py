@@ -1,4 +1,4 @@
-"""A response, as handlers make it, and the header lines that it is sent with."""
+"""Responses of the handlers, and the header lines to send them with."""
 
 from collections.abc import AsyncGenerator
 from functools import cache
@@ -10,18 +10,16 @@ Header = tuple[bytes, bytes]
 JSON = "application/json"
 
 REPLAYED = ("Idempotent-Replayed", "true")
-"""The header of a reply to a request that was sent before."""
+"""The header of a response to a repeated request."""
 
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 _NOT_CACHED = (b"cache-control", b"no-store")
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What goes back to the client. The parts of a `stream` follow the `body`, as they come, while the client
-    stays.
+    """What is sent to the client. The parts of a `stream` follow the `body` until the client disconnects.
 
-    The last fields are for log, journal and metrics: the error code, and the payment that was created with
-    its scenario.
+    `error` (a code), `payment_id` and `scenario` (of a created payment) are for log, journal and metrics.
     """
 
     status: int
@@ -35,12 +33,12 @@ class Response(msgspec.Struct, frozen=True):
 
     @property
     def replayed(self) -> bool:
-        """Whether it answers a request that was sent before."""
+        """Whether this is the response to a repeated request."""
         return REPLAYED in self.headers
 
 
 class ConnectionDropped(Exception):
-    """The connection is to be closed in place of sending the response that is its first argument: a fault."""
+    """A fault: the connection is closed instead of sending the response, which is the first argument."""
 
 
 def header_lines(response: Response, request_id: str, *more: Header) -> list[Header]:

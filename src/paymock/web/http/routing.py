@@ -1,6 +1,6 @@
-"""Exact paths. A route is a path template such as `/v1/chains/{chain}/assets`; nothing else matches, not
-even with a trailing slash. Segments are compared as they were sent and decoded only where they fill a
-parameter, which may have a fixed end, as in `{id}.json`.
+"""Routing of exact paths. The path template of a route, such as `/v1/chains/{chain}/assets`, matches no other
+paths, not even with a trailing slash. Segments are compared as they were sent; only the values of parameters
+are percent-decoded. A parameter may have a fixed suffix, as in `{id}.json`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,8 +23,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """Where a path leads: its handler, whether it needs an API key, and, where there is one, the handler for
-    requests without faults, which the fast path calls.
+    """A handler, whether it needs an API key, and the handler for requests without faults, which the fast
+    path calls; None if the route is not on the fast path.
     """
 
     handler: Handler
@@ -33,16 +33,14 @@ class Route(NamedTuple):
 
 
 class RoutedRequest(NamedTuple):
-    """A request with the parameters of its path and the sandbox of its key, and where it leads."""
+    """A request, with its path parameters and its sandbox, and its route."""
 
     request: Request
     route: Route
 
 
 class Answer(NamedTuple):
-    """The response to a request, the header lines to send it with, and the request as it was routed, if it
-    was.
-    """
+    """A response, its header lines, and the routed request, or None if there is no route."""
 
     response: Response
     headers: list[Header]
@@ -50,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Match(NamedTuple, Generic[T]):
-    """What a path leads to: the targets by method, and the values of the path's parameters by name."""
+    """The targets of a path by method, and the values of its parameters by name."""
 
     targets: Mapping[str, T]
     params: Mapping[str, str]
@@ -58,55 +56,58 @@ class Match(NamedTuple, Generic[T]):
 
 class _Node(Generic[T]):
     def __init__(self) -> None:
-        self.named: dict[str, _Node[T]] = {}
+        self.children: dict[str, _Node[T]] = {}
+        """The next nodes by fixed segment."""
+
         self.parameters: dict[str, tuple[str, _Node[T]]] = {}
-        """By their fixed ends, the longest first: the name, and where it leads."""
+        """The names of parameters and their nodes by suffix, the longest suffix first."""
 
         self.targets: dict[str, T] = {}
 
 
 class Routes(Generic[T]):
-    """A table of exact paths, searched segment by segment."""
+    """A tree of path segments, and a dictionary of the paths without parameters, which saves the search."""
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._exact: dict[str, Match[T]] = {}
         self.templates: list[str] = []
-        """Of all routes, in the order in which they came."""
+        """The path templates in the order in which they were added."""
 
     def add(self, method: str, template: str, target: T) -> None:
-        """Leads `method` on the paths of `template` to `target`."""
+        """Add a route: `method` and the paths of `template` lead to `target`."""
         if template not in self.templates:
             self.templates.append(template)
         node = self._root
         for segment in template.split("/"):
             if segment.startswith("{"):
-                name, _, end = segment[1:].partition("}")
-                node.parameters.setdefault(end, (name, _Node()))
+                name, _, suffix = segment[1:].partition("}")
+                node.parameters.setdefault(suffix, (name, _Node()))
                 node.parameters = dict(sorted(node.parameters.items(), key=lambda item: -len(item[0])))
-                _, node = node.parameters[end]
+                _, node = node.parameters[suffix]
             else:
-                node = node.named.setdefault(segment, _Node())
+                node = node.children.setdefault(segment, _Node())
         node.targets[method] = target
         if "{" not in template:
             self._exact[template] = Match(node.targets, {})
 
     def find(self, path: str) -> Match[T] | None:
-        """What `path`, as it was sent, leads to, or None."""
-        if path in self._exact:
-            return self._exact[path]
+        """Return the match of `path`, as it was sent, or None."""
+        return self._exact.get(path) or self._search(path)
+
+    def _search(self, path: str) -> Match[T] | None:
         node, params = self._root, {}
         for segment in path.split("/"):
-            if segment in node.named:
-                node = node.named[segment]
+            if segment in node.children:
+                node = node.children[segment]
                 continue
-            for end, (name, following) in node.parameters.items():
-                if segment.endswith(end) and segment != end:
-                    value = segment[: len(segment) - len(end)]
+            for suffix, (name, child) in node.parameters.items():
+                if segment.endswith(suffix) and segment != suffix:
+                    value = segment[: len(segment) - len(suffix)]
                     if "%" in value:
                         value = unquote_to_bytes(value).decode("utf-8", errors="replace")
                     params[name] = value
-                    node = following
+                    node = child
                     break
             else:
                 return None

@@ -1,4 +1,4 @@
-"""Server-sent events: what is pushed to pages, and to whoever follows a checkout."""
+"""Server-sent events."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -8,14 +8,14 @@ import msgspec
 from paymock.web.http.responses import Response
 
 _RETRY = b"retry: 1000\n\n"
-"""Milliseconds after which a browser connects again."""
+"""The time after which a browser reconnects, in milliseconds."""
 
 _UNBUFFERED = (("X-Accel-Buffering", "no"),)
-"""Proxies that know it pass events on at once."""
+"""Tells nginx and other proxies to pass events on at once."""
 
 
 async def event_stream(messages: AsyncGenerator[msgspec.Struct, None]) -> Response:
-    """The reply that pushes `messages`, as JSON, one event each. Raises what making the first one raises."""
+    """Return a response that pushes `messages` as events in JSON. Raises what the first one raises."""
     events = _events(messages)
     first = await anext(events, b"")
     return Response(200, _RETRY + first, "text/event-stream", headers=_UNBUFFERED, stream=events)

@@ -1,4 +1,4 @@
-"""HTML from templates. Whatever a merchant wrote is text in them, never markup."""
+"""HTML templates. All values are escaped: what a merchant wrote is text, never markup."""
 
 from functools import cache
 from typing import TYPE_CHECKING
@@ -10,15 +10,16 @@ HTML = "text/html; charset=utf-8"
 _OWN_FILES = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 
-def rendered(template: str, **values: object) -> bytes:
-    """The page that a template makes of these values."""
+def render(template: str, **values: object) -> bytes:
+    """Return the HTML of a template with these values."""
     return _environment().get_template(template).render(values).encode()
 
 
-def policy(frame_ancestors: str = "'none'") -> tuple[tuple[str, str], ...]:
-    """The header lines of a page: nothing but its own files, no inline script or style, and who may embed it.
+def security_headers(frame_ancestors: str = "'none'") -> tuple[tuple[str, str], ...]:
+    """Return the headers that restrict a page to its own files, without inline scripts and styles, and limit
+    the sites that may embed it.
 
-    The address of a checkout is a secret of its customer, so no other site is told it.
+    Other sites get no referrer, since the address of a checkout is a secret of its customer.
     """
     content = f"{_OWN_FILES}; base-uri 'none'; form-action 'none'; frame-ancestors {frame_ancestors}"
     return (("Content-Security-Policy", content), ("Referrer-Policy", "no-referrer"))
@@ -26,7 +27,7 @@ def policy(frame_ancestors: str = "'none'") -> tuple[tuple[str, str], ...]:
 
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # a server without pages open needs none
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # imported when the first page is opened
 
     return Environment(
         loader=PackageLoader("paymock.web.pages"),

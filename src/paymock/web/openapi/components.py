@@ -4,7 +4,7 @@ from typing import Any
 
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web.http.headers import IDEMPOTENCY_KEY, LEAST_KEY, MOST_KEY
+from paymock.web.http.headers import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
 from paymock.web.http.routing import CHECKOUT
 from paymock.web.openapi import examples
 
@@ -70,8 +70,8 @@ HEADERS: Json = {
 
 _IDEMPOTENCY_KEY = {
     "type": "string",
-    "minLength": LEAST_KEY,
-    "maxLength": MOST_KEY,
+    "minLength": MIN_KEY_LENGTH,
+    "maxLength": MAX_KEY_LENGTH,
     "pattern": f"^{IDEMPOTENCY_KEY}$",
 }
 

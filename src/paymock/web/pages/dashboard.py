@@ -7,7 +7,7 @@ from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
-from paymock.web.http.templates import HTML, policy, rendered
+from paymock.web.http.templates import HTML, render, security_headers
 from paymock.web.openapi.examples import ExampleContext
 
 PAGES = {"/": "payments.html", "/payments/{payment_id}": "payment.html", "/requests": "requests.html"}
@@ -25,7 +25,7 @@ class DashboardPage:
     async def __call__(self, request: Request) -> Response:
         """The page, the same for everybody."""
         catalog, usual = self._premises.catalog, self._premises.payment["receive"]
-        html = rendered(
+        html = render(
             self._template,
             scenarios=SCENARIOS.values(),
             views=VIEWS,
@@ -35,4 +35,4 @@ class DashboardPage:
             example=json.dumps(self._premises.payment),
             open_key=OPEN_KEY_EXAMPLE if self._open_mode else None,
         )
-        return Response(200, html, HTML, policy())
+        return Response(200, html, HTML, security_headers())
