@@ -219,9 +219,9 @@ class TestExamples:
             attempts = api.get(f"/v1/payments/{created.json()['id']}/attempts")
             assert attempts.json() == self.example(contract, "attempts")
 
-    @pytest.mark.parametrize("name", examples.moments())
+    @pytest.mark.parametrize("name", examples.payment_examples())
     def test_payments(self, contract: Contract, name: str) -> None:
-        scenario, at = examples.moments()[name]
+        scenario, at = examples.payment_examples()[name]
         with (
             running_server(Settings(port=0, seed=examples.SEED)) as server,
             self.client(server, contract) as api,
@@ -239,7 +239,7 @@ class TestExamples:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             return api.post("/v1/payments", content=content, headers={**json_body, **named})
 
-        refused = examples.ExampleContext(load_catalog(None), 100, Keyring(())).refused_payment
+        refused = examples.ExampleContext(load_catalog(None), 100, Keyring(())).invalid_payment
         refusals = [
             post(b'{"order_id": "order-1001",}'),
             api.post("/v1/payments", content=b"{}", headers={"Content-Type": "application/json"}),

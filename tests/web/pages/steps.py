@@ -171,7 +171,7 @@ class Tab(Visit):
 
     @property
     def pace(self) -> Locator:
-        return self.page.locator("#pace")
+        return self.page.locator("#speed")
 
     @property
     def problem(self) -> Locator:

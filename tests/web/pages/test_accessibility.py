@@ -61,7 +61,7 @@ def full_list(tab: Tab, api: Sandbox) -> None:
 
 def nothing_found(tab: Tab, api: Sandbox) -> None:
     tab.use_key(api.api_key).open("/?order_id=nothing")
-    expect(tab.page.get_by_text("No payment is like that.")).to_be_visible()
+    expect(tab.page.get_by_text("No payment matches.")).to_be_visible()
 
 
 def problem(tab: Tab, api: Sandbox) -> None:

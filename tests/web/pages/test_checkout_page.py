@@ -172,7 +172,7 @@ class TestCountdown:
         self, customer: Tab, api: Sandbox
     ) -> None:
         customer.stop_time()
-        left, note = customer.page.get_by_role("timer"), customer.page.get_by_text("the clock stands still")
+        left, note = customer.page.get_by_role("timer"), customer.page.get_by_text("the clock is frozen")
         checkout_page(customer, api.created("no_payment_expired"))
         expect(note).to_be_visible()
         for _ in range(2):

@@ -119,7 +119,7 @@ class TestList:
             order_id.fill(order)
             search.get_by_role("button", name="Filter").click()
             expect(tab.orders()).to_have_text(found)
-            expect(tab.page.get_by_text("No payment is like that.")).to_be_visible(visible=not found)
+            expect(tab.page.get_by_text("No payment matches.")).to_be_visible(visible=not found)
             expect(search.get_by_label("Status")).to_have_value(status)
             expect(search.get_by_label("Scenario")).to_have_value(scenario)
             expect(order_id).to_have_value(order)

@@ -189,8 +189,8 @@ class TestControls:
             (
                 {"to": "end"},
                 {
-                    "Next step": "nothing lies ahead",
-                    "To the end": "nothing lies ahead",
+                    "Next step": "no changes remain",
+                    "To the end": "no changes remain",
                     "Exact": "nothing is missing",
                 },
             ),

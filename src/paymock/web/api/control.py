@@ -197,7 +197,7 @@ OPERATIONS = (
         tag="Time",
         summary="Move one payment ahead",
         description="Moves one payment ahead of its sandbox: by `seconds`, or `to` a status, to the `next` "
-        "change, or to the `end` of its course. 409 when that does not lie ahead.",
+        "change, or to the `end` of its timeline. 409 when the payment cannot reach that.",
         request=schemas.AdvancePayment,
         reply=Payment,
         errors=("payment_not_found", "status_unreachable", *BODY_ERRORS),
@@ -245,10 +245,10 @@ OPERATIONS = (
             ),
             Query(
                 "cursor",
-                "The `next_cursor` of the page before.",
+                "The `next_cursor` of the previous page.",
                 {"type": "string", "pattern": "^[0-9]{1,18}$"},
             ),
-            Query("status", "Only payments that stand here.", _STATUSES),
+            Query("status", "Only payments with this status.", _STATUSES),
             Query("scenario", "Only payments of this scenario.", {"type": "string", "enum": list(SCENARIOS)}),
             Query("order_id", "Only payments of this order.", {"type": "string"}),
         ),
@@ -260,8 +260,8 @@ OPERATIONS = (
         operation_id="getPaymentDetail",
         tag="Payments",
         summary="Read a payment with its timeline",
-        description="The payment, its scenario, the time on its own clock, and every change of its course: "
-        "past and to come.",
+        description="The payment, its scenario, the time on its own clock, and its timeline: every change, "
+        "past and future.",
         reply=schemas.PaymentDetail,
         errors=("payment_not_found",),
         parameters=PAYMENT_ID,
@@ -297,10 +297,10 @@ OPERATIONS = (
         tag="Overrides and faults",
         summary="Override the next creations",
         description="The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take "
-        "this scenario and this fault: for applications that cannot add headers. With `times: "
-        "null` it stands until a reset. Scenarios and faults wait in queues of their own, are taken in the "
-        "order in which they came, and what stands for good comes last. A refused request takes none; one "
-        "that a fault refuses takes the fault and leaves the scenario to the retry.",
+        "this scenario and this fault: for applications that cannot add headers. With `times: null` it is "
+        "permanent until a reset. Scenarios and faults wait in separate queues, and are taken in the order "
+        "in which they were added, a permanent one last. A refused request takes none; one that a fault "
+        "refuses takes the fault and leaves the scenario to the retry.",
         request=schemas.SetNext,
         reply=schemas.PendingList,
         errors=(*BODY_ERRORS, "capacity_exceeded"),
@@ -321,7 +321,7 @@ OPERATIONS = (
         handler=clear_next,
         operation_id="clearNext",
         tag="Overrides and faults",
-        summary="Forget what is pending",
+        summary="Clear what is pending",
         description="The next creations take what their own headers say.",
         reply=None,
         status=204,
@@ -353,7 +353,7 @@ OPERATIONS = (
         operation_id="forgetRequests",
         tag="Sandbox",
         summary="Empty the journal",
-        description="Forgets the requests that the journal holds.",
+        description="Deletes the requests in the journal.",
         reply=None,
         status=204,
     ),
@@ -364,7 +364,7 @@ OPERATIONS = (
         operation_id="reset",
         tag="Sandbox",
         summary="Reset the sandbox",
-        description="Forgets payments, idempotency keys, webhook endpoints, overrides, journal and clock of "
+        description="Deletes payments, idempotency keys, webhook endpoints, overrides, journal and clock of "
         "this sandbox, and of no other.",
         reply=None,
         status=204,

@@ -110,7 +110,7 @@ OPERATIONS = (
         description=f"""Creates a payment. Its invoice instructions are in `attempts[0].instructions`.
 Show the customer `invoice_address` and `amounts.due`, then poll `GET /v1/payments/{{payment_id}}`.
 
-`X-Mock-Scenario` chooses what happens next; without it, the payment takes the course of `{DEFAULT_SCENARIO}`.
+`X-Mock-Scenario` chooses what happens next; without it, the payment follows `{DEFAULT_SCENARIO}`.
 
 The same `Idempotency-Key` with the same body answers with the original reply, byte for byte, and
 `Idempotent-Replayed: true`; with another body, or on another endpoint, it is refused with 409.

@@ -1,4 +1,4 @@
-"""The parts of the OpenAPI document that are the same whatever it describes."""
+"""Components that both OpenAPI documents share."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from paymock.web.openapi import examples
 Json = dict[str, Any]
 
 ANY_ERRORS = ("bad_request", "misdirected_request", "headers_too_large", "internal_error")
-"""What every operation can answer with."""
+"""The error codes of every operation."""
 
 KEYED_ERRORS = ("unauthenticated", "store_unavailable")
-"""What those that need an API key can answer with besides."""
+"""The further error codes of operations that need an API key."""
 
 SECURITY_SCHEMES: Json = {
     "apiKey": {
@@ -112,4 +112,4 @@ PAYMENT_LINKS: Json = {
         "description": "List its attempts by its `id`.",
     },
 }
-"""Where the reply to a creation leads."""
+"""The links of the reply to a creation."""

@@ -1,4 +1,4 @@
-"""The two OpenAPI documents: what the service offers, and what the control API adds."""
+"""The two OpenAPI documents: the service, and the control API."""
 
 from paymock.rules.tables import scenario_table, timing_table
 from paymock.settings import OPEN_KEY_EXAMPLE
@@ -24,7 +24,7 @@ the form `mk_test_NAME`, for example `{OPEN_KEY_EXAMPLE}`. Every key opens a san
 
 ## Scenarios
 
-The header `X-Mock-Scenario` of the create request chooses the course of the payment:
+The header `X-Mock-Scenario` of the create request selects what happens to the payment:
 
 {scenario_table()}
 
@@ -49,9 +49,9 @@ them make one token. `due` = `settlement` + `fee`.
 
 CONTROL_TAGS = {
     "Time": "Freeze, speed up and advance the clock of a sandbox; advance one payment; wait.",
-    "Payments": "Look into payments, and simulate deposits.",
+    "Payments": "Inspect payments, and simulate deposits.",
     "Overrides and faults": "For applications that cannot add headers, and to test retries.",
-    "Sandbox": "What the sandbox has seen, and a fresh start.",
+    "Sandbox": "The journal of requests, and reset.",
 }
 
 CONTROL_INTRODUCTION = """Controls the mock: time, deposits, waiting, faults, a journal of requests.
@@ -66,11 +66,11 @@ Every request below `/v1` can ask for a fault with the header `X-Mock-Fault`:
 | Value | What happens |
 | --- | --- |
 | `status=503` | The request is refused with this status, 400 to 599; nothing is stored |
-| `delay=1500` | The request is carried out after so many milliseconds, at most 30,000 |
+| `delay=1500` | The request is carried out after this many milliseconds, at most 30,000 |
 | `drop` | The request is carried out, then the connection is closed without a reply |
 
-With `; times=2` after it, only the first two tries suffer it: of an idempotency key, or without one, of a
-method and path. Applications that cannot add headers use `POST /_mock/next`.
+With `; times=2` after it, the fault applies to the first two attempts only: of an idempotency key, or without
+one, of a method and path. Applications that cannot add headers use `POST /_mock/next`.
 """
 
 PUBLIC_API = Api(

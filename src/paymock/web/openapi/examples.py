@@ -1,7 +1,7 @@
-"""The examples of the OpenAPI document: requests, and what the service replies to them at fixed moments.
+"""The examples of the OpenAPI documents: requests, and replies at fixed times.
 
-Everything is made by the code that serves requests, with a fixed secret and clock, so an example cannot be
-wrong. A test sends the requests to a server and compares.
+The replies are computed by the code that serves requests, with a fixed secret and clock. A test sends the
+requests to a server and compares.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,14 +25,16 @@ from paymock.web.http.headers import requested_scenario
 from paymock.web.http.requests import Body, Request, parse_request
 
 SEED = "examples"
+"""The seed of the ids in the examples."""
+
 NOW = 1_896_091_200_000
-"""2030-01-31T12:00:00Z, in milliseconds since the epoch: when the examples happen."""
+"""The time of the examples, 2030-01-31T12:00:00Z, in milliseconds since the epoch."""
 
 IDEMPOTENCY_KEY = "order-1001-payment"
 ENDPOINT_IDEMPOTENCY_KEY = "webhook-endpoint-1"
-_ANY_DUE = 1010
+_ANY_DUE = 1010  # raw units; the times of a scenario do not depend on the amount
 
-_OPTIONAL = ("refund_to", "expires_at", "metadata")
+_OPTIONAL_FIELDS = ("refund_to", "expires_at", "metadata")
 ENDPOINT: Mapping[str, Any] = {
     "url": "https://merchant.example/hooks",
     "events": ["payment.completed", "payment.failed"],
@@ -40,7 +42,7 @@ ENDPOINT: Mapping[str, Any] = {
 
 
 class ExampleContext(NamedTuple):
-    """What the examples of a server depend on: its chains and assets, its fee, and the keys that it takes."""
+    """The settings of a server that its examples depend on: catalog, fee in basis points, API keys."""
 
     catalog: Catalog
     fee_bps: int
@@ -48,12 +50,12 @@ class ExampleContext(NamedTuple):
 
     @property
     def chain(self) -> str:
-        """The chain of the examples: the first of the catalog."""
+        """The chain of the examples: the first in the catalog."""
         return next(iter(self.catalog.chains))
 
     @property
     def payment(self) -> dict[str, Any]:
-        """A create request with every field: for a token, not for the chain's own coin."""
+        """A create request with every field, for a token rather than the native asset of the chain."""
         chain = self.chain
         asset = self.catalog.another_asset(chain, self.catalog.chains[chain].native_asset)
         return {
@@ -72,78 +74,80 @@ class ExampleContext(NamedTuple):
         }
 
     @property
-    def refused_payment(self) -> dict[str, Any]:
-        """A create request with two mistakes."""
+    def invalid_payment(self) -> dict[str, Any]:
+        """A create request with two invalid fields."""
         payment, chain = self.payment, self.chain
         other = self.catalog.another_asset(chain, payment["receive"]["asset"])
         return {**payment, "order_id": "", "pay_with": [{"chain": chain, "asset": other}]}
 
     def record(self, scenario: str) -> PaymentRecord:
-        """The record of the example payment in a scenario."""
+        """Return the record of the example payment in a scenario."""
         creation = payments.Creation(_token(IDEMPOTENCY_KEY), b"", scenario, NOW)
         return payments.create_record(self.payment, creation, self.catalog, self.fee_bps)
 
 
 class Example(NamedTuple):
-    """An example, and one line on what it shows."""
+    """An example value and its summary."""
 
     summary: str
     value: Any
 
 
-class Moment(NamedTuple):
-    """A moment of a payment that is worth showing: by scenario, milliseconds after creation."""
+class PaymentExample(NamedTuple):
+    """The scenario of an example payment, and its age in milliseconds."""
 
     scenario: str
-    at: int
+    age: int
 
 
 def payment_id() -> str:
-    """The id of the payment in the examples."""
+    """Return the id of the example payment."""
     return identifiers.PAYMENT_PREFIX + _token(IDEMPOTENCY_KEY)
 
 
 def requests_of(operation_id: str) -> tuple[str, ...]:
-    """The names of the request examples of an operation."""
+    """Return the names of the request examples of an operation."""
     return _REQUESTS.get(operation_id, ())
 
 
 def replies_of(operation_id: str) -> tuple[str, ...]:
-    """The names of the examples of an operation's success."""
-    return tuple(moments()) if operation_id == "getPayment" else _REPLIES.get(operation_id, ())
+    """Return the names of the reply examples of an operation."""
+    return tuple(payment_examples()) if operation_id == "getPayment" else _REPLIES.get(operation_id, ())
 
 
 @cache
-def moments() -> Mapping[str, Moment]:
-    """The payment examples: the happy path when the deposit is seen, confirming and final, then the end of
-    each scenario.
+def payment_examples() -> Mapping[str, PaymentExample]:
+    """Return the payment examples by name: the happy path when the deposit is detected, confirming and final,
+    and the end of each scenario.
     """
-    found = {
-        "payment_detected": Moment("happy_path", 5_000),
-        "payment_confirming": Moment("happy_path", 9_000),
-        "payment_finalized": Moment("happy_path", 13_000),
+    payments_by_name = {
+        "payment_detected": PaymentExample("happy_path", 5_000),
+        "payment_confirming": PaymentExample("happy_path", 9_000),
+        "payment_finalized": PaymentExample("happy_path", 13_000),
     }
     for name in SCENARIOS:
-        found[f"{name}_ends"] = Moment(name, simulate(SCENARIOS[name], _ANY_DUE, "")[-1].at)
-    return found
+        end = simulate(SCENARIOS[name], _ANY_DUE, "")[-1].at
+        payments_by_name[f"{name}_ends"] = PaymentExample(name, end)
+    return payments_by_name
 
 
-def all_examples(premises: ExampleContext) -> Mapping[str, Example]:
-    """Every example by its name."""
-    request, catalog = premises.payment, premises.catalog
-    created = premises.record("happy_path")
+def all_examples(context: ExampleContext) -> Mapping[str, Example]:
+    """Return every example by name."""
+    request, catalog = context.payment, context.catalog
+    created = context.record("happy_path")
     endpoint = endpoints.create_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
-    at_finality = payments.render(created, NOW + 13_000)
-    assets = catalog.assets(premises.chain) or {}
-    found = {
+    finalized = payments.render(created, NOW + 13_000)
+    assets = catalog.assets(context.chain) or {}
+    all_by_name = {
         "create_payment": Example("Every field", request),
         "create_payment_minimal": Example(
-            "Only what is required", {name: value for name, value in request.items() if name not in _OPTIONAL}
+            "Only what is required",
+            {name: value for name, value in request.items() if name not in _OPTIONAL_FIELDS},
         ),
         "payment_created": _example(
             "Just created: show the customer the instructions", payments.render(created, NOW)
         ),
-        "attempts": _example("The funding is final", {"data": at_finality.attempts}),
+        "attempts": _example("The funding is final", {"data": finalized.attempts}),
         "chains": _example("The supported chains", {"data": list(catalog.chains.values())}),
         "assets": _example("The assets of one chain", {"data": list(assets.values())}),
         "create_webhook_endpoint": Example("Two events", ENDPOINT),
@@ -152,15 +156,15 @@ def all_examples(premises: ExampleContext) -> Mapping[str, Example]:
             "One endpoint", {"data": [endpoints.render(endpoint, with_secret=False)]}
         ),
         "checkout": _example("The customer is asked to pay", _checkout(created, catalog)),
-        "healthy": Example("All is well", {"status": "ok"}),
+        "healthy": Example("Healthy", {"status": "ok"}),
     }
-    for name, (scenario, at) in moments().items():
-        payment = payments.render(premises.record(scenario), NOW + at)
-        found[name] = _example(f"{scenario}, {at // 1000} s after creation: {payment.status}", payment)
-    found |= CONTROL_REQUESTS
+    for name, (scenario, age) in payment_examples().items():
+        payment = payments.render(context.record(scenario), NOW + age)
+        all_by_name[name] = _example(f"{scenario}, {age // 1000} s after creation: {payment.status}", payment)
+    all_by_name |= CONTROL_REQUESTS
     for code in ERRORS:
-        found[code] = Example(code, msgspec.json.decode(error_response(_error(code, premises)).body))
-    return found
+        all_by_name[code] = Example(code, msgspec.json.decode(error_response(_error(code, context)).body))
+    return all_by_name
 
 
 def _token(idempotency_key: str) -> str:
@@ -170,30 +174,32 @@ def _token(idempotency_key: str) -> str:
 
 
 def _checkout(created: PaymentRecord, catalog: Catalog) -> checkout.Checkout:
-    asked = created.request.receive
-    asset = (catalog.assets(asked.chain) or {})[asked.asset]
-    return checkout.checkout(created, CREATED, 0, 1.0, catalog.chains[asked.chain], asset)
+    receive = created.request.receive
+    asset = (catalog.assets(receive.chain) or {})[receive.asset]
+    return checkout.checkout(created, CREATED, 0, 1.0, catalog.chains[receive.chain], asset)
 
 
 def _example(summary: str, reply: Any) -> Example:
     return Example(summary, msgspec.to_builtins(reply))
 
 
-def _error(code: str, premises: ExampleContext) -> PaymockError:
-    """The refusal with this code: by making the mistake, where it says more than the error table does."""
-    mistakes: Mapping[str, Callable[[], object]] = {
+def _error(code: str, context: ExampleContext) -> PaymockError:
+    """Return the error with this code, from an invalid request if its message is more specific than that of
+    the error table.
+    """
+    invalid_requests: Mapping[str, Callable[[], object]] = {
         "invalid_json": lambda: json_decoding.decode(b'{"order_id": "order-1001",}'),
         "invalid_scenario": lambda: requested_scenario(_request((b"x-mock-scenario", b"happy"))),
-        "unauthenticated": lambda: premises.keyring.sandbox(_request((b"authorization", b"Bearer unknown"))),
-        "validation_failed": lambda: payments.create_record(
-            premises.refused_payment,
+        "unauthenticated": lambda: context.keyring.sandbox(_request((b"authorization", b"Bearer unknown"))),
+        "validation_failed": lambda: payments.accept(
+            context.invalid_payment,
             payments.Creation("", b"", "happy_path", NOW),
-            premises.catalog,
-            premises.fee_bps,
+            context.catalog,
+            context.fee_bps,
         ),
     }
     try:
-        mistakes.get(code, lambda: None)()
+        invalid_requests.get(code, lambda: None)()
     except PaymockError as error:
         return error
     return PaymockError(code)
@@ -204,7 +210,7 @@ def _request(*headers: tuple[bytes, bytes]) -> Request:
 
 
 CONTROL_REQUESTS = {
-    "freeze": Example("Stand still", {"speed": 0}),
+    "freeze": Example("Freeze", {"speed": 0}),
     "ten_times": Example("Ten times as fast", {"speed": 10}),
     "advance_45_seconds": Example("The length of the happy path", {"seconds": 45}),
     "to_completed": Example("To a status", {"to": "completed"}),
@@ -214,7 +220,7 @@ CONTROL_REQUESTS = {
     "another_asset": Example("In another asset", {"amount": "1010000000000000000", "asset": "USDC"}),
     "next_scenario": Example("The next payment expires", {"scenario": "no_payment_expired"}),
     "standing_fault": Example(
-        "The first try of every payment fails", {"fault": "status=503; times=1", "times": None}
+        "The first attempt at every creation fails", {"fault": "status=503; times=1", "times": None}
     ),
 }
 

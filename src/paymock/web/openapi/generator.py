@@ -1,5 +1,5 @@
-"""The OpenAPI document, generated: operations from their table, schemas from the wire types, refusals from
-the error table, scenarios and times from the rules, examples from the same rules at fixed moments.
+"""Generates an OpenAPI document: operations and schemas from the tables and types of the API, errors from the
+error table, scenarios and times from the rules, examples from the code that serves requests.
 
 Specification: "Versioning", 2: the document is the authority for endpoints, schemas, headers and
 enumerated values.
@@ -31,7 +31,7 @@ from paymock.web.openapi.components import (
 
 
 class Api(NamedTuple):
-    """Operations that share one document, and what it says before them."""
+    """The operations of a document, and the texts that introduce them."""
 
     title: str
     summary: str
@@ -41,28 +41,28 @@ class Api(NamedTuple):
 
 
 class OpenApiPage:
-    """Answers with the document. It is generated at the first request, so that a start is quick."""
+    """The handler that answers with the document, which is generated at the first request."""
 
-    def __init__(self, api: Api, premises: examples.ExampleContext) -> None:
+    def __init__(self, api: Api, context: examples.ExampleContext) -> None:
         self._api = api
-        self._premises = premises
+        self._context = context
         self._yaml = b""
 
     async def __call__(self, request: Request) -> Response:
-        """The document as YAML."""
+        """Answer with the document as YAML."""
         if not self._yaml:
-            from paymock.web.openapi.yaml import to_yaml  # so that a start need not load PyYAML
+            from paymock.web.openapi.yaml import to_yaml  # not needed to start the server
 
-            self._yaml = to_yaml(document(self._api, self._premises)).encode()
+            self._yaml = to_yaml(document(self._api, self._context)).encode()
         return Response(200, self._yaml, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
 
 
-def document(api: Api, premises: examples.ExampleContext) -> Json:
-    """The OpenAPI 3.1 document of an API, with the examples of one server."""
+def document(api: Api, context: examples.ExampleContext) -> Json:
+    """Return the OpenAPI 3.1 document of an API, with the examples of one server."""
     operations = api.operations
     paths: Json = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, premises)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, context)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -79,26 +79,25 @@ def document(api: Api, premises: examples.ExampleContext) -> Json:
         "components": {
             "securitySchemes": SECURITY_SCHEMES,
             "parameters": _used("parameters", PARAMETERS, paths),
-            "headers": _used("headers", HEADERS, (paths, _ELSEWHERE)),
-            "examples": _used("examples", _examples(premises), (paths, _ELSEWHERE)),
-            "responses": _ELSEWHERE,
+            "headers": _used("headers", HEADERS, (paths, _UNDOCUMENTED)),
+            "examples": _used("examples", _examples(context), (paths, _UNDOCUMENTED)),
+            "responses": _UNDOCUMENTED,
             "schemas": _schemas(operations),
         },
     }
 
 
-def _examples(premises: examples.ExampleContext) -> Json:
-    found = examples.all_examples(premises).items()
-    return {name: {"summary": example.summary, "value": example.value} for name, example in found}
+def _examples(context: examples.ExampleContext) -> Json:
+    return {name: example._asdict() for name, example in examples.all_examples(context).items()}
 
 
-def _used(section: str, parts: Json, by: object) -> Json:
-    """The parts of a section of the components that something refers to."""
-    text = str(by)
-    return {name: part for name, part in parts.items() if f"'#/components/{section}/{name}'" in text}
+def _used(section: str, components: Json, document: object) -> Json:
+    """Return the components of a section that a part of the document refers to."""
+    text = str(document)
+    return {name: value for name, value in components.items() if f"'#/components/{section}/{name}'" in text}
 
 
-def _operation(operation: Operation, premises: examples.ExampleContext) -> Json:
+def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
     entry: Json = {
         "operationId": operation.operation_id,
         "tags": [operation.tag],
@@ -114,7 +113,7 @@ def _operation(operation: Operation, premises: examples.ExampleContext) -> Json:
             "required": True,
             "description": description,
             "schema": {"type": "string", "minLength": 1},
-            **({"example": premises.chain} if name == "chain" else {}),
+            **({"example": context.chain} if name == "chain" else {}),
         }
         for name, description in operation.parameters.items()
     ]
@@ -169,7 +168,7 @@ def _refusals(operation: Operation) -> Json:
     for code, kind in ERRORS.items():
         if code in codes:
             by_status.setdefault(kind.status, []).append(code)
-    return {str(status): _refusal(status, listed) for status, listed in sorted(by_status.items())}
+    return {str(status): _refusal(status, grouped) for status, grouped in sorted(by_status.items())}
 
 
 def _refusal(status: int, codes: Sequence[str]) -> Json:
@@ -185,10 +184,10 @@ def _refusal(status: int, codes: Sequence[str]) -> Json:
     }
 
 
-def _content(of: type, names: Iterable[str]) -> Json:
-    content: Json = {"schema": _reference("schemas", of.__name__)}
-    listed = {name: _reference("examples", name) for name in names}
-    return {**content, "examples": listed} if listed else content
+def _content(body: type, names: Iterable[str]) -> Json:
+    content: Json = {"schema": _reference("schemas", body.__name__)}
+    references = {name: _reference("examples", name) for name in names}
+    return {**content, "examples": references} if references else content
 
 
 def _header_references(names: Iterable[str]) -> Json:
@@ -202,17 +201,17 @@ def _reference(section: str, name: str) -> Json:
 def _schemas(operations: Sequence[Operation]) -> Json:
     types = {operation.reply for operation in operations if operation.reply} | {schemas.ErrorEnvelope}
     types |= {operation.request for operation in operations if operation.request}
-    ordered = sorted(types, key=lambda of: of.__name__)
+    ordered = sorted(types, key=lambda schema: schema.__name__)
     _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
     for statuses in (PaymentStatus, DepositStatus):
-        # In the order of a payment's life, not of the alphabet.
+        # In the order of a payment's lifecycle; msgspec sorts them by name.
         components[statuses.__name__]["enum"] = list(statuses)
     return {name: _tidy(schema) for name, schema in sorted(components.items())}
 
 
 def _tidy(schema: Any) -> Any:
-    """The schema without titles that repeat its name, with a type for enumerated values, and without defaults
-    of null: what is required says which fields may be left out, and their descriptions what happens then.
+    """Return a schema without titles, which repeat names, without defaults of null, which `required` and the
+    descriptions imply, and with a type for enumerated values.
     """
     if isinstance(schema, dict):
         tidy = {
@@ -227,12 +226,12 @@ def _tidy(schema: Any) -> Any:
 
 
 def _plain(text: str) -> str:
-    """A text without the line breaks and the indentation of the source."""
+    """Return a docstring without line breaks and indentation."""
     return " ".join(text.split())
 
 
-_ELSEWHERE: Json = {
+_UNDOCUMENTED: Json = {
     "NotFound": _refusal(404, ["not_found"]),
     "MethodNotAllowed": _refusal(405, ["method_not_allowed"]),
 }
-"""What paths and methods that are not in the document are answered with."""
+"""The replies to paths and methods that are not in the document."""

@@ -1,4 +1,4 @@
-"""YAML for people."""
+"""Readable YAML."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import yaml
 
 
 def to_yaml(value: dict[str, Any]) -> str:
-    """`value` as YAML that a person can read: in its own order, texts as blocks, no anchors."""
+    """Return `value` as YAML: in its own order, long texts as blocks, no anchors."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
-        """Always: an anchor saves bytes and costs the reader a search."""
+        """Return True: anchors make a document hard to read."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""Files of the package, served as they are: scripts and styles of the pages, and Swagger UI."""
+"""Static files: scripts and styles of the pages, and Swagger UI."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ _SWAGGER_FILES = (
 
 @dataclass(frozen=True)
 class StaticFile:
-    """A file below the folder `static`, with the headers that it is served with. In an HTML file, the mark
-    for the list of documents is replaced by `documents`.
+    """A file below the folder `static`, and its headers. In an HTML file, `documents` replaces the
+    placeholder for the list of documents.
     """
 
     path: str
@@ -56,9 +56,7 @@ class StaticFile:
 
 
 def static_files(*, with_control: bool) -> Mapping[str, StaticFile]:
-    """Return every static file by the path at which it is served. `with_control`: Swagger UI also shows the
-    control API.
-    """
+    """Return every static file by its URL path. `with_control`: Swagger UI also shows the control API."""
     assets = sorted(file.name for file in _FOLDER.joinpath("pages").iterdir())
     swagger_headers = (("Content-Security-Policy", SWAGGER_POLICY), _REVALIDATED)
     index = StaticFile("swagger/index.html", swagger_headers, _DOCUMENTS if with_control else b"")
@@ -71,5 +69,5 @@ def static_files(*, with_control: bool) -> Mapping[str, StaticFile]:
 
 
 async def redirect_to_swagger(request: Request) -> Response:
-    """Answer `/swagger` with the path of the page."""
+    """Redirect `/swagger` to the page."""
     return Response(308, content_type=None, headers=(("Location", SWAGGER),))

@@ -1,18 +1,18 @@
-// Elements from data. Whatever comes from a server becomes text, never markup.
+// Builds elements. Data from the server becomes text, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-const given = (value) => value != null && value !== false;
-const made = (element, attributes, children) => {
+const present = (value) => value != null && value !== false;
+const build = (element, attributes, children) => {
   for (const [name, value] of Object.entries(attributes)) {
-    if (given(value)) element.setAttribute(name, value === true ? "" : value);
+    if (present(value)) element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter(given));
+  element.append(...children.flat(Infinity).filter(present));
   return element;
 };
 
-export const h = (tag, attributes = {}, ...children) => made(document.createElement(tag), attributes, children);
-export const s = (tag, attributes = {}, ...children) => made(document.createElementNS(SVG, tag), attributes, children);
+export const h = (tag, attributes = {}, ...children) => build(document.createElement(tag), attributes, children);
+export const s = (tag, attributes = {}, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
 export const by = (id) => document.getElementById(id);
 export const icon = (name) => s("svg", { class: "icon", "aria-hidden": "true" }, s("use", { href: `/assets/icons.svg#${name}` }));
 
@@ -26,7 +26,7 @@ export function show(parent, ...children) {
   if (focused) (parent.querySelector(`[data-focus="${CSS.escape(focused)}"]`) ?? by("main")).focus();
 }
 
-/** A button that copies a text and says so. */
+/** Returns a button that copies a text and announces it. */
 export function copyButton(label, text, focus) {
   const button = h("button", { type: "button", "data-focus": focus }, label);
   button.addEventListener("click", () => copy(text(), button));
@@ -41,14 +41,14 @@ export async function copy(text, button) {
   setTimeout(() => { button.textContent = label; }, 2000);
 }
 
-/** Says something to those who do not see it change. */
+/** Announces a text to screen readers. */
 export const announce = (text) => { by("announcement").textContent = text; };
 
 async function written(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
-  } catch { // not there on a page that came without TLS from another machine
+  } catch { // not available on a page without TLS from another machine
     const field = document.body.appendChild(h("textarea", { class: "unseen" }));
     field.value = text;
     field.select();

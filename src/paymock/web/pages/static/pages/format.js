@@ -25,8 +25,8 @@ export const amount = (raw, of) => [h("span", {}, tokens(raw, of) ?? ""), h("sma
 export function raw(text, decimals) {
   const match = /^([0-9]*)(?:[.,]([0-9]*))?$/.exec(text.trim());
   if (!match || (match[2] ?? "").length > decimals) return null;
-  const found = BigInt(`${match[1]}${(match[2] ?? "").padEnd(decimals, "0")}` || "0");
-  return found > 0n ? `${found}` : null;
+  const units = BigInt(`${match[1]}${(match[2] ?? "").padEnd(decimals, "0")}` || "0");
+  return units > 0n ? `${units}` : null;
 }
 
 /** Seconds for people: "12.3 s", "4 min 5 s". */

@@ -9,7 +9,7 @@ import { fundingBar, timeline } from "./timeline.js";
 
 const id = location.pathname.split("/").at(-1);
 const path = `/_mock/payments/${id}`;
-let detail, drawn, since = 0, said = "";
+let detail, drawn, since = 0, announced = "";
 
 start({ load, tick, paymentId: id });
 new ResizeObserver(() => detail && draw()).observe(by("picture"));
@@ -46,8 +46,8 @@ function render() {
     h("h1", {}, payment.order_id),
     h("p", { class: "badges" }, badge(payment.status), h("span", {}, scenario), h("code", {}, payment.id), copyButton("Copy id", () => payment.id, "id"),
       h("a", { href: `/checkout/${payment.id}`, "data-focus": "checkout" }, "Open its checkout")));
-  if (said && said !== payment.status) announce(`Now ${words(payment.status)}`);
-  said = payment.status;
+  if (announced && announced !== payment.status) announce(`Now ${words(payment.status)}`);
+  announced = payment.status;
   controls();
   draw();
   show(by("table"), table(["After", "What happens", "Status", "When"], detail.timeline.map((entry) => h("tr", { class: entry.reached ? "" : "ahead" },
@@ -74,7 +74,7 @@ function actions() {
   const { due, missing } = sums();
   const { instructions: { chain, asset: own }, deposits = [] } = detail.payment.attempts[0];
   const asset = document.querySelector(`#asset [value^="${chain} "]:not([value="${chain} ${own}"])`)?.value.split(" ")[1];
-  const over = detail.timeline.every((entry) => entry.reached) && "nothing lies ahead";
+  const over = detail.timeline.every((entry) => entry.reached) && "no changes remain";
   const full = deposits.length >= 100 && "a payment takes a hundred deposits";
   return {
     next: ["advance", { to: "next" }, over],

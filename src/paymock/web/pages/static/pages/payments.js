@@ -5,15 +5,15 @@ import { by, copy, h, show, table } from "./dom.js";
 import { amount, badge, duration, short } from "./format.js";
 import { now, start } from "./shell.js";
 
-const asked = new URLSearchParams(location.search);
-const filters = ["status", "scenario", "order_id"].filter((name) => asked.get(name));
-let before = "";
+const params = new URLSearchParams(location.search);
+const filters = ["status", "scenario", "order_id"].filter((name) => params.get(name));
+let previous = "";
 
-for (const name of filters) by(name).value = asked.get(name);
+for (const name of filters) by(name).value = params.get(name);
 by("filter").addEventListener("submit", (event) => {
   event.preventDefault();
-  const wanted = [...new FormData(event.target)].filter(([, value]) => value);
-  location.assign(`/?${new URLSearchParams(wanted)}`);
+  const entered = [...new FormData(event.target)].filter(([, value]) => value);
+  location.assign(`/?${new URLSearchParams(entered)}`);
 });
 
 by("origin").textContent = location.origin;
@@ -22,15 +22,15 @@ by("copy").addEventListener("click", () => copy(by("command").textContent, by("c
 start({ load: (changed) => changed.has("payments") && load(), tick });
 
 async function load() {
-  const { data, next_cursor: cursor } = await request("GET", `/_mock/payments?${query({ limit: 25, cursor: asked.get("cursor") })}`);
-  const seen = JSON.stringify([cursor, data.map(({ age_seconds, ...rest }) => rest)]);
-  if (seen === before) return ages(data);
-  before = seen;
+  const { data, next_cursor: cursor } = await request("GET", `/_mock/payments?${query({ limit: 25, cursor: params.get("cursor") })}`);
+  const current = JSON.stringify([cursor, data.map(({ age_seconds, ...rest }) => rest)]);
+  if (current === previous) return ages(data);
+  previous = current;
   show(by("list"), data.length > 0 && list(data));
-  const narrowed = filters.length > 0 || asked.has("cursor");
-  by("none").hidden = data.length > 0 || !narrowed;
-  by("empty").hidden = data.length > 0 || narrowed;
-  show(by("paging"), asked.get("cursor") && h("a", { href: `/?${query({})}`, "data-focus": "newest" }, "Newest"), cursor && h("a", { href: `/?${query({ cursor })}`, "data-focus": "older" }, "Older"));
+  const filtered = filters.length > 0 || params.has("cursor");
+  by("none").hidden = data.length > 0 || !filtered;
+  by("empty").hidden = data.length > 0 || filtered;
+  show(by("paging"), params.get("cursor") && h("a", { href: `/?${query({})}`, "data-focus": "newest" }, "Newest"), cursor && h("a", { href: `/?${query({ cursor })}`, "data-focus": "older" }, "Older"));
   ages(data);
 }
 
@@ -57,6 +57,6 @@ function tick() {
 }
 
 function query(more) {
-  const parts = [...filters.map((name) => [name, asked.get(name)]), ...Object.entries(more).filter(([, value]) => value)];
+  const parts = [...filters.map((name) => [name, params.get(name)]), ...Object.entries(more).filter(([, value]) => value)];
   return new URLSearchParams(parts);
 }

@@ -30,12 +30,12 @@ export function journal(entries, body, headers) {
 }
 
 if (by("refused")) {
-  let before = "";
+  let previous = "";
   const load = async () => {
     const { data } = await request("GET", "/_mock/requests?limit=200");
-    const shown = by("refused").checked ? data.filter(refused) : data;
-    if (JSON.stringify(shown) !== before) show(by("requests"), journal(shown));
-    before = JSON.stringify(shown);
+    const entries = by("refused").checked ? data.filter(refused) : data;
+    if (JSON.stringify(entries) !== previous) show(by("requests"), journal(entries));
+    previous = JSON.stringify(entries);
   };
   by("refused").addEventListener("change", () => attempt(load));
   by("clear").addEventListener("click", () => attempt(() => request("DELETE", "/_mock/requests")));

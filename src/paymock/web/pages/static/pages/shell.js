@@ -17,7 +17,7 @@ export function problem(error) {
   place.textContent = error?.message ?? "";
 }
 
-/** Does something that may be refused, and says why if it is. */
+/** Runs an action, and shows the problem if the server refuses it. */
 export async function attempt(action) {
   try {
     problem(null);
@@ -97,10 +97,10 @@ function askForKey() {
   by("key").focus();
 }
 
-function setClock({ now: at, speed: pace }) {
-  Object.assign(clock, { now: Date.parse(at), speed: pace, at: performance.now() });
-  by("pace").textContent = pace ? `running ×${pace}` : "frozen";
-  for (const button of document.querySelectorAll("[data-speed]")) button.ariaPressed = String(Number(button.dataset.speed) === pace);
+function setClock({ now: at, speed }) {
+  Object.assign(clock, { now: Date.parse(at), speed, at: performance.now() });
+  by("speed").textContent = speed ? `running ×${speed}` : "frozen";
+  for (const button of document.querySelectorAll("[data-speed]")) button.ariaPressed = String(Number(button.dataset.speed) === speed);
   showTime();
 }
 
@@ -142,7 +142,7 @@ function newDialog() {
   };
   let retry;
   by("new").addEventListener("click", () => {
-    retry = randomKey(); // pressed twice, it is still one payment
+    retry = randomKey(); // pressed twice, it makes one payment
     by("order").value = `order-${Math.floor(Math.random() * 9000) + 1000}`;
     refuse("");
     dialog.showModal();

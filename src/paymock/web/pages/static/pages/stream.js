@@ -1,9 +1,9 @@
-// Server-sent events by fetch, which can send a key. A hidden page lets go: browsers allow six connections.
+// Server-sent events by fetch, which can send a key. Hidden pages disconnect: browsers allow six connections.
 
 const HIDDEN_MS = 5000;
 
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-const shown = () => new Promise((resolve) => {
+const visible = () => new Promise((resolve) => {
   if (!document.hidden) return resolve();
   document.addEventListener("visibilitychange", resolve, { once: true });
 });
@@ -11,7 +11,7 @@ const shown = () => new Promise((resolve) => {
 /** Calls `message` with each event, and `state` with "live", "away" or a status; 401 and 404 end it. */
 export async function follow(url, headers, message, state) {
   for (let failures = 0; ; failures++) {
-    await shown();
+    await visible();
     const ending = new AbortController();
     let timer, status = "away";
     const hide = () => {
@@ -27,7 +27,7 @@ export async function follow(url, headers, message, state) {
       } else {
         status = reply.status;
       }
-    } catch { /* the server is away; the page says so below */ }
+    } catch { /* not connected; `state` is called below */ }
     ending.abort();
     clearTimeout(timer);
     document.removeEventListener("visibilitychange", hide);

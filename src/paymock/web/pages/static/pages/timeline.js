@@ -1,21 +1,21 @@
-// The course of a payment, drawn: what has happened is solid, what is to come is dashed, and a line is now.
+// Draws the timeline of a payment: the past is solid, the future dashed, and a line marks the time.
 
 import { s } from "./dom.js";
 import { duration, view, words } from "./format.js";
 
-const LEFT = 96, RIGHT = 24, LANE = 38, TOP = 34, BAR = 18, MOST_LANES = 8;
+const LEFT = 96, RIGHT = 24, ROW = 38, TOP = 34, BAR = 18, MAX_ROWS = 8;
 
-/** The picture, `width` pixels wide, and a function that moves its line to an age in seconds. */
+/** Returns the picture, `width` pixels wide, and a function that moves its line to an age in seconds. */
 export function timeline({ timeline: entries, window_seconds: closes }, age, width) {
   const end = Math.max(entries.at(-1).offset_seconds, closes) * 1.06;
   const x = (seconds) => LEFT + (Math.min(seconds, end) / end) * (width - LEFT - RIGHT);
   const deposits = [...new Set(entries.map((entry) => entry.deposit).filter(Boolean))];
-  const lanes = deposits.slice(0, MOST_LANES);
-  const height = TOP + LANE * (2 + lanes.length) + 30;
-  const label = (row, text) => s("text", { x: 0, y: TOP + LANE * row + 13, class: "dim" }, text);
+  const rows = deposits.slice(0, MAX_ROWS);
+  const height = TOP + ROW * (2 + rows.length) + 30;
+  const label = (row, text) => s("text", { x: 0, y: TOP + ROW * row + 13, class: "dim" }, text);
   const growing = [];
-  const bar = (row, from, to) => { // dashed, and solid as far as now
-    const shape = { x: x(from), y: TOP + LANE * row, height: BAR, rx: 4 };
+  const bar = (row, from, to) => { // dashed, and solid up to now
+    const shape = { x: x(from), y: TOP + ROW * row, height: BAR, rx: 4 };
     const solid = s("rect", { ...shape, class: "span" });
     growing.push((seconds) => solid.setAttribute("width", Math.max(0, x(Math.min(seconds, to)) - x(from))));
     return [s("rect", { ...shape, width: x(to) - x(from), class: "future" }), solid];
@@ -36,8 +36,8 @@ export function timeline({ timeline: entries, window_seconds: closes }, age, wid
     label(0, "Window"), s("g", { class: "window" }, bar(0, 0, closes)),
     s("text", { x: x(closes) - 6, y: TOP + 13, "text-anchor": "end" }, `closes at ${closes} s`),
     label(1, "Status"), statuses(entries, end, x, bar),
-    lanes.map((number, row) => [label(row + 2, `Deposit ${number}`), ticks(entries.filter((entry) => entry.deposit === number), x, row + 2, bar)]),
-    deposits.length > MOST_LANES && s("text", { x: LEFT, y: 26, class: "dim" }, `${deposits.length - MOST_LANES} more deposits are in the table`),
+    rows.map((number, row) => [label(row + 2, `Deposit ${number}`), ticks(entries.filter((entry) => entry.deposit === number), x, row + 2, bar)]),
+    deposits.length > MAX_ROWS && s("text", { x: LEFT, y: 26, class: "dim" }, `${deposits.length - MAX_ROWS} more deposits are in the table`),
     line, caption);
   move(age);
   return { move, picture };
@@ -61,12 +61,12 @@ function statuses(entries, end, x, bar) {
     const from = entry.offset_seconds, to = changes[number + 1]?.offset_seconds ?? end;
     const text = words(entry.status);
     return s("g", { class: view(entry.status) }, s("title", {}, `${text}, from ${from} s`), bar(1, from, to),
-      x(to) - x(from) > text.length * 7 + 8 && s("text", { x: x(from) + 5, y: TOP + LANE + 13 }, text));
+      x(to) - x(from) > text.length * 7 + 8 && s("text", { x: x(from) + 5, y: TOP + ROW + 13 }, text));
   });
 }
 
 function ticks(entries, x, row, bar) {
-  const top = TOP + LANE * row;
+  const top = TOP + ROW * row;
   return s("g", { class: "detected" },
     bar(row, entries[0].offset_seconds, entries.at(-1).offset_seconds),
     entries.map((entry) => [
@@ -77,10 +77,10 @@ function ticks(entries, x, row, bar) {
 
 function summary(entries, age) {
   const past = entries.filter((entry) => entry.reached), next = entries.find((entry) => !entry.reached);
-  return `${words(past.at(-1).status)} at ${duration(age)}; ${next ? `next: ${next.event}, at ${next.offset_seconds} s` : "nothing lies ahead"}. All steps are in the table below.`;
+  return `${words(past.at(-1).status)} at ${duration(age)}; ${next ? `next: ${next.event}, at ${next.offset_seconds} s` : "no changes remain"}. All steps are in the table below.`;
 }
 
-/** What has been received of what is due, drawn. */
+/** Draws the share of the due amount that is received. */
 export function fundingBar(due, pending, finalized) {
   const all = [due, pending + finalized].reduce((a, b) => (a > b ? a : b));
   const part = (raw) => Number((raw * 10000n) / all) / 100;
