@@ -1,4 +1,4 @@
-"""The use cases of the checkout: what a customer who has only the id of a payment can see of it."""
+"""The use cases of the checkout, for customers who have only the id of a payment."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,8 +16,8 @@ from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 
 
 class CheckoutView(NamedTuple):
-    """What the customer sees; for how many real seconds, or None: until somebody does something; and a mark
-    that differs whenever more than the time does.
+    """The checkout of a payment; for how many real seconds it holds, None if until a request changes it; and
+    a mark that differs when more than the time has changed.
     """
 
     checkout: Checkout
@@ -26,31 +26,28 @@ class CheckoutView(NamedTuple):
 
 
 class CheckoutService:
-    """What the checkout can show, without HTTP. All that it needs is the id of a payment, which nobody can
-    guess.
-    """
+    """The checkouts of payments, without HTTP. The id of a payment, which cannot be guessed, gives access."""
 
     def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
         self._catalog = catalog
         self._sandboxes = sandboxes
 
     async def show(self, payment_id: str) -> CheckoutView:
-        """Return what the customer sees now. Raises PaymockError `payment_not_found`."""
+        """Return the current checkout. Raises PaymockError `payment_not_found`."""
         payment = await self._find(payment_id)
         receive = payment.record.request.receive
         chain = self._catalog.chains.get(receive.chain)
         asset = (self._catalog.assets(receive.chain) or {}).get(receive.asset)
         if chain is None or asset is None:
             raise PaymockError("payment_not_found", "The catalog no longer has the asset of this payment.")
-        shown = checkout.checkout(
+        current = checkout.checkout(
             payment.record, payment.state, payment.elapsed, payment.sandbox.clock.speed, chain, asset
         )
-        return CheckoutView(shown, payment.seconds_to_change, _mark(payment))
+        return CheckoutView(current, payment.seconds_to_change, _mark(payment))
 
     async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
-        """Yield what the customer sees, now, after every change, and at least every RESYNC_SECONDS. It ends
-        when the payment is deleted, or the server stops. Raises PaymockError `payment_not_found` at its
-        beginning.
+        """Yield the checkout now, after every change, and at least every RESYNC_SECONDS, until the payment is
+        deleted or the server stops. Raises PaymockError `payment_not_found` at the start.
         """
 
         async def observe() -> Observation[Checkout]:
@@ -58,18 +55,18 @@ class CheckoutService:
             seconds = float("inf") if view.seconds is None else view.seconds
             return Observation(view.checkout, view.mark, asyncio.get_running_loop().time() + seconds)
 
-        await self.show(payment_id)  # a stream about an unknown payment does not begin
+        await self.show(payment_id)  # an unknown payment is refused before the stream starts
         following = self._sandboxes.notifier.follow(
             self._sandbox_of(payment_id), observe, min_gap=MIN_GAP_SECONDS
         )
-        begun = False
+        started = False
         async with aclosing(following) as observations:
             try:
                 async for current, _ in observations:
                     yield current.value
-                    begun = True
+                    started = True
             except PaymockError:
-                if not begun:
+                if not started:
                     raise
 
     async def _find(self, payment_id: str) -> PaymentSnapshot:
@@ -92,7 +89,7 @@ def _mark(payment: PaymentSnapshot) -> object:
 
 
 def _unknown_payment() -> PaymockError:
-    """Return the refusal in words for a customer, who knows of no API key."""
+    """Return the refusal with a message for customers, who have no API key."""
     return PaymockError(
         "payment_not_found", "No payment has this id. It may be mistyped, or its sandbox has been reset."
     )

@@ -1,5 +1,4 @@
-"""The use cases of the control API: time that a test controls, simulated deposits, waiting, overrides, the
-journal.
+"""The use cases of the control API: virtual time, simulated deposits, waiting, overrides, the journal.
 
 Every method works within one sandbox and touches no other.
 """
@@ -32,11 +31,11 @@ from paymock.schemas.validation import checker_for, validate, validation_failed
 from paymock.stores.base import companion_key
 
 _SCANNED = 500
-"""How many payments are scanned at a time for those that a filter matches."""
+"""How many payments are read at a time to find those that match a filter."""
 
 
 class ControlService:
-    """What the control API can do, without HTTP."""
+    """The control API, without HTTP."""
 
     def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
         self._catalog = catalog
@@ -50,9 +49,9 @@ class ControlService:
         return clock_of(await self._sandboxes.snapshot(sandbox))
 
     async def set_clock(self, sandbox: str, body: Any) -> schemas.Clock:
-        """Change the speed from now on. Raises PaymockError `validation_failed`.
+        """Set the speed from now on. Raises PaymockError `validation_failed`.
 
-        A slower clock begins when every process knows of it, so that none has shown later times before.
+        A lower speed takes effect when every process knows it, so that no process has shown later times.
         """
         speed = validate(_check_set_clock, body, schemas.SetClock).speed
 
@@ -66,7 +65,7 @@ class ControlService:
         return clock_of(replace(after, real=max(after.real, after.clock.since_real)))
 
     async def advance(self, sandbox: str, body: Any) -> schemas.Clock:
-        """Move the sandbox ahead at once. Raises PaymockError `validation_failed`."""
+        """Advance the clock of the sandbox at once. Raises PaymockError `validation_failed`."""
         milliseconds = _milliseconds(validate(_check_advance, body, schemas.Advance).seconds)
 
         def advanced(snapshot: SandboxSnapshot) -> SandboxRecord:
@@ -76,8 +75,8 @@ class ControlService:
         return clock_of(await self._sandboxes.change(sandbox, advanced))
 
     async def advance_payment(self, sandbox: str, payment_id: str, body: Any) -> Payment:
-        """Move one payment ahead of its sandbox. Raises PaymockError `payment_not_found`,
-        `validation_failed`, or `status_unreachable` when what `to` names does not lie ahead.
+        """Advance one payment relative to its sandbox. Raises PaymockError `payment_not_found`,
+        `validation_failed`, or `status_unreachable` if the payment cannot reach the target `to`.
         """
         target = validate(_check_advance_payment, body, schemas.AdvancePayment)
         if (target.seconds is None) == (target.to is None):
@@ -98,11 +97,12 @@ class ControlService:
     async def deposit(
         self, sandbox: str, payment_id: str, body: Any, key: str | None, fingerprint: bytes
     ) -> tuple[Payment, bool]:
-        """Observe a transfer now. Return the payment then, and whether this request repeats an earlier one.
+        """Simulate a transfer that is observed now. Return the payment just after it, and whether this
+        request repeats an earlier one.
 
+        The time of the deposit is when every process knows it, so that no process has shown a later state.
         Raises PaymockError `payment_not_found`, `validation_failed`, `capacity_exceeded`, or the idempotency
-        conflict. The transfer is observed when every process knows of it, so that none has shown a later
-        state before.
+        conflict.
         """
         payment = await self._find(sandbox, payment_id)
         deposit = validate(_check_deposit, body, schemas.MakeDeposit)
@@ -157,14 +157,14 @@ class ControlService:
                 cursor = position
             if len(page) < scanned:
                 return schemas.PaymentPage(data=listed, next_cursor=None)
-            await asyncio.sleep(0)  # other requests go on while many payments are scanned
+            await asyncio.sleep(0)  # let other requests run between batches
 
     async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
-        """Return a payment with its past and its future. Raises PaymockError `payment_not_found`."""
+        """Return a payment with its timeline. Raises PaymockError `payment_not_found`."""
         payment = await self._find(sandbox, payment_id)
         states, age = payment.states, payment.elapsed
         past = [state for state in payment.visible_states if state.at <= age]
-        if past[0] != states[0]:  # a deposit was made in the very moment of its creation
+        if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation
             past.insert(0, states[0])
         return schemas.PaymentDetail(
             payment=payment.payment,
@@ -181,9 +181,8 @@ class ControlService:
     async def wait(
         self, sandbox: str, payment_id: str, status: str | None, timeout: float
     ) -> schemas.WaitResult:
-        """Return as soon as the payment has reached `status`, or, without one, at its next change; at once
-        when that can no longer come; after `timeout` real seconds at the latest. Raises PaymockError
-        `payment_not_found`.
+        """Return when the payment has reached `status`, or without one, has changed; at once if that cannot
+        happen any more; after `timeout` real seconds at the latest. Raises PaymockError `payment_not_found`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -213,7 +212,7 @@ class ControlService:
     async def _simulate(
         self, sandbox: str, payment_id: str, compute: Callable[[PaymentSnapshot], SimulationRecord]
     ) -> PaymentSnapshot:
-        """Replace the simulation record of a payment by what `compute` makes of it."""
+        """Replace the simulation record of a payment by the result of `compute`."""
         while True:
             payment = await self._find(sandbox, payment_id)
             simulation = compute(payment)
@@ -244,13 +243,13 @@ def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapsh
 
 
 def _check_room(simulation: SimulationRecord) -> None:
-    """Raises PaymockError `capacity_exceeded` when no more deposits can be made."""
+    """Raise PaymockError `capacity_exceeded` if the payment has MAX_DEPOSITS deposits."""
     if len(simulation.deposits) >= payments.MAX_DEPOSITS:
         raise PaymockError("capacity_exceeded", "The payment has a hundred simulated deposits already.")
 
 
 def _check_time(virtual: int) -> None:
-    """Raises PaymockError `validation_failed` for a time that cannot be written in RFC 3339."""
+    """Raise PaymockError `validation_failed` for a time that RFC 3339 cannot express."""
     if virtual > LATEST:
         raise validation_failed({"seconds": f"leads beyond {to_rfc3339(LATEST)}"})
 
@@ -260,13 +259,13 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _step_to(payment: PaymentSnapshot, target: str) -> int:
-    """Return how many milliseconds ahead of the payment its target lies; 0 for END when it is there.
+    """Return the milliseconds until the payment reaches its target; 0 for END after the last change.
 
     Raises PaymockError `status_unreachable`.
     """
     upcoming = [state for state in payment.upcoming if target in (NEXT, END, state.status)]
     if payment.state.status == target:
-        upcoming = []  # later confirmations have this status too, but it has come already
+        upcoming = []  # later confirmations have the same status, which is already reached
     if not upcoming and target != END:
         raise PaymockError("status_unreachable")
     chosen = upcoming[-1:] if target == END else upcoming[:1]

@@ -1,7 +1,7 @@
-"""The feed of a sandbox: its followers are told that payments or requests have changed.
+"""The feed of a sandbox: notifies followers that payments or requests have changed.
 
 All followers of a sandbox share its snapshots. These are throttled by their cost and by the number of
-followers, so that open pages take next to nothing from clients that create payments.
+followers, so that open pages hardly slow down clients that create payments.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ NEWEST = 200
 """How many of the newest payments a snapshot covers."""
 
 GAP_SECONDS_PER_FOLLOWER = 0.01
-"""What each follower adds to the gap between two snapshots."""
+"""How much each follower adds to the minimum gap between two snapshots."""
 
 COST_FACTOR, MAX_GAP_SECONDS = 20, 2.0
-"""The next snapshot waits so many times as long as the last one took, up to so many seconds."""
+"""The gap after a snapshot is this multiple of its duration, up to this number of seconds."""
 
 _NEVER = float("inf")
 
 
 class _Snapshot(NamedTuple):
-    """A sandbox at one moment: marks that differ when its payments or its journal have changed, and until
-    when they hold by themselves, by the clock of the event loop.
+    """A sandbox at one moment: marks that differ when its payments or its journal have changed, and the time
+    of the event loop until which they hold without another request.
     """
 
     sandbox: SandboxSnapshot
@@ -42,7 +42,7 @@ class _Snapshot(NamedTuple):
 
     @property
     def mark(self) -> object:
-        """What differs when anything has changed."""
+        """A mark that differs when payments or journal have changed."""
         return self.payments, self.requests
 
     def changed_since(self, previous: "_Snapshot") -> list[schemas.Changed]:
@@ -55,7 +55,7 @@ class _Snapshot(NamedTuple):
         return changed
 
     def with_payment(self, payment: PaymentSnapshot | None) -> "_Snapshot":
-        """Return the same snapshot with one payment more."""
+        """Return the snapshot with one more payment, if there is one."""
         if payment is None:
             return self
         until = min(self.until, _until(payment, _now()))
@@ -63,7 +63,7 @@ class _Snapshot(NamedTuple):
 
 
 class Feed:
-    """Follows sandboxes."""
+    """The feeds of sandboxes."""
 
     def __init__(self, sandboxes: Sandboxes, journal: Journal) -> None:
         self._sandboxes = sandboxes
@@ -76,9 +76,8 @@ class Feed:
     async def follow(
         self, sandbox: str, payment_id: str | None = None
     ) -> AsyncGenerator[schemas.Notice, None]:
-        """Yield a notice now, and after every change of the sandbox: of its journal, of its newest payments,
-        and of the one with `payment_id`. At least one comes every RESYNC_SECONDS. It ends when the server
-        stops.
+        """Yield a notice now, after every change of the journal, of the newest payments, or of the payment
+        with `payment_id`, and at least every RESYNC_SECONDS, until the server stops.
         """
 
         shared: _Snapshot | None = None
@@ -107,7 +106,7 @@ class Feed:
                 self._forget(sandbox)
 
     async def _next_snapshot(self, sandbox: str) -> _Snapshot:
-        """Return a snapshot that is taken after this call, shared with all who call before it is taken."""
+        """Return a snapshot taken after this call; concurrent calls share one."""
         task = self._scheduled.get(sandbox)
         if task is None:
             task = self._scheduled[sandbox] = asyncio.create_task(self._take_when_due(sandbox))
@@ -166,7 +165,7 @@ def _mark(payment: PaymentSnapshot) -> tuple[object, ...]:
 
 
 def _retrieve_exception(task: asyncio.Task[_Snapshot]) -> None:
-    """Take the exception of a task that nobody waits for any more: asyncio would report it."""
+    """Retrieve the exception of a task whose waiters are gone, which asyncio would log otherwise."""
     if not task.cancelled():
         task.exception()
 

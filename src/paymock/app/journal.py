@@ -14,7 +14,7 @@ _LOG = "requests"
 
 
 class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
-    """An entry as it is stored: without the names of its fields, which are half of it."""
+    """An entry as stored: an array, since field names would double its size."""
 
 
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(StoredEntry).decode
@@ -34,10 +34,10 @@ class Journal:
         """Return the last requests, newest first: all, or those about one payment."""
         stored = await self._sandboxes.tail(sandbox, _LOG, LENGTH if payment_id else limit)
         entries = (entry for entry in map(_decode, stored) if payment_id in (None, entry.payment_id))
-        return schemas.Journal(data=[_shown(entry) for entry in islice(entries, limit)])
+        return schemas.Journal(data=[_public(entry) for entry in islice(entries, limit)])
 
     async def mark(self, sandbox: str) -> bytes | None:
-        """Return what differs whenever the journal does."""
+        """Return a mark that differs whenever the journal differs."""
         newest = await self._sandboxes.tail(sandbox, _LOG, 1)
         return newest[0] if newest else None
 
@@ -46,5 +46,5 @@ class Journal:
         await self._sandboxes.clear_log(sandbox, _LOG)
 
 
-def _shown(entry: StoredEntry) -> schemas.JournalEntry:
+def _public(entry: StoredEntry) -> schemas.JournalEntry:
     return msgspec.convert(entry, schemas.JournalEntry, from_attributes=True)

@@ -1,4 +1,4 @@
-"""Notifications of changes: subscribers to a sandbox are told of each change, whichever process makes it."""
+"""Notifies subscribers of changes of a sandbox, whichever process makes them."""
 
 import asyncio
 from collections import defaultdict
@@ -12,28 +12,28 @@ from paymock.stores.base import Store
 T = TypeVar("T")
 
 MIN_GAP_SECONDS = 0.25
-"""The least time between two observations of a follower; changes in between are reported together."""
+"""The minimum time between two observations of a follower; changes in between are reported together."""
 
 RESYNC_SECONDS = 20.0
-"""How often followers are told the time while nothing changes: a clock that a page only counts drifts."""
+"""How often followers get the time while nothing changes, since the clock of a page drifts."""
 
 _RECONNECT_SECONDS = 0.2
-"""Seconds until the changes of a store that has failed are listened to again."""
+"""The delay before a failed subscription to the changes of the store is repeated."""
 
 
 class TimedEvent(asyncio.Event):
-    """An event that can be waited for until a certain moment."""
+    """An event with a timed wait."""
 
     async def until(self, moment: float) -> None:
-        """Return when it is set, or at `moment` by the clock of the event loop."""
+        """Wait until it is set, or until `moment` by the clock of the event loop."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(moment):  # `wait_for` can miss that its caller is cancelled
                 await self.wait()
 
 
 class Subscription(TimedEvent):
-    """Set at each change of a sandbox; with `additions`, also when something is merely added: a resource, a
-    request in the journal.
+    """Set at each change of a sandbox; with `additions`, also when only a resource or a journal entry is
+    added.
     """
 
     def __init__(self, *, additions: bool) -> None:
@@ -42,8 +42,8 @@ class Subscription(TimedEvent):
 
 
 class Observation(NamedTuple, Generic[T]):
-    """What a follower saw; a mark that differs when more than the time has changed; and until when it holds
-    by itself, by the clock of the event loop.
+    """An observed value; a mark that differs when more than the time has changed; and the time of the event
+    loop until which the value holds without another request.
     """
 
     value: T
@@ -61,8 +61,8 @@ class Notifier:
         self._stopped = TimedEvent()
 
     def notify(self, sandbox: str | None, *, addition: bool = False) -> None:
-        """Tell all subscribers of this sandbox, or of all if it is None, that it has changed. An `addition`
-        is told only to those who asked for additions.
+        """Notify the subscribers of this sandbox, or of all sandboxes if None; of an `addition` only those
+        that subscribed to additions.
         """
         if not self._subscriptions:
             return
@@ -73,7 +73,7 @@ class Notifier:
 
     @property
     def subscribers(self) -> int:
-        """How many wait for a change."""
+        """The number of subscriptions."""
         return sum(map(len, self._subscriptions.values()))
 
     @property
@@ -82,17 +82,17 @@ class Notifier:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Tell all subscribers that the server stops."""
+        """Wake all subscribers, since the server stops."""
         self._stopped.set()
         self.notify(None)
 
     async def sleep_until(self, moment: float) -> None:
-        """Return at `moment` by the clock of the event loop, or when the server stops."""
+        """Wait until `moment` by the clock of the event loop, or until the server stops."""
         await self._stopped.until(moment)
 
     @contextmanager
     def subscribe(self, sandbox: str, *, additions: bool = False) -> Iterator[Subscription]:
-        """Subscribe to the changes of a sandbox for the length of the block."""
+        """Subscribe to the changes of a sandbox within the block."""
         subscription = Subscription(additions=additions)
         self._subscriptions[sandbox].add(subscription)
         if self._listener is None:
@@ -115,9 +115,9 @@ class Notifier:
         additions: bool = False,
         min_gap: float = 0.0,
     ) -> AsyncGenerator[tuple[Observation[T], Observation[T] | None], None]:
-        """Yield an observation of the sandbox now, whenever its mark differs, and at least every
-        RESYNC_SECONDS, each with the one before it. Two are at least `min_gap` seconds apart. It ends when
-        the server stops. Raises what `observe` raises.
+        """Yield an observation with the previous one: now, whenever the mark differs, and at least every
+        RESYNC_SECONDS, until the server stops. Observations are at least `min_gap` seconds apart. Raises what
+        `observe` raises.
         """
         previous: Observation[T] | None = None
         time = asyncio.get_running_loop().time
@@ -139,6 +139,6 @@ class Notifier:
             with suppress(PaymockError):
                 async for change in self._store.changes():
                     self.notify(change.sandbox, addition=change.minor)
-                return  # nobody else changes anything
+                return  # no other process changes the store
             self.notify(None)
             await asyncio.sleep(_RECONNECT_SECONDS)

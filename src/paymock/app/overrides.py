@@ -16,13 +16,13 @@ from paymock.schemas import control as schemas
 from paymock.schemas.validation import checker_for, validate, validation_failed
 
 MAX_OVERRIDES = 100
-"""How many scenarios, and how many faults, can wait in a sandbox."""
+"""The most pending scenarios, and the most pending faults, of a sandbox."""
 
 Queue = tuple[Override, ...]
 
 
 class FaultDue(Exception):
-    """A creation takes `fault` from the queue; whoever answers it applies the fault."""
+    """A creation is subject to `fault`, the first of its queue. The caller takes the fault and applies it."""
 
     def __init__(self, fault: Override) -> None:
         self.fault = fault
@@ -72,8 +72,8 @@ class Overrides:
         )
 
     async def take(self, sandbox: str, fault: Override) -> bool:
-        """Take `fault` if it is still the first of the queue, and return whether it was: of several creations
-        at once, one takes it.
+        """Take `fault` if it is still the first of the queue, and return whether it was. Of concurrent
+        creations, one takes it.
         """
         taken = False
 
@@ -96,11 +96,11 @@ def _enqueued(queue: Queue, value: str | None, times: int | None) -> Queue:
     """Return the queue with one more override. A permanent one, of which there is at most one, stays last."""
     if value is None:
         return queue
-    limited = tuple(one for one in queue if one.times is not None)
+    limited = tuple(override for override in queue if override.times is not None)
     if len(limited) >= MAX_OVERRIDES:
         raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
-    one = Override(value, times)
-    return (*limited, one) if times is None else (*limited, one, *queue[len(limited) :])
+    added = Override(value, times)
+    return (*limited, added) if times is None else (*limited, added, *queue[len(limited) :])
 
 
 def _pending(snapshot: SandboxSnapshot) -> schemas.PendingList:

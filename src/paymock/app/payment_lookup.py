@@ -1,4 +1,4 @@
-"""Look-ups of payments: a payment with its past and its future, at one moment."""
+"""Look-ups of payments: snapshots with past and future states."""
 
 from typing import NamedTuple
 
@@ -17,11 +17,11 @@ from paymock.schemas.public import Payment
 from paymock.stores.base import companion_key
 
 _SLEEP_MARGIN = 0.001
-"""Seconds by which a sleep may end too early."""
+"""How many seconds too early a sleep may end."""
 
 
 def sleep_for(milliseconds: float) -> float:
-    """Return how many seconds to sleep so that so many milliseconds have certainly passed."""
+    """Return how many seconds to sleep so that at least `milliseconds` pass."""
     return milliseconds / 1000 + _SLEEP_MARGIN
 
 
@@ -33,7 +33,7 @@ class PaymentSnapshot(Struct, frozen=True):
     sandbox: SandboxSnapshot
 
     def after(self, milliseconds: int) -> "PaymentSnapshot":
-        """Return the same payment so many real milliseconds later."""
+        """Return the same payment `milliseconds` of real time later."""
         later = replace(self.sandbox, real=self.sandbox.real + milliseconds)
         return replace(self, sandbox=later)
 
@@ -44,7 +44,7 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def simulation(self) -> SimulationRecord:
-        """What tests have done to it."""
+        """The changes that tests have made to it."""
         return self.timeline.simulation
 
     @property
@@ -64,12 +64,12 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def json(self) -> bytes:
-        """The payment as it stands, as JSON."""
+        """The payment in its current state, as JSON."""
         return self.timeline.json_at(self.elapsed)
 
     @property
     def visible_states(self) -> list[State]:
-        """The states that somebody can see: those that do not give way in the moment in which they begin."""
+        """The states that last at least a millisecond, so that a read can show them."""
         ends = [*(state.at for state in self.states[1:]), None]
         return [state for state, end in zip(self.states, ends, strict=True) if end != state.at]
 
@@ -83,13 +83,11 @@ class PaymentSnapshot(Struct, frozen=True):
         return any(state.status == status for state in self.visible_states if state.at <= self.elapsed)
 
     def could_come(self, status: str | None) -> bool:
-        """Whether the payment can still reach this status, or any other, maybe since somebody pays."""
+        """Whether the payment can still reach this status, or any if None, even by a simulated deposit."""
         return payments.is_reachable(self.record, self.simulation, self.elapsed, status)
 
     def seconds_to(self, state: State) -> float | None:
-        """How many real seconds from now `state` has begun; None when the clock stands still, or ends, before
-        that.
-        """
+        """Return the real seconds until `state` has started; None if the clock stops or ends before that."""
         if self.record.created_at + state.at > LATEST:
             return None
         comes = self.record.created_at + state.at - self.simulation.time_offset
@@ -98,8 +96,8 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def seconds_to_change(self) -> float | None:
-        """How many real seconds from now the payment, or the speed of its clock, changes by itself; None when
-        neither does.
+        """The real seconds until the payment, or the speed of its clock, changes without another request;
+        None if neither does.
         """
         upcoming, pending = self.upcoming, self.sandbox.pending_change_ms
         seconds = self.seconds_to(upcoming[0]) if upcoming else None
@@ -109,19 +107,19 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def payment(self) -> Payment:
-        """The payment as it stands."""
+        """The payment in its current state."""
         return payments.view(self.record, self.state)
 
 
 class PaymentFilter(NamedTuple):
-    """Which payments a list shows."""
+    """Selects payments by status, scenario and order id; None matches all."""
 
     status: str | None = None
     scenario: str | None = None
     order_id: str | None = None
 
     def matches(self, payment: PaymentSnapshot) -> bool:
-        """Whether the list shows this payment."""
+        """Whether the filter matches this payment."""
         record = payment.record
         return (
             self.scenario in (None, record.scenario)
@@ -131,7 +129,7 @@ class PaymentFilter(NamedTuple):
 
 
 class PaymentsPage(NamedTuple):
-    """Some payments of a sandbox at one moment, newest first, each with its position among all."""
+    """A page of payments of a sandbox at one moment, newest first, each with its position in the sandbox."""
 
     sandbox: SandboxSnapshot
     payments: list[tuple[int, PaymentSnapshot]]
@@ -151,7 +149,7 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
 async def newest_payments(
     sandboxes: Sandboxes, sandbox: str, limit: int, before: int | None = None
 ) -> PaymentsPage:
-    """Return the newest payments, or the newest of those before a position."""
+    """Return the newest payments, or the newest ones before a position."""
     page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
     tokens = [records.decode(stored).token for _, stored in page]
     snapshot = await sandboxes.snapshot(sandbox, *map(companion_key, tokens))

@@ -18,7 +18,7 @@ from paymock.schemas.public import AttemptList, Endpoint, EndpointList
 
 
 class CreatedPayment(Struct, frozen=True):
-    """A payment as it was created: its id, its JSON, its scenario, and whether it was there before."""
+    """A payment as it was created, and whether it was created by an earlier request."""
 
     id: str
     json: bytes
@@ -27,7 +27,7 @@ class CreatedPayment(Struct, frozen=True):
 
 
 class PaymentsService:
-    """What the API can do, without HTTP. Every method works within one sandbox."""
+    """The operations of `/v1`, without HTTP. Every method works within one sandbox."""
 
     def __init__(self, catalog: Catalog, fee_bps: int, sandboxes: Sandboxes) -> None:
         self._catalog = catalog
@@ -77,12 +77,12 @@ class PaymentsService:
         )
 
     async def payment(self, sandbox: str, payment_id: str) -> bytes:
-        """Return the payment as it stands now, as JSON. Raises PaymockError `payment_not_found`.
+        """Return the payment in its current state, as JSON. Raises PaymockError `payment_not_found`.
         Specification: "GET /v1/payments/{payment_id}"."""
         return (await find_payment(self._sandboxes, sandbox, payment_id)).json
 
     async def attempts(self, sandbox: str, payment_id: str) -> AttemptList:
-        """Return the attempts of a payment as they stand now. Raises PaymockError `payment_not_found`.
+        """Return the attempts of a payment in their current state. Raises PaymockError `payment_not_found`.
         Specification: "GET /v1/payments/{payment_id}/attempts"."""
         snapshot = await find_payment(self._sandboxes, sandbox, payment_id)
         return AttemptList(data=snapshot.payment.attempts)

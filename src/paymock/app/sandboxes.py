@@ -1,5 +1,5 @@
-"""The sandboxes of a store: the only place where clock, store and records meet. Every change of a sandbox
-passes here, and notifies its subscribers.
+"""The sandboxes of a store: the only module that combines clock, store and records. It makes every change of
+a sandbox, and notifies its subscribers.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ from paymock.stores.base import STATE, Store, StoreError
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
 _METADATA = "origin"
-"""Where a store keeps its metadata: as the own record of a sandbox that no API key opens."""
+"""The sandbox whose own record is the metadata of the store; no API key leads to it."""
 
 _CACHED_STATES = 10_000
-"""Of how many sandboxes the last state is kept, so that a creation is one step of the store."""
+"""For how many sandboxes the last state is cached, so that a creation takes one step of the store."""
 
 
 class SeedMismatch(Exception):
-    """A store was created with another seed than the one that is asked for now."""
+    """A store was created with another seed than the requested one."""
 
 
 class SandboxSnapshot(Struct, frozen=True):
     """A sandbox at one moment: its own record, as stored and as decoded, its clock, the real time in
-    milliseconds since the epoch, and the values that were asked for.
+    milliseconds since the epoch, and the requested values.
     """
 
     sandbox: str
@@ -60,12 +60,12 @@ class SandboxSnapshot(Struct, frozen=True):
 
     @property
     def pending_change_ms(self) -> int:
-        """How many real milliseconds are left until the last change of speed takes effect; mostly 0."""
+        """The real milliseconds until the last change of speed takes effect; mostly 0."""
         return max(0, self.clock.since_real - self.real)
 
 
 class Created(Struct, Generic[R], frozen=True):
-    """A created resource, its stored bytes, and whether it was there before."""
+    """A created resource, its stored bytes, and whether an earlier request created it."""
 
     record: R
     stored: bytes
@@ -82,7 +82,7 @@ class KeyedRequest(Struct, frozen=True):
 
 
 def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
-    """Return the metadata of a new store. `speed` is that of a clock that nobody has changed, `now` is in
+    """Return the metadata of a new store. `speed` is the initial speed of all clocks, `now` is in
     milliseconds since the epoch.
     """
     secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
@@ -90,8 +90,8 @@ def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
 
 
 async def load_metadata(store: Store, now: int, speed: float, seed: str | None) -> StoreMetadata:
-    """Return the metadata of `store`, which is created if it is missing. Clocks that nobody has changed go on
-    from `now` where `speed` is another one than before.
+    """Return the metadata of `store`, which is created if it is missing. If `speed` differs from the stored
+    one, it applies from `now` on to all clocks whose speed no request has set.
 
     Raises SeedMismatch, and StoreError for a store of another version.
     """
@@ -116,8 +116,8 @@ async def load_metadata(store: Store, now: int, speed: float, seed: str | None) 
 
 
 class Sandboxes:
-    """The sandboxes of a store. Each change is conditional on the state that it was computed from: where
-    another request, or another process, was faster, it is computed again.
+    """The sandboxes of a store. Changes are optimistic: each is conditional on the state that it was computed
+    from, and is computed again if another request or process has changed that.
     """
 
     def __init__(self, store: Store, clock: Clock, metadata: StoreMetadata) -> None:
@@ -143,13 +143,13 @@ class Sandboxes:
         """Return the sandbox now, with the values under `keys`, in one step. The clock is read once."""
         if self._verified != self._store.connections:
             await self._verify_metadata()
-        real = self._clock()  # before the store is asked: a late answer must not show later times
+        real = self._clock()  # read first: a delayed reply of the store must not lead to later times
         state, *values = await self._store.get(sandbox, STATE, *keys)
         self._remember(sandbox, state)
         return self._snapshot_of(sandbox, state, values, real)
 
     async def until(self, real: int) -> None:
-        """Return when the real moment `real`, in milliseconds since the epoch, has come."""
+        """Wait until the real time `real`, in milliseconds since the epoch."""
         while (left := real - self._clock()) > 0:
             await asyncio.sleep(left / 1000)
 
@@ -176,7 +176,7 @@ class Sandboxes:
     async def change(
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
     ) -> SandboxSnapshot:
-        """Replace the sandbox's own record by what `compute` makes of it. Raises what `compute` raises."""
+        """Replace the sandbox's own record by the result of `compute`. Raises what `compute` raises."""
         while True:
             before = await self.snapshot(sandbox)
             after = records.encode(compute(before))
@@ -202,10 +202,10 @@ class Sandboxes:
     ) -> Created[R]:
         """Return the record behind an idempotency key, which is created if it is missing.
 
-        `accept` makes it of its token and the sandbox, and says what becomes of the sandbox's own record. The
-        key's token is the record's own key, so adding it is both the insert and the idempotency check, and
-        of any number of concurrent duplicates one is stored. Raises what `accept` raises, unless the key has
-        been used; PaymockError `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
+        `accept` returns it for its token and the sandbox, with the new own record of the sandbox. The token
+        of the idempotency key is the key of the record, so that adding it is both the insert and the check,
+        and one of any number of concurrent duplicates is stored. Raises what `accept` raises, unless the key
+        has been used; PaymockError `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
@@ -249,7 +249,7 @@ class Sandboxes:
         return await self._store.increment(sandbox, key)
 
     async def reset(self, sandbox: str) -> None:
-        """Delete everything of the sandbox; what is created then has other ids than before."""
+        """Delete all data of the sandbox. The same idempotency keys then lead to other ids."""
         while True:
             before = await self.snapshot(sandbox)
             after = records.encode(SandboxRecord(generation=before.record.generation + 1))
@@ -275,8 +275,8 @@ class Sandboxes:
         record: SandboxRecord,
         limit: int | None,
     ) -> SandboxSnapshot | None:
-        """Add a record. Return None when it has been added, and otherwise the sandbox as it is, with the
-        value that has its key already.
+        """Add a record. Return None if it was added, and otherwise the current sandbox with the existing
+        value of the key.
         """
         new_state, real = None if record is snapshot.record else records.encode(record), self._clock()
         addition = await self._store.add(
@@ -303,22 +303,22 @@ class Sandboxes:
         return SandboxSnapshot(sandbox, state, record, record.clock or self._metadata.clock, real, values)
 
     async def _verify_metadata(self) -> None:
-        """Read the metadata of a store that has been connected to anew: an engine that lost everything has
-        other metadata now, or none. Then it gets ours back, so that all processes agree.
+        """Read the metadata again after a reconnection. A store that lost its data has other metadata, which
+        this process adopts, or none, and then gets that of this process, so that all processes agree.
         """
         while self._verified != self._store.connections:
             self._verified = self._store.connections
-            # Where nobody answers, there will be a new connection.
+            # If the store does not answer, there will be another connection.
             with suppress(PaymockError):
                 [stored] = await self._store.get(_METADATA, STATE)
                 own = records.encode(self._metadata)
                 if stored is not None:
                     self._metadata = records.decode_as(StoreMetadata, stored)
                 elif not await self._store.replace(_METADATA, STATE, None, own, expected_state=None):
-                    self._verified = None  # another process was faster: its own is there now
+                    self._verified = None  # another process was faster: read its metadata
 
     def _remember(self, sandbox: str, state: bytes | None) -> None:
-        if state is None:  # that of a sandbox that nobody has changed
+        if state is None:  # the sandbox has its initial state
             self._states.pop(sandbox, None)
         else:
             self._states[sandbox] = state

@@ -191,7 +191,7 @@ def _error(code: str, context: ExampleContext) -> PaymockError:
         "invalid_json": lambda: json_decoding.decode(b'{"order_id": "order-1001",}'),
         "invalid_scenario": lambda: requested_scenario(_request((b"x-mock-scenario", b"happy"))),
         "unauthenticated": lambda: context.keyring.sandbox(_request((b"authorization", b"Bearer unknown"))),
-        "validation_failed": lambda: payments.accept(
+        "validation_failed": lambda: payments.create_record(
             context.invalid_payment,
             payments.Creation("", b"", "happy_path", NOW),
             context.catalog,
