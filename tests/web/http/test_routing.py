@@ -3,6 +3,7 @@
 import pytest
 
 from paymock.web.http.routing import Routes
+from tests.support.client import Api, error_of
 
 TEMPLATES = ("/", "/pay/{id}.json", "/pay/{id}", "/pay/{id}/events", "/pay/all", "/pay/{id}.tar.json")
 
@@ -51,3 +52,43 @@ def test_a_path_leads_to_the_route_with_the_longest_end(
 )
 def test_anything_else_leads_nowhere(routes: Routes[str], path: str) -> None:
     assert routes.find(path) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/chains/", "/v1//chains", "//v1/chains", "/v1", "/V1/chains", "/v1/%63hains", "/v1/chains;x=1",
+     "/v2/chains",
+     "/v1/payments/", "/v1/payments//attempts", "/v1/chains//assets", "/openapi.yaml/", "/swagger/index.html",
+     "/swagger/..%2f..%2fpyproject.toml", "/.env", "/v1/payments/x/attempts/y"],
+)  # fmt: skip
+def test_paths_are_exact(api: Api, path: str) -> None:
+    assert error_of(api.get(path)) == (404, "not_found")
+
+
+def test_a_query_string_changes_nothing(api: Api) -> None:
+    assert api.get("/v1/chains?limit=1&x=%00").content == api.get("/v1/chains").content
+
+
+def test_only_swagger_without_its_slash_is_redirected(api: Api) -> None:
+    response = api.get("/swagger")
+    assert (response.status_code, response.headers["location"]) == (308, "/swagger/")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("PUT", "/v1/payments", "POST, OPTIONS"),
+        ("GET", "/v1/payments", "POST, OPTIONS"),
+        ("DELETE", "/v1/payments/pay_x", "GET, HEAD, OPTIONS"),
+        ("POST", "/v1/payments/pay_x/attempts", "GET, HEAD, OPTIONS"),
+        ("PATCH", "/v1/webhooks", "POST, GET, HEAD, OPTIONS"),
+        ("TRACE", "/v1/chains", "GET, HEAD, OPTIONS"),
+        ("POST", "/v1/chains/bsc/assets", "GET, HEAD, OPTIONS"),
+        ("POST", "/openapi.yaml", "GET, HEAD, OPTIONS"),
+        ("POST", "/livez", "GET, HEAD, OPTIONS"),
+    ],
+)
+def test_a_method_that_a_path_does_not_know_is_refused(api: Api, method: str, path: str, allow: str) -> None:
+    response = api.request(method, path)
+    assert error_of(response) == (405, "method_not_allowed")
+    assert response.headers["allow"] == allow
