@@ -1,6 +1,8 @@
 """What a path leads to, and what it says."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paymock.web.http.routing import Routes
 from tests.support.client import Api, error_of
@@ -52,6 +54,20 @@ def test_a_path_leads_to_the_route_with_the_longest_end(
 )
 def test_anything_else_leads_nowhere(routes: Routes[str], path: str) -> None:
     assert routes.find(path) is None
+
+
+SEGMENTS = ("", "pay", "all", "events", "a", "a.json", "a.tar.json", ".json", "%61ll")
+
+
+@given(st.permutations(TEMPLATES), st.lists(st.sampled_from(SEGMENTS), max_size=3).map("/".join))
+def test_the_dictionary_of_exact_paths_agrees_with_the_search_of_the_tree(
+    templates: list[str], path: str
+) -> None:
+    routes: Routes[str] = Routes()
+    for template in templates:
+        routes.add("GET", template, template)
+    for sent in (path, f"/{path}", *TEMPLATES):
+        assert routes.find(sent) == routes._search(sent)
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,21 @@
 import hashlib
 import inspect
 import json
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from socket import create_connection
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from paymock.web.transport.fast_path import FastPathProtocol
 from tests.support import raw
+from tests.support.client import order
 from tests.support.lanes import JSON, KEY, Pair, creation, payment_id, without_chance
 
 ALIKE: dict[str, Callable[[Pair], bytes]] = {
@@ -51,6 +56,93 @@ def test_a_reply_of_the_lane_is_that_of_asgi(pair: Pair, name: str) -> None:
     data = ALIKE[name](pair)
     [quick], [plain] = (raw.exchange(server.port, data) for server in pair)
     assert without_chance(quick) == without_chance(plain)
+
+
+HEADERS = {
+    "Authorization": ["Bearer mk_test_lane", "bearer  mk_test_lane", "Bearer wrong", ""],
+    "Content-Type": ["application/json", "application/json; charset=UTF-8", "text/plain"],
+    "Idempotency-Key": ["random-key-1", "random-key-2", "short", "a-payment-to-read"],
+    "X-Mock-Scenario": ["underpaid_expired", "unknown"],
+    "X-Mock-Fault": ["status=503", "status=429; times=1", "delay=1", "unknown"],
+    "Host": ["localhost:80", "other.example"],
+    "Origin": ["https://shop.example"],
+    "Traceparent": ["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"],
+    "Expect": ["100-continue"],
+    "Upgrade": ["h2c"],
+}
+USUAL = [(name, HEADERS[name][0]) for name in ("Authorization", "Content-Type", "Idempotency-Key")]
+METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT")
+PATHS = (
+    "/v1/chains",
+    "/v1/chains/bsc/assets",
+    "/v1/chains/%62sc/assets",
+    "/v1/payments",
+    "/v1/payments/{id}",
+    "/v1/payments/{id}/attempts",
+    "/v1/payments/pay_unknown",
+    "/v1/webhooks",
+    "/v1/nothing",
+    "/v1/chains/",
+    "/v1/chains?limit=1",
+    "/checkout/{id}.json",
+    "/livez",
+)
+BODIES = [json.dumps(order(**changes)).encode() for changes in ({}, {"order_id": "another"}, {"order_id": 7})]
+BODIES += [b'{"url": "https://shop.example"}', b"[]", b"{", b""]
+FAST = [("GET", path, b"") for path in PATHS[:6]] + [("POST", "/v1/payments", body) for body in BODIES[:3]]
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> bytes:
+    """A request, often one for the fast path. `{id}` stands for the id of a payment."""
+    anything = st.tuples(st.sampled_from(METHODS), st.sampled_from(PATHS), st.sampled_from(BODIES))
+    method, path, body = draw(st.sampled_from(FAST) | anything)
+    lines = draw(st.just(USUAL) | st.lists(st.sampled_from(USUAL), unique=True))
+    for name in draw(st.just([]) | st.lists(st.sampled_from([*HEADERS]), max_size=2)):
+        lines = [*lines, (name, draw(st.sampled_from(HEADERS[name])))]
+    lines = [("Host", "localhost"), *lines]
+    if body and draw(st.booleans()):
+        lines.append(("Transfer-Encoding", "chunked"))
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    elif body:
+        lines.append(("Content-Length", f"{len(body)}"))
+    if draw(st.booleans()):
+        lines = [(name.lower(), value) for name, value in lines]
+    head = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in lines), "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+LAST = raw.request("GET", "/livez", {"Connection": "close"})
+VARIABLE = re.compile(rb'(?<=date: )[^\r]+|req_[0-9a-f]+_[0-9a-f]+|(?<="duration_ms":)[0-9.e-]+')
+
+
+def conversation(port: int, parts: Sequence[bytes]) -> bytes:
+    """Send the parts and LAST; return all bytes of the replies, with what is different in each run masked."""
+    received = b""
+    with create_connection(("127.0.0.1", port), 5) as connection:
+        for part in (*parts, LAST):
+            with suppress(ConnectionError):  # the server closes the connection after a refusal
+                connection.sendall(part)
+        while data := connection.recv(65_536):
+            received += data
+    return VARIABLE.sub(b"*", received)
+
+
+@settings(max_examples=100)
+@given(st.lists(requests(), min_size=1, max_size=4), st.data())
+def test_random_requests_get_the_same_bytes_and_journal(
+    pair: Pair, pipeline: list[bytes], data: st.DataObject
+) -> None:
+    """The status lines, the header lines in their order and case, the bodies, and what the journal keeps."""
+    for server in pair:
+        raw.exchange(server.port, raw.request("POST", "/_mock/reset", KEY))
+    sent = b"".join(pipeline).replace(b"{id}", payment_id(pair).encode())
+    cut = data.draw(st.integers(0, len(sent)))
+    quick, plain = (conversation(server.port, (sent[:cut], sent[cut:])) for server in pair)
+    assert quick == plain
+    journal = raw.request("GET", "/_mock/requests", KEY)
+    quick, plain = (VARIABLE.sub(b"*", raw.exchange(server.port, journal)[0].body) for server in pair)
+    assert quick == plain
 
 
 def test_pending_faults_and_scenarios_are_taken_alike(pair: Pair) -> None:
