@@ -195,7 +195,7 @@ class ControlService:
                 first = first or current
                 upcoming = [state for state in payment.upcoming if status in (None, state.status)]
                 reached = current != first if status is None else payment.has_been(status)
-                possible = reached or bool(upcoming) or payment.could_come(status)
+                possible = reached or bool(upcoming) or payment.can_reach(status)
                 now = loop.time()
                 if reached or not possible or now >= deadline or self._sandboxes.notifier.stopping:
                     return schemas.WaitResult(reached=reached, possible=possible, payment=payment.payment)

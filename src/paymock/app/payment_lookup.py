@@ -54,7 +54,7 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def states(self) -> tuple[State, ...]:
-        """Every state of the payment, past and to come."""
+        """Every state of the payment, past and future."""
         return self.timeline.states
 
     @property
@@ -75,14 +75,14 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def upcoming(self) -> list[State]:
-        """The states that are still to come."""
+        """The future states."""
         return [state for state in self.visible_states if state.at > self.elapsed]
 
     def has_been(self, status: str) -> bool:
         """Whether the payment has reached this status."""
         return any(state.status == status for state in self.visible_states if state.at <= self.elapsed)
 
-    def could_come(self, status: str | None) -> bool:
+    def can_reach(self, status: str | None) -> bool:
         """Whether the payment can still reach this status, or any if None, even by a simulated deposit."""
         return payments.is_reachable(self.record, self.simulation, self.elapsed, status)
 
@@ -90,8 +90,8 @@ class PaymentSnapshot(Struct, frozen=True):
         """Return the real seconds until `state` has started; None if the clock stops or ends before that."""
         if self.record.created_at + state.at > LATEST:
             return None
-        comes = self.record.created_at + state.at - self.simulation.time_offset
-        delay = self.sandbox.clock.real_delay(comes, self.sandbox.real)
+        starts = self.record.created_at + state.at - self.simulation.time_offset
+        delay = self.sandbox.clock.real_delay(starts, self.sandbox.real)
         return None if delay is None else sleep_for(delay)
 
     @property
