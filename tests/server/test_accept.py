@@ -32,7 +32,7 @@ class Process:
             number,
             lambda: OpenConnection(self.connections),
             self.connections.__len__,
-            make_room=lambda: False,
+            close_idle=lambda: False,
         )
 
     def open(self) -> None:

@@ -55,7 +55,7 @@ class ConnectionCounts:
 
 class Acceptor:
     """Accepts connections for one of several processes. `create_protocol` returns the protocol of a
-    connection, `count_open` the number of open connections; `make_room` closes one that can be spared, and
+    connection, `count_open` the number of open connections; `close_idle` closes one that can be spared, and
     returns whether there was one.
     """
 
@@ -65,13 +65,13 @@ class Acceptor:
         worker: int,
         create_protocol: Callable[[], asyncio.Protocol],
         count_open: Callable[[], int],
-        make_room: Callable[[], bool],
+        close_idle: Callable[[], bool],
     ) -> None:
         self._counts = counts
         self._worker = worker
         self._create_protocol = create_protocol
         self._count_open = count_open
-        self._make_room = make_room
+        self._close_idle = close_idle
         self._loop = asyncio.get_running_loop()
         self._listeners: list[socket.socket] = []
         self._paused: dict[socket.socket, asyncio.TimerHandle] = {}
@@ -124,7 +124,7 @@ class Acceptor:
             connection, _ = listener.accept()
         except OSError as error:
             if error.errno in _RESOURCE_ERRORS:
-                self._pause(listener, DELAY_SECONDS if self._make_room() else _RETRY_SECONDS)
+                self._pause(listener, DELAY_SECONDS if self._close_idle() else _RETRY_SECONDS)
             return False  # none is pending, another process was faster, or the client has disconnected
         task = self._loop.create_task(self._open_connection(connection))
         self._opening.add(task)

@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
         else:
             connections = self.transport_state.connections
             self._acceptor = Acceptor(
-                self._counts, self._worker, self._create_protocol, connections.__len__, connections.make_room
+                self._counts, self._worker, self._create_protocol, connections.__len__, connections.close_idle
             )
             self._acceptor.open(sockets or ())
             await super().startup([])

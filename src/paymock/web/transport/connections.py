@@ -79,7 +79,7 @@ class Connections:
         there is being answered.
         """
         network = _network(connection)
-        if len(self) >= self.limit and not self.make_room():
+        if len(self) >= self.limit and not self.close_idle():
             largest = self._largest_group()
             if largest[0] == network:
                 connection.transport.abort()
@@ -112,7 +112,7 @@ class Connections:
             if self._deferred:
                 asyncio.get_running_loop().call_soon(self._run_deferred)
 
-    def make_room(self) -> bool:
+    def close_idle(self) -> bool:
         """Close a connection on which nothing is being answered; return whether there was one."""
         if not self._groups:
             return False
