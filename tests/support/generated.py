@@ -30,7 +30,11 @@ from tests.support.dependencies import dependencies
 from tests.support.groups import GROUPS
 from tests.support.states import DUE, OTHER_ASSET
 
-SCRIPTS = sorted(path.name for path in (markdown.ROOT / "scripts").iterdir() if os.access(path, os.X_OK))
+SCRIPTS = sorted(
+    path.name
+    for path in (markdown.ROOT / "scripts").iterdir()
+    if path.is_file() and os.access(path, os.X_OK)
+)
 """The executable scripts."""
 
 
