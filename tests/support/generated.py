@@ -31,9 +31,7 @@ from tests.support.groups import GROUPS
 from tests.support.states import DUE, OTHER_ASSET
 
 SCRIPTS = sorted(
-    path.name
-    for path in (markdown.ROOT / "scripts").iterdir()
-    if path.is_file() and os.access(path, os.X_OK)
+    path.name for path in (markdown.ROOT / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK)
 )
 """The executable scripts."""
 

@@ -29,7 +29,9 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=min(60, settings().max_examples), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=min(60, settings().max_examples), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.sampled_from(list(SCENARIOS)), steps)
 def test_any_interleaving_is_monotone_and_ends_like_one_big_advance(
     server: RunningServer, contract: Contract, scenario: str, steps: list[tuple[str, int]]
