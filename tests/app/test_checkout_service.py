@@ -79,16 +79,16 @@ class TestJson:
         assert shown.status_code == 200
         assert shown.headers["content-type"] == "application/json"
         assert shown.headers["cache-control"] == "no-store"
-        asked = payment["attempts"][0]["instructions"]
+        instructions = payment["attempts"][0]["instructions"]
         data = shown.json()
         assert (data["payment_id"], data["order_id"], data["status"]) == (
             payment["id"],
             payment["order_id"],
             payment["status"],
         )
-        assert data["invoice_address"] == asked["invoice_address"]
+        assert data["invoice_address"] == instructions["invoice_address"]
         amounts = {name: data[name]["raw"] for name in ("due", "settlement", "fee")}
-        assert amounts == asked["amounts"]
+        assert amounts == instructions["amounts"]
 
     def test_it_moves_with_the_clock_of_its_sandbox(self, api: Api, server: RunningServer) -> None:
         payment_id = api.created()["id"]

@@ -139,7 +139,7 @@ def test_a_change_somewhere_in_the_store_is_no_change_here() -> None:
 
 @pytest.mark.parametrize(("named", "told"), [(False, False), (True, True)])
 def test_a_payment_beyond_the_newest_is_followed_when_it_is_named(
-    monkeypatch: pytest.MonkeyPatch, *, named: bool, told: bool
+    monkeypatch: pytest.MonkeyPatch, *, named: bool, notified: bool
 ) -> None:
     """The scripted deposit of the older one comes after 5 ms; nothing of the newest for 30."""
     monkeypatch.setattr(feed, "NEWEST", 1)
@@ -150,7 +150,7 @@ def test_a_payment_beyond_the_newest_is_followed_when_it_is_named(
         await app.create("order-1002-payment", "no_payment_expired")
         async with following(app, old.id if named else None) as notices:
             app.clock.advance(0.005)
-            if told:
+            if notified:
                 assert (await anext(notices)).changed == ["payments"]
             else:
                 await nothing_comes(notices)
@@ -189,13 +189,13 @@ def test_many_creations_are_told_in_few_notices() -> None:
         app = UseCases(SharedStore())
         async with following(app) as notices:
             loop = asyncio.get_running_loop()
-            began, told = loop.time(), 0
+            began, notified = loop.time(), 0
             creating = asyncio.gather(*(app.create(f"order-{number:04d}-payment") for number in range(100)))
             creating.add_done_callback(lambda _: loop.call_later(5 * GAP, app.sandboxes.notifier.stop))
             async for notice in notices:
                 assert notice.changed == ["payments"]
-                told += 1
-            assert 1 <= told <= (loop.time() - began) / GAP + 1
+                notified += 1
+            assert 1 <= notified <= (loop.time() - began) / GAP + 1
 
     run(check())
 

@@ -242,9 +242,9 @@ def test_a_newcomer_on_an_engine_that_lost_everything_is_followed() -> None:
 def test_a_late_reply_of_the_store_does_not_show_later_times() -> None:
     class SlowStore(SharedStore):
         async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-            found = await super().get(sandbox, *keys)
+            values = await super().get(sandbox, *keys)
             app.clock.advance(0.2)
-            return found
+            return values
 
     app = UseCases(SlowStore(), new_metadata(NOON, 10_000, "tests"))
     assert run(app.control.clock(SANDBOX)).now == "2030-01-31T12:00:00.000Z"

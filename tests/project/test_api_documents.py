@@ -67,14 +67,14 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     for document, package in packages.items():
         generate = [str(tools / "openapi-python-client"), "generate", "--fail-on-warning", "--meta", "none"]
         options = ["--path", str(markdown.ROOT / document), "--output-path", str(tmp_path / package)]
-        made = subprocess.run(
+        outcome = subprocess.run(
             [*generate, *options],
             env={**os.environ, "PATH": path},
             capture_output=True,
             text=True,
             check=False,
         )
-        assert made.returncode == 0, made.stdout + made.stderr
+        assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     monkeypatch.syspath_prepend(tmp_path)
     return packages
 

@@ -141,8 +141,8 @@ def test_a_sandbox_says_what_troubleshooting_quotes(demo: RunningServer, paymock
         paymock.create(expires_at="2020-01-01T00:00:00Z")
     with pytest.raises(Refused) as unknown:
         paymock.payment("pay_unknown")
-    said = [str(error.value) for error in (frozen, impossible, late, unknown)]
-    for text in said:
+    messages = [str(error.value) for error in (frozen, impossible, late, unknown)]
+    for text in messages:
         assert any(quote in text for quote in quoted()), text
 
 
@@ -161,8 +161,8 @@ def test_a_command_says_what_troubleshooting_quotes(arguments: tuple[str, ...]) 
 
 
 def test_a_busy_port_is_told_as_troubleshooting_quotes(demo: RunningServer) -> None:
-    said = run("serve", "--port", str(demo.port)).stderr.replace(str(demo.port), "8402")
-    assert any(quote in said for quote in quoted()), said
+    messages = run("serve", "--port", str(demo.port)).stderr.replace(str(demo.port), "8402")
+    assert any(quote in messages for quote in quoted()), messages
 
 
 # Files

@@ -95,8 +95,8 @@ def test_two_builds_give_the_same_bytes(built: Built, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_times_within_are_those_that_the_builder_asks_for(tmp_path: Path) -> None:
-    made = build(tmp_path, time=1_700_000_000, umask=0o022, SOURCE_DATE_EPOCH="1234567890")
-    with tarfile.open(made.sdist) as sdist, zipfile.ZipFile(made.wheel) as wheel:
+    distributions = build(tmp_path, time=1_700_000_000, umask=0o022, SOURCE_DATE_EPOCH="1234567890")
+    with tarfile.open(distributions.sdist) as sdist, zipfile.ZipFile(distributions.wheel) as wheel:
         assert {member.mtime for member in sdist} == {1_234_567_890}
         assert {member.date_time for member in wheel.infolist()} == {(2009, 2, 13, 23, 31, 30)}
 
@@ -130,15 +130,15 @@ def metadata_of(wheel: Path) -> Message:
 
 @pytest.mark.slow
 def test_the_wheel_says_what_it_is(built: Built) -> None:
-    said = metadata_of(built.wheel)
-    assert (said["Name"], said["Version"], said["License-Expression"]) == (
+    metadata = metadata_of(built.wheel)
+    assert (metadata["Name"], metadata["Version"], metadata["License-Expression"]) == (
         "paymock",
         __version__,
         "Apache-2.0",
     )
-    assert tuple(said.get_all("License-File", [])) == LICENSES
-    assert said["Requires-Python"] == ">=3.11"
-    assert set(said.get_all("Provides-Extra", [])) == {"metrics", "redis"}
+    assert tuple(metadata.get_all("License-File", [])) == LICENSES
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert set(metadata.get_all("Provides-Extra", [])) == {"metrics", "redis"}
     with zipfile.ZipFile(built.wheel) as wheel:
         entries = configparser.ConfigParser()
         entries.read_string(wheel.read(f"{INFO}/entry_points.txt").decode())
@@ -196,7 +196,7 @@ def tools(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def said(*command: str | Path, folder: Path | None = None) -> tuple[int, str]:
+def metadata(*command: str | Path, folder: Path | None = None) -> tuple[int, str]:
     """The exit status of a command, and what it writes."""
     variables = environment(PYTEST_ADDOPTS="-p no:cacheprovider")
     for variable in MEASURING:
@@ -207,8 +207,8 @@ def said(*command: str | Path, folder: Path | None = None) -> tuple[int, str]:
 
 @pytest.mark.slow
 def test_the_command_and_the_module_are_the_same_program(tools: Path) -> None:
-    assert said(tools / "paymock", "--version") == (0, f"paymock {__version__}\n")
-    assert said(tools / "python", "-m", "paymock", "--version") == (0, f"paymock {__version__}\n")
+    assert metadata(tools / "paymock", "--version") == (0, f"paymock {__version__}\n")
+    assert metadata(tools / "python", "-m", "paymock", "--version") == (0, f"paymock {__version__}\n")
 
 
 USE = """
@@ -226,9 +226,9 @@ def test_a_payment_is_completed(paymock: Sandbox) -> None:
 def test_the_fixture_comes_with_the_wheel_and_so_do_the_types(tools: Path, tmp_path: Path) -> None:
     (tmp_path / "test_use.py").write_text(USE)
     (tmp_path / "misuse.py").write_text(USE.replace("advance(45)", 'advance("45")'))
-    status, output = said(tools / "python", "-m", "pytest", "-q", folder=tmp_path)
+    status, output = metadata(tools / "python", "-m", "pytest", "-q", folder=tmp_path)
     assert (status, "1 passed" in output) == (0, True), output
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", tools / "python")
-    assert said(*mypy, "test_use.py", folder=tmp_path)[0] == 0
-    status, output = said(*mypy, "misuse.py", folder=tmp_path)
+    assert metadata(*mypy, "test_use.py", folder=tmp_path)[0] == 0
+    status, output = metadata(*mypy, "misuse.py", folder=tmp_path)
     assert (status, "has incompatible type" in output) == (1, True), output

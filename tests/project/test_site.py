@@ -28,8 +28,8 @@ def build(folder: Path, source: Path = markdown.ROOT) -> subprocess.CompletedPro
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    made = build(folder)
-    assert made.returncode == 0, made.stderr
+    pages = build(folder)
+    assert pages.returncode == 0, pages.stderr
     return folder
 
 
@@ -41,19 +41,19 @@ def test_broken_links_and_pages_without_navigation_fail(tmp_path: Path) -> None:
     (tmp_path / "docs" / "alone.md").write_text("# Alone")
     with (tmp_path / "README.md").open("a") as file:
         file.write("\n[a page](docs/no.md) [a heading](docs/stores.md#no) [a file](examples/no.json)\n")
-    made = build(tmp_path / "site", tmp_path)
-    assert made.returncode == 1
-    assert "'no.md', but the target is not found" in made.stderr
-    assert "does not contain an anchor '#no'" in made.stderr
-    assert "'examples/no.json', but the target is not found" in made.stderr
-    assert 'not included in the "nav" configuration:\n  - alone.md' in made.stderr
-    assert made.stderr.count("WARNING") == 4
+    pages = build(tmp_path / "site", tmp_path)
+    assert pages.returncode == 1
+    assert "'no.md', but the target is not found" in pages.stderr
+    assert "does not contain an anchor '#no'" in pages.stderr
+    assert "'examples/no.json', but the target is not found" in pages.stderr
+    assert 'not included in the "nav" configuration:\n  - alone.md' in pages.stderr
+    assert pages.stderr.count("WARNING") == 4
 
 
 def test_every_page_is_built(site: Path) -> None:
-    made = {str(path.relative_to(site)) for path in site.rglob("*.html")}
+    pages = {str(path.relative_to(site)) for path in site.rglob("*.html")}
     expected = (page.removeprefix("docs/").removesuffix(".md") + ".html" for page in PAGES)
-    assert made == {page.replace("README.html", "index.html") for page in expected}
+    assert pages == {page.replace("README.html", "index.html") for page in expected}
 
 
 def test_links_within_the_site_resolve(site: Path) -> None:

@@ -112,8 +112,8 @@ class Merchant:
         except (httpx.RemoteProtocolError, httpx.ReadError):
             assert headers["X-Mock-Fault"] == "drop"
             return None
-        told = JOURNAL if path.startswith("/_mock/requests") else OWN
-        self.keep(told if reply.is_success else REFUSALS, reply)
+        expected = JOURNAL if path.startswith("/_mock/requests") else OWN
+        self.keep(expected if reply.is_success else REFUSALS, reply)
         return reply
 
     def keep(self, place: str, reply: httpx.Response) -> None:

@@ -66,8 +66,8 @@ def _script(
         assert path in files or (markdown.ROOT / path).exists(), path
         assert not chosen or (chosen[0] == "-k" and f"_{chosen[1]}_" in markdown.read(path)), chosen
     else:
-        said = markdown.read(program)
-        assert all(word in said or word.isupper() for word in arguments), arguments
+        text = markdown.read(program)
+        assert all(word in text or word.isupper() for word in arguments), arguments
 
 
 def _paymock(arguments: list[str], variables: Mapping[str, str]) -> None:
@@ -87,7 +87,7 @@ def _module(words: list[str]) -> None:
         return
     path = markdown.ROOT / name.replace(".", "/")
     files = [path.with_suffix(".py")] if path.with_suffix(".py").exists() else [*path.glob("*.py")]
-    said = "".join(file.read_text(encoding="utf-8") for file in files)
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
     assert files, words
     for flag in arguments:
-        assert not flag.startswith("-") or f'"{flag}"' in said, words
+        assert not flag.startswith("-") or f'"{flag}"' in text, words

@@ -74,13 +74,13 @@ def dependencies() -> list[Dependency]:
 def license_of(name: str) -> str:
     """The license of a package, by its SPDX identifier where its metadata allows to tell."""
     try:
-        said = metadata.metadata(name)
+        fields = metadata.metadata(name)
     except metadata.PackageNotFoundError:
         return _ELSEWHERE[name]
-    expressions: list[str] = said.get_all("License-Expression", [])
+    expressions: list[str] = fields.get_all("License-Expression", [])
     if expressions:
         return str(canonicalize_license_expression(expressions[0]))
-    older: list[str] = [*said.get_all("License", []), *said.get_all("Classifier", [])]
+    older: list[str] = [*fields.get_all("License", []), *fields.get_all("Classifier", [])]
     names = [_SAID.get(text, text) for text in older if " :: " not in text or text.startswith("License")]
     return names[0] if names and PERMISSIVE.issuperset(names) else "unknown"
 

@@ -34,9 +34,9 @@ LATER, DEPOSIT_LATER = closure(TRANSITIONS), closure(DEPOSIT_TRANSITIONS)
 
 def milliseconds(time: str) -> int:
     """A time of a reply, in milliseconds since the epoch."""
-    found = parse_rfc3339(time)
-    assert found is not None, time
-    return found
+    parsed = parse_rfc3339(time)
+    assert parsed is not None, time
+    return parsed
 
 
 def plain(value: Any) -> Any:

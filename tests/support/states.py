@@ -128,5 +128,7 @@ def _way(row: Transition, places: dict[PaymentStatus, tuple[int, int]], rows: li
         return way
     names = [name for name, _ in row.scenarios]
     name, second = row.scenarios[0]
-    said = f"{second} s" if DEFAULT_SCENARIO in names else f"{name}, {second} s"
-    return f'{way}<text class="when" x="{label[0]}" y="{label[1]}" text-anchor="{label[2]}">{said}</text>'
+    condition = f"{second} s" if DEFAULT_SCENARIO in names else f"{name}, {second} s"
+    return (
+        f'{way}<text class="when" x="{label[0]}" y="{label[1]}" text-anchor="{label[2]}">{condition}</text>'
+    )

@@ -52,12 +52,12 @@ class LateStore(MemoryStore):
         self.held, self.let_go = asyncio.Event(), asyncio.Event()
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        found = await super().get(sandbox, *keys)
+        values = await super().get(sandbox, *keys)
         if self.holding:
             self.holding = False
             self.held.set()
             await self.let_go.wait()
-        return found
+        return values
 
 
 class TellingStore(SharedStore):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from paymock.settings import Settings
-from tests.support.lanes import Pair
+from tests.support.fast_paths import Pair
 from tests.support.server import running_server
 
 

@@ -305,8 +305,8 @@ class Requests(RuleBasedStateMachine):
         self.check_clock(api.get("/_mock/clock"))
         self.check_queue(api.get("/_mock/next"))
         requests = self.read("/_mock/requests?limit=1000")["data"]
-        told = [(one["method"], one["path"], one["status"], one["idempotency"]) for one in requests]
-        assert told == self.journal[::-1]
+        journal = [(one["method"], one["path"], one["status"], one["idempotency"]) for one in requests]
+        assert journal == self.journal[::-1]
 
     @precondition(lambda self: self.forgotten)
     @rule(

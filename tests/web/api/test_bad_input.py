@@ -170,10 +170,10 @@ def check_envelope(case: Case, reply: RawReply) -> None:
 
 def check_privacy(case: Case, reply: RawReply, api_key: str) -> None:
     """No refusal repeats the API key, an address or metadata, or shows the inside of the server."""
-    told = "\n".join([reply.body.decode(), *texts_in(json.loads(reply.body)), *reply.headers.values()])
+    texts = "\n".join([reply.body.decode(), *texts_in(json.loads(reply.body)), *reply.headers.values()])
     for secret in (api_key, *case.private, *confidential(ORDER), *confidential(case.body)):
-        assert len(secret) < SHORTEST_SECRET or secret not in told
-    assert "Traceback" not in told
+        assert len(secret) < SHORTEST_SECRET or secret not in texts
+    assert "Traceback" not in texts
 
 
 def confidential(body: Any) -> Iterator[str]:

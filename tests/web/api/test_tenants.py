@@ -72,7 +72,7 @@ def owner(server: RunningServer) -> Iterator[Owner]:
             return found
 
         client.put("/_mock/clock", json={"speed": 0})
-        made = [
+        created = [
             post(
                 "/v1/payments",
                 order(order_id=f"order of the owner {scenario}", metadata={"note": "of the owner"}),
@@ -80,7 +80,7 @@ def owner(server: RunningServer) -> Iterator[Owner]:
             )
             for scenario, suffix in (("happy_path", ""), ("no_payment_expired", "-2"), ("late_payment", "-3"))
         ]
-        ids = [str(payment["id"]) for payment in made]
+        ids = [str(payment["id"]) for payment in created]
         post(f"/_mock/payments/{ids[0]}/advance", {"to": "completed"})
         post(f"/_mock/payments/{ids[1]}/deposits", {"amount": "5"})
         post("/_mock/clock/advance", {"seconds": 7})
@@ -88,7 +88,7 @@ def owner(server: RunningServer) -> Iterator[Owner]:
         secret = post("/v1/webhooks", hook, **{"Idempotency-Key": fresh_key()})["secret"]
         for override in ({"scenario": "settlement_failed", "times": None}, {"fault": "status=503"}):
             post("/_mock/next", override)
-        attempts = [payment["attempts"][0] for payment in made]
+        attempts = [payment["attempts"][0] for payment in created]
         marks = [*ids, *(attempt["id"] for attempt in attempts), "of the owner", hook["url"], secret]
         marks += [attempt["instructions"]["invoice_address"] for attempt in attempts]
         yield Owner(client, api_key, ids, marks)

@@ -79,10 +79,10 @@ class TestTimeline:
     def test_has_a_tick_for_each_step_of_confirmation(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("happy_path")
         api.advance(9)
-        lane = payment_page(tab, payment).picture.locator("g:has(> circle)")
-        expect(lane.locator("text")).to_have_text(["0", "4", "8", "12", "16"])
-        expect(lane.locator("circle:not(.future)")).to_have_count(3)
-        expect(lane.locator("circle.future")).to_have_count(2)
+        track = payment_page(tab, payment).picture.locator("g:has(> circle)")
+        expect(track.locator("text")).to_have_text(["0", "4", "8", "12", "16"])
+        expect(track.locator("circle:not(.future)")).to_have_count(3)
+        expect(track.locator("circle.future")).to_have_count(2)
 
     def test_names_the_window_the_deposit_and_each_status(self, tab: Tab, api: Sandbox) -> None:
         drawn = payment_page(tab, api.created("happy_path")).picture

@@ -1,4 +1,4 @@
-"""The fast lane: the same replies as through ASGI, to what comes whole and to what does not."""
+"""The fast path: the same replies as through ASGI, to what comes whole and to what does not."""
 
 import hashlib
 import inspect
@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from paymock.web.transport.fast_path import FastPathProtocol
 from tests.support import raw
 from tests.support.client import order
-from tests.support.lanes import JSON, KEY, Pair, creation, payment_id, without_chance
+from tests.support.fast_paths import JSON, KEY, Pair, creation, payment_id, without_chance
 
 ALIKE: dict[str, Callable[[Pair], bytes]] = {
     "chains": lambda _: raw.request("GET", "/v1/chains", KEY),
@@ -221,8 +221,8 @@ def test_a_client_that_reads_nothing_does_not_fill_the_memory(pair: Pair) -> Non
     assert reply.status == 200
 
 
-def test_uvicorn_is_the_one_that_the_lane_was_written_for() -> None:
-    """The lane does in few lines what these do. Where they have changed, read them, and renew the digest."""
+def test_uvicorn_is_the_one_that_the_fast_path_was_written_for() -> None:
+    """The fast path replaces these methods. Where they have changed, compare them, and renew the digest."""
     source = "".join(
         inspect.getsource(getattr(HttpToolsProtocol, name))
         for name in (

@@ -12,7 +12,7 @@ from harness.polling import wait_until
 from paymock.web.transport.fast_path import FastPathProtocol
 from tests.support import raw
 from tests.support.client import order
-from tests.support.lanes import JSON, KEY, Pair, creation, payment_id, without_chance
+from tests.support.fast_paths import JSON, KEY, Pair, creation, payment_id, without_chance
 
 
 def polled(pair: Pair, data: bytes, times: int = 3) -> list[raw.RawReply]:

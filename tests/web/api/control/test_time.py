@@ -170,11 +170,11 @@ class TestOnePayment:
         payment = api.created("underpaid_expired")
         advance(api, 10)
         deposit(api, payment, DUE - HALF)
-        told = [
+        timeline = [
             (entry["offset_seconds"], entry["deposit"], entry["confirmations"])
             for entry in detail(api, payment)["timeline"]
         ]
-        assert told == [
+        assert timeline == [
             (0, None, None),
             *[(5, 1, 0), (7, 1, 4), (9, 1, 8), (10, 2, 0), (11, 1, 12), (12, 2, 4), (13, 1, 16)],
             *[(14, 2, 8), (16, 2, 12), (18, 2, 16)],

@@ -1,4 +1,4 @@
-"""A server with the fast lane beside one without it, and requests that both answer."""
+"""A server with the fast path beside one without it, and requests that both answer."""
 
 import json
 from typing import NamedTuple
@@ -12,7 +12,7 @@ JSON = {**KEY, "Content-Type": "application/json"}
 
 
 class Pair(NamedTuple):
-    """Two servers with the same seed and the same time, one of them without the lane."""
+    """Two servers with the same seed and the same time, one of them without it."""
 
     quick: RunningServer
     plain: RunningServer
