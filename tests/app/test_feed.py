@@ -137,7 +137,7 @@ def test_a_change_somewhere_in_the_store_is_no_change_here() -> None:
     run(check())
 
 
-@pytest.mark.parametrize(("named", "told"), [(False, False), (True, True)])
+@pytest.mark.parametrize(("named", "notified"), [(False, False), (True, True)])
 def test_a_payment_beyond_the_newest_is_followed_when_it_is_named(
     monkeypatch: pytest.MonkeyPatch, *, named: bool, notified: bool
 ) -> None:
