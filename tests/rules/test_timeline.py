@@ -25,14 +25,6 @@ def statuses_after(*transfers: Transfer, review_hold: bool = False) -> list[tupl
     return statuses(timeline(DUE, World(transfers, review_hold=review_hold)))
 
 
-def test_the_table_of_scenarios_has_the_eight_rows_of_the_specification() -> None:
-    assert list(SCENARIOS) == list(COURSES)
-
-
-def test_a_payment_has_the_eleven_statuses_of_the_specification() -> None:
-    assert len(PaymentStatus) == 11
-
-
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_has_the_statuses_of_the_specification(name: str) -> None:
     assert statuses(simulate(SCENARIOS[name], DUE, "USDC")) == COURSES[name]

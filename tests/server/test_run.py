@@ -1,6 +1,5 @@
 """`paymock serve`: start, stop, addresses, the ready file, the banner, options and errors."""
 
-import io
 import json
 import signal
 import socket
@@ -11,10 +10,6 @@ import pytest
 
 from harness import process_info
 from harness.server_process import run, server_process
-from paymock.server.announce import announce
-from paymock.server.sockets import bind_sockets
-from paymock.settings import Settings
-from paymock.web.telemetry.access_log import RequestLog
 from tests.support.client import AUTHORIZED, ORDER
 
 
@@ -34,13 +29,6 @@ def test_a_failed_start_leaves_the_ready_file_of_a_running_server(tmp_path: Path
         ready_file = tmp_path / "ready.json"
         assert run("serve", "--port", str(served.port), "--ready-file", str(ready_file)).returncode == 1
         assert json.loads(ready_file.read_text())["pid"] == served.process.pid
-
-
-def test_all_addresses_of_localhost_are_bound_to_the_same_port() -> None:
-    sockets = bind_sockets(Settings(host="localhost", port=0))
-    assert len({bound.getsockname()[1] for bound in sockets}) == 1
-    for bound in sockets:
-        bound.close()
 
 
 def test_the_announced_address_of_a_wildcard_can_be_opened(tmp_path: Path) -> None:
@@ -96,23 +84,6 @@ def test_an_invalid_frame_ancestor_is_refused() -> None:
     assert "a frame ancestor must be an origin such as https://shop.example" in outcome.stderr
 
 
-@pytest.mark.parametrize(
-    ("store", "shown"),
-    [
-        ("sqlite:///var/lib/paymock.db?synchronous=normal", "sqlite:///var/lib/paymock.db"),
-        ("redis://user:secret@redis.example:6379/1?client_name=secret", "redis://"),
-        ("rediss+cluster://:secret@redis.example", "rediss+cluster://"),
-    ],
-)
-def test_the_banner_shows_no_secret_of_the_store(store: str, shown: str) -> None:
-    for log in ("text", "json"):
-        out = io.StringIO()
-        announce(Settings(store=store, log=log), "http://127.0.0.1:8402", RequestLog(out, log))
-        assert "secret" not in out.getvalue()
-        line = f"\n  Store     {shown}\n" if log == "text" else f'"store":"{shown}"'
-        assert line in out.getvalue()
-
-
 def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -122,17 +93,6 @@ def test_a_port_in_use_is_named() -> None:
         outcome.stderr
         == f"Error: port {port} is in use: stop what listens there, or use --port 0 for a free one\n"
     )
-
-
-def test_a_free_port_is_free_on_both_loopback_addresses() -> None:
-    sockets = bind_sockets(Settings(port=0))
-    try:
-        assert {bound.getsockname()[0] for bound in sockets} == {"127.0.0.1", "::1"}
-        assert len({bound.getsockname()[1] for bound in sockets}) == 1
-        assert {bound.proto for bound in sockets} == {socket.IPPROTO_TCP}
-    finally:
-        for bound in sockets:
-            bound.close()
 
 
 REFUSED_STARTS = {

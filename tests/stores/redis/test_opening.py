@@ -1,4 +1,4 @@
-"""Errors and warnings when a Redis store is initialized, and its URLs."""
+"""Errors and warnings when a Redis store is initialized."""
 
 import asyncio
 import socket
@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.redis_engine import RedisCluster, RedisEngine, cluster_node, free_port, redis_server
-from paymock.stores.base import StoreError
 from paymock.stores.redis import checks
-from paymock.stores.redis.access import Access
 from paymock.stores.redis.checks import NodeReport
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
@@ -120,36 +118,6 @@ class TestInitialize:
             "save": "",
         }
         assert checks.find_warnings({"here": NodeReport({"maxmemory": "0"}, settings)}) is None
-
-
-class TestUrls:
-    @pytest.mark.parametrize(
-        "url",
-        [
-            "redis://:secret@localhost:port",
-            "redis://:secret@localhost:99999",
-            "redis://:secret@localhost,otherhost:1,",
-            "redis://:secret@localhost?socket_timeout=secret",
-            "redis://:secret@localhost?unknown=secret",
-            "redis+cluster://:secret@localhost:1,localhost:port",
-            "redis+cluster://:secret@[::1",
-        ],
-    )
-    def test_an_invalid_url_is_refused_and_not_repeated(self, url: str) -> None:
-        with pytest.raises(StoreError) as caught:
-            RedisStore(url)
-        assert "secret" not in str(caught.value)
-
-    @pytest.mark.parametrize(
-        ("url", "seeds"),
-        [
-            ("redis://", ["localhost:6379"]),
-            ("redis://user:p,w@host.example/0", ["host.example:6379"]),
-            ("redis+cluster://u:p@one:1,two,[::1]:3/?client_name=a", ["one:1", "two:6379", "[::1]:3"]),
-        ],
-    )
-    def test_all_hosts_are_parsed(self, url: str, seeds: list[str]) -> None:
-        assert [str(seed) for seed in Access(url).seeds] == seeds
 
 
 def test_connections_can_be_encrypted(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""The queues of overrides."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from paymock.app import overrides
+from paymock.app.overrides import Queue, without_first
+from paymock.resources.records import Override
+from paymock.rules.errors import PaymockError
+from paymock.stores.memory import MemoryStore
+from tests.support.stores import SharedStore
+from tests.support.use_cases import SANDBOX, UseCases
+from tests.support.virtual_time import run
+
+ONCE, TWICE, ALWAYS = Override("drop", 1), Override("drop", 2), Override("delay=1", None)
+
+
+@pytest.mark.parametrize(
+    ("queue", "rest"),
+    [
+        ((), ()),
+        ((ONCE,), ()),
+        ((TWICE, ALWAYS), (ONCE, ALWAYS)),
+        ((ONCE, ALWAYS), (ALWAYS,)),
+        ((ALWAYS,), (ALWAYS,)),
+    ],
+)
+def test_a_creation_uses_up_one_time_of_the_first(queue: Queue, rest: Queue) -> None:
+    assert without_first(queue) == rest
+
+
+def test_scenarios_and_faults_wait_in_separate_queues_with_the_permanent_one_last() -> None:
+    async def check() -> None:
+        pending = UseCases(MemoryStore()).control.overrides
+        await pending.add(SANDBOX, {"scenario": "late_payment", "times": None})
+        await pending.add(SANDBOX, {"fault": "drop"})
+        await pending.add(SANDBOX, {"scenario": "happy_path", "times": 2})
+        after = await pending.add(SANDBOX, {"scenario": "manual_review", "times": None})
+        assert [(one.scenario, one.fault, one.times) for one in after.data] == [
+            ("happy_path", None, 2),
+            ("manual_review", None, None),
+            (None, "drop", 1),
+        ]
+        assert await pending.pending(SANDBOX) == after
+        await pending.clear(SANDBOX)
+        assert (await pending.pending(SANDBOX)).data == []
+
+    run(check())
+
+
+@pytest.mark.parametrize("body", [{}, {"times": 2}, {"scenario": "late"}, {"fault": "drop", "extra": 1}])
+def test_an_override_that_says_nothing_valid_is_refused(body: dict[str, Any]) -> None:
+    app = UseCases(MemoryStore())
+    with pytest.raises(PaymockError) as caught:
+        run(app.control.overrides.add(SANDBOX, body))
+    assert caught.value.kind.code == "validation_failed"
+
+
+def test_a_full_queue_takes_no_more_and_neither_queue_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overrides, "MAX_OVERRIDES", 2)
+
+    async def check() -> None:
+        pending = UseCases(MemoryStore()).control.overrides
+        for _ in range(2):
+            before = await pending.add(SANDBOX, {"fault": "drop"})
+        with pytest.raises(PaymockError) as caught:
+            await pending.add(SANDBOX, {"scenario": "late_payment", "fault": "drop"})
+        assert caught.value.kind.code == "capacity_exceeded"
+        assert await pending.pending(SANDBOX) == before
+
+    run(check())
+
+
+def test_of_concurrent_creations_one_takes_a_fault() -> None:
+    async def check() -> None:
+        pending = UseCases(SharedStore()).control.overrides
+        await pending.add(SANDBOX, {"fault": "drop"})
+        taken = await asyncio.gather(*(pending.take(SANDBOX, ONCE) for _ in range(8)))
+        assert taken.count(True) == 1
+        assert (await pending.pending(SANDBOX)).data == []
+
+    run(check())
+
+
+def test_attempts_are_counted_for_each_operation_and_fault() -> None:
+    async def check() -> None:
+        pending = UseCases(MemoryStore()).control.overrides
+        attempts = [("key-1", "drop"), ("key-1", "drop"), ("key-2", "drop"), ("key-1", "delay=1")]
+        assert [await pending.count_attempt(SANDBOX, *attempt) for attempt in attempts] == [1, 2, 1, 1]
+
+    run(check())

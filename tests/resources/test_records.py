@@ -1,0 +1,90 @@
+"""The encoding of the records in stores."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paymock.resources.records import (
+    DepositRecord,
+    EndpointRecord,
+    Override,
+    PaymentRecord,
+    SandboxRecord,
+    SimulationRecord,
+    decode,
+    decode_as,
+    encode,
+)
+from paymock.rules.clock import ClockSetting
+from paymock.rules.timeline import Transfer
+from paymock.schemas.public import CreatePayment
+from tests.support.client import order
+
+REQUEST = msgspec.convert(order(), CreatePayment)
+TEXT, TIMES = st.text(max_size=9), st.integers(0, 2**53)
+DEPOSITS = st.builds(DepositRecord, TEXT, st.binary(max_size=9), TEXT, TIMES, TEXT, st.none() | TEXT)
+OVERRIDES = st.lists(st.builds(Override, TEXT, st.none() | TIMES), max_size=3).map(tuple)
+CREATED = (
+    DEPOSITS
+    | st.builds(
+        EndpointRecord,
+        TEXT,
+        st.binary(max_size=9),
+        TIMES,
+        TEXT,
+        st.lists(TEXT, max_size=3),
+        st.none() | TEXT,
+    )
+    | st.builds(PaymentRecord, TEXT, st.binary(max_size=9), TIMES, TEXT, st.just(REQUEST), TEXT, TEXT, TEXT)
+)
+CHANGED = st.builds(SimulationRecord, TIMES, st.lists(DEPOSITS, max_size=3).map(tuple)) | st.builds(
+    SandboxRecord,
+    TIMES,
+    st.none() | st.builds(ClockSetting, TIMES, TIMES, st.floats(0, 10_000), st.floats(0, 10_000)),
+    OVERRIDES,
+    OVERRIDES,
+)
+
+
+@given(CREATED)
+def test_a_created_resource_is_decoded_as_it_was_encoded(record: Any) -> None:
+    assert decode(encode(record)) == record
+
+
+@given(CHANGED)
+def test_a_record_of_changes_is_decoded_as_it_was_encoded(record: Any) -> None:
+    assert decode_as(type(record), encode(record)) == record
+
+
+@pytest.mark.parametrize("record_type", [SimulationRecord, SandboxRecord])
+def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> None:
+    assert decode_as(record_type, None) == record_type()
+
+
+@pytest.mark.parametrize(
+    ("record", "stored"),
+    [
+        (
+            DepositRecord("token", b"\1", "payment", 5_000, "7", None),
+            ["deposit", "token", b"\1", "payment", 5_000, "7", None],
+        ),
+        (
+            EndpointRecord("token", b"\1", 9, "https://merchant.example", ["*"], "note"),
+            ["endpoint", "token", b"\1", 9, "https://merchant.example", ["*"], "note"],
+        ),
+        (
+            SandboxRecord(1, ClockSetting(2, 3, 4.0), (Override("late_payment", None),)),
+            [1, [2, 3, 4.0, 0], [["late_payment", None]], []],
+        ),
+    ],
+)
+def test_the_order_of_fields_in_existing_stores_is_kept(record: msgspec.Struct, stored: list[Any]) -> None:
+    assert msgspec.msgpack.decode(encode(record)) == stored
+
+
+def test_simulated_deposits_are_transfers() -> None:
+    deposit = DepositRecord("token", b"", "payment", 5_000, "7", "USDC")
+    assert SimulationRecord(deposits=(deposit,)).transfers == (Transfer(5_000, 7, "USDC"),)

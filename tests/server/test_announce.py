@@ -1,0 +1,84 @@
+"""The ready file and the banner."""
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paymock.server.announce import announce, remove_ready_file, write_ready_file
+from paymock.server.errors import StartError
+from paymock.settings import Settings
+from paymock.web.telemetry.access_log import RequestLog
+
+URL = "http://127.0.0.1:8402"
+
+
+def banner(metrics: str | None = None, **settings: Any) -> str:
+    out = io.StringIO()
+    announce(Settings(**settings), URL, RequestLog(out, settings.get("log", "text")), metrics)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("store", "shown"),
+    [
+        ("sqlite:///var/lib/paymock.db?synchronous=normal", "sqlite:///var/lib/paymock.db"),
+        ("redis://user:secret@redis.example:6379/1?client_name=secret", "redis://"),
+        ("rediss+cluster://:secret@redis.example", "rediss+cluster://"),
+    ],
+)
+def test_the_banner_shows_no_secret_of_the_store(store: str, shown: str) -> None:
+    for log in ("text", "json"):
+        text = banner(store=store, log=log)
+        assert "secret" not in text
+        line = f"\n  Store     {shown}\n" if log == "text" else f'"store":"{shown}"'
+        assert line in text
+
+
+def test_the_banner_counts_the_configured_keys_and_shows_none_of_them() -> None:
+    text = banner(api_keys=("first-key", "second-key"))
+    assert "  API keys  2 configured\n" in text
+    assert "first-key" not in text
+
+
+def test_the_banner_shows_only_what_differs_from_the_default() -> None:
+    names = {line.split()[0] for line in banner().splitlines()}
+    assert names.isdisjoint({"Store", "Metrics", "Workers"})
+    text = banner("http://127.0.0.1:9402/metrics", store="sqlite:///a.db", workers=4)
+    assert "  Metrics   http://127.0.0.1:9402/metrics\n" in text
+    assert "  Workers   4\n" in text
+
+
+def test_the_event_has_what_a_program_needs() -> None:
+    event = json.loads(banner("http://127.0.0.1:9402/metrics", log="json"))
+    expected = {"url": URL, "metrics": "http://127.0.0.1:9402/metrics", "workers": 1, "open_mode": True}
+    assert expected.items() <= event.items()
+    assert "metrics" not in json.loads(banner(log="json"))
+
+
+def test_a_ready_file_replaces_that_of_an_earlier_server(tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    path.write_text("an earlier one")
+    write_ready_file(path, URL, 8402, "http://127.0.0.1:9402/metrics")
+    assert json.loads(path.read_text()) == {
+        "url": URL,
+        "port": 8402,
+        "pid": os.getpid(),
+        "metrics": "http://127.0.0.1:9402/metrics",
+    }
+    for _ in range(2):
+        remove_ready_file(path)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ready_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    path.mkdir()
+    with pytest.raises(StartError, match="cannot write the ready file"):
+        write_ready_file(path, URL, 8402)
+    with pytest.raises(StartError, match="cannot write the ready file"):
+        remove_ready_file(path)
+    assert list(tmp_path.iterdir()) == [path]

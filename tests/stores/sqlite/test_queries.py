@@ -1,0 +1,72 @@
+"""The SQL of the SQLite store, on a connection of its own."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from paymock.rules.errors import PaymockError
+from paymock.stores.batching import Append
+from paymock.stores.sqlite import queries
+from paymock.stores.sqlite.file import initialize
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    initialize(path)
+    with closing(sqlite3.connect(path)) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("number", [0, 1, queries.MAX_KEYS, queries.MAX_KEYS + 1, 3 * queries.MAX_KEYS])
+def test_values_are_read_in_the_order_of_their_keys(connection: sqlite3.Connection, number: int) -> None:
+    keys = [f"key {position}" for position in range(number)]
+    assert queries.select_values(connection, "sandbox", keys) == [None] * number
+    for key in keys[::2]:
+        queries.upsert(connection, "sandbox", key, key.encode())
+    expected = [key.encode() if key in keys[::2] else None for key in keys]
+    assert queries.select_values(connection, "sandbox", keys) == expected
+    assert queries.select_values(connection, "another", keys) == [None] * number
+
+
+def test_a_value_is_replaced(connection: sqlite3.Connection) -> None:
+    for value in (b"old", b"new"):
+        queries.upsert(connection, "sandbox", "key", value)
+    assert queries.select_values(connection, "sandbox", ["key"]) == [b"new"]
+
+
+@pytest.mark.parametrize("keep", [1, 3, 4])
+def test_a_log_returns_its_newest_entries_across_rows(connection: sqlite3.Connection, keep: int) -> None:
+    for entries in ((b"1", b"2"), (b"3",), (b"4", b"5")):
+        queries.append(connection, Append("sandbox", "log", keep, entries))
+    newest = queries.tail(connection, "sandbox", "log", keep)
+    assert newest == [b"5", b"4", b"3", b"2"][:keep]
+    assert queries.tail(connection, "sandbox", "log", 1) == [b"5"]
+    assert queries.tail(connection, "sandbox", "other log", 1) == []
+
+
+def test_a_refused_value_takes_no_capacity(connection: sqlite3.Connection) -> None:
+    queries.reserve_capacity(connection, "sandbox", "payment", None, 1)
+    for _ in range(2):
+        with pytest.raises(PaymockError) as caught:
+            queries.reserve_capacity(connection, "another", "payment", None, 1)
+        assert caught.value.kind.code == "capacity_exceeded"
+    queries.reserve_capacity(connection, "another", "payment", None, 2)
+    queries.reserve_capacity(connection, "another", "endpoint", None, 1)
+
+
+def test_a_deleted_sandbox_is_purged_in_steps_and_no_other(connection: sqlite3.Connection) -> None:
+    for sandbox in ("deleted", "kept"):
+        for number in range(queries.PURGE_LIMIT + 1):
+            queries.upsert(connection, sandbox, f"key {number}", b"")
+        queries.append(connection, Append(sandbox, "log", 9, (b"entry",)))
+    connection.execute("UPDATE sandbox SET name = NULL WHERE name = 'deleted'")
+    steps = 0
+    while queries.purge(connection):
+        steps += 1
+    assert steps == 4, "two for the values, one for the log, one for the sandbox"
+    assert connection.execute("SELECT name FROM sandbox").fetchall() == [("kept",)]
+    assert connection.execute("SELECT count(*) FROM entry").fetchone() == (queries.PURGE_LIMIT + 1,)
+    assert queries.tail(connection, "kept", "log", 9) == [b"entry"]
