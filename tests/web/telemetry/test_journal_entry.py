@@ -1,0 +1,77 @@
+"""Journal entries of requests."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from paymock.app.journal import StoredEntry
+from paymock.rules.errors import PaymockError
+from paymock.web.http.error_responses import error_response
+from paymock.web.http.requests import Body, Request
+from paymock.web.http.responses import REPLAYED, Response
+from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.journal_entry import MAX_DETAILS, entry_for
+from tests.support.clock import NOON
+
+PAYMENT = "pay_" + "a" * 40
+SECRETS = ("own-key", "mk_test_demo", "0x" + "5aAeb6053F" * 4)
+LOG = RequestLog(None, secrets=("own-key",))
+
+
+def entry(
+    response: Response, path: str = "/v1/payments", *, dropped: bool = False, **params: str
+) -> StoredEntry:
+    headers = {b"authorization": b"Bearer own-key"}
+    request = Request("POST", path, headers, Body(b"{}"), params=params)
+    return entry_for(request, response, "req_1", NOON, 0.0012345, LOG, dropped=dropped)
+
+
+def test_an_entry_says_what_was_requested_and_answered() -> None:
+    found = entry(Response(200))
+    assert (found.at, found.method, found.path) == ("2030-01-31T12:00:00.000Z", "POST", "/v1/payments")
+    assert (found.status, found.request_id, found.duration_ms) == (200, "req_1", 1.234)
+    assert (found.error, found.message, found.details, found.idempotency) == (None, None, [], None)
+
+
+@pytest.mark.parametrize(
+    ("response", "idempotency"),
+    [
+        (Response(201), "new"),
+        (Response(201, headers=(REPLAYED,)), "replayed"),
+        (error_response(PaymockError("idempotency_key_reused_with_different_payload")), "conflict"),
+        (error_response(PaymockError("status_unreachable")), None),
+    ],
+)
+def test_an_entry_says_what_the_idempotency_key_led_to(response: Response, idempotency: Any) -> None:
+    assert entry(response).idempotency == idempotency
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_an_entry_holds_no_secrets(secret: str) -> None:
+    refusal = PaymockError(
+        "validation_failed", f"Do not send {secret}.", details={f"metadata.{secret}": f"is {secret}"}
+    )
+    found = entry(error_response(refusal), f"/v1/payments/{secret}", payment_id=secret)
+    assert secret not in msgspec.json.encode(found).decode()
+    assert (found.path, found.message) == ("/v1/payments/***", "Do not send ***.")
+    assert found.details[0].field == "metadata.***"
+
+
+def test_an_entry_holds_the_first_problems_of_a_body() -> None:
+    details = {f"field_{number}": "is unknown" for number in range(MAX_DETAILS + 1)}
+    found = entry(error_response(PaymockError("validation_failed", details=details)))
+    assert [problem.field for problem in found.details] == [*details][:MAX_DETAILS]
+
+
+def test_a_dropped_reply_has_status_0() -> None:
+    found = entry(Response(201, payment_id=PAYMENT), dropped=True)
+    assert (found.status, found.payment_id, found.idempotency) == (0, PAYMENT, "new")
+
+
+@pytest.mark.parametrize(("payment_id", "expected"), [(PAYMENT, PAYMENT), ("nope", None)])
+def test_a_refusal_belongs_to_a_payment_only_if_its_path_has_an_id(
+    payment_id: str, expected: str | None
+) -> None:
+    response = error_response(PaymockError("payment_not_found"))
+    assert entry(response, payment_id=payment_id).payment_id == expected
