@@ -36,8 +36,11 @@ from harness.api_client import API_KEY, call
 from harness.polling import wait_until
 from harness.server_process import ServerProcess
 
-FLOORS = {"create": 0.50, "replay": 0.70, "read": 0.75, "read completed": 0.75}
-"""Minimum ratios to the request rate of the baseline."""
+FLOORS = {"create": 0.25, "replay": 0.45, "read": 0.60, "read completed": 0.60}
+"""Minimum ratios to the request rate of the baseline. The ratio depends on the processor: the same code has
+had 0.40 to 0.61 for creations. The floors leave room for that, and none for a request that takes twice as
+long.
+"""
 
 MAX_P99 = 3.0
 """Maximum ratio to the p99 latency of the baseline."""
