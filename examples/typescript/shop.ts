@@ -28,7 +28,7 @@ export function stateOf(status: PaymentStatus): OrderState {
 }
 
 export class Refused extends Error {
-  constructor(readonly code: Schemas["Error"]["code"], message: string) {
+  constructor(readonly code: Schemas["ErrorCode"], message: string) {
     super(message);
   }
 }

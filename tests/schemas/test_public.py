@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paymock.schemas.public import CreateEndpoint, CreatePayment, Health
+from paymock.schemas.public import CreatePayment, CreateWebhookEndpoint, Health
 from paymock.schemas.validation import Problems, checker_for
 from tests.support.client import order
 
@@ -20,7 +20,7 @@ def problems_of(wire_type: type, body: Any) -> Problems:
 
 def test_optional_fields_can_be_left_out() -> None:
     assert problems_of(CreatePayment, order(refund_to=..., expires_at=..., metadata=...)) == {}
-    assert problems_of(CreateEndpoint, ENDPOINT) == {}
+    assert problems_of(CreateWebhookEndpoint, ENDPOINT) == {}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_there_is_exactly_one_way_to_pay(number: int) -> None:
 
 
 def test_an_endpoint_has_a_url_and_no_unknown_field() -> None:
-    assert list(problems_of(CreateEndpoint, {"event": "*"})) == ["url", "event"]
+    assert list(problems_of(CreateWebhookEndpoint, {"event": "*"})) == ["url", "event"]
 
 
 def test_a_reply_with_a_field_of_a_later_release_can_be_read() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paymock.rules.errors import PaymockError
 from paymock.schemas.control import SetNext
-from paymock.schemas.public import CreateEndpoint, CreatePayment
+from paymock.schemas.public import CreatePayment, CreateWebhookEndpoint
 from paymock.schemas.validation import MAX_DETAILS, Checker, Problems, checker_for, converter_for, validate
 from tests.support.client import ORDER
 
@@ -45,7 +45,7 @@ PATHS: list[tuple[str | int, ...]] = [
 
 WIRE_TYPES: dict[type, tuple[Callable[[Any], Any], Checker]] = {
     wire_type: (converter_for(wire_type), checker_for(wire_type))
-    for wire_type in (CreatePayment, CreateEndpoint, SetNext)
+    for wire_type in (CreatePayment, CreateWebhookEndpoint, SetNext)
 }
 
 

@@ -257,7 +257,7 @@ class Merchant:
                 for payment_id in ("pay_" + "a" * 40, self.last_id):
                     path = path_of(operation, payment_id)
                     reply = client.request(operation.method, path, **arguments_of(operation, fresh_key()))
-                    self.keep(CHECKOUT if operation.for_checkout else OTHERS, reply)
+                    self.keep(CHECKOUT if operation.path.startswith("/checkout/") else OTHERS, reply)
 
     def visit(self) -> None:
         """All that is not among the operations: pages, documents, streams."""

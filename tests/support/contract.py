@@ -28,6 +28,8 @@ class Contract:
         documents = [yaml.safe_load(httpx.get(url + path).text) for path in paths or ["/openapi.yaml"]]
         whole = documents[0]
         for document in documents[1:]:
+            codes = document["components"]["schemas"]["ErrorCode"]["enum"]
+            codes += whole["components"]["schemas"]["ErrorCode"]["enum"]
             whole["paths"] |= document["paths"]
             for section, parts in document["components"].items():
                 whole["components"].setdefault(section, {}).update(parts)

@@ -44,11 +44,11 @@ class ControlService:
         self.journal = Journal(sandboxes)
         self.feed = Feed(sandboxes, self.journal)
 
-    async def clock(self, sandbox: str) -> schemas.Clock:
+    async def clock(self, sandbox: str) -> schemas.VirtualClock:
         """Return the sandbox's virtual clock."""
         return clock_of(await self._sandboxes.snapshot(sandbox))
 
-    async def set_clock(self, sandbox: str, body: Any) -> schemas.Clock:
+    async def set_clock(self, sandbox: str, body: Any) -> schemas.VirtualClock:
         """Set the speed from now on. Raises PaymockError `validation_failed`.
 
         A lower speed takes effect when every process knows it, so that no process has shown later times.
@@ -64,7 +64,7 @@ class ControlService:
         await self._sandboxes.until(after.clock.since_real)
         return clock_of(replace(after, real=max(after.real, after.clock.since_real)))
 
-    async def advance(self, sandbox: str, body: Any) -> schemas.Clock:
+    async def advance(self, sandbox: str, body: Any) -> schemas.VirtualClock:
         """Advance the clock of the sandbox at once. Raises PaymockError `validation_failed`."""
         milliseconds = _milliseconds(validate(_check_advance, body, schemas.Advance).seconds)
 

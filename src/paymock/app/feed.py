@@ -179,9 +179,9 @@ def _until(payment: PaymentSnapshot, now: float) -> float:
     return _NEVER if seconds is None else now + seconds
 
 
-def clock_of(snapshot: SandboxSnapshot) -> schemas.Clock:
+def clock_of(snapshot: SandboxSnapshot) -> schemas.VirtualClock:
     """Return the clock of a sandbox as the control API shows it."""
-    return schemas.Clock(now=to_rfc3339(snapshot.now), speed=snapshot.clock.speed)
+    return schemas.VirtualClock(now=to_rfc3339(snapshot.now), speed=snapshot.clock.speed)
 
 
 def _notice(snapshot: SandboxSnapshot, changed: list[schemas.Changed]) -> schemas.Notice:

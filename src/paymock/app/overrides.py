@@ -44,11 +44,11 @@ class Overrides:
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
 
-    async def pending(self, sandbox: str) -> schemas.PendingList:
+    async def pending(self, sandbox: str) -> schemas.PendingOverrideList:
         """Return what is pending, in the order in which it will be taken."""
         return _pending(await self._sandboxes.snapshot(sandbox))
 
-    async def add(self, sandbox: str, body: Any) -> schemas.PendingList:
+    async def add(self, sandbox: str, body: Any) -> schemas.PendingOverrideList:
         """Add a scenario, a fault or both for the next creations. Raises PaymockError `validation_failed`,
         `capacity_exceeded`.
         """
@@ -103,11 +103,15 @@ def _enqueued(queue: Queue, value: str | None, times: int | None) -> Queue:
     return (*limited, added) if times is None else (*limited, added, *queue[len(limited) :])
 
 
-def _pending(snapshot: SandboxSnapshot) -> schemas.PendingList:
+def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
     record = snapshot.record
-    scenarios = [schemas.Pending(scenario=one.value, fault=None, times=one.times) for one in record.scenarios]
-    faults = [schemas.Pending(scenario=None, fault=one.value, times=one.times) for one in record.faults]
-    return schemas.PendingList(data=scenarios + faults)
+    scenarios = [
+        schemas.PendingOverride(scenario=one.value, fault=None, times=one.times) for one in record.scenarios
+    ]
+    faults = [
+        schemas.PendingOverride(scenario=None, fault=one.value, times=one.times) for one in record.faults
+    ]
+    return schemas.PendingOverrideList(data=scenarios + faults)
 
 
 _check_set_next = checker_for(schemas.SetNext)

@@ -14,7 +14,7 @@ from paymock.rules import identifiers
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.schemas.catalog import AssetList, ChainList
-from paymock.schemas.public import AttemptList, Endpoint, EndpointList
+from paymock.schemas.public import AttemptList, CreatedWebhookEndpoint, WebhookEndpointList
 
 
 class CreatedPayment(Struct, frozen=True):
@@ -87,7 +87,7 @@ class PaymentsService:
         snapshot = await find_payment(self._sandboxes, sandbox, payment_id)
         return AttemptList(data=snapshot.payment.attempts)
 
-    async def create_endpoint(self, request: KeyedRequest) -> tuple[Endpoint, bool]:
+    async def create_endpoint(self, request: KeyedRequest) -> tuple[CreatedWebhookEndpoint, bool]:
         """Return the endpoint as it was created, with its secret, and whether this request repeats an earlier
         one.
 
@@ -100,18 +100,14 @@ class PaymentsService:
             return record, snapshot.record
 
         created = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
-        return endpoints.render(created.record, with_secret=True), created.replayed
+        return endpoints.render_created(created.record), created.replayed
 
-    async def endpoints(self, sandbox: str) -> EndpointList:
+    async def endpoints(self, sandbox: str) -> WebhookEndpointList:
         """Return the webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""
         page = await self._sandboxes.page(sandbox, EndpointRecord.KIND, limit=endpoints.MAX_ENDPOINTS)
         oldest_first = (records.decode(value) for _, value in reversed(page))
-        return EndpointList(
-            data=[
-                endpoints.render(record, with_secret=False)
-                for record in oldest_first
-                if isinstance(record, EndpointRecord)
-            ]
+        return WebhookEndpointList(
+            data=[endpoints.render(record) for record in oldest_first if isinstance(record, EndpointRecord)]
         )
 
     async def ready(self) -> None:

@@ -8,7 +8,7 @@ from paymock.cli.options import Number, as_json, resolve_payment_id, with_client
 from paymock.cli.output import echo, echo_json, payment_lines
 from paymock.client.http import payment_path
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
-from paymock.schemas.control import TARGETS, Clock
+from paymock.schemas.control import TARGETS, VirtualClock
 from paymock.schemas.public import Payment
 
 _ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
@@ -48,7 +48,7 @@ def advance(
     if payment_id is None:
         if to is not None:
             raise click.UsageError("--to needs --payment ID.")
-        clock = client.call(Clock, "POST", "/_mock/clock/advance", body={"seconds": seconds}).result()
+        clock = client.call(VirtualClock, "POST", "/_mock/clock/advance", body={"seconds": seconds}).result()
         _print_clock(clock, as_json=as_json)
         return
     body = {"seconds": seconds} if to is None else {"to": to}
@@ -78,13 +78,13 @@ def clock(client: ApiClient, *, speed: float | None, freeze: bool, as_json: bool
     if freeze and speed is not None:
         raise click.UsageError("Give --speed or --freeze, not both.")
     if freeze or speed is not None:
-        call = client.call(Clock, "PUT", "/_mock/clock", body={"speed": speed or 0})
+        call = client.call(VirtualClock, "PUT", "/_mock/clock", body={"speed": speed or 0})
         _print_clock(call.result(), as_json=as_json)
     else:
-        _print_clock(client.get(Clock, "/_mock/clock"), as_json=as_json)
+        _print_clock(client.get(VirtualClock, "/_mock/clock"), as_json=as_json)
 
 
-def _print_clock(clock: Clock, *, as_json: bool) -> None:
+def _print_clock(clock: VirtualClock, *, as_json: bool) -> None:
     if as_json:
         echo_json(clock)
     else:

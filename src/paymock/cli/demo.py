@@ -13,7 +13,7 @@ from paymock.cli.payments import create_request
 from paymock.client.http import payment_path
 from paymock.rules.clock import MAX_SPEED
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.control import Clock
+from paymock.schemas.control import VirtualClock
 from paymock.schemas.public import Payment
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 
@@ -50,7 +50,7 @@ def demo(*, speed: float, as_json: bool) -> None:
 
 
 def _set_speed(client: ApiClient, speed: float) -> None:
-    client.call(Clock, "PUT", "/_mock/clock", body={"speed": speed}).result()
+    client.call(VirtualClock, "PUT", "/_mock/clock", body={"speed": speed}).result()
 
 
 def _create_payment(client: ApiClient, scenario: str) -> Payment:

@@ -15,7 +15,7 @@ from paymock.cli.output import echo, echo_json, timeline_line, wait_readable
 from paymock.client.http import Call
 from paymock.client.wait import GRACE_PERIOD
 from paymock.rules.times import parse_rfc3339
-from paymock.schemas.control import Clock, PaymentDetail, TimelineEntry, WaitResult
+from paymock.schemas.control import PaymentDetail, TimelineEntry, VirtualClock, WaitResult
 
 _WAIT_SECONDS = {True: 5, False: 30}
 """Live or not: seconds after which a payment is read again without a change. The server does not report a
@@ -43,7 +43,7 @@ class PaymentFollower:
             WaitResult, "GET", f"{self._path}/wait", query=query, timeout=self._wait_seconds + GRACE_PERIOD
         )
         self.detail = self._client.get(PaymentDetail, self._path)
-        self.speed = self._client.get(Clock, "/_mock/clock").speed
+        self.speed = self._client.get(VirtualClock, "/_mock/clock").speed
         self._read_at = time.monotonic()
 
     def fileno(self) -> int:

@@ -6,7 +6,7 @@ from paymock.cli.api_client import ApiClient
 from paymock.cli.errors import ApiCommand
 from paymock.cli.options import SCENARIO, as_json, with_client
 from paymock.cli.output import echo, echo_json, echo_note, wait_readable
-from paymock.schemas.control import MAX_TIMES, Journal, JournalEntry, Pending, PendingList
+from paymock.schemas.control import MAX_TIMES, Journal, JournalEntry, PendingOverride, PendingOverrideList
 
 _OVERRIDES_PATH = "/_mock/next"
 _MAX_JOURNAL = 1000
@@ -50,12 +50,12 @@ def next(  # noqa: A001 - the name of the command
         raise click.UsageError("--times and --always need --scenario or --fault.")
     if clear:
         client.call(type(None), "DELETE", _OVERRIDES_PATH).result()
-        overrides = PendingList(data=[])
+        overrides = PendingOverrideList(data=[])
     elif has_override:
         body = {"scenario": scenario, "fault": fault, "times": None if always else times or 1}
-        overrides = client.call(PendingList, "POST", _OVERRIDES_PATH, body=body).result()
+        overrides = client.call(PendingOverrideList, "POST", _OVERRIDES_PATH, body=body).result()
     else:
-        overrides = client.get(PendingList, _OVERRIDES_PATH)
+        overrides = client.get(PendingOverrideList, _OVERRIDES_PATH)
     if as_json:
         echo_json(overrides)
         return
@@ -64,7 +64,7 @@ def next(  # noqa: A001 - the name of the command
         echo_note("nothing is pending")
 
 
-def _override_line(override: Pending) -> str:
+def _override_line(override: PendingOverride) -> str:
     effects = "  ".join(effect for effect in (override.scenario, override.fault) if effect)
     times = {None: "always", 1: "once"}.get(override.times, f"{override.times} times")
     return f"{times:<10}  {effects}"

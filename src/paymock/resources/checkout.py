@@ -84,7 +84,7 @@ VIEWS: Mapping[PaymentStatus, View] = {
 _PARTIAL = View("detected", "A part has arrived", "Send the rest to the same address before the time is up.")
 
 
-class Quantity(Reply):
+class TokenAmount(Reply):
     """An amount, for programs and for people."""
 
     raw: Annotated[Sum, Meta(description="In raw units.")]
@@ -97,7 +97,13 @@ class Checkout(Reply):
     payment_id: Annotated[str, identifier(identifiers.PAYMENT_PREFIX, "the payment")]
     order_id: OrderId
     status: PaymentStatus
-    view: Annotated[ViewName, Meta(description="Which of the seven views to show.")]
+    view: Annotated[
+        ViewName,
+        Meta(
+            title="CheckoutView",
+            description="Which of the seven views to show.",
+        ),
+    ]
     headline: Annotated[str, Meta(description="What the view says, in a few words.")]
     explanation: Annotated[str, Meta(description="What that means for the customer.")]
     final: Annotated[bool, Meta(description="Whether nothing comes after this.")]
@@ -109,11 +115,11 @@ class Checkout(Reply):
     payment_uri: Annotated[
         str, Meta(description="What the QR code says: EIP-681, for what is missing, or else for `due`.")
     ]
-    due: Quantity
-    settlement: Annotated[Quantity, Meta(description="What the merchant receives.")]
-    fee: Annotated[Quantity, Meta(description="Service fee, a part of `due`.")]
-    received: Annotated[Quantity, Meta(description="What has arrived in the right asset, final or not.")]
-    missing: Annotated[Quantity, Meta(description="What is left of `due`.")]
+    due: TokenAmount
+    settlement: Annotated[TokenAmount, Meta(description="What the merchant receives.")]
+    fee: Annotated[TokenAmount, Meta(description="Service fee, a part of `due`.")]
+    received: Annotated[TokenAmount, Meta(description="What has arrived in the right asset, final or not.")]
+    missing: Annotated[TokenAmount, Meta(description="What is left of `due`.")]
     confirmations: Annotated[int, Meta(description="Of the newest deposit; 0 while there is none.", ge=0)]
     confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
     seconds_left: Annotated[
@@ -136,8 +142,8 @@ def checkout(
     view = _view(state, missing)
     address = identifiers.invoice_address(record.token)
 
-    def quantity(raw: int) -> Quantity:
-        return Quantity(raw=str(raw), tokens=to_tokens(raw, asset.decimals))
+    def quantity(raw: int) -> TokenAmount:
+        return TokenAmount(raw=str(raw), tokens=to_tokens(raw, asset.decimals))
 
     return Checkout(
         payment_id=identifiers.PAYMENT_PREFIX + record.token,

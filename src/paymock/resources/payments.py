@@ -4,7 +4,7 @@ Specification: "POST /v1/payments", "Payment object".
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -17,12 +17,13 @@ from paymock.rules.timeline import State, Transfer, simulate, state_at
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
+    SETTLING,
     Amounts,
     Attempt,
     CreatePayment,
     Deposit,
+    EvmInvoiceInstructions,
     Funding,
-    Instructions,
     Payment,
 )
 from paymock.schemas.validation import Problems, checker_for, converter_for, validation_failed
@@ -30,12 +31,6 @@ from paymock.schemas.validation import Problems, checker_for, converter_for, val
 DEFAULT_LIFETIME = 30 * 60_000
 """From creation to `expires_at` when the request has none, in milliseconds."""
 
-_SETTLING = (
-    PaymentStatus.SETTLEMENT_PENDING,
-    PaymentStatus.SETTLEMENT_SUBMITTED,
-    PaymentStatus.COMPLETED,
-    PaymentStatus.FAILED,
-)
 _convert, _check = converter_for(CreatePayment), checker_for(CreatePayment)
 
 NO_SIMULATION = SimulationRecord()
@@ -219,11 +214,11 @@ def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:
 
 def _attempt(record: PaymentRecord, state: State) -> Attempt:
     receive = record.request.receive
-    status = PaymentStatus.PAYMENT_FINALIZED if state.status in _SETTLING else state.status
+    status = PaymentStatus.PAYMENT_FINALIZED if state.status in SETTLING else state.status
     attempt = Attempt(
         id=identifiers.attempt_id(record.token),
-        status=cast(Any, status),
-        instructions=Instructions(
+        status=status,
+        instructions=EvmInvoiceInstructions(
             type=INSTRUCTION_TYPE,
             chain=receive.chain,
             asset=receive.asset,

@@ -15,7 +15,7 @@ class Chain(Reply):
 
     id: ChainId
     name: Annotated[str, Meta(description="For people.", examples=["BNB Smart Chain"])]
-    type: Annotated[Literal["evm"], Meta(description="The kind of chain.")]
+    type: Annotated[Literal["evm"], Meta(title="ChainType", description="The kind of a chain.")]
     chain_id: Annotated[int, Meta(description="The EIP-155 chain id.", ge=1, examples=[56])]
     caip2: Annotated[str, Meta(description="The CAIP-2 identifier.", examples=["eip155:56"])]
     native_asset: Annotated[AssetId, Meta(description="The asset in which gas is paid.", examples=["BNB"])]

@@ -6,8 +6,8 @@ from msgspec import Meta
 
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
 from paymock.rules.faults import fault_problem
-from paymock.rules.scenarios import SCENARIOS, PaymentStatus
-from paymock.schemas.fields import Amount, AssetId, Timestamp
+from paymock.rules.scenarios import PaymentStatus
+from paymock.schemas.fields import Amount, AssetId, ScenarioName, Timestamp, enumeration
 from paymock.schemas.public import Payment, Problem, Reply, Request
 
 NEXT, END = "next", "end"
@@ -15,19 +15,12 @@ TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
 MAX_TIMES = 1_000_000
 
 
-def _scenario_problem(name: str) -> str | None:
-    return None if name in SCENARIOS else f"must be one of {', '.join(SCENARIOS)}"
-
-
-def _target_problem(name: str) -> str | None:
-    return None if name in TARGETS else f"must be one of {', '.join(TARGETS)}"
-
-
 Seconds = Annotated[
     float, Meta(description="Seconds of virtual time; fractions down to 0.001.", gt=0, le=MAX_ADVANCE)
 ]
-ScenarioName = Annotated[
-    str, Meta(extra_json_schema={"enum": list(SCENARIOS)}, extra={"check": _scenario_problem})
+Target = Annotated[
+    str,
+    enumeration("AdvanceTarget", "A status, the next change, or the end of a payment's timeline.", TARGETS),
 ]
 Fault = Annotated[
     str,
@@ -39,7 +32,7 @@ Fault = Annotated[
 ]
 
 
-class Clock(Reply):
+class VirtualClock(Reply):
     """The virtual clock of this sandbox."""
 
     now: Annotated[Timestamp, Meta(description="The virtual time.")]
@@ -65,17 +58,17 @@ class Advance(Request):
     seconds: Annotated[Seconds, Meta(examples=[45])]
 
 
+class AdvanceTo(Request):
+    """A step ahead to a status, to the next change or to the end."""
+
+    to: Target
+
+
 class AdvancePayment(Request):
-    """A step ahead of one payment: either `seconds` or `to`."""
+    """A step ahead of one payment: either as in `Advance` or as in `AdvanceTo`."""
 
     seconds: Seconds | None = None
-    to: Annotated[
-        Annotated[str, Meta(extra_json_schema={"enum": list(TARGETS)}, extra={"check": _target_problem})]
-        | None,
-        Meta(
-            description="A status, the next change, or the end of the payment's course.",
-        ),
-    ] = None
+    to: Target | None = None
 
 
 class MakeDeposit(Request):
@@ -85,21 +78,37 @@ class MakeDeposit(Request):
     asset: Annotated[AssetId | None, Meta(description="Default: the asset of the instructions.")] = None
 
 
-class SetNext(Request):
-    """What the next creations without headers of their own take: a scenario, a fault, or both."""
-
-    scenario: Annotated[ScenarioName | None, Meta(description="As in `X-Mock-Scenario`.")] = None
-    fault: Annotated[
-        Fault | None,
-        Meta(description="As in `X-Mock-Fault`; its own `times` says how many tries of each creation."),
-    ] = None
+class _Override(Request, kw_only=True):
     times: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_TIMES)] | None,
-        Meta(description="How many creations; `null`: all, until a reset."),
+        Meta(description="How many creations; `null`: all, until a reset. Default: 1."),
     ] = 1
 
 
-class Pending(Reply):
+class FaultOverride(_Override, kw_only=True):
+    """A fault for the next creations without headers of their own."""
+
+    fault: Annotated[
+        Fault,
+        Meta(description="As in `X-Mock-Fault`; its own `times` says how many tries of each creation."),
+    ]
+
+
+class ScenarioOverride(_Override, kw_only=True):
+    """A scenario for the next creations without headers of their own, and a fault, if wanted."""
+
+    scenario: ScenarioName
+    fault: Fault | None = None
+
+
+class SetNext(_Override, kw_only=True):
+    """What the next creations take: as in `ScenarioOverride` or as in `FaultOverride`."""
+
+    scenario: ScenarioName | None = None
+    fault: Fault | None = None
+
+
+class PendingOverride(Reply):
     """A scenario or a fault that is still to be taken."""
 
     scenario: Annotated[ScenarioName | None, Meta(description="`null`: the default.")]
@@ -107,16 +116,16 @@ class Pending(Reply):
     times: Annotated[int | None, Meta(description="How many times are left; `null`: all, until a reset.")]
 
 
-class PendingList(Reply):
+class PendingOverrideList(Reply):
     """The pending overrides of this sandbox."""
 
-    data: Annotated[list[Pending], Meta(description="In the order in which they are taken.")]
+    data: Annotated[list[PendingOverride], Meta(description="In the order in which they are taken.")]
 
 
 class ListedPayment(Payment):
     """A payment, and what only the control API tells of it."""
 
-    scenario: Annotated[ScenarioName, Meta(description="The course that it takes.")]
+    scenario: ScenarioName
     age_seconds: Annotated[float, Meta(description="Seconds of virtual time since its creation.", ge=0)]
 
 
@@ -180,7 +189,12 @@ class JournalEntry(Reply):
     details: Annotated[list[Problem], Meta(description="The first problems of a refused body.")]
     payment_id: Annotated[str | None, Meta(description="The payment that it created, or asked for.")]
     idempotency: Annotated[
-        Literal["new", "replayed", "conflict"] | None, Meta(description="What became of the Idempotency-Key.")
+        Annotated[
+            Literal["new", "replayed", "conflict"],
+            Meta(title="IdempotencyOutcome", description="What became of an Idempotency-Key."),
+        ]
+        | None,
+        Meta(description="`null` without an Idempotency-Key."),
     ]
     request_id: str
     duration_ms: Annotated[float, Meta(description="Milliseconds from the head to the reply.", ge=0)]
@@ -198,5 +212,5 @@ Changed = Literal["payments", "requests"]
 class Notice(Reply):
     """What is told to those who follow a sandbox: at the beginning, and whenever something has changed."""
 
-    clock: Clock
+    clock: VirtualClock
     changed: Annotated[list[Changed], Meta(description="What is no longer as it was shown.")]

@@ -1,11 +1,16 @@
 """The types of the values in the bodies of `/v1`: amounts, addresses, times and so on, each declared once.
 
 The type defines structure and lengths, `extra_json_schema` the other constraints that a JSON Schema can
-express, and `extra["check"]` the whole rule: a function that returns the problem of a value, or None.
+express, and `extra["check"]` the whole rule: a function that returns the problem of a value, or None. A type
+with a `title` is a schema of that name in the OpenAPI documents.
+
+Patterns use only what ECMAScript with the flag `u`, Python, PCRE, RE2 and Java understand alike, whether they
+compare characters or bytes. Times have no pattern, since generated clients make them times and not strings.
 Specification: "Amounts", "Resources and their fields".
 """
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -14,8 +19,8 @@ from msgspec import Meta
 from paymock.rules.addresses import ADDRESS_PATTERN, address_problem
 from paymock.rules.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
 from paymock.rules.identifiers import ENDPOINT_PREFIX, ID_PATTERNS, PAYMENT_PREFIX
-from paymock.rules.scenarios import PaymentStatus
-from paymock.rules.times import TIME_PATTERN, time_problem
+from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.rules.times import time_problem
 from paymock.schemas.metadata import MAX_ENTRIES, MAX_KEY_CHARACTERS, metadata_problem
 
 ANY_EVENT = "*"
@@ -23,7 +28,7 @@ EVENTS = (ANY_EVENT, *(f"payment.{status}" for status in PaymentStatus))
 
 URL_PATTERN = (
     r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z]([0-9A-Za-z._-]*[0-9A-Za-z])?)(:[0-9]{1,5})?"
-    r"([/?][!\"$-\[\]-~]*)?$"
+    r"([/?][!\x22$-\[\]-~]*)?$"
 )
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -53,12 +58,23 @@ def url_problem(text: str) -> str | None:
     return None if valid else "must be an absolute http or https URL: https://merchant.example/hooks"
 
 
-def _event_problem(text: str) -> str | None:
-    return None if text in EVENTS else f"must be one of {', '.join(EVENTS)}"
-
-
 def _events_problem(events: list[str]) -> str | None:
     return None if len(set(events)) == len(events) else "must not name an event twice"
+
+
+def enumeration(name: str, description: str, values: Iterable[str]) -> Meta:
+    """The name, description and values of a closed set of strings."""
+    allowed = list(values)
+
+    def problem(text: str) -> str | None:
+        return None if text in allowed else f"must be one of {', '.join(allowed)}"
+
+    return Meta(
+        title=name,
+        description=description,
+        extra_json_schema={"enum": allowed},
+        extra={"check": problem},
+    )
 
 
 OrderId = Annotated[
@@ -68,7 +84,8 @@ OrderId = Annotated[
         min_length=1,
         max_length=128,
         examples=["order-1001"],
-        extra_json_schema={"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"},
+        # Bytes of U+0080 to U+009F are parts of other characters to engines that compare bytes.
+        extra_json_schema={"pattern": r"^[^\x00-\x1f\x7f]*$"},
         extra={"check": _order_id_problem},
     ),
 ]
@@ -108,6 +125,14 @@ Sum = Annotated[
         extra_json_schema={"pattern": "^(0|[1-9][0-9]*)$"},
     ),
 ]
+PositiveSum = Annotated[
+    str,
+    Meta(
+        description="A positive amount in raw token units, which may exceed 256 bits.",
+        examples=["101000000000000000"],
+        extra_json_schema={"pattern": RAW_PATTERN},
+    ),
+]
 Address = Annotated[
     str,
     Meta(
@@ -123,7 +148,7 @@ Expiry = Annotated[
         description="When the payment expires, as an RFC 3339 time with an offset, in the future. Echoed as "
         "sent. It does not drive the simulated expiry, about 30 seconds after creation.",
         examples=["2030-01-31T12:30:00Z"],
-        extra_json_schema={"format": "date-time", "pattern": TIME_PATTERN},
+        extra_json_schema={"format": "date-time"},
         extra={"check": time_problem},
     ),
 ]
@@ -132,16 +157,18 @@ Timestamp = Annotated[
     Meta(
         description="RFC 3339, UTC, milliseconds.",
         examples=["2030-01-31T12:00:00.000Z"],
-        extra_json_schema={"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"},
+        extra_json_schema={"format": "date-time"},
     ),
 ]
 Metadata = Annotated[
     dict[str, Any],
     Meta(
+        title="Metadata",
         description="Free-form data of the merchant, returned as sent: at most 50 entries with keys of 1 to "
         "64 characters, 8 levels and 16 KiB. Integers beyond ±(2^53-1) and the NUL character are refused.",
         examples=[{"customer_id": "c_1"}],
         extra_json_schema={
+            "additionalProperties": True,
             "maxProperties": MAX_ENTRIES,
             "propertyNames": {"minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
         },
@@ -149,9 +176,14 @@ Metadata = Annotated[
     ),
 ]
 
-Event = Annotated[str, Meta(extra_json_schema={"enum": list(EVENTS)}, extra={"check": _event_problem})]
+ScenarioName = Annotated[
+    str, enumeration("Scenario", "What happens to a payment: a value of `X-Mock-Scenario`.", SCENARIOS)
+]
+EventName = Annotated[
+    str, enumeration("EventName", "An event of a payment; `*` stands for all of them.", EVENTS)
+]
 Events = Annotated[
-    list[Event],
+    list[EventName],
     Meta(
         min_length=1,
         max_length=len(EVENTS),
@@ -165,7 +197,7 @@ EndpointUrl = Annotated[
         description="Absolute http or https URL, no credentials, no fragment. The mock never calls it.",
         max_length=2048,
         examples=["https://merchant.example/hooks"],
-        extra_json_schema={"format": "uri", "pattern": URL_PATTERN},
+        extra_json_schema={"pattern": URL_PATTERN},
         extra={"check": url_problem},
     ),
 ]
@@ -173,7 +205,7 @@ Note = Annotated[
     str,
     Meta(
         max_length=256,
-        extra_json_schema={"pattern": r"^[^\u0000]*$"},
+        extra_json_schema={"pattern": r"^[^\x00]*$"},
         extra={"check": _note_problem},
     ),
 ]

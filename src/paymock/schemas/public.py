@@ -19,17 +19,30 @@ from paymock.schemas.fields import (
     AssetId,
     ChainId,
     EndpointUrl,
+    EventName,
     Events,
     Expiry,
     Metadata,
     Note,
     OrderId,
+    PositiveSum,
     Sum,
     Timestamp,
+    enumeration,
     identifier,
 )
 
-INSTRUCTION_TYPE: Literal["evm_invoice_address"] = "evm_invoice_address"
+INSTRUCTION_TYPE = "evm_invoice_address"
+SETTLEMENT_MODE = "same_chain_merchant_payout"
+
+
+SETTLING = (
+    PaymentStatus.SETTLEMENT_PENDING,
+    PaymentStatus.SETTLEMENT_SUBMITTED,
+    PaymentStatus.COMPLETED,
+    PaymentStatus.FAILED,
+)
+"""The statuses of a payment whose attempt stays `payment_finalized`."""
 
 
 class Reply(msgspec.Struct, kw_only=True):
@@ -53,8 +66,11 @@ class Settlement(Reply):
     """Settlement choice."""
 
     mode: Annotated[
-        Literal["same_chain_merchant_payout"],
-        Meta(description="The merchant receives the same-chain payout that `receive` describes."),
+        str,
+        Meta(
+            description="As sent. Later releases can add modes to `SettlementMode`.",
+            examples=[SETTLEMENT_MODE],
+        ),
     ]
 
 
@@ -78,6 +94,14 @@ class ReceiveRequest(Receive, forbid_unknown_fields=True):
 
 class SettlementRequest(Settlement, forbid_unknown_fields=True):
     """The settlement that the merchant chooses."""
+
+    mode: Annotated[
+        Literal["same_chain_merchant_payout"],
+        Meta(
+            title="SettlementMode",
+            description="The merchant receives the same-chain payout that `receive` describes.",
+        ),
+    ]
 
 
 class PayWithRequest(PayWith, forbid_unknown_fields=True):
@@ -110,16 +134,34 @@ class Amounts(Reply):
     fee: Annotated[Amount, Meta(description="Service fee, added on top of the settlement. Gas is separate.")]
 
 
-class Instructions(Reply):
-    """How the customer pays. Interpret it by `type`: later releases can add types with other fields."""
+class EvmInvoiceInstructions(Reply):
+    """The customer pays to an address on an EVM chain."""
 
-    type: Annotated[Literal["evm_invoice_address"], Meta(description="Pay to an address on an EVM chain.")]
+    type: Annotated[
+        str, Meta(description="The kind of instructions.", extra_json_schema={"const": INSTRUCTION_TYPE})
+    ]
     chain: ChainId
     asset: AssetId
     invoice_address: Annotated[
         Address, Meta(description="Address to pay to. A mock: nobody holds its key, do not send real funds.")
     ]
     amounts: Amounts
+
+
+Instructions = Annotated[
+    EvmInvoiceInstructions,
+    Meta(
+        title="Instructions",
+        description="How the customer pays. Interpret it by `type`: later releases can add types with other "
+        "fields.",
+        extra_json_schema={
+            "discriminator": {
+                "propertyName": "type",
+                "mapping": {INSTRUCTION_TYPE: f"#/components/schemas/{EvmInvoiceInstructions.__name__}"},
+            }
+        },
+    ),
+]
 
 
 class Funding(Reply):
@@ -130,7 +172,8 @@ class Funding(Reply):
     amount_received_pending: Annotated[Sum, Meta(description="Received but not yet final.")]
     amount_received_finalized: Annotated[Sum, Meta(description="Received and final.")]
     overpaid_amount: (
-        Annotated[Amount, Meta(description="The finalized part above `due`, if there is one.")] | UnsetType
+        Annotated[PositiveSum, Meta(description="The finalized part above `due`, if there is one.")]
+        | UnsetType
     ) = UNSET
 
 
@@ -162,16 +205,12 @@ class Attempt(Reply):
 
     id: Annotated[str, identifier(ATTEMPT_PREFIX, "an attempt")]
     status: Annotated[
-        Literal[
-            "awaiting_payment",
-            "payment_detected",
-            "payment_finalized",
-            "expired",
-            "underpaid_expired",
-            "overpaid_review",
-            "manual_review",
-        ],
-        Meta(description="Where the funding stands."),
+        str,
+        enumeration(
+            "AttemptStatus",
+            "Where the funding of an attempt stands.",
+            [status for status in PaymentStatus if status not in SETTLING],
+        ),
     ]
     instructions: Instructions
     funding: Annotated[Funding, Meta(description="Present once a transfer is observed.")] | UnsetType = UNSET
@@ -212,47 +251,52 @@ class AttemptList(Reply):
     data: Annotated[list[Attempt], Meta(description="Oldest first.")]
 
 
-class CreateEndpoint(Request):
+class CreateWebhookEndpoint(Request):
     """The body of `POST /v1/webhooks`."""
 
     url: EndpointUrl
     events: Annotated[
         Events | None, Meta(description='The events of interest. Default: `["*"]`, all of them.')
     ] = None
-    description: Annotated[Note | None, Meta(description="A note of your own.")] = None
+    description: Annotated[Note | None, Meta(description="A note of your own. Default: `null`.")] = None
 
 
-class Endpoint(Reply):
+class WebhookEndpoint(Reply):
     """A webhook endpoint. The mock records it and never delivers anything to it."""
 
     id: Annotated[str, identifier(ENDPOINT_PREFIX, "a webhook endpoint")]
     url: Annotated[str, Meta(description="As sent.")]
-    events: Annotated[Events, Meta(description='The events of interest; `["*"]` is all of them.')]
+    events: Annotated[list[EventName], Meta(description='The events of interest; `["*"]` is all of them.')]
     description: Annotated[str | None, Meta(description="As sent.")]
-    status: Annotated[Literal["enabled"], Meta(description="Always `enabled` in the mock.")]
+    status: Annotated[
+        Literal["enabled"],
+        Meta(title="WebhookEndpointStatus", description="Always `enabled` in the mock."),
+    ]
     created_at: Timestamp
-    secret: (
-        Annotated[
-            str,
-            Meta(
-                description="Only in the create reply. The mock signs nothing with it.",
-                extra_json_schema={"pattern": "^whsec_[0-9a-f]{64}$"},
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
 
 
-class EndpointList(Reply):
+class CreatedWebhookEndpoint(WebhookEndpoint):
+    """A webhook endpoint with its secret, which no later reply shows."""
+
+    secret: Annotated[
+        str,
+        Meta(
+            description="The mock signs nothing with it.",
+            extra_json_schema={"pattern": "^whsec_[0-9a-f]{64}$"},
+        ),
+    ]
+
+
+class WebhookEndpointList(Reply):
     """The webhook endpoints of this API key."""
 
-    data: Annotated[list[Endpoint], Meta(description="Oldest first.")]
+    data: Annotated[list[WebhookEndpoint], Meta(description="Oldest first.")]
 
 
 class Health(Reply):
     """The reply of a health check."""
 
-    status: Literal["ok"]
+    status: Annotated[Literal["ok"], Meta(title="HealthStatus", description="Always `ok`.")]
 
 
 class Problem(Reply):
@@ -265,10 +309,10 @@ class Problem(Reply):
     message: Annotated[str, Meta(description="What would be right.")]
 
 
-class Error(Reply):
+class ErrorDetail(Reply):
     """Why a request was refused."""
 
-    code: Annotated[str, Meta(description="Stable, for programs.", extra_json_schema={"enum": list(ERRORS)})]
+    code: Annotated[str, enumeration("ErrorCode", "Stable, for programs.", ERRORS)]
     message: Annotated[str, Meta(description="For the developer who reads it; may change.")]
     details: (
         Annotated[
@@ -282,4 +326,4 @@ class Error(Reply):
 class ErrorEnvelope(Reply):
     """The body of every refusal."""
 
-    error: Error
+    error: ErrorDetail

@@ -11,7 +11,7 @@ from paymock.resources.catalog import Catalog
 from paymock.resources.records import StoreMetadata
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web.api import checkout, control
+from paymock.web.api import checkout, control, health, public
 from paymock.web.api.faults import inject_fault
 from paymock.web.application import Application
 from paymock.web.http.auth import Keyring
@@ -36,17 +36,23 @@ def create_app(
     keyring = Keyring(settings.api_keys)
     examples = ExampleContext(catalog, settings.fee_bps, keyring)
     routes: Routes[Route] = Routes()
-    for operation in PUBLIC_API.operations:
-        without_faults: Handler = partial(
-            operation.handler, checkout_service if operation.for_checkout else payments_service
-        )
+    for operation in public.OPERATIONS:
+        without_faults: Handler = partial(operation.handler, payments_service)
         handler = without_faults
-        if control_service is not None and operation.needs_key:
+        if control_service is not None:
             handler = partial(inject_fault, control_service, carry_out=without_faults)
-        routes.add(operation.method, operation.path, Route(handler, operation.needs_key, without_faults))
+        routes.add(
+            operation.method, operation.path, Route(handler, needs_key=True, fast_handler=without_faults)
+        )
+    for operation in health.OPERATIONS:
+        handler = partial(operation.handler, payments_service)
+        routes.add(operation.method, operation.path, Route(handler, fast_handler=handler))
+    for operation in checkout.OPERATIONS:
+        handler = partial(operation.handler, checkout_service)
+        routes.add(operation.method, operation.path, Route(handler, fast_handler=handler))
     routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, examples)))
     if control_service is not None:
-        for operation in CONTROL_API.operations:
+        for operation in control.OPERATIONS:
             handler = partial(operation.handler, control_service)
             routes.add(operation.method, operation.path, Route(handler, needs_key=True))
         routes.add("GET", "/_mock/events", Route(partial(control.events, control_service), needs_key=True))

@@ -29,16 +29,19 @@ def references(node: Any) -> set[str]:
 def test_every_operation_has_its_success_and_its_errors() -> None:
     for title, operation in OPERATIONS:
         responses = DOCUMENTS[title]["paths"][operation.path][operation.method.lower()]["responses"]
-        statuses = [*map(int, responses)]
+        statuses = [int(status) for status in responses if status != "default"]
         assert [status for status in statuses if status < 300] == [operation.status], operation.operation_id
+        described = " ".join(reply.get("description", "") for reply in responses.values())
         for code in operation.errors:
-            assert any(f"`{code}`: " in reply["description"] for reply in responses.values()), code
+            assert f"`{code}`: " in described
 
 
 def test_only_a_503_says_when_to_retry_and_only_a_401_how_to_authenticate() -> None:
     for title, operation in OPERATIONS:
         responses = DOCUMENTS[title]["paths"][operation.path][operation.method.lower()]["responses"]
         for status, reply in responses.items():
+            if status == "default":
+                continue
             assert ("Retry-After" in reply["headers"]) == (status == "503")
             assert ("WWW-Authenticate" in reply["headers"]) == (status == "401")
 
@@ -69,7 +72,7 @@ def test_a_document_has_the_operations_that_it_is_given_and_their_schemas() -> N
     small = document(Api("small", "", "", {"Payments": "Pay."}, operations), CONTEXT)
     assert [*small["paths"]] == [*dict.fromkeys(operation.path for operation in operations)]
     assert {"CreatePayment", "Payment", "ErrorEnvelope"} <= small["components"]["schemas"].keys()
-    assert "Endpoint" not in small["components"]["schemas"]
+    assert "WebhookEndpoint" not in small["components"]["schemas"]
 
 
 def test_the_page_answers_the_same_document_every_time() -> None:

@@ -150,7 +150,8 @@ def _choice(query: Mapping[str, str], name: str, allowed: list[str]) -> str | No
     return value
 
 
-_STATUSES = {"type": "string", "enum": [status.value for status in PaymentStatus]}
+_STATUS = {"$ref": "#/components/schemas/PaymentStatus"}
+_SCENARIO = {"$ref": "#/components/schemas/Scenario"}
 
 OPERATIONS = (
     Operation(
@@ -161,7 +162,7 @@ OPERATIONS = (
         tag="Time",
         summary="Read the clock",
         description="The virtual clock of this sandbox. Every time that `/v1` shows is read from it.",
-        reply=schemas.Clock,
+        reply=schemas.VirtualClock,
     ),
     Operation(
         method="PUT",
@@ -173,7 +174,7 @@ OPERATIONS = (
         description="Lets virtual time run `speed` times as fast as real time, from now on. Speed 0 freezes "
         "it. Time never jumps and never runs backwards.",
         request=schemas.SetClock,
-        reply=schemas.Clock,
+        reply=schemas.VirtualClock,
         errors=BODY_ERRORS,
     ),
     Operation(
@@ -186,7 +187,7 @@ OPERATIONS = (
         description="Moves the sandbox ahead at once, frozen or not. When the reply comes, every read shows "
         "the new time.",
         request=schemas.Advance,
-        reply=schemas.Clock,
+        reply=schemas.VirtualClock,
         errors=BODY_ERRORS,
     ),
     Operation(
@@ -198,7 +199,7 @@ OPERATIONS = (
         summary="Move one payment ahead",
         description="Moves one payment ahead of its sandbox: by `seconds`, or `to` a status, to the `next` "
         "change, or to the `end` of its timeline. 409 when the payment cannot reach that.",
-        request=schemas.AdvancePayment,
+        request=(schemas.Advance, schemas.AdvanceTo),
         reply=Payment,
         errors=("payment_not_found", "status_unreachable", *BODY_ERRORS),
         parameters=PAYMENT_ID,
@@ -248,8 +249,8 @@ OPERATIONS = (
                 "The `next_cursor` of the previous page.",
                 {"type": "string", "pattern": "^[0-9]{1,18}$"},
             ),
-            Query("status", "Only payments with this status.", _STATUSES),
-            Query("scenario", "Only payments of this scenario.", {"type": "string", "enum": list(SCENARIOS)}),
+            Query("status", "Only payments with this status.", _STATUS),
+            Query("scenario", "Only payments of this scenario.", _SCENARIO),
             Query("order_id", "Only payments of this order.", {"type": "string"}),
         ),
     ),
@@ -281,7 +282,7 @@ OPERATIONS = (
         errors=("payment_not_found", "invalid_query"),
         parameters=PAYMENT_ID,
         query=(
-            Query("status", "What to wait for; without it, the next change.", _STATUSES),
+            Query("status", "What to wait for; without it, the next change.", _STATUS),
             Query(
                 "timeout",
                 f"Real seconds, at most {MAX_WAIT}.",
@@ -301,8 +302,8 @@ OPERATIONS = (
         "permanent until a reset. Scenarios and faults wait in separate queues, and are taken in the order "
         "in which they were added, a permanent one last. A refused request takes none; one that a fault "
         "refuses takes the fault and leaves the scenario to the retry.",
-        request=schemas.SetNext,
-        reply=schemas.PendingList,
+        request=(schemas.ScenarioOverride, schemas.FaultOverride),
+        reply=schemas.PendingOverrideList,
         errors=(*BODY_ERRORS, "capacity_exceeded"),
     ),
     Operation(
@@ -313,7 +314,7 @@ OPERATIONS = (
         tag="Overrides and faults",
         summary="Read what is pending",
         description="The scenarios, then the faults, that the next creations take.",
-        reply=schemas.PendingList,
+        reply=schemas.PendingOverrideList,
     ),
     Operation(
         method="DELETE",

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
-from paymock.web.http.routing import CHECKOUT, CONTROL, PUBLIC
+from paymock.web.http.routing import CONTROL, PUBLIC
 
 PAYMENT_ID = {"payment_id": "The `id` of the create reply."}
 """The description of the path parameter of most operations."""
@@ -45,7 +45,9 @@ class Operation:
     description: str
     reply: type | None
     status: int = 200
-    request: type | None = None
+    request: type | tuple[type, ...] | None = None
+    """The type of the body; of several types, the body is exactly one."""
+
     idempotency: Literal["required", "optional"] | None = None
     takes_scenario: bool = False
     errors: tuple[str, ...] = ()
@@ -54,11 +56,6 @@ class Operation:
     """The descriptions of path parameters by name."""
 
     query: tuple[Query, ...] = ()
-
-    @property
-    def for_checkout(self) -> bool:
-        """Whether it is for customers, who have only the id of a payment."""
-        return self.path.startswith(CHECKOUT)
 
     @property
     def needs_key(self) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 from paymock.app.payments_service import PaymentsService
 from paymock.app.sandboxes import KeyedRequest
 from paymock.rules.scenarios import DEFAULT_SCENARIO
+from paymock.rules.tables import scenario_table, timing_table
 from paymock.schemas import catalog as catalog_schemas
 from paymock.schemas import json_decoding
 from paymock.schemas import public as schemas
@@ -114,13 +115,18 @@ Show the customer `invoice_address` and `amounts.due`, then poll `GET /v1/paymen
 
 The same `Idempotency-Key` with the same body answers with the original reply, byte for byte, and
 `Idempotent-Replayed: true`; with another body, or on another endpoint, it is refused with 409.
-A refused request leaves its key free.""",
+A refused request leaves its key free.
+
+All amounts are raw token units: an integer written as a string. The `decimals` of an asset say how many of
+them make one token. `due` = `settlement` + `fee`.
+
+{scenario_table()}""",
         request=schemas.CreatePayment,
         idempotency="required",
         reply=schemas.Payment,
         status=201,
         takes_scenario=True,
-        errors=("invalid_scenario", *_CREATION_ERRORS),
+        errors=("invalid_scenario", *_CREATION_ERRORS, "capacity_exceeded"),
         reply_headers=("Location", "Link", "Idempotent-Replayed"),
     ),
     Operation(
@@ -130,10 +136,12 @@ A refused request leaves its key free.""",
         operation_id="getPayment",
         tag="Payments",
         summary="Read a payment",
-        description="""The payment as it stands now. Poll it: the mock delivers no webhooks.
+        description=f"""The payment as it stands now. Poll it: the mock delivers no webhooks.
 Reading changes nothing.
 
-`attempts[0].funding` and `attempts[0].deposits` appear once a transfer is observed.""",
+`attempts[0].funding` and `attempts[0].deposits` appear once a transfer is observed. On the happy path:
+
+{timing_table()}""",
         reply=schemas.Payment,
         errors=("payment_not_found",),
         parameters=PAYMENT_ID,
@@ -160,9 +168,9 @@ Reading changes nothing.
         description="""Records a webhook endpoint, at most 100 for an API key.
 **Nothing is ever delivered to it**: the mock is observed by polling only.
 The create reply carries the endpoint's `secret`.""",
-        request=schemas.CreateEndpoint,
+        request=schemas.CreateWebhookEndpoint,
         idempotency="required",
-        reply=schemas.Endpoint,
+        reply=schemas.CreatedWebhookEndpoint,
         status=201,
         errors=(*_CREATION_ERRORS, "capacity_exceeded"),
         reply_headers=("Idempotent-Replayed",),
@@ -175,6 +183,6 @@ The create reply carries the endpoint's `secret`.""",
         tag="Webhooks",
         summary="List webhook endpoints",
         description="The webhook endpoints of this API key, oldest first, without their secrets.",
-        reply=schemas.EndpointList,
+        reply=schemas.WebhookEndpointList,
     ),
 )

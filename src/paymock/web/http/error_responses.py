@@ -3,7 +3,7 @@
 import msgspec
 
 from paymock.rules.errors import PaymockError
-from paymock.schemas.public import Error, ErrorEnvelope, Problem
+from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
 from paymock.web.http.responses import Response
 
 RETRY_AFTER_SECONDS = 1
@@ -12,7 +12,7 @@ RETRY_AFTER_SECONDS = 1
 def error_response(error: PaymockError) -> Response:
     """Return the response that carries `error` in the error envelope. Specification: "Errors"."""
     details = [Problem(field=field, message=message) for field, message in (error.details or {}).items()]
-    body = Error(code=error.kind.code, message=error.message)
+    body = ErrorDetail(code=error.kind.code, message=error.message)
     if details:
         body.details = details
     headers = error.headers

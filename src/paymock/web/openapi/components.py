@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
+from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.http.headers import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
 from paymock.web.http.routing import CHECKOUT
@@ -15,6 +15,9 @@ ANY_ERRORS = ("bad_request", "misdirected_request", "headers_too_large", "intern
 
 KEYED_ERRORS = ("unauthenticated", "store_unavailable")
 """The further error codes of operations that need an API key."""
+
+OTHER_ERRORS = ("not_found", "method_not_allowed", "invalid_fault", "injected_fault")
+"""The error codes that belong to no operation: of paths, methods and injected faults."""
 
 SECURITY_SCHEMES: Json = {
     "apiKey": {
@@ -95,8 +98,9 @@ PARAMETERS: Json = {
         "name": "X-Mock-Scenario",
         "in": "header",
         "required": False,
-        "description": "What happens to the payment; see *Scenarios* above.",
-        "schema": {"type": "string", "enum": list(SCENARIOS), "default": DEFAULT_SCENARIO},
+        # No default: generated clients would send it, and an override would never apply.
+        "description": f"What happens to the payment; `{DEFAULT_SCENARIO}` without it.",
+        "schema": {"$ref": "#/components/schemas/Scenario"},
     },
 }
 

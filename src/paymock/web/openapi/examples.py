@@ -151,10 +151,8 @@ def all_examples(context: ExampleContext) -> Mapping[str, Example]:
         "chains": _example("The supported chains", {"data": list(catalog.chains.values())}),
         "assets": _example("The assets of one chain", {"data": list(assets.values())}),
         "create_webhook_endpoint": Example("Two events", ENDPOINT),
-        "webhook_endpoint_created": _example("With its secret", endpoints.render(endpoint, with_secret=True)),
-        "webhook_endpoints": _example(
-            "One endpoint", {"data": [endpoints.render(endpoint, with_secret=False)]}
-        ),
+        "webhook_endpoint_created": _example("With its secret", endpoints.render_created(endpoint)),
+        "webhook_endpoints": _example("One endpoint", {"data": [endpoints.render(endpoint)]}),
         "checkout": _example("The customer is asked to pay", _checkout(created, catalog)),
         "healthy": Example("Healthy", {"status": "ok"}),
     }

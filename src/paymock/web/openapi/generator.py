@@ -15,6 +15,8 @@ from paymock import __version__
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import DepositStatus, PaymentStatus
 from paymock.schemas import public as schemas
+from paymock.schemas.fields import ScenarioName
+from paymock.settings import DEFAULT_PORT
 from paymock.web.api.operations import Operation
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
@@ -23,6 +25,7 @@ from paymock.web.openapi.components import (
     ANY_ERRORS,
     HEADERS,
     KEYED_ERRORS,
+    OTHER_ERRORS,
     PARAMETERS,
     PAYMENT_LINKS,
     SECURITY_SCHEMES,
@@ -40,8 +43,14 @@ class Api(NamedTuple):
     operations: Sequence[Operation]
 
 
+DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
+"""The base URL in a document that no server has served."""
+
+
 class OpenApiPage:
-    """The handler that answers with the document, which is generated at the first request."""
+    """The handler that answers with the document, which is generated at the first request. Its base URL is
+    the one that the client used, so that clients generated from it call this server.
+    """
 
     def __init__(self, api: Api, context: examples.ExampleContext) -> None:
         self._api = api
@@ -54,7 +63,8 @@ class OpenApiPage:
             from paymock.web.openapi.yaml import to_yaml  # not needed to start the server
 
             self._yaml = to_yaml(document(self._api, self._context)).encode()
-        return Response(200, self._yaml, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
+        served = self._yaml.replace(DEFAULT_SERVER.encode(), _base_url(request).encode(), 1)
+        return Response(200, served, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
 
 
 def document(api: Api, context: examples.ExampleContext) -> Json:
@@ -70,18 +80,19 @@ def document(api: Api, context: examples.ExampleContext) -> Json:
             "version": __version__,
             "summary": api.summary,
             "description": api.introduction,
+            "contact": {"name": "The developers of paymock"},
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/", "description": "This server"}],
+        "servers": [{"url": DEFAULT_SERVER, "description": "This server"}],
         "tags": [{"name": name, "description": text} for name, text in api.tags.items()],
         "security": [{"apiKey": []}],
         "paths": paths,
         "components": {
             "securitySchemes": SECURITY_SCHEMES,
             "parameters": _used("parameters", PARAMETERS, paths),
-            "headers": _used("headers", HEADERS, (paths, _UNDOCUMENTED)),
-            "examples": _used("examples", _examples(context), (paths, _UNDOCUMENTED)),
-            "responses": _UNDOCUMENTED,
+            "headers": _used("headers", HEADERS, (paths, _OTHER_RESPONSES)),
+            "examples": _used("examples", _examples(context), (paths, _OTHER_RESPONSES)),
+            "responses": _OTHER_RESPONSES,
             "schemas": _schemas(operations),
         },
     }
@@ -143,7 +154,11 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
                 "application/json": _content(operation.request, examples.requests_of(operation.operation_id))
             },
         }
-    entry["responses"] = {str(operation.status): _success(operation), **_refusals(operation)}
+    entry["responses"] = {
+        str(operation.status): _success(operation),
+        **_refusals(operation),
+        "default": _reference("responses", _OTHER_ERROR),
+    }
     return entry
 
 
@@ -162,8 +177,12 @@ def _success(operation: Operation) -> Json:
     return reply
 
 
+def _codes(operation: Operation) -> set[str]:
+    return {*ANY_ERRORS, *(KEYED_ERRORS if operation.needs_key else ()), *operation.errors}
+
+
 def _refusals(operation: Operation) -> Json:
-    codes = {*ANY_ERRORS, *(KEYED_ERRORS if operation.needs_key else ()), *operation.errors}
+    codes = _codes(operation)
     by_status: dict[int, list[str]] = {}
     for code, kind in ERRORS.items():
         if code in codes:
@@ -176,16 +195,23 @@ def _refusal(status: int, codes: Sequence[str]) -> Json:
     headers += ["WWW-Authenticate"] if status == 401 else []
     headers += ["Retry-After"] if status == 503 else []
     headers += ["Allow"] if status == 405 else []
-    lines = [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
     return {
-        "description": "\n\n".join(lines),
+        "description": "\n\n".join(_meanings(codes)),
         "headers": _header_references(headers),
         "content": {"application/json": _content(schemas.ErrorEnvelope, codes)},
     }
 
 
-def _content(body: type, names: Iterable[str]) -> Json:
-    content: Json = {"schema": _reference("schemas", body.__name__)}
+def _meanings(codes: Iterable[str]) -> list[str]:
+    return [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
+
+
+def _content(body: type | tuple[type, ...], names: Iterable[str]) -> Json:
+    if isinstance(body, tuple):
+        schema: Json = {"oneOf": [_reference("schemas", variant.__name__) for variant in body]}
+    else:
+        schema = _reference("schemas", body.__name__)
+    content: Json = {"schema": schema}
     references = {name: _reference("examples", name) for name in names}
     return {**content, "examples": references} if references else content
 
@@ -199,30 +225,54 @@ def _reference(section: str, name: str) -> Json:
 
 
 def _schemas(operations: Sequence[Operation]) -> Json:
-    types = {operation.reply for operation in operations if operation.reply} | {schemas.ErrorEnvelope}
-    types |= {operation.request for operation in operations if operation.request}
-    ordered = sorted(types, key=lambda schema: schema.__name__)
-    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    types: set[Any] = {operation.reply for operation in operations if operation.reply}
+    types |= {schemas.ErrorEnvelope}
+    types |= {ScenarioName for operation in operations if operation.takes_scenario}
+    for operation in operations:
+        request = operation.request or ()
+        types.update(request if isinstance(request, tuple) else [request])
+    inline, components = msgspec.json.schema_components(
+        sorted(types, key=str), ref_template="#/components/schemas/{name}"
+    )
     for statuses in (PaymentStatus, DepositStatus):
         # In the order of a payment's lifecycle; msgspec sorts them by name.
         components[statuses.__name__]["enum"] = list(statuses)
-    return {name: _tidy(schema) for name, schema in sorted(components.items())}
+    named: Json = {}
+    _tidy([*inline], named)
+    tidy = {name: _tidy(_without_title(schema), named) for name, schema in components.items()}
+    used = set(OTHER_ERRORS).union(*map(_codes, operations))
+    named["ErrorCode"]["enum"] = [code for code in ERRORS if code in used]
+    return dict(sorted((tidy | named).items()))
 
 
-def _tidy(schema: Any) -> Any:
-    """Return a schema without titles, which repeat names, without defaults of null, which `required` and the
-    descriptions imply, and with a type for enumerated values.
+def _tidy(schema: Any, named: Json) -> Any:
+    """Return a schema without defaults, which generated clients would send or require. Each schema with a title becomes one of `named`, and a reference.
+
+    Raises ValueError if two schemas that differ have the same title.
     """
-    if isinstance(schema, dict):
-        tidy = {
-            key: _tidy(value)
-            for key, value in schema.items()
-            if not ((key == "title" and isinstance(value, str)) or (key == "default" and value is None))
-        }
-        return {"type": "string", **tidy} if isinstance(tidy.get("enum"), list) else tidy
     if isinstance(schema, list):
-        return [_tidy(item) for item in schema]
-    return _plain(schema) if isinstance(schema, str) else schema
+        return [_tidy(item, named) for item in schema]
+    if not isinstance(schema, dict):
+        return _plain(schema) if isinstance(schema, str) else schema
+    if isinstance(name := schema.get("title"), str):
+        component = _tidy(_without_title(schema), named)
+        if named.setdefault(name, component) != component:
+            raise ValueError(f"{name} is described in two ways")
+        return _reference("schemas", name)
+    tidy = {key: _tidy(value, named) for key, value in schema.items() if key != "default"}
+    match tidy:
+        case {"anyOf": [{"type": str(kind), **inner}, {"type": "null"}], **outer}:
+            return {**inner, **outer, "type": [kind, "null"]}
+        case {"discriminator": discriminator, "$ref": reference, **outer}:
+            return {**outer, "oneOf": [{"$ref": reference}], "discriminator": discriminator}
+        case {"enum": [*_]}:
+            return {"type": "string", **tidy}
+    return tidy
+
+
+def _without_title(schema: Json) -> Json:
+    """Return the schema of a component, without the title that repeats its name."""
+    return {key: value for key, value in schema.items() if key != "title"}
 
 
 def _plain(text: str) -> str:
@@ -230,8 +280,19 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-_UNDOCUMENTED: Json = {
-    "NotFound": _refusal(404, ["not_found"]),
-    "MethodNotAllowed": _refusal(405, ["method_not_allowed"]),
+def _base_url(request: Request) -> str:
+    """Return the base URL that the client used. A proxy in front of the server tells its scheme."""
+    scheme = "https" if request.headers.get(b"x-forwarded-proto") == b"https" else "http"
+    host = (request.header(b"host") or "").rstrip(":")
+    return f"{scheme}://{host}" if host else DEFAULT_SERVER
+
+
+_OTHER_ERROR = "OtherError"
+_OTHER_RESPONSES: Json = {
+    _OTHER_ERROR: {
+        "description": "\n\n".join(["Any other error.", *_meanings(OTHER_ERRORS)]),
+        "headers": _header_references(["X-Request-Id"]),
+        "content": {"application/json": _content(schemas.ErrorEnvelope, OTHER_ERRORS)},
+    }
 }
-"""The replies to paths and methods that are not in the document."""
+"""The replies that belong to no operation."""

@@ -8,7 +8,7 @@ import msgspec
 from paymock.app.journal import StoredEntry
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.times import to_rfc3339
-from paymock.schemas.public import Error, ErrorEnvelope, Problem
+from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 from paymock.web.telemetry.access_log import RequestLog
@@ -58,6 +58,6 @@ def entry_for(
     )
 
 
-def _masked_details(refusal: Error, mask: Callable[[str], str]) -> list[Problem]:
+def _masked_details(refusal: ErrorDetail, mask: Callable[[str], str]) -> list[Problem]:
     details = (refusal.details or [])[:MAX_DETAILS]
     return [Problem(field=mask(problem.field), message=mask(problem.message)) for problem in details]
