@@ -28,9 +28,11 @@ class Group(NamedTuple):
 GROUPS = {
     "browser": Group({"chromium": "chromium"}, frozenset({"browser"})),
     "curl": Group({"curl": "curl"}, frozenset({"demo"})),
+    "go": Group({"go": "golang-go"}),
     "java": Group({"javac": "openjdk-17-jdk-headless"}),
     "nginx": Group({"nginx": "nginx-light"}, frozenset({"deployment"})),
     "node": Group({"node": "nodejs", "tsc": "node-typescript"}),
+    "php": Group({"php": "php-cli"}),
     "redis": Group(
         {"redis-server": "redis-server", "openssl": "openssl"},
         frozenset({"deployment", "own_cluster", "own_engine", "shared_cluster", "shared_engine"}),

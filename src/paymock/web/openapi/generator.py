@@ -246,7 +246,8 @@ def _schemas(operations: Sequence[Operation]) -> Json:
 
 
 def _tidy(schema: Any, named: Json) -> Any:
-    """Return a schema without defaults, which generated clients would send or require. Each schema with a title becomes one of `named`, and a reference.
+    """Return a schema without defaults, which generated clients would send or require. Each schema in it that
+    has a title becomes one of `named`, and a reference.
 
     Raises ValueError if two schemas that differ have the same title.
     """

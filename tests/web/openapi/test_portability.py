@@ -1,0 +1,287 @@
+"""Both documents mean the same to every language: patterns, names, enumerations, types.
+
+Of patterns, samples with a line feed at the end are left out: `$` also matches before it in Python and PCRE,
+and no anchor means the end of the text in all engines. Java compares whole texts, as its validators do.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from paymock.app.catalog_file import load_catalog
+from paymock.web.http.auth import Keyring
+from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
+from paymock.web.openapi.examples import ExampleContext
+from paymock.web.openapi.generator import document
+from tests.support.contract import Json
+from tests.support.language_globals import TAKEN
+
+CONTEXT = ExampleContext(load_catalog(None), 100, Keyring(()))
+DOCUMENTS = {api.title: document(api, CONTEXT) for api in (PUBLIC_API, CONTROL_API)}
+each_document = pytest.mark.parametrize("title", DOCUMENTS)
+
+
+class Engine(NamedTuple):
+    """A program that reads pairs of pattern and text, as JSON, and prints as JSON which match."""
+
+    command: tuple[str, ...]
+    source: str
+
+
+ENGINES = {
+    "ECMAScript": Engine(
+        ("node", "matches.js"),
+        """
+        const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
+        console.log(JSON.stringify(cases.map(([pattern, text]) => new RegExp(pattern, "u").test(text))));
+        """,
+    ),
+    "PCRE": Engine(
+        ("php", "matches.php"),
+        """
+        <?php
+        $cases = json_decode(stream_get_contents(STDIN));
+        echo json_encode(array_map(fn ($case) => preg_match("{" . $case[0] . "}", $case[1]) === 1, $cases));
+        """,
+    ),
+    "Java": Engine(
+        ("java", "Matches.java"),
+        r"""
+        import java.util.*;
+        import java.util.regex.*;
+
+        class Matches {
+            // Each text is in quotes; each of its characters is a backslash, u and four hex digits.
+            public static void main(String[] arguments) throws Exception {
+                List<String> texts = new ArrayList<>();
+                String input = new String(System.in.readAllBytes());
+                Matcher quoted = Pattern.compile("\"([^\"]*)\"").matcher(input);
+                while (quoted.find()) {
+                    StringBuilder text = new StringBuilder();
+                    for (int at = 0; at < quoted.group(1).length(); at += 6) {
+                        text.append((char) Integer.parseInt(quoted.group(1).substring(at + 2, at + 6), 16));
+                    }
+                    texts.add(text.toString());
+                }
+                StringJoiner results = new StringJoiner(",", "[", "]");
+                for (int i = 0; i < texts.size(); i += 2) {
+                    results.add("" + Pattern.compile(texts.get(i)).matcher(texts.get(i + 1)).matches());
+                }
+                System.out.println(results);
+            }
+        }
+        """,
+    ),
+    "RE2": Engine(
+        ("go", "run", "matches.go"),
+        """
+        package main
+
+        import ("encoding/json"; "os"; "regexp")
+
+        func main() {
+            var cases [][]string
+            json.NewDecoder(os.Stdin).Decode(&cases)
+            results := []bool{}
+            for _, one := range cases {
+                results = append(results, regexp.MustCompile(one[0]).MatchString(one[1]))
+            }
+            json.NewEncoder(os.Stdout).Encode(results)
+        }
+        """,
+    ),
+}
+ODD = [
+    "",
+    "\0",
+    "\t",
+    "\x1f",
+    "\x7f",
+    "\x85",
+    "\x9f",
+    "\xa0",
+    "ß",
+    "é",
+    "\u2028",
+    "中",
+    "😀",
+    '"',
+    "\\",
+    "]",
+    "[",
+    "^",
+    "-",
+]
+"""Characters that engines treat in different ways, and the empty text."""
+
+
+def schemas_in(node: Any) -> Iterator[Json]:
+    """Yield each object in a part of a document that is not an example."""
+    if isinstance(node, dict):
+        yield node
+        for name, value in node.items():
+            if name not in ("example", "examples"):
+                yield from schemas_in(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from schemas_in(item)
+
+
+PATTERNS = sorted(
+    {
+        schema["pattern"]
+        for whole in DOCUMENTS.values()
+        for schema in schemas_in(whole)
+        if isinstance(schema.get("pattern"), str)
+    }
+)
+
+
+@cache
+def samples(pattern: str) -> list[str]:
+    """Return texts that match a pattern, and texts that differ from them in one odd character."""
+    texts: set[str] = set(ODD)
+
+    @settings(max_examples=40, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.from_regex(pattern), st.sampled_from(ODD), st.integers(0, 200))
+    def collect(text: str, odd: str, place: int) -> None:
+        texts.update((text, text[:place] + odd + text[place:], text[:place] + odd + text[place + 1 :]))
+
+    collect()
+    return sorted(text for text in texts if not text.endswith("\n"))
+
+
+def escaped(text: str) -> str:
+    """Return a text as JSON, with each UTF-16 code unit escaped, which is easy to read in any language."""
+    units = text.encode("utf-16-be")
+    return '"' + "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)) + '"'
+
+
+def matches(engine: Engine, cases: list[tuple[str, str]], folder: Path) -> list[bool]:
+    """Return whether each text matches its pattern, by the engine of another language."""
+    (folder / engine.command[-1]).write_text(dedent(engine.source).strip(), encoding="utf-8")
+    pairs = ",".join(f"[{escaped(pattern)},{escaped(text)}]" for pattern, text in cases)
+    output = subprocess.check_output(engine.command, input=f"[{pairs}]", cwd=folder, text=True)
+    results: list[bool] = json.loads(output)
+    return results
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param("ECMAScript", marks=pytest.mark.node),
+        pytest.param("PCRE", marks=pytest.mark.php),
+        pytest.param("Java", marks=pytest.mark.java),
+        pytest.param("RE2", marks=pytest.mark.go),
+    ],
+)
+def test_every_pattern_means_the_same_as_in_python(engine: str, tmp_path: Path) -> None:
+    cases = [(pattern, text) for pattern in PATTERNS for text in samples(pattern)]
+    expected = [re.search(pattern, text) is not None for pattern, text in cases]
+    assert len({*cases}) > 500
+    assert {True, False} == {*expected}
+    results = matches(ENGINES[engine], cases, tmp_path)
+    assert len(results) == len(cases)
+    differing = [case for case, one, other in zip(cases, expected, results, strict=True) if one != other]
+    assert not differing
+
+
+def test_a_pattern_uses_only_what_all_engines_have() -> None:
+    """A look-around, a class such as `\\d`, which differs in its digits, or an escape that not all read."""
+    for pattern in PATTERNS:
+        assert re.fullmatch(r"\^.*\$", pattern)
+        escapes = set(re.findall(r"\\(x[0-9a-f]{2}|.)", pattern))
+        assert all(re.fullmatch(r"x[0-7][0-9a-f]|[\[\].]", escape) for escape in escapes), pattern
+        assert "(?" not in pattern
+        assert re.fullmatch("[ -~]+", pattern)
+
+
+@each_document
+def test_no_schema_is_named_like_a_global_of_a_common_language(title: str) -> None:
+    names = DOCUMENTS[title]["components"]["schemas"]
+    assert not [name for name in names if name.casefold() in TAKEN]
+    assert all(re.fullmatch("([A-Z][a-z0-9]+)+", name) for name in names)
+
+
+@each_document
+def test_every_enumeration_is_a_schema_with_a_name_and_a_type(title: str) -> None:
+    named = DOCUMENTS[title]["components"]["schemas"]
+    enumerations = [schema for schema in schemas_in(DOCUMENTS[title]) if isinstance(schema.get("enum"), list)]
+    assert enumerations
+    for schema in enumerations:
+        assert any(schema is component for component in named.values()), schema
+        assert schema["type"] == "string"
+        assert len(schema["enum"]) == len({*schema["enum"]})
+
+
+@each_document
+def test_no_schema_is_a_choice_between_unnamed_ones(title: str) -> None:
+    """Generators would invent names. A value or null is a type with `null`, or a name or null."""
+    for schema in schemas_in(DOCUMENTS[title]):
+        for choice in ("anyOf", "oneOf", "allOf"):
+            for variant in schema.get(choice, ()):
+                assert {*variant} == {"$ref"} or variant == {"type": "null"}, schema
+
+
+@each_document
+def test_every_time_is_a_date_time_without_a_pattern(title: str) -> None:
+    schemas = DOCUMENTS[title]["components"]["schemas"]
+    times = 0
+    for name, schema in schemas.items():
+        for field, definition in schema.get("properties", {}).items():
+            text = definition.get("examples", [""])[0]
+            is_time = isinstance(text, str) and re.match(r"\d{4}-\d{2}-\d{2}T", text) is not None
+            assert (definition.get("format") == "date-time") == is_time, f"{name}.{field}"
+            assert field.endswith(("_at", "now")) == is_time or field == "at", f"{name}.{field}"
+            assert not (is_time and "pattern" in definition)
+            times += is_time
+    assert times
+
+
+@each_document
+def test_free_form_objects_allow_any_member(title: str) -> None:
+    for schema in schemas_in(DOCUMENTS[title]["components"]["schemas"]):
+        if schema.get("type") == "object" and "properties" not in schema:
+            assert schema["additionalProperties"] is True
+
+
+@each_document
+def test_instructions_have_a_discriminator_that_leads_to_each_type(title: str) -> None:
+    schemas = DOCUMENTS[title]["components"]["schemas"]
+    instructions = schemas["Instructions"]
+    assert instructions["discriminator"]["propertyName"] == "type"
+    mapping = instructions["discriminator"]["mapping"]
+    assert [{"$ref": target} for target in mapping.values()] == instructions["oneOf"]
+    for value, target in mapping.items():
+        assert schemas[target.rsplit("/", 1)[1]]["properties"]["type"]["const"] == value
+
+
+@each_document
+def test_every_operation_has_a_default_response_with_the_error_envelope(title: str) -> None:
+    whole = DOCUMENTS[title]
+    for path in whole["paths"].values():
+        for operation in path.values():
+            assert operation["responses"]["default"] == {"$ref": "#/components/responses/OtherError"}
+    content = whole["components"]["responses"]["OtherError"]["content"]["application/json"]
+    assert content["schema"] == {"$ref": "#/components/schemas/ErrorEnvelope"}
+
+
+@each_document
+def test_neither_schemas_nor_headers_have_a_default_that_clients_would_send(title: str) -> None:
+    components = DOCUMENTS[title]["components"]
+    for part in (components["schemas"], components["parameters"]):
+        assert not [schema for schema in schemas_in(part) if "default" in schema]
+
+
+@each_document
+def test_the_introduction_is_short_since_it_heads_every_generated_file(title: str) -> None:
+    assert len(DOCUMENTS[title]["info"]["description"]) < 500
