@@ -109,7 +109,7 @@ _MENDED = {
     "POST /_mock/next": _override,
 }
 _NULL_IS_ABSENT = ("POST /_mock/payments/{payment_id}/advance", "POST /_mock/next")
-"""What excludes each other here may be null, which the schemas do not say: clients would have a useless field."""
+"""What excludes each other here may be null, which no schema says: clients would have useless fields."""
 
 _FRESH_SANDBOX = ("POST /v1/webhooks", "POST /_mock/next")
 """A sandbox holds a hundred of these, so each gets one of its own."""

@@ -297,11 +297,22 @@ OPERATIONS = (
         operation_id="setNext",
         tag="Overrides and faults",
         summary="Override the next creations",
-        description="The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take "
-        "this scenario and this fault: for applications that cannot add headers. With `times: null` it is "
-        "permanent until a reset. Scenarios and faults wait in separate queues, and are taken in the order "
-        "in which they were added, a permanent one last. A refused request takes none; one that a fault "
-        "refuses takes the fault and leaves the scenario to the retry.",
+        description="""The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take
+this scenario and this fault: for applications that cannot add headers. With `times: null` it is permanent until
+a reset. Scenarios and faults wait in separate queues, and are taken in the order in which they were added, a
+permanent one last. A refused request takes none; one that a fault refuses takes the fault and leaves the
+scenario to the retry.
+
+Faults, here and in the header `X-Mock-Fault` of any request below `/v1`:
+
+| Value | What happens |
+| --- | --- |
+| `status=503` | The request is refused with this status, 400 to 599; nothing is stored |
+| `delay=1500` | The request is carried out after this many milliseconds, at most 30,000 |
+| `drop` | The request is carried out, then the connection is closed without a reply |
+
+With `; times=2` after it, the fault applies to the first two attempts only: of an idempotency key, or without
+one, of a method and path.""",
         request=(schemas.ScenarioOverride, schemas.FaultOverride),
         reply=schemas.PendingOverrideList,
         errors=(*BODY_ERRORS, "capacity_exceeded"),

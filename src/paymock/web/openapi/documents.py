@@ -20,18 +20,7 @@ deposit and what follows. Poll `GET /v1/payments/{payment_id}` until the status 
 CONTROL_TAGS = {
     "Time": "Freeze, speed up and advance the clock of a sandbox; advance one payment; wait.",
     "Payments": "Inspect payments, and simulate deposits.",
-    "Overrides and faults": """For applications that cannot add headers, and to test retries.
-
-Every request below `/v1` can ask for a fault with the header `X-Mock-Fault`:
-
-| Value | What happens |
-| --- | --- |
-| `status=503` | The request is refused with this status, 400 to 599; nothing is stored |
-| `delay=1500` | The request is carried out after this many milliseconds, at most 30,000 |
-| `drop` | The request is carried out, then the connection is closed without a reply |
-
-With `; times=2` after it, the fault applies to the first two attempts only: of an idempotency key, or without
-one, of a method and path.""",
+    "Overrides and faults": "For applications that cannot add headers, and to test retries.",
     "Sandbox": "The journal of requests, and reset.",
     "Checkout": "What the customer sees: a page, and its data.",
     "Health": "For supervisors and load balancers.",
