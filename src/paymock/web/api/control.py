@@ -299,7 +299,8 @@ OPERATIONS = (
         summary="Override the next creations",
         description="""The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take
 this scenario and this fault: for applications that cannot add headers. With `times: null` it is permanent
-until a reset. Scenarios and faults wait in separate queues, and are taken in the order in which they were added, a
+until a reset.
+Scenarios and faults wait in separate queues, and are taken in the order in which they were added, a
 permanent one last. A refused request takes none; one that a fault refuses takes the fault and leaves the
 scenario to the retry.
 
