@@ -14,6 +14,7 @@ from datetime import datetime
 from math import isnan
 from typing import Any, Self
 
+from paymock.client.api_keys import ApiKeyPool
 from paymock.client.http import (
     Client,
     Json,
@@ -204,39 +205,33 @@ class ServerHandle:
 
     def __init__(self, url: str, api_keys: Iterable[str] = ()) -> None:
         self.url = normalize_url(url)
-        self._unused_keys = list(dict.fromkeys(api_keys))
-        self._open_mode = not self._unused_keys
+        self._keys = ApiKeyPool(api_keys)
 
     @contextlib.contextmanager
     def sandbox(self) -> Iterator[Sandbox]:
         """Yield a sandbox that is empty, frozen and used by nobody else; reset it at the end of the block.
 
-        In open mode it has a new random API key, otherwise one of the configured ones, after a reset. Raises
-        Refused when the server does not accept the key, Unreachable when it does not answer, and
-        RuntimeError when all configured keys are in use.
+        In open mode it has a new random API key, otherwise one of the configured ones, after a reset. A child
+        process that is forked within the block can use the sandbox, and does not reset it. Raises Refused
+        when the server does not accept the key, Unreachable when it does not answer, and RuntimeError when
+        all configured keys are in use.
         """
-        api_key = f"mk_test_{secrets.token_hex(16)}" if self._open_mode else self._take_key()
+        process = os.getpid()
+        api_key = self._keys.take() if self._keys else f"mk_test_{secrets.token_hex(16)}"
         try:
             with Sandbox(self.url, api_key) as sandbox:
                 self._prepare(sandbox)
                 try:
                     yield sandbox
                 finally:
-                    sandbox._reset()
+                    if os.getpid() == process:
+                        sandbox._reset()
         finally:
-            if not self._open_mode:
-                self._unused_keys.append(api_key)
-
-    def _take_key(self) -> str:
-        try:
-            return self._unused_keys.pop()
-        except IndexError:  # no check beforehand: another thread may take the last one
-            message = "every configured API key is in use; a key serves one sandbox at a time"
-            raise RuntimeError(message) from None
+            self._keys.release(api_key)
 
     def _prepare(self, sandbox: Sandbox) -> None:
         try:
-            if not self._open_mode:
+            if self._keys:
                 sandbox._reset()
             sandbox.freeze()
         except Refused as refused:

@@ -1,14 +1,17 @@
 """Connections and errors of the client."""
 
+import os
 import re
 import select
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
 
-from paymock.testing import Sandbox, ServerHandle, Unreachable, remote, serve
+from paymock.testing import Json, Sandbox, ServerHandle, Unreachable, remote, serve
 from tests.client.canned_server import CLOCK, RacedList, canned_server, reply
+from tests.support.forks import child, forks, in_child
 
 
 class TestConnections:
@@ -41,7 +44,7 @@ class TestConnections:
         ):
             for _ in range(3):
                 assert sandbox.now() == datetime(2030, 1, 31, 12, tzinfo=UTC)
-                sockets = [idle.sock for idle in sandbox._client._idle if idle.sock]
+                sockets = [idle.sock for idle in sandbox._client._own_idle() if idle.sock]
                 if sockets:
                     select.select(sockets, (), (), 10)  # until the end of stream has arrived
 
@@ -91,7 +94,7 @@ class TestConnections:
 
     def test_another_thread_may_take_the_last_connection(self, paymock: Sandbox) -> None:
         paymock.close()
-        paymock._client._idle = RacedList()
+        paymock._client._idle[os.getpid()] = RacedList()
         assert paymock.now() == paymock.now()
         paymock.close()
 
@@ -103,6 +106,74 @@ class TestConnections:
             with pytest.raises(KeyboardInterrupt):
                 paymock.payments()
         assert paymock.now() == paymock.now()
+
+    @forks
+    def test_a_child_process_opens_its_own_connections(self, paymock: Sandbox) -> None:
+        payments = [paymock.create() for _ in range(20)]
+
+        def read_all() -> list[Json]:
+            return [paymock.payment(payment["id"]) for payment in payments for _ in range(5)]
+
+        expected = [payment for payment in payments for _ in range(5)]
+        with child(read_all) as first, child(read_all) as second:
+            assert read_all() == expected
+            assert first() == second() == expected
+        assert read_all() == expected
+
+    @forks
+    def test_a_child_process_leaves_the_connections_of_its_parent_open(self, paymock: Sandbox) -> None:
+        [before] = paymock._client._own_idle()
+        assert in_child(paymock.now) == paymock.now()
+        assert paymock._client._own_idle() == [before]
+
+    @forks
+    def test_a_grandchild_opens_its_own_connections(self, paymock: Sandbox) -> None:
+        payment = paymock.create()
+
+        def read() -> Json:
+            return paymock.payment(payment["id"])
+
+        assert in_child(lambda: (read(), in_child(read), read())) == (payment, payment, payment)
+
+    @forks
+    def test_threads_of_a_child_process_share_a_client(self, paymock: Sandbox) -> None:
+        payments = [paymock.create() for _ in range(8)]
+
+        def read_all() -> list[Json]:
+            with ThreadPoolExecutor(8) as pool:
+                return [*pool.map(paymock.payment, [payment["id"] for payment in payments] * 10)]
+
+        assert in_child(read_all) == payments * 10
+
+    @forks
+    def test_a_fork_during_requests_of_other_threads(self, paymock: Sandbox) -> None:
+        payment = paymock.create()
+        done = threading.Event()
+        wrong: list[Json] = []
+
+        def read() -> None:
+            while not done.is_set():
+                if (seen := paymock.payment(payment["id"])) != payment:
+                    wrong.append(seen)
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(20):
+                assert in_child(lambda: paymock.payment(payment["id"])) == payment
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+        assert wrong == []
+
+    @forks
+    def test_a_reply_belongs_to_the_process_that_sent_the_request(self, paymock: Sandbox) -> None:
+        call = paymock._client.send("GET", "/_mock/clock", decode=len)
+        with pytest.raises(RuntimeError, match=f"process {os.getpid()} sent the request"):
+            in_child(call.result)
+        assert call.result() > 0
 
     def test_a_url_may_have_a_path(self) -> None:
         with canned_server(CLOCK) as url, Sandbox(f"{url}/mock/", "mk_test_demo") as sandbox:

@@ -13,7 +13,7 @@ from paymock.server.errors import StartError
 from paymock.server.uvicorn_server import Server
 from paymock.settings import SettingsError
 from paymock.testing import Refused, Sandbox, ServerHandle, Unreachable, remote, serve
-from tests.client.canned_server import RacedList
+from tests.support.forks import forks, in_child
 
 
 class TestServe:
@@ -135,18 +135,37 @@ class TestServerHandle:
                 for _ in range(2):
                     stack.enter_context(server.sandbox())
 
-    def test_another_thread_may_take_the_last_key(self, paymock: Sandbox) -> None:
-        handle = ServerHandle(paymock.url, ["first-key"])
-        handle._unused_keys = RacedList()
-        with pytest.raises(RuntimeError, match="a key serves one sandbox at a time"), handle.sandbox():
-            pass
-
     def test_a_key_is_free_again_after_a_failure(self) -> None:
         with serve(api_keys=("first-key",)) as server:
             handle = ServerHandle(server.url, ["first-key"])
             for _ in range(2):
                 with pytest.raises(ZeroDivisionError), handle.sandbox():
                     raise ZeroDivisionError
+
+    @forks
+    def test_a_child_process_does_not_reset_the_sandbox_of_its_parent(self) -> None:
+        with serve() as server:
+            block = server.sandbox()
+            sandbox = block.__enter__()
+            payment = sandbox.create()
+            in_child(lambda: block.__exit__(None, None, None))
+            assert sandbox.payment(payment["id"]) == payment
+            block.__exit__(None, None, None)
+
+    @forks
+    def test_a_child_process_has_sandboxes_of_its_own(self) -> None:
+        def use_key() -> str:
+            with server.sandbox() as sandbox:
+                sandbox.create()
+                return sandbox.api_key
+
+        with serve(api_keys=("first-key", "second-key")) as server:
+            with server.sandbox() as sandbox:
+                payment = sandbox.create()
+                assert {sandbox.api_key, in_child(use_key), in_child(use_key)} == {"first-key", "second-key"}
+                assert sandbox.payments()[0]["id"] == payment["id"]
+            with server.sandbox() as one, server.sandbox() as other:
+                assert one.payments() == other.payments() == []
 
     def test_a_missing_api_key_is_explained(self) -> None:
         with (

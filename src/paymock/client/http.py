@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import json
+import os
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -45,10 +46,11 @@ class Unreachable(ConnectionError):
 
 
 class Client:
-    """A client of the server at `url`, for the sandbox of `api_key`. Thread-safe.
+    """A client of the server at `url`, for the sandbox of `api_key`. Thread-safe, and usable after a fork.
 
     Connections are reused: there are as many as there were concurrent requests, so that a thread that waits
-    does not block another. Raises ValueError when `url` is not an HTTP URL.
+    does not block another. A child process opens its own. There are no locks, which another thread could hold
+    during a fork. Raises ValueError when `url` is not an HTTP URL.
     """
 
     def __init__(self, url: str, api_key: str | None = None) -> None:
@@ -58,7 +60,8 @@ class Client:
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._new_connection = partial(kind, parts.hostname or "", parts.port)
         self._prefix = parts.path
-        self._idle: list[http.client.HTTPConnection] = []
+        self._idle: dict[int, list[http.client.HTTPConnection]] = {}
+        """The idle connections, by the id of the process that opened them."""
 
     def send(
         self,
@@ -102,7 +105,7 @@ class Client:
 
     def release(self, connection: http.client.HTTPConnection) -> None:
         """Return a connection whose reply has been read, for reuse."""
-        self._idle.append(connection)
+        self._own_idle().append(connection)
 
     def unreachable(self, error: Exception) -> Unreachable:
         """The exception for a request without a reply."""
@@ -140,13 +143,25 @@ class Client:
 
     def _pop_idle(self) -> http.client.HTTPConnection | None:
         try:
-            return self._idle.pop()
+            return self._own_idle().pop()
         except IndexError:  # no check beforehand: another thread may take the last one
             return None
 
+    def _own_idle(self) -> list[http.client.HTTPConnection]:
+        """The idle connections of this process, after closing its copies of those of its parent."""
+        process = os.getpid()
+        if process not in self._idle:
+            for parent in [*self._idle]:
+                for connection in self._idle.pop(parent, ()):  # another thread may do the same
+                    connection.close()
+        return self._idle.setdefault(process, [])
+
 
 class Call(Generic[T]):
-    """A request that has been sent. It can be passed to `select`: it is readable once the reply arrives."""
+    """A request that has been sent. It can be passed to `select`: it is readable once the reply arrives.
+
+    The reply belongs to the process that sent the request.
+    """
 
     def __init__(
         self,
@@ -159,6 +174,7 @@ class Call(Generic[T]):
         self._connection = connection
         self._request = request
         self._decode = decode
+        self._process = os.getpid()
         self.replayed = False
         """Whether the reply repeats that of an earlier request with the same idempotency key."""
 
@@ -167,7 +183,11 @@ class Call(Generic[T]):
         return self._connection.sock.fileno()
 
     def result(self) -> T:
-        """Wait for the reply and return its decoded body. Raises Refused, Unreachable."""
+        """Wait for the reply and return its decoded body. Raises Refused, Unreachable, and RuntimeError in
+        another process than the one that sent the request.
+        """
+        if os.getpid() != self._process:
+            raise RuntimeError(f"process {self._process} sent the request and gets its reply")
         try:
             response = self._connection.getresponse()
             content = response.read()

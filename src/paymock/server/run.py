@@ -18,6 +18,7 @@ from paymock.server import garbage_collection
 from paymock.server.accept import ConnectionCounts
 from paymock.server.announce import announce, remove_ready_file, write_ready_file
 from paymock.server.errors import StartError
+from paymock.server.fork import not_inherited
 from paymock.server.metrics_listener import MetricsEndpoint
 from paymock.server.signals import run_until_signal
 from paymock.server.sockets import bind_sockets, server_url
@@ -121,7 +122,8 @@ async def _initialize(store: Store, settings: Settings, now: int, log: RequestLo
 @contextlib.contextmanager
 def serve_in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECONDS) -> Iterator[str]:
     """Run a server with an in-memory store in a thread of this process within the block, and yield its URL.
-    It handles no signals. At the end it waits up to `grace` seconds for requests in progress.
+    It handles no signals. At the end it waits up to `grace` seconds for requests in progress. A child process
+    that is forked within the block can use the server, and does not stop it.
 
     Raises StartError and CatalogError.
     """
@@ -145,7 +147,8 @@ def serve_in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECO
         ready.wait()
         if not server.started:
             raise StartError("the server did not start; the reason is on standard error")
-        yield server_url(settings, sockets)
+        with not_inherited(server, sockets):
+            yield server_url(settings, sockets)
     finally:
         server.should_exit = True
         thread.join()

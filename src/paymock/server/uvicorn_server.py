@@ -149,6 +149,11 @@ class Server(uvicorn.Server):
         timer.cancel()
         await self._app.close()
 
+    def descriptors(self) -> list[int]:
+        """Return the file descriptors of the open connections."""
+        transports = [connection.transport for connection in self.server_state.connections]
+        return [transport.get_extra_info("socket").fileno() for transport in transports]
+
     def _create_protocol(self) -> asyncio.Protocol:
         protocol_class: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
         return protocol_class(

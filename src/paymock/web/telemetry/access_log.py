@@ -5,6 +5,7 @@ import re
 import select
 import stat
 import sys
+import threading
 import time
 import traceback
 from functools import lru_cache
@@ -16,6 +17,11 @@ import msgspec
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 from paymock.web.telemetry.trace import trace_of
+
+writing = threading.Lock()
+"""Held while a line is written. A fork waits for it: otherwise the file that a thread is writing to would
+stay locked in the child process.
+"""
 
 _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
 """What may be an address, a hash, an API key or a webhook secret. Ids have shorter runs of hex digits."""
@@ -105,8 +111,9 @@ class RequestLog:
         if self._out is None:
             return
         try:
-            self._out.write(text + "\n")
-            self._out.flush()
+            with writing:
+                self._out.write(text + "\n")
+                self._out.flush()
         except (OSError, ValueError):
             self._out = self._descriptor = None
 

@@ -1,0 +1,127 @@
+"""A process that forks while a server runs in a thread of it."""
+
+import gc
+import io
+import os
+import socket
+import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from paymock.server.run import serve_in_thread
+from paymock.settings import Settings
+from paymock.testing import Sandbox, ServerHandle, Unreachable, serve
+from paymock.web.telemetry.access_log import RequestLog
+from tests.support.forks import child, forks, in_child
+
+pytestmark = forks
+
+
+def nothing() -> None:
+    pass
+
+
+def test_a_child_process_uses_the_server_of_its_parent() -> None:
+    with serve() as server, server.sandbox() as sandbox:
+        payment = sandbox.create()
+        assert in_child(lambda: sandbox.payment(payment["id"])) == payment
+        assert in_child(lambda: use(server)) == 1
+        assert sandbox.payments()[0]["id"] == payment["id"]
+
+
+def test_a_dropped_connection_ends_although_a_child_process_lives(paymock: Sandbox) -> None:
+    paymock.create()
+    paymock.next(fault="drop")
+    with child(nothing) as result:
+        result()
+        with pytest.raises(Unreachable, match="closed the connection without a reply"):
+            paymock.create()
+
+
+def test_a_stopped_server_refuses_connections_although_a_child_process_lives() -> None:
+    with serve() as server, Sandbox(server.url, "mk_test_demo") as sandbox:
+        sandbox.now()
+        held = child(nothing)
+        held.__enter__()()
+    try:
+        with pytest.raises(Unreachable, match="Connection refused"):
+            sandbox.now()
+    finally:
+        held.__exit__(None, None, None)
+
+
+def test_a_child_process_that_leaves_the_block_does_not_stop_the_server() -> None:
+    block = serve()
+    server = block.__enter__()
+    in_child(lambda: block.__exit__(None, None, None))
+    assert use(server) == 1
+    block.__exit__(None, None, None)
+
+
+def test_a_child_process_runs_a_server_of_its_own() -> None:
+    def serve_there() -> int:
+        with serve() as own:
+            return use(own)
+
+    with serve() as server:
+        assert in_child(serve_there) == 1
+        assert use(server) == 1
+
+
+def test_a_child_process_keeps_no_socket_of_the_server() -> None:
+    def open_sockets() -> int:
+        gc.collect()
+        return sum(is_listening_or_accepted(number, port) for number in range(3, 256))
+
+    with serve() as server, server.sandbox() as sandbox:
+        sandbox.now()
+        port = int(server.url.rpartition(":")[2])
+        assert open_sockets() > 0
+        assert in_child(open_sockets) == 0
+
+
+def test_a_child_process_can_write_to_the_log_that_the_server_was_writing_to() -> None:
+    out = SlowFile()
+    log = RequestLog(out)
+    with (
+        serve_in_thread(Settings(port=0), log) as url,
+        Sandbox(url, "mk_test_demo") as sandbox,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        pool.submit(sandbox.now)
+        assert out.begun.wait(60)
+        threading.Timer(0.1, out.end.set).start()
+        in_child(lambda: log.line("from the child"))
+
+
+class SlowFile(io.StringIO):
+    """A file that is locked while it is written to, which takes until `end`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.end, self._lock = threading.Event(), threading.Event(), threading.Lock()
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            self.begun.set()
+            self.end.wait(60)
+            return super().write(text)
+
+
+def use(server: ServerHandle) -> int:
+    with server.sandbox() as sandbox:
+        sandbox.create()
+        return len(sandbox.payments())
+
+
+def is_listening_or_accepted(descriptor: int, port: int) -> bool:
+    """Whether a descriptor is a socket of the server on this port."""
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            return False
+    except OSError:  # it is not open
+        return False
+    with socket.socket(fileno=os.dup(descriptor)) as duplicate:
+        return duplicate.family in (socket.AF_INET, socket.AF_INET6) and duplicate.getsockname()[1] == port
