@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from math import isnan
@@ -78,14 +79,18 @@ class Sandbox:
 
         The order and the idempotency key are new. `fields` are members of the request body: `order_id`,
         `metadata`, `expires_at`, and so on. Without a `scenario`, the override set by `next` applies. With
-        the same `idempotency_key` and the same fields, it is a retry, with the same order.
+        the same `idempotency_key` and the same fields, it is a retry, with the same order; it warns if the
+        payment follows another scenario.
         """
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         body = payment_request(default_order_id(key), chain, asset, str(amount)) | fields
         headers = {"Idempotency-Key": key}
         if scenario is not None:
             headers["X-Mock-Scenario"] = scenario
-        created: Json = self._call("POST", "/v1/payments", body, headers)
+        call = self._client.send("POST", "/v1/payments", decode=json.loads, body=body, headers=headers)
+        created: Json = call.result()
+        if call.warning:
+            warnings.warn(call.warning, stacklevel=2)
         return created
 
     def payment(self, payment_id: str) -> Json:

@@ -58,6 +58,10 @@ def test_create_reports_a_replay(terminal: Terminal) -> None:
     first, second = terminal.run(*arguments), terminal.run(*arguments)
     assert (first.stdout, first.stderr) == (second.stdout, "")
     assert "used before" in second.stderr
+    assert "Warning" not in second.stderr
+    third = terminal.run(*arguments, "--scenario", "late_payment")
+    assert third.stdout == first.stdout
+    assert "Warning: replayed payment follows happy_path, not late_payment" in third.stderr
 
 
 def test_create_can_be_retried_after_a_lost_reply(terminal: Terminal, api: Api) -> None:

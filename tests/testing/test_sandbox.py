@@ -81,6 +81,12 @@ class TestPayments:
         with pytest.raises(Refused, match="400 idempotency_key_"):
             paymock.create(idempotency_key="")
 
+    def test_a_retry_with_another_scenario_warns(self, paymock: Sandbox) -> None:
+        first = paymock.create("late_payment", idempotency_key="order-a-payment")
+        with pytest.warns(match="replayed payment follows late_payment, not happy_path") as caught:
+            assert paymock.create("happy_path", idempotency_key="order-a-payment") == first
+        assert caught[0].filename == __file__
+
     def test_a_refused_body_reports_each_invalid_field(self, paymock: Sandbox) -> None:
         with pytest.raises(Refused) as caught:
             paymock.create(amount="1.5", order_id="")

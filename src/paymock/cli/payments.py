@@ -145,6 +145,8 @@ def create(
         raise ServerUnreachable(str(unreachable), hint) from None
     if call.replayed:
         echo_note("This idempotency key was used before: this is the payment as it was created then.")
+    if call.warning:
+        echo_note(f"Warning: {call.warning}")
     _print_payment(payment, as_json=as_json)
 
 

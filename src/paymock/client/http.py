@@ -177,6 +177,8 @@ class Call(Generic[T]):
         self._process = os.getpid()
         self.replayed = False
         """Whether the reply repeats that of an earlier request with the same idempotency key."""
+        self.warning: str | None = None
+        """What the reply says of a part of the request that was ignored."""
 
     def fileno(self) -> int:
         """The file descriptor of the socket."""
@@ -199,6 +201,7 @@ class Call(Generic[T]):
             raise
         self._client.release(self._connection)
         self.replayed = response.headers.get("Idempotent-Replayed") == "true"
+        self.warning = response.headers.get("X-Mock-Warning")
         try:
             if response.status < 300:
                 return self._decode(content or b"null")

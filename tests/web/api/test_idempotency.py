@@ -3,14 +3,18 @@
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
+import httpx
 import pytest
 
+from harness.redis_engine import redis_server
+from harness.server_process import server_process
 from paymock.resources.records import PaymentRecord
 from paymock.rules.identifiers import sandbox_of
 from tests.support import raw
-from tests.support.client import Api, error_of, fresh_key, order
+from tests.support.client import AUTHORIZED, ORDER, Api, error_of, fresh_key, order
 from tests.support.contract import Contract
 from tests.support.server import RunningServer
 
@@ -52,6 +56,49 @@ def test_the_scenario_is_not_part_of_the_comparison(api: Api, server: RunningSer
     assert api.create(key="order-1001-payment", scenario="happy_path").content == first.content
     server.clock.advance(30)
     assert api.payment(first.json()["id"])["status"] == "expired"
+
+
+@pytest.mark.parametrize("path", ["/v1/payments", "/v1/payments?not=on-the-fast-path"])
+def test_a_replay_with_another_scenario_has_a_warning(api: Api, path: str) -> None:
+    scenarios = ("late_payment", "late_payment", None, "happy_path", "happy_path")
+    first, *replays = [api.create(key="order-1001-payment", scenario=each, path=path) for each in scenarios]
+    warning = "replayed payment follows late_payment, not happy_path"
+    assert "x-mock-warning" not in first.headers
+    assert [reply.headers.get("x-mock-warning") for reply in replays] == [None, None, warning, warning]
+    assert {reply.content for reply in replays} == {first.content}
+    assert "X-Mock-Warning" in first.headers["access-control-expose-headers"]
+
+
+def test_a_replay_without_a_scenario_header_has_no_warning(api: Api) -> None:
+    api.post("/_mock/next", json={"scenario": "late_payment"})
+    for _ in range(2):
+        assert "x-mock-warning" not in api.create(key="order-1001-payment").headers
+    replay = api.create(key="order-1001-payment", scenario="happy_path")
+    assert replay.headers["x-mock-warning"] == "replayed payment follows late_payment, not happy_path"
+
+
+def test_the_scenario_of_a_stored_payment_is_known_after_a_restart(tmp_path: Path) -> None:
+    replays_warn(tmp_path, f"sqlite://{tmp_path}/store.db")
+
+
+@pytest.mark.redis
+def test_the_scenario_of_a_payment_in_redis_is_known_after_a_restart(tmp_path: Path) -> None:
+    with redis_server() as engine:
+        replays_warn(tmp_path, engine.url)
+
+
+def replays_warn(tmp_path: Path, store: str) -> None:
+    headers = {**AUTHORIZED, "Idempotency-Key": "order-1001-payment"}
+    warnings = []
+    for scenario in ("late_payment", "happy_path"):
+        folder = tmp_path / scenario
+        folder.mkdir()
+        with server_process(folder, "--store", store) as served:
+            reply = httpx.post(
+                f"{served.url}/v1/payments", json=ORDER, headers={**headers, "X-Mock-Scenario": scenario}
+            )
+            warnings.append(reply.headers.get("x-mock-warning"))
+    assert warnings == [None, "replayed payment follows late_payment, not happy_path"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_a_page_of_any_origin_may_call_the_api(api: Api) -> None:
     for response in (api.create(), api.get("/v1/payments/pay_unknown")):
         assert response.headers["access-control-allow-origin"] == "*"
         assert response.headers["access-control-expose-headers"] == (
-            "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link"
+            "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, X-Mock-Warning"
         )
         assert "access-control-allow-credentials" not in response.headers
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from paymock.web.http.responses import REPLAYED, Response, header_lines
+from paymock.web.http.responses import REPLAYED, WARNING, Response, header_lines
 
 
 async def nothing() -> AsyncGenerator[bytes, None]:
@@ -40,6 +40,11 @@ def test_an_empty_body_has_a_length_and_no_type_if_it_has_none() -> None:
     lines = dict(header_lines(Response(308, content_type=None), "req_1"))
     assert lines[b"content-length"] == b"0"
     assert b"content-type" not in lines
+
+
+def test_a_response_may_have_a_warning() -> None:
+    assert Response(201, headers=(REPLAYED, (WARNING, "text"))).warning == "text"
+    assert Response(201, headers=(REPLAYED,)).warning is None
 
 
 def test_a_replayed_response_says_so() -> None:

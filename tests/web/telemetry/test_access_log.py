@@ -58,6 +58,35 @@ def test_each_request_is_one_line_of_json(tmp_path: Path) -> None:
         assert line["duration_ms"] >= 0
 
 
+def log_of_replays(folder: Path, form: str) -> list[str]:
+    """The lines of two creations of a payment, one with another scenario, and two of a webhook endpoint."""
+    with server_process(folder, "--log", form) as served:
+        for scenario in ("late_payment", "late_payment", "happy_path"):
+            headers = {"Idempotency-Key": "order-1001-payment", "X-Mock-Scenario": scenario}
+            httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers={**AUTHORIZED, **headers})
+        for _ in range(2):
+            headers = {**AUTHORIZED, "Idempotency-Key": "order-1001-endpoint"}
+            body = {"url": "https://merchant.example/hooks"}
+            httpx.post(f"{served.url}/v1/webhooks", json=body, headers=headers)
+        _, output = served.stop(signal.SIGTERM)
+    return output.splitlines()[-5:]
+
+
+WARNING = "replayed payment follows late_payment, not happy_path"
+
+
+def test_replays_are_marked_in_text(tmp_path: Path) -> None:
+    lines = log_of_replays(tmp_path, "text")
+    notes = [re.sub(r".*?/v1/\w+  (.*?)(  )?[\d.]+ ms  .*", r"\1", line) for line in lines]
+    assert notes == ["", "replayed", WARNING, "", "replayed"]
+
+
+def test_replays_are_marked_in_json(tmp_path: Path) -> None:
+    entries = [*map(json.loads, log_of_replays(tmp_path, "json"))]
+    fields = [(entry.get("replayed"), entry.get("warning")) for entry in entries]
+    assert fields == [(None, None), (True, None), (True, WARNING), (None, None), (True, None)]
+
+
 def test_the_access_log_can_be_left_out(tmp_path: Path) -> None:
     with server_process(tmp_path, "--no-access-log") as served:
         httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED)

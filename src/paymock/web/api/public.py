@@ -6,7 +6,7 @@ Specification: "Endpoints".
 
 import msgspec
 
-from paymock.app.payments_service import PaymentsService
+from paymock.app.payments_service import CreatedPayment, PaymentsService
 from paymock.app.sandboxes import KeyedRequest
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.rules.tables import scenario_table, timing_table
@@ -16,7 +16,7 @@ from paymock.schemas import public as schemas
 from paymock.web.api.operations import BODY_ERRORS, PAYMENT_ID, Operation
 from paymock.web.http.headers import check_json_body, idempotency_key, requested_scenario
 from paymock.web.http.requests import Request
-from paymock.web.http.responses import REPLAYED, Response
+from paymock.web.http.responses import REPLAYED, WARNING, Response
 from paymock.web.http.routing import CHECKOUT
 
 _encode = msgspec.json.Encoder().encode
@@ -31,7 +31,7 @@ async def list_assets(service: PaymentsService, request: Request) -> Response:
 
 
 async def create_payment(service: PaymentsService, request: Request) -> Response:
-    scenario = requested_scenario(request)
+    requested = scenario = requested_scenario(request)
     if scenario is None and b"x-mock-fault" in request.headers:
         scenario = DEFAULT_SCENARIO  # a request with a fault header takes no override
     payment = await service.create_payment(
@@ -39,8 +39,15 @@ async def create_payment(service: PaymentsService, request: Request) -> Response
     )
     location = ("Location", f"/v1/payments/{payment.id}")
     link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
-    headers = (location, link, REPLAYED) if payment.replayed else (location, link)
+    headers = (location, link, *_replay_headers(payment, requested)) if payment.replayed else (location, link)
     return Response(201, payment.json, headers=headers, payment_id=payment.id, scenario=payment.scenario)
+
+
+def _replay_headers(payment: CreatedPayment, requested: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a replay, with a warning if the payment follows another scenario."""
+    if requested in (None, payment.scenario):
+        return (REPLAYED,)
+    return (REPLAYED, (WARNING, f"replayed payment follows {payment.scenario}, not {requested}"))
 
 
 async def read_payment(service: PaymentsService, request: Request) -> Response:

@@ -10,7 +10,7 @@ _HEADERS: tuple[Header, ...] = (
     (b"access-control-allow-origin", b"*"),
     (
         b"access-control-expose-headers",
-        b"Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link",
+        b"Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, X-Mock-Warning",
     ),
 )
 _PREFLIGHT = (

@@ -12,6 +12,9 @@ JSON = "application/json"
 REPLAYED = ("Idempotent-Replayed", "true")
 """The header of a response to a repeated request."""
 
+WARNING = "X-Mock-Warning"
+"""The name of the header that tells of a part of the request that was ignored."""
+
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 _NOT_CACHED = (b"cache-control", b"no-store")
 
@@ -35,6 +38,11 @@ class Response(msgspec.Struct, frozen=True):
     def replayed(self) -> bool:
         """Whether this is the response to a repeated request."""
         return REPLAYED in self.headers
+
+    @property
+    def warning(self) -> str | None:
+        """The value of the header WARNING."""
+        return next((value for name, value in self.headers if name == WARNING), None)
 
 
 class ConnectionDropped(Exception):
