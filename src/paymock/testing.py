@@ -11,12 +11,13 @@ import secrets
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
-from math import isnan
+from datetime import datetime, timedelta
 from typing import Any, Self
 
+from paymock.client import arguments
 from paymock.client.api_keys import ApiKeyPool
 from paymock.client.http import (
+    Call,
     Client,
     Json,
     Refused,
@@ -30,6 +31,9 @@ from paymock.client.wait import NotReached, wait_for_payment
 
 __all__ = ["Json", "NotReached", "Refused", "Sandbox", "ServerHandle", "Unreachable", "remote", "serve"]
 
+MIN_ADVANCE = 0.001
+"""The shortest step of a clock, in seconds: the resolution of time."""
+
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
 
@@ -42,7 +46,7 @@ class Sandbox:
     """
 
     def __init__(self, url: str, api_key: str) -> None:
-        self._client = Client(url, api_key)
+        self._client = Client(url, arguments.api_key("api_key", api_key))
         self.url = self._client.url
         self.api_key = api_key
 
@@ -50,16 +54,17 @@ class Sandbox:
         """Return the time of the sandbox, in UTC."""
         return _parse_time(self._call("GET", "/_mock/clock")["now"])
 
-    def advance(self, seconds: float) -> datetime:
+    def advance(self, seconds: float | timedelta) -> datetime:
         """Advance the clock of the sandbox by `seconds`, at least 0.001, frozen or not; return the new time.
 
         Every later read shows that time.
         """
-        return _parse_time(self._call("POST", "/_mock/clock/advance", {"seconds": seconds})["now"])
+        body = {"seconds": arguments.seconds("seconds", seconds, minimum=MIN_ADVANCE)}
+        return _parse_time(self._call("POST", "/_mock/clock/advance", body)["now"])
 
     def speed(self, factor: float) -> None:
         """Set the speed of the clock of the sandbox: `factor` times real time, from 0 to 10,000."""
-        self._call("PUT", "/_mock/clock", {"speed": factor})
+        self._call("PUT", "/_mock/clock", {"speed": arguments.number("factor", factor)})
 
     def freeze(self) -> None:
         """Stop the clock of the sandbox: only `advance` and `advance_payment` move time then."""
@@ -78,16 +83,21 @@ class Sandbox:
         """Create a payment of `amount` raw units and return it.
 
         The order and the idempotency key are new. `fields` are members of the request body: `order_id`,
-        `metadata`, `expires_at`, and so on. Without a `scenario`, the override set by `next` applies. With
-        the same `idempotency_key` and the same fields, it is a retry, with the same order; it warns if the
-        payment follows another scenario.
+        `metadata`, `expires_at` (also as a datetime), and so on. Without a `scenario`, the override set by
+        `next` applies. With the same `idempotency_key` and the same fields, it is a retry, with the same
+        order; it warns if the payment follows another scenario.
         """
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
-        body = payment_request(default_order_id(key), chain, asset, str(amount)) | fields
-        headers = {"Idempotency-Key": key}
+        headers = {"Idempotency-Key": arguments.header("idempotency_key", key)}
         if scenario is not None:
-            headers["X-Mock-Scenario"] = scenario
-        call = self._client.send("POST", "/v1/payments", decode=json.loads, body=body, headers=headers)
+            headers["X-Mock-Scenario"] = arguments.header("scenario", scenario)
+        units = arguments.raw_units("amount", amount)
+        coin = arguments.text("chain", chain), arguments.text("asset", asset)
+        if isinstance(fields.get("expires_at"), datetime):
+            fields["expires_at"] = arguments.time("expires_at", fields["expires_at"])
+        call = self._send(
+            "POST", "/v1/payments", payment_request(default_order_id(key), *coin, units) | fields, headers
+        )
         created: Json = call.result()
         if call.warning:
             warnings.warn(call.warning, stacklevel=2)
@@ -102,7 +112,9 @@ class Sandbox:
         self, *, status: str | None = None, scenario: str | None = None, order_id: str | None = None
     ) -> list[Json]:
         """List the payments of the sandbox, newest first. The arguments are filters."""
-        query = {"limit": "200", "status": status, "scenario": scenario, "order_id": order_id}
+        filters = {"status": status, "scenario": scenario, "order_id": order_id}
+        query = {"limit": "200"}
+        query |= {name: arguments.text(name, value) for name, value in filters.items() if value is not None}
         payments: list[Json] = []
         while True:
             page = self._call("GET", "/_mock/payments", query=query)
@@ -111,13 +123,17 @@ class Sandbox:
                 return payments
             query["cursor"] = page["next_cursor"]
 
-    def advance_payment(self, payment_id: str, to: str | None = None, seconds: float | None = None) -> Json:
+    def advance_payment(
+        self, payment_id: str, to: str | None = None, seconds: float | timedelta | None = None
+    ) -> Json:
         """Advance one payment ahead of its sandbox and return it.
 
         Either `to` a status, to the `"next"` change or to the `"end"` of its timeline, or by `seconds`.
         Raises Refused `status_unreachable` when the status does not lie ahead.
         """
-        body = {name: value for name, value in (("to", to), ("seconds", seconds)) if value is not None}
+        body: Json = {} if to is None else {"to": to}
+        if seconds is not None:
+            body["seconds"] = arguments.seconds("seconds", seconds, minimum=MIN_ADVANCE)
         payment: Json = self._call("POST", payment_path(payment_id, "advance"), body)
         return payment
 
@@ -126,7 +142,7 @@ class Sandbox:
 
         By default in the asset that the payment asks for.
         """
-        body = {"amount": str(amount)} | ({} if asset is None else {"asset": asset})
+        body = {"amount": arguments.raw_units("amount", amount)} | ({} if asset is None else {"asset": asset})
         payment: Json = self._call("POST", payment_path(payment_id, "deposits"), body)
         return payment
 
@@ -143,17 +159,15 @@ class Sandbox:
         pending: list[Json] = self._call("POST", "/_mock/next", body)["data"]
         return pending
 
-    def wait(self, payment_id: str, status: str | None = None, timeout: float = 30) -> Json:
+    def wait(self, payment_id: str, status: str | None = None, timeout: float | timedelta = 30) -> Json:
         """Wait until the payment reaches `status` or, without one, until its next change; return the payment.
 
         Raises NotReached after `timeout` real seconds, or at once when the change can no longer come. Changes
         that another thread or the application makes end the wait too.
         """
-        if not isinstance(timeout, int | float):
-            raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
-        if isnan(timeout):
-            raise ValueError("timeout must be a number of seconds, not nan")
-        return wait_for_payment(self._client, payment_id, status, timeout)
+        if status is not None:
+            arguments.text("status", status)
+        return wait_for_payment(self._client, payment_id, status, arguments.seconds("timeout", timeout))
 
     def requests(self) -> list[Json]:
         """List the last 1,000 requests below `/v1`, newest first: `method`, `path`, `status` (0 when the
@@ -197,8 +211,19 @@ class Sandbox:
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, Any] | None = None,
     ) -> Any:
-        call = self._client.send(method, path, decode=json.loads, body=body, headers=headers, query=query)
-        return call.result()
+        return self._send(method, path, body, headers, query).result()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> Call[Any]:
+        for name, value in (body or {}).items():
+            arguments.check_json(name, value)
+        return self._client.send(method, path, decode=json.loads, body=body, headers=headers, query=query)
 
 
 class ServerHandle:
@@ -210,7 +235,7 @@ class ServerHandle:
 
     def __init__(self, url: str, api_keys: Iterable[str] = ()) -> None:
         self.url = normalize_url(url)
-        self._keys = ApiKeyPool(api_keys)
+        self._keys = ApiKeyPool(arguments.api_keys("api_keys", api_keys))
 
     @contextlib.contextmanager
     def sandbox(self) -> Iterator[Sandbox]:
@@ -282,6 +307,8 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     from paymock.settings import MEMORY_STORE, Settings, SettingsError
     from paymock.web.telemetry.access_log import RequestLog
 
+    if "api_keys" in settings:
+        settings["api_keys"] = tuple(arguments.api_keys("api_keys", settings["api_keys"]))
     if isinstance(settings.get("catalog"), str):
         settings["catalog"] = Path(settings["catalog"])
     options = Settings(**{"port": 0, "access_log": False, **settings})

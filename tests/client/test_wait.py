@@ -169,7 +169,7 @@ class TestWait:
     def test_an_invalid_timeout_is_refused(
         self, paymock: Sandbox, timeout: Any, error: type[Exception]
     ) -> None:
-        with pytest.raises(error, match=f"^timeout must be a number of seconds, not {timeout!r}$"):
+        with pytest.raises(error, match=f"^timeout must be .*, not {timeout!r}$"):
             paymock.wait("pay_x", timeout=timeout)
 
     def test_an_unknown_status_is_refused(self, paymock: Sandbox) -> None:

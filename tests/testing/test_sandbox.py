@@ -2,11 +2,12 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from paymock.testing import Refused, Sandbox, Unreachable
+from paymock.testing import NotReached, Refused, Sandbox, Unreachable, remote, serve
 from tests.support.client import DUE
 
 
@@ -43,6 +44,152 @@ class TestTime:
         assert caught.value.details == []
         with pytest.raises(Refused, match="give either seconds or to"):
             paymock.advance_payment(payment["id"])
+
+
+NO_KEYS: Any = [5]
+
+
+class TestArguments:
+    def test_seconds_may_be_a_timedelta(self, paymock: Sandbox) -> None:
+        before, payment = paymock.now(), paymock.create()
+        assert paymock.advance(timedelta(seconds=13)) == before + timedelta(seconds=13)
+        step = timedelta(seconds=31, milliseconds=999)
+        assert paymock.advance_payment(payment["id"], seconds=step)["status"] == "settlement_submitted"
+        assert paymock.advance(timedelta(milliseconds=1)) == before + timedelta(seconds=13.001)
+        with pytest.raises(NotReached, match="after 0 s"):
+            paymock.wait(paymock.create()["id"], timeout=timedelta(0))
+
+    def test_an_expiry_may_be_a_datetime(self, paymock: Sandbox) -> None:
+        expires_at = paymock.now() + timedelta(minutes=5)
+        assert datetime.fromisoformat(paymock.create(expires_at=expires_at)["expires_at"]) == expires_at
+        with pytest.raises(ValueError, match=r"^expires_at must have a time zone"):
+            paymock.create(expires_at=expires_at.replace(tzinfo=None))
+
+    @pytest.mark.parametrize(
+        ("call", "argument"),
+        [
+            (lambda paymock, value: paymock.advance(value), "seconds"),
+            (lambda paymock, value: paymock.advance_payment("pay_x", seconds=value), "seconds"),
+            (lambda paymock, value: paymock.wait("pay_x", timeout=value), "timeout"),
+            (lambda paymock, value: paymock.speed(value), "factor"),
+        ],
+    )
+    @pytest.mark.parametrize(
+        ("value", "error", "shown"),
+        [
+            (True, TypeError, "True"),
+            ("45", TypeError, "'45'"),
+            (Decimal("1.5"), TypeError, r"Decimal\('1.5'\)"),
+            ({"id": "pay_x"}, TypeError, "{'id': 'pay_x'}"),
+            (float("nan"), ValueError, "nan"),
+            (-1, ValueError, "-1"),
+            pytest.param(-(10**5000), ValueError, "a number of thousands of digits", id="huge"),
+        ],
+    )
+    def test_a_wrong_number_is_named(
+        self, paymock: Sandbox, call: Any, argument: str, value: Any, error: type[Exception], shown: str
+    ) -> None:
+        with pytest.raises(error, match=f"^{argument} must be .*, not {shown}$"):
+            call(paymock, value)
+
+    @pytest.mark.parametrize("value", [0, timedelta(0), timedelta(seconds=-1), 0.0009])
+    def test_a_step_is_at_least_a_millisecond(self, paymock: Sandbox, value: Any) -> None:
+        with pytest.raises(ValueError, match=r"^seconds must be at least 0\.001, not "):
+            paymock.advance(value)
+
+    @pytest.mark.parametrize("value", [10**9, 10**400, float("inf"), timedelta.max])
+    def test_a_step_is_at_most_a_year(self, paymock: Sandbox, value: Any) -> None:
+        with pytest.raises(
+            (Refused, ValueError), match=r"seconds: must be .* at most|^seconds must be a finite"
+        ):
+            paymock.advance(value)
+
+    def test_a_speed_is_no_timedelta(self, paymock: Sandbox) -> None:
+        speed: Any = timedelta(seconds=1)
+        with pytest.raises(TypeError, match=r"^factor must be a number, not datetime\.timedelta"):
+            paymock.speed(speed)
+
+    @pytest.mark.parametrize("amount", [1.5, 1e18, True, Decimal(1), None, b"1", [1]])
+    def test_a_wrong_amount_is_named(self, paymock: Sandbox, amount: Any) -> None:
+        with pytest.raises(TypeError, match=r"^amount must be raw units, as an int or a string"):
+            paymock.create(amount=amount)
+        with pytest.raises(TypeError, match=r"^amount must be raw units, as an int or a string"):
+            paymock.deposit("pay_x", amount)
+
+    @pytest.mark.parametrize("amount", [-1, 0, "1.5", "", "x", 2**256, pytest.param(10**5000, id="huge")])
+    def test_an_invalid_amount_is_refused(self, paymock: Sandbox, amount: Any) -> None:
+        payment = paymock.create()
+        message = r"(?m)^  (receive\.)?amount: must|^amount must be"
+        with pytest.raises((Refused, ValueError), match=message):
+            paymock.create(amount=amount)
+        with pytest.raises((Refused, ValueError), match=message):
+            paymock.deposit(payment["id"], amount)
+
+    def test_an_unknown_asset_is_refused_with_those_of_the_chain(self, paymock: Sandbox) -> None:
+        payment = paymock.create()
+        message = "asset: is not an asset of the chain bsc; known: BNB, USDT, USDC"
+        with pytest.raises(Refused, match=message):
+            paymock.deposit(payment["id"], 1, "USD")
+        with pytest.raises(Refused, match=f"receive.{message}"):
+            paymock.create(asset="USD")
+
+    @pytest.mark.parametrize(
+        ("call", "argument"),
+        [
+            (lambda paymock: paymock.create(5), "scenario"),
+            (lambda paymock: paymock.create("late\npayment"), "scenario"),
+            (lambda paymock: paymock.create(chain=5), "chain"),
+            (lambda paymock: paymock.create(asset=None), "asset"),
+            (lambda paymock: paymock.create(idempotency_key=12345678), "idempotency_key"),
+            (lambda paymock: paymock.create(idempotency_key="order-1001\r\n"), "idempotency_key"),
+            (lambda paymock: paymock.create(idempotency_key="bestellung-ä"), "idempotency_key"),
+            (lambda paymock: paymock.create(order_id={1}), "order_id"),
+            (lambda paymock: paymock.create(metadata={"a": [Decimal(1)]}), r"metadata\.a\[0\]"),
+            (lambda paymock: paymock.create(metadata={"a": float("nan")}), r"metadata\.a"),
+            (lambda paymock: paymock.create(metadata={1: "a"}), "the names in metadata"),
+            (lambda paymock: paymock.payment(5), "a payment id"),
+            (lambda paymock: paymock.payments(status=5), "status"),
+            (lambda paymock: paymock.payments(scenario=True), "scenario"),
+            (lambda paymock: paymock.payments(order_id="\ud800"), "order_id"),
+            (lambda paymock: paymock.advance_payment("pay_x", to=b"end"), "to"),
+            (lambda paymock: paymock.deposit("pay_x", 1, asset=b"BNB"), "asset"),
+            (lambda paymock: paymock.next(scenario=object()), "scenario"),
+            (lambda paymock: paymock.next(fault=b"drop"), "fault"),
+            (lambda paymock: paymock.next(times=float("inf")), "times"),
+            (lambda paymock: paymock.wait("pay_x", 5), "status"),
+            (lambda paymock: type(paymock)(None, "mk_test_demo"), "the URL of a server"),
+            (lambda paymock: type(paymock)(paymock.url, None), "api_key"),
+            (lambda paymock: type(paymock)(paymock.url, "mk_test_secret\n"), "api_key"),
+            (lambda paymock: remote(paymock.url, "mk_test_secret"), "api_keys"),
+            (lambda paymock: remote(paymock.url, NO_KEYS), r"api_keys\[0\]"),
+            (lambda paymock: serve(api_keys="mk_test_secret").__enter__(), "api_keys"),
+        ],
+    )
+    def test_a_wrong_argument_is_named(self, paymock: Sandbox, call: Any, argument: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=f"^{argument} must ") as caught:
+            call(paymock)
+        assert "secret" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("call", "field"),
+        [
+            (lambda paymock, payment: paymock.advance_payment(payment, to=5), "to"),
+            (lambda paymock, payment: paymock.advance_payment(payment, to="paid"), "to"),
+            (lambda paymock, payment: paymock.deposit(payment, 1, asset=5), "asset"),
+            (lambda paymock, payment: paymock.next("late_payment", times=True), "times"),
+            (lambda paymock, payment: paymock.next("late_payment", times=0), "times"),
+            (lambda paymock, payment: paymock.next("late"), "scenario"),
+            (lambda paymock, payment: paymock.next(fault="crash"), "fault"),
+            (lambda paymock, payment: paymock.create(order_id=5), "order_id"),
+            (lambda paymock, payment: paymock.create(chain="bitcoin"), r"receive\.chain"),
+        ],
+    )
+    def test_an_argument_that_the_server_refuses_is_named(
+        self, paymock: Sandbox, call: Any, field: str
+    ) -> None:
+        payment = paymock.create()["id"]
+        with pytest.raises(Refused, match=f"\n  {field}: "):
+            call(paymock, payment)
 
 
 class TestPayments:

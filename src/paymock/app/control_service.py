@@ -108,7 +108,7 @@ class ControlService:
         deposit = validate(_check_deposit, body, schemas.MakeDeposit)
         receive = payment.record.request.receive
         if deposit.asset is not None and deposit.asset not in (self._catalog.assets(receive.chain) or ()):
-            raise validation_failed({"asset": f"is not an asset of the chain {receive.chain}"})
+            raise validation_failed({"asset": self._catalog.unknown_asset(receive.chain)})
         other_asset = deposit.asset if deposit.asset != receive.asset else None
 
         def accept(token: str, snapshot: SandboxSnapshot) -> tuple[DepositRecord, SandboxRecord]:

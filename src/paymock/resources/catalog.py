@@ -70,6 +70,10 @@ class Catalog:
         """Whether `asset` is an asset of `chain`."""
         return (chain, asset) in self._other_assets
 
+    def unknown_asset(self, chain: str) -> str:
+        """The problem of an id that is not one of an asset of `chain`, a supported chain."""
+        return f"is not an asset of the chain {chain}; known: {', '.join(self._assets[chain])}"
+
     def another_asset(self, chain: str, asset: str) -> str:
         """The id of an asset of `chain` that is not `asset`: a token if there is one, else the native coin.
         Specification: scenario `asset_mismatch`.

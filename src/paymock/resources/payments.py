@@ -167,13 +167,15 @@ def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
     refund_to = _text_members(body, "refund_to")
     for path, members in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
         chain, asset = members.get("chain"), members.get("asset")
-        assets = catalog.assets(chain) if chain is not None else None
-        if chain is not None and assets is None:
+        if chain is None:
+            continue
+        assets = catalog.assets(chain)
+        if assets is None:
             problems.setdefault(
                 f"{path}.chain", f"is not a supported chain; known: {', '.join(catalog.chains)}"
             )
-        if asset is not None and assets is not None and asset not in assets:
-            problems.setdefault(f"{path}.asset", f"is not an asset of this chain; known: {', '.join(assets)}")
+        elif asset is not None and asset not in assets:
+            problems.setdefault(f"{path}.asset", catalog.unknown_asset(chain))
     for name in ("chain", "asset"):
         in_both = name in receive and name in pay_with
         if in_both and receive[name] != pay_with[name]:
