@@ -5,13 +5,19 @@ already imported; the fixtures import the rest when a test uses them.
 """
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    import pluggy
+
     from paymock.testing import Sandbox, ServerHandle
+
+
+_sandboxes = pytest.StashKey[list["Sandbox"]]()
 
 
 @pytest.fixture(scope="session")
@@ -27,10 +33,35 @@ def paymock_server(request: pytest.FixtureRequest) -> "Iterator[ServerHandle]":
 
 
 @pytest.fixture
-def paymock(paymock_server: "ServerHandle") -> "Iterator[Sandbox]":
+def paymock(request: pytest.FixtureRequest, paymock_server: "ServerHandle") -> "Iterator[Sandbox]":
     """A sandbox of paymock for this test only: empty, with a frozen clock."""
     with paymock_server.sandbox() as sandbox:
+        request.node.stash.setdefault(_sandboxes, []).append(sandbox)
         yield sandbox
+
+
+# Not of the new style: old versions of pluggy know only this one.
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> "Generator[None, pluggy.Result[pytest.TestReport], None]":
+    """Add the payments and requests of its sandboxes to the report of a failed test."""
+    outcome = yield
+    testing = sys.modules.get("paymock.testing")
+    # During the teardown the sandboxes may have been reset.
+    if testing is None or call.when == "teardown" or outcome.excinfo or not outcome.get_result().failed:
+        return
+    values = [*item.stash.get(_sandboxes, []), *(getattr(item, "funcargs", None) or {}).values()]
+    sandboxes = {id(value): value for value in values if isinstance(value, testing.Sandbox)}
+    for sandbox in sandboxes.values():
+        outcome.get_result().sections.append(("paymock: payments and last requests", _description(sandbox)))
+
+
+def _description(sandbox: "Sandbox") -> str:
+    try:
+        return sandbox.describe()
+    except Exception as error:  # noqa: BLE001 - whatever fails, the report of the test is not lost
+        return f"the sandbox cannot be described: {type(error).__name__}"
 
 
 def _api_keys_of_worker(config: pytest.Config) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from paymock.client import arguments
 from paymock.client.api_keys import ApiKeyPool
+from paymock.client.description import describe
 from paymock.client.http import (
     Call,
     Client,
@@ -176,6 +177,12 @@ class Sandbox:
         """
         entries: list[Json] = self._call("GET", "/_mock/requests", query={"limit": 1000})["data"]
         return entries
+
+    def describe(self) -> str:
+        """Return the last payments with their timelines and deposits, and the last requests, as text without
+        API keys and addresses, for the message of a failure.
+        """
+        return describe(self._client)
 
     def reset(self) -> None:
         """Delete payments, idempotency keys, webhook endpoints, overrides and requests, and reset the clock.

@@ -189,6 +189,144 @@ class TestFixtures:
         )
 
 
+FAILURES = """
+    import asyncio
+
+    import pytest
+
+    class Shop:
+        def __init__(self, paymock):
+            self.paymock = paymock
+            self.payment = paymock.create("underpaid_expired", order_id="order-1001")
+
+    @pytest.fixture
+    def shop(paymock):
+        return Shop(paymock)
+
+    @pytest.fixture
+    def second_sandbox(paymock_server):
+        with paymock_server.sandbox() as sandbox:
+            yield sandbox
+
+    @pytest.fixture
+    def broken(shop):
+        raise RuntimeError("broken")
+
+    @pytest.fixture
+    def broken_later(paymock):
+        yield
+        raise RuntimeError("broken later")
+
+    def test_fails(shop, paymock):
+        paymock.advance(31)
+        assert paymock.payment(shop.payment["id"])["status"] == "completed"
+
+    def test_passes(paymock):
+        paymock.create(order_id="not-shown")
+
+    def test_without_paymock():
+        assert False
+
+    @pytest.mark.xfail
+    def test_expected(paymock):
+        paymock.create(order_id="not-shown")
+        assert False
+
+    def test_indirect(shop):
+        assert False
+
+    def test_dynamic(request):
+        request.getfixturevalue("shop")
+        assert False
+
+    def test_setup(broken):
+        pass
+
+    def test_teardown(paymock, broken_later):
+        paymock.create(order_id="not-shown")
+
+    def test_call_and_teardown(paymock, broken_later):
+        assert False
+
+    def test_another_name(second_sandbox):
+        second_sandbox.create(order_id="order-2002")
+        assert False
+
+    def test_async(paymock):
+        async def fail():
+            await asyncio.to_thread(paymock.create)
+            assert False
+        asyncio.run(fail())
+"""
+SECTION = "*- paymock: payments and last requests -*"
+
+
+def sections(result: pytest.RunResult) -> int:
+    """The number of descriptions of sandboxes in the output."""
+    return len(re.findall("- paymock: payments and last requests -", result.stdout.str()))
+
+
+class TestReports:
+    def test_a_failure_shows_payments_and_requests(self, run: Run) -> None:
+        result = run(FAILURES, "-k", "test_fails")
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(
+            [
+                SECTION,
+                "*T*Z, frozen",
+                "payments:",
+                "  pay_*  underpaid_expired  underpaid_expired  order order-1001",
+                "    x      0 s  awaiting_payment      Created",
+                "    x      5 s  payment_detected      Deposit observed, confirmations 0/16, pending",
+                "    x     30 s  underpaid_expired",
+                "    due      1010000000000000000 USDT",
+                "    deposit  505000000000000000 USDT, finalized 16/16",
+                "requests:",
+                "  *T*Z  201   POST  /v1/payments  new",
+            ]
+        )
+        result.stdout.no_re_match_line("mk_test|0x[0-9a-f]{40}")
+
+    @pytest.mark.parametrize(
+        "test", ["indirect", "dynamic", "setup", "call_and_teardown", "another_name", "async"]
+    )
+    def test_each_failure_has_one_section(self, run: Run, test: str) -> None:
+        result = run(FAILURES, "-k", f"test_{test}")
+        assert result.ret == 1
+        assert sections(result) == 1
+
+    @pytest.mark.parametrize("test", ["passes", "without_paymock", "expected", "teardown and not call"])
+    def test_other_tests_have_none(self, run: Run, test: str) -> None:
+        result = run(FAILURES, "-k", f"test_{test}", "-rA")
+        result.stdout.no_fnmatch_line("*paymock: payments*")
+        result.stdout.no_fnmatch_line("*order not-shown*")
+
+    def test_workers_of_xdist_report_it(self, run: Run) -> None:
+        result = run(FAILURES, "-p", "xdist", "-n", "2", "-k", "fails or indirect")
+        assert sections(result) == 2
+
+    def test_a_server_that_is_gone_does_not_hide_the_failure(self, run: Run) -> None:
+        result = run(
+            """
+            import pytest
+            from paymock.testing import Sandbox, serve
+
+            @pytest.fixture
+            def sandbox():
+                with serve() as server, Sandbox(server.url, "mk_test_demo") as sandbox:
+                    sandbox.now()
+                return sandbox
+
+            def test_it(sandbox):
+                assert "this" == "that"
+            """
+        )
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(
+            ["E *'this' == 'that'", SECTION, "the sandbox cannot be described: Unreachable"]
+        )
+
+
 class TestImports:
     def test_a_run_without_the_fixtures_imports_nothing(self, pytester: pytest.Pytester) -> None:
         pytester.makepyfile("""

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from paymock.cli.follower import PaymentFollower, follow
-from paymock.cli.output import escape_control, event_text, format_seconds, format_tokens
+from paymock.cli.output import format_tokens
+from paymock.client.text import escape_control, event_text, format_seconds
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.schemas.control import TimelineEntry
 from paymock.schemas.public import Deposit
@@ -199,7 +200,7 @@ def _timeline(follower: PaymentFollower, symbols: Symbols) -> Table:
             _line((symbol, "green" if entry.reached else style)),
             _line((offset, style), justify="right"),
             _line((entry.status, _color(entry.status) if entry.reached else style)),
-            _line((event_text(entry) + (_countdown(follower, entry) if is_next else ""), style)),
+            _line((_event(entry) + (_countdown(follower, entry) if is_next else ""), style)),
         )
     return table
 
@@ -208,4 +209,8 @@ def _countdown(follower: PaymentFollower, entry: TimelineEntry) -> str:
     if not follower.speed:
         return ""
     left = (entry.offset_seconds - follower.elapsed) / follower.speed
-    return f"{'  ' if event_text(entry) else ''}in {left:.1f} s"
+    return f"{'  ' if _event(entry) else ''}in {left:.1f} s"
+
+
+def _event(entry: TimelineEntry) -> str:
+    return event_text(entry.event, entry.status)

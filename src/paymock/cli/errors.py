@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from paymock.cli.output import escape_control
 from paymock.client.http import Refused, Unreachable
+from paymock.client.text import escape_control
 
 
 class CommandError(click.ClickException):

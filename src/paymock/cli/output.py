@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import re
 import select
 import stat
 import sys
@@ -18,18 +17,13 @@ import click
 import msgspec
 
 from paymock.app.catalog_file import load_catalog
+from paymock.client import text
+from paymock.client.text import escape_control
 from paymock.resources.catalog import CatalogError
 from paymock.rules.amounts import to_tokens
 from paymock.schemas.catalog import Asset
 from paymock.schemas.control import PaymentDetail, TimelineEntry
 from paymock.schemas.public import Attempt, Payment
-
-_CONTROL_CHARACTERS = re.compile(
-    "[\x00-\x1f\x7f-\x9f"
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # change the direction of the text around them
-    "\u2028\u2029]"  # end lines and paragraphs
-)
-_STATUS_WIDTH = 20
 
 
 class HasSocket(Protocol):
@@ -57,11 +51,6 @@ def echo_json(value: Any) -> None:
 def echo_note(message: str) -> None:
     """Print a message on standard error."""
     click.echo(message, err=True)
-
-
-def escape_control(text: str) -> str:
-    """The text on one line, with escapes like `\\u202e` in place of characters that control a terminal."""
-    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def wait_readable(timeout: float | None, sources: Sequence[S] = ()) -> list[S]:
@@ -136,18 +125,7 @@ def detail_lines(detail: PaymentDetail) -> list[str]:
 
 def timeline_line(entry: TimelineEntry) -> str:
     """A change of a payment: seconds since creation, the new status, and the event."""
-    offset = format_seconds(entry.offset_seconds)
-    return f"{offset:>6} s  {entry.status:<{_STATUS_WIDTH}}  {event_text(entry)}".rstrip()
-
-
-def event_text(entry: TimelineEntry) -> str:
-    """The event of a change without its status; empty when only the status changed."""
-    return escape_control(entry.event).removesuffix(entry.status).removesuffix(": ")
-
-
-def format_seconds(value: float) -> str:
-    """Seconds, to the millisecond, without trailing zeros."""
-    return f"{value:.3f}".rstrip("0").rstrip(".")
+    return text.timeline_line(entry.offset_seconds, entry.status, entry.event)
 
 
 def format_amount(raw: str, chain: str, asset: str) -> str:

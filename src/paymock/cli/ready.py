@@ -8,8 +8,9 @@ import click
 from paymock.cli.api_client import ApiClient
 from paymock.cli.errors import ApiCommand, WaitTimedOut
 from paymock.cli.options import ONE_DAY, as_json, server_url
-from paymock.cli.output import echo, echo_json, format_seconds
+from paymock.cli.output import echo, echo_json
 from paymock.client.http import Refused, Unreachable
+from paymock.client.text import format_seconds
 from paymock.schemas.public import Health
 
 _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.02, 0.5

@@ -1,0 +1,79 @@
+"""A sandbox as text: its last payments with their timelines and deposits, and its last requests."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from paymock.client.http import Client, Json, payment_path
+from paymock.client.text import escape_control, timeline_line
+
+MAX_PAYMENTS = 5
+MAX_REQUESTS = 20
+MAX_CHANGES = 20
+"""How many changes of a payment are shown, and how many deposits."""
+
+TIMEOUT = 10.0
+"""Seconds after which the server counts as gone."""
+
+_MAX_WIDTH = 160
+_SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
+
+__tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
+
+
+def describe(client: Client) -> str:
+    """The last payments and requests of the sandbox of `client`, oldest first, without keys and addresses.
+
+    Raises Refused, and Unreachable within some TIMEOUT seconds.
+    """
+    deadline = time.monotonic() + TIMEOUT
+
+    def read(path: str, **query: Any) -> Any:
+        timeout = max(0.1, deadline - time.monotonic())
+        return client.send("GET", path, query=query, timeout=timeout, decode=json.loads).result()
+
+    clock = read("/_mock/clock")
+    page = read("/_mock/payments", limit=MAX_PAYMENTS)
+    requests = read("/_mock/requests", limit=MAX_REQUESTS)["data"]
+    details = [read(payment_path(payment["id"])) for payment in reversed(page["data"])]
+    lines = [f"{clock['now']}, {'speed {speed:g}'.format(**clock) if clock['speed'] else 'frozen'}"]
+    lines += ["", f"payments, the last {len(details)}:" if page["next_cursor"] else "payments:"]
+    for detail in details:
+        lines += _payment_lines(detail)
+    if not details:
+        lines.append("  none")
+    lines += ["", f"requests, the last {MAX_REQUESTS}:" if len(requests) == MAX_REQUESTS else "requests:"]
+    lines += map(_request_line, reversed(requests)) if requests else ["  none"]
+    return "\n".join(_shown(line, client.api_key) for line in lines)
+
+
+def _payment_lines(detail: Json) -> Iterator[str]:
+    payment, timeline = detail["payment"], detail["timeline"]
+    yield f"  {payment['id']}  {payment['status']}  {detail['scenario']}  order {payment['order_id']}"
+    reached = sum(entry["reached"] for entry in timeline)
+    first = max(0, min(reached - MAX_CHANGES // 2, len(timeline) - MAX_CHANGES))
+    for entry in timeline[first : first + MAX_CHANGES]:
+        mark = "x" if entry["reached"] else " "
+        yield f"    {mark} {timeline_line(entry['offset_seconds'], entry['status'], entry['event'])}"
+    attempt = payment["attempts"][0]
+    due, asset = attempt["instructions"]["amounts"]["due"], attempt["instructions"]["asset"]
+    yield f"    due      {due} {asset}"
+    for deposit in attempt.get("deposits", ())[-MAX_CHANGES:]:
+        progress = f"{deposit['status']} {deposit['confirmations']}/{deposit['confirmations_required']}"
+        yield f"    deposit  {deposit['amount']} {deposit['asset']}, {progress}"
+
+
+def _request_line(entry: Json) -> str:
+    parts = [entry["at"], f"{entry['status'] or 'lost':<4}", f"{entry['method']:<4}", entry["path"]]
+    parts.append(entry["error"] or entry["idempotency"] or "")
+    parts += [f"{problem['field']}: {problem['message']}" for problem in entry["details"]]
+    return f"  {'  '.join(parts)}".rstrip()
+
+
+def _shown(line: str, api_key: str | None) -> str:
+    if api_key:
+        line = line.replace(api_key, "***")
+    line = escape_control(_SECRET.sub("***", line))
+    return line if len(line) <= _MAX_WIDTH else f"{line[:_MAX_WIDTH]}..."

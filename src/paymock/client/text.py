@@ -1,0 +1,31 @@
+"""Payments, requests and their times as text, for terminals and reports."""
+
+import re
+
+_CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x1f\x7f-\x9f"
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # change the direction of the text around them
+    "\u2028\u2029]"  # end lines and paragraphs
+)
+_STATUS_WIDTH = 20
+
+
+def escape_control(text: str) -> str:
+    """The text on one line, with escapes like `\\u202e` in place of characters that control a terminal."""
+    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def format_seconds(value: float) -> str:
+    """Seconds, to the millisecond, without trailing zeros."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def event_text(event: str, status: str) -> str:
+    """The event of a change without its new status; empty when only the status changed."""
+    return escape_control(event).removesuffix(status).removesuffix(": ")
+
+
+def timeline_line(offset_seconds: float, status: str, event: str) -> str:
+    """A change of a payment: seconds since creation, the new status, and the event."""
+    offset = format_seconds(offset_seconds)
+    return f"{offset:>6} s  {status:<{_STATUS_WIDTH}}  {event_text(event, status)}".rstrip()
