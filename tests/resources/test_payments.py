@@ -188,3 +188,13 @@ def test_a_status_is_reachable_by_itself_or_with_one_more_deposit(
     age: int, status: str | None, *, reachable: bool
 ) -> None:
     assert payments.is_reachable(create(), NO_SIMULATION, age, status) == reachable
+
+
+def test_a_status_that_lasts_no_millisecond_is_not_reachable() -> None:
+    """The first deposit is `due`, the second makes it an excess, and both become final at once."""
+    record = create(order(receive__amount="1"), "no_payment_expired")
+    deposits = tuple(DepositRecord(amount, b"", TOKEN, 0, amount, None) for amount in ("2", "1"))
+    simulation = SimulationRecord(deposits=deposits)
+    for age in (0, 7_999, 8_000):
+        assert not payments.is_reachable(record, simulation, age, "payment_finalized")
+    assert payments.is_reachable(record, simulation, 0, "overpaid_review")

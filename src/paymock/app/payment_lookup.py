@@ -11,7 +11,7 @@ from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.resources.timelines import PaymentTimeline
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
-from paymock.rules.timeline import State
+from paymock.rules.timeline import State, visible
 from paymock.rules.times import LATEST
 from paymock.schemas.public import Payment
 from paymock.stores.base import companion_key
@@ -69,9 +69,8 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def visible_states(self) -> list[State]:
-        """The states that last at least a millisecond, so that a read can show them."""
-        ends = [*(state.at for state in self.states[1:]), None]
-        return [state for state, end in zip(self.states, ends, strict=True) if end != state.at]
+        """The states that a read can show."""
+        return visible(self.states)
 
     @property
     def upcoming(self) -> list[State]:

@@ -13,7 +13,7 @@ from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import MAX_RAW, fee_for
 from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
-from paymock.rules.timeline import State, Transfer, simulate, state_at
+from paymock.rules.timeline import State, Transfer, simulate, state_at, visible
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
@@ -141,7 +141,7 @@ def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, 
     return any(
         state.status == status if status else state.status != current.status
         for transfers in possible_transfers
-        for state in simulate(scenario, due, record.other_asset, transfers)
+        for state in visible(simulate(scenario, due, record.other_asset, transfers))
         if state.at >= age
     )
 

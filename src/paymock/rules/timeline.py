@@ -128,6 +128,15 @@ def state_at(states: Sequence[State], elapsed: int) -> State:
     return states[max(0, bisect_right(states, elapsed, key=lambda state: state.at) - 1)]
 
 
+def visible(states: Sequence[State]) -> list[State]:
+    """The states that last at least a millisecond, so that a read can show them."""
+    return [
+        state
+        for state, after in zip(states, (*states[1:], None), strict=True)
+        if not after or after.at > state.at
+    ]
+
+
 def changed_deposit(before: State, after: State) -> int | None:
     """The number, from 0, of the deposit that differs between two consecutive states; None if none does."""
     return next(
