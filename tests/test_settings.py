@@ -18,6 +18,8 @@ from paymock.settings import Settings, SettingsError
         {"fee_bps": -1},
         {"fee_bps": 2.5},
         {"speed": -1},
+        {"speed": 1e-320},
+        {"speed": True},
         {"speed": 1e9},
         {"speed": math.nan},
         {"speed": math.inf},

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
-from paymock.rules.clock import MAX_SPEED
+from paymock.rules.clock import SPEEDS, is_speed
 
 DEFAULT_PORT = 8402
 MEMORY_STORE = "memory://"
@@ -38,16 +38,13 @@ _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _RANGES = (
     ("port", 0, 65_535),
     ("fee_bps", 0, MAX_FEE_BPS),
-    ("speed", 0, MAX_SPEED),
     ("workers", 1, MAX_WORKERS),
     ("max_payments", 1, 10**12),
     ("retention", 86_400, 10**12),
 )
 
 
-def _is_number(value: object, name: str) -> bool:
-    """Whether `value` has the type of the setting: only `speed` may have a fraction."""
-    types = (int, float) if name == "speed" else (int,)
+def _is_number(value: object, *types: type) -> bool:
     return isinstance(value, types) and not isinstance(value, bool)
 
 
@@ -87,10 +84,7 @@ class Settings:
     metrics_address: str | None = None
 
     def __post_init__(self) -> None:
-        for name, minimum, maximum in _RANGES:
-            value = getattr(self, name)
-            if value is not None and not (_is_number(value, name) and minimum <= value <= maximum):
-                raise SettingsError(f"{name} must be a number from {minimum} to {maximum}, not {value!r}")
+        self._check_numbers()
         if self.host == "" or (self.ready_file and not self.ready_file.name):
             raise SettingsError("the host and the ready file must not be empty")
         for name, pattern, message in _PATTERNS:
@@ -113,6 +107,14 @@ class Settings:
             )
         if self.retention is not None and not in_redis:
             raise SettingsError("--retention applies to Redis only: other stores keep everything")
+
+    def _check_numbers(self) -> None:
+        for name, minimum, maximum in _RANGES:
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value, int) and minimum <= value <= maximum):
+                raise SettingsError(f"{name} must be a number from {minimum} to {maximum}, not {value!r}")
+        if not (_is_number(self.speed, int, float) and is_speed(self.speed)):
+            raise SettingsError(f"speed must be {SPEEDS}, not {self.speed!r}")
 
     def _check_metrics(self) -> None:
         listener = self.metrics_listener

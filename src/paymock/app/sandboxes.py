@@ -86,7 +86,7 @@ def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
     milliseconds since the epoch.
     """
     secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
-    return StoreMetadata(secret, ClockSetting(now, now, speed), records.RECORD_FORMAT)
+    return StoreMetadata(secret, ClockSetting(now, now, 0.0).with_speed(speed, now), records.RECORD_FORMAT)
 
 
 async def load_metadata(store: Store, now: int, speed: float, seed: str | None) -> StoreMetadata:

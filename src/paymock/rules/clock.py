@@ -9,12 +9,21 @@ from typing import NamedTuple
 
 from paymock.rules.times import LATEST
 
+MIN_SPEED = 0.001
+"""The lowest speed other than 0: a real second is the least virtual time, a millisecond."""
+
 MAX_SPEED = 10_000
+SPEEDS = f"0, or a number from {MIN_SPEED} to {MAX_SPEED}"
 MAX_ADVANCE = 31_536_000
 """The longest advance in one call, in seconds: a year."""
 
 MAX_PROPAGATION_MS = 50
 """The time within which every process learns of a change: the longest delay of a change of speed."""
+
+
+def is_speed(number: float) -> bool:
+    """Whether `number` can be the speed of a clock: one of SPEEDS."""
+    return number == 0 or MIN_SPEED <= number <= MAX_SPEED
 
 
 class ClockSetting(NamedTuple):
@@ -46,7 +55,9 @@ class ClockSetting(NamedTuple):
             return self
         since = max(real + delay, self.since_real)
         previous_speed = self.speed if since == real + delay else self.previous_speed
-        return ClockSetting(since, self.at(since), speed, previous_speed if delay else 0)
+        return ClockSetting(
+            since, self.at(since), abs(speed), previous_speed if delay else 0
+        )  # abs: -0.0 is 0
 
     def advanced(self, milliseconds: int) -> "ClockSetting":
         """The setting whose virtual time is `milliseconds` later."""
@@ -54,7 +65,7 @@ class ClockSetting(NamedTuple):
 
     def real_delay(self, virtual: int, real: int) -> float | None:
         """The real milliseconds from `real` until the virtual time is `virtual`: 0 when it is already that
-        late, None when it never will be.
+        late, None when it never will be, or only after LATEST.
         """
         if virtual <= self.at(real):
             return 0
@@ -64,4 +75,5 @@ class ClockSetting(NamedTuple):
             )  # reached before the pending change of speed, or at the latest with it
         if not self.speed or virtual > LATEST:
             return None
-        return max(0, self.since_real + (virtual - self.since_virtual) / self.speed - real)
+        reached = self.since_real + (virtual - self.since_virtual) / self.speed
+        return max(0, reached - real) if reached <= LATEST else None

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
+from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_speed
 from paymock.rules.faults import fault_problem
 from paymock.rules.scenarios import PaymentStatus
 from paymock.schemas.fields import Amount, AssetId, ScenarioName, Timestamp, enumeration
@@ -13,6 +13,10 @@ from paymock.schemas.public import Payment, Problem, Reply, Request
 NEXT, END = "next", "end"
 TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
 MAX_TIMES = 1_000_000
+
+
+def _speed_problem(number: float) -> str | None:
+    return None if is_speed(number) else f"must be {SPEEDS}"
 
 
 Seconds = Annotated[
@@ -47,7 +51,12 @@ class SetClock(Request):
     speed: Annotated[
         float,
         Meta(
-            description="From now on; 0 stands still. Time does not jump.", ge=0, le=MAX_SPEED, examples=[10]
+            description=f"From now on; 0 stands still, otherwise at least {MIN_SPEED}. Time does not jump.",
+            ge=0,
+            le=MAX_SPEED,
+            examples=[10],
+            extra_json_schema={"not": {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_SPEED}},
+            extra={"check": _speed_problem},
         ),
     ]
 

@@ -12,6 +12,9 @@ from tests.support.server import RunningServer, running_server
 from tests.support.specification import COURSES
 from tests.web.api.control.steps import advance, deposit, detail, move
 
+TINY_SPEEDS = (5e-324, 1e-320, 1e-9, 0.000999, -5e-324)
+"""Numbers by which a division overflows, or leads to a time that never comes."""
+
 
 class TestClock:
     def test_it_begins_as_the_servers_and_runs_at_its_speed(
@@ -54,7 +57,7 @@ class TestClock:
         advance(api, 86_400)
         assert list(fields_of(api.create(order(expires_at="2030-01-31T12:30:00Z")))) == ["expires_at"]
 
-    @pytest.mark.parametrize("speed", [-1, 10_001, "1", None, True, [1]])
+    @pytest.mark.parametrize("speed", [-1, 10_001, "1", None, True, [1], *TINY_SPEEDS])
     def test_a_speed_that_makes_no_sense_is_refused(self, api: Api, speed: object) -> None:
         assert list(fields_of(api.put("/_mock/clock", json={"speed": speed}))) == ["speed"]
         assert api.get("/_mock/clock").json()["speed"] == 0
@@ -218,3 +221,12 @@ class TestOnePayment:
             )
             assert error_of(response) == (404, "payment_not_found")
             assert other.payment(payment["id"]) == payment
+
+
+class TestAnyTime:
+    """Numbers that a client chooses."""
+
+    def test_minus_zero_is_zero(self, api: Api) -> None:
+        for speed in (1, -0.0):
+            reply = api.put("/_mock/clock", json={"speed": speed})
+        assert reply.text.endswith('"speed":0.0}')
