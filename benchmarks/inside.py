@@ -9,7 +9,7 @@ import msgspec
 from harness.api_client import API_KEY, ORDER
 from paymock.app.catalog_file import load_catalog
 from paymock.app.sandboxes import new_metadata
-from paymock.app.system_clock import system_clock
+from paymock.app.system_clock import SystemClock
 from paymock.resources import payments, records
 from paymock.resources.payments import Creation
 from paymock.resources.records import PaymentRecord
@@ -26,7 +26,7 @@ TASKS = 256
 
 def application(store: Store) -> Application:
     """The application on this store, configured as by `paymock serve --no-access-log`."""
-    clock, log = system_clock(), RequestLog(None, requests=False)
+    clock, log = SystemClock(print), RequestLog(None, requests=False)
     return create_app(Settings(), load_catalog(None), store, new_metadata(clock(), 1, "inside"), clock, log)
 
 
@@ -87,7 +87,7 @@ def key_of_sandbox(number: int) -> str:
 
 async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None:
     """Stores a completed payment for each number, in so many sandboxes by turns."""
-    now = system_clock()() - 3_600_000
+    now = SystemClock(print)() - 3_600_000
     creation = Creation("", b"", DEFAULT_SCENARIO, now)
     record = payments.create_record(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
     names = [identifiers.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]

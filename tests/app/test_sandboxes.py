@@ -6,14 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from paymock.app.sandboxes import SeedMismatch, load_metadata, new_metadata
+from paymock.app.payment_lookup import PaymentFilter
+from paymock.app.sandboxes import SeedMismatch, catch_up, load_metadata, new_metadata
 from paymock.resources import records
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, Change, StoreError
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import SharedStore, TellingStore
-from tests.support.use_cases import SANDBOX, UseCases
+from tests.support.use_cases import SANDBOX, UseCases, line
 from tests.support.virtual_time import run
 
 
@@ -283,3 +284,82 @@ class TestOrigin:
         slower = self.origin(store, NOON + 1000, speed=1).clock
         assert slower.at(NOON + 1000) == NOON + 60_000
         assert slower.at(NOON + 2000) == NOON + 61_000
+
+
+class TestServersWhoseClocksDiffer:
+    """Two servers on one store, or one server before and after a restart."""
+
+    @pytest.mark.parametrize("behind", [0.02, 300])
+    def test_nothing_is_younger_than_new(self, behind: float) -> None:
+        async def check() -> None:
+            store = SharedStore()
+            origin = new_metadata(NOON, 1, "tests")
+            ahead, app = UseCases(store, origin), UseCases(store, origin)
+            ahead.clock.advance(behind)
+            payment, _ = await ahead.create()
+            await ahead.control.deposit(SANDBOX, payment.id, {"amount": "1"}, "deposit-1001", b"")
+            detail = await app.control.payment(SANDBOX, payment.id)
+            assert detail.payment.status == "payment_detected"
+            [listed] = (await app.control.payments(SANDBOX, PaymentFilter(), 9, None)).data
+            assert listed.age_seconds == 0
+            assert (await app.checkouts.show(payment.id)).checkout.seconds_left == 30
+            assert app.clock.warned
+
+        run(check())
+
+    def test_a_server_that_is_behind_catches_up_when_it_reads(self) -> None:
+        async def check() -> None:
+            store = SharedStore()
+            origin = new_metadata(NOON, 1, "tests")
+            ahead, app = UseCases(store, origin), UseCases(store, origin)
+            ahead.clock.advance(300)
+            payment, _ = await ahead.create()
+            await ahead.sandboxes.close()
+            await app.control.payment(SANDBOX, payment.id)
+            assert app.clock.now == ahead.clock.now
+
+        run(check())
+
+    def test_after_a_restart_with_an_earlier_clock_no_payment_and_no_clock_goes_back(self) -> None:
+        async def check() -> None:
+            store = SharedStore()
+            origin = new_metadata(NOON, 1, "tests")
+            before = UseCases(store, origin)
+            payment, _ = await before.create()
+            before.clock.advance(3600)
+            shown = await before.control.payment(SANDBOX, payment.id)
+            now = (await before.control.clock(SANDBOX)).now
+            await before.sandboxes.close()
+            after = UseCases(store, origin)
+            await catch_up(store, after.clock)
+            assert await after.control.payment(SANDBOX, payment.id) == shown
+            assert (await after.control.clock(SANDBOX)).now == now
+
+        run(check())
+
+    def test_requests_tell_the_time_to_other_servers(self) -> None:
+        async def check() -> None:
+            store = SharedStore()
+            origin = new_metadata(NOON, 1, "tests")
+            ahead, app = UseCases(store, origin), UseCases(store, origin)
+            ahead.clock.advance(300)
+            for server in (ahead, app):
+                await server.control.journal.add(SANDBOX, line())
+                await asyncio.sleep(0.1)
+            assert app.clock.now == ahead.clock.now
+
+        run(check())
+
+    @pytest.mark.parametrize("speed", [0, 1, 10])
+    def test_a_speed_that_another_server_has_set_later_is_changed_at_once(self, speed: float) -> None:
+        async def check() -> None:
+            store = SharedStore()
+            origin = new_metadata(NOON, 1, "tests")
+            ahead, app = UseCases(store, origin), UseCases(store, origin)
+            ahead.clock.advance(300)
+            before = await ahead.control.set_clock(SANDBOX, {"speed": 5})
+            async with asyncio.timeout(1):
+                after = await app.control.set_clock(SANDBOX, {"speed": speed})
+            assert after.now >= before.now
+
+        run(check())

@@ -1,9 +1,12 @@
 """The system's clock, on a machine whose clock is set back, or which sleeps."""
 
+import subprocess
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paymock.app.system_clock import system_clock
+from paymock.app.system_clock import SystemClock
 
 SECOND = 1_000_000_000
 
@@ -13,6 +16,10 @@ class Machine:
 
     def __init__(self) -> None:
         self.wall, self.monotonic = 1_800_000_000 * SECOND, 5 * SECOND
+        self.warnings: list[str] = []
+
+    def clock(self) -> SystemClock:
+        return SystemClock(self.warnings.append, lambda: self.wall, lambda: self.monotonic)
 
     def passes(self, seconds: float) -> None:
         self.wall += round(seconds * SECOND)
@@ -21,14 +28,14 @@ class Machine:
 
 def test_it_follows_the_wall_clock() -> None:
     machine = Machine()
-    clock = system_clock(lambda: machine.wall, lambda: machine.monotonic)
+    clock = machine.clock()
     machine.passes(1.5)
     assert clock() == 1_800_000_001_500
 
 
 def test_it_goes_on_when_the_wall_clock_is_set_back() -> None:
     machine = Machine()
-    clock = system_clock(lambda: machine.wall, lambda: machine.monotonic)
+    clock = machine.clock()
     machine.wall -= 3600 * SECOND
     machine.passes(2)
     assert clock() == 1_800_000_002_000
@@ -36,7 +43,7 @@ def test_it_goes_on_when_the_wall_clock_is_set_back() -> None:
 
 def test_it_catches_up_after_the_machine_has_slept() -> None:
     machine = Machine()
-    clock = system_clock(lambda: machine.wall, lambda: machine.monotonic)
+    clock = machine.clock()
     machine.wall += 3600 * SECOND
     assert clock() == 1_800_003_600_000
 
@@ -44,7 +51,7 @@ def test_it_catches_up_after_the_machine_has_slept() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["pass", "set"]), st.integers(-7200, 7200))))
 def test_it_never_runs_backwards(steps: list[tuple[str, int]]) -> None:
     machine = Machine()
-    clock = system_clock(lambda: machine.wall, lambda: machine.monotonic)
+    clock = machine.clock()
     seen = clock()
     for what, seconds in steps:
         if what == "set":
@@ -53,3 +60,50 @@ def test_it_never_runs_backwards(steps: list[tuple[str, int]]) -> None:
             machine.passes(abs(seconds))
         assert clock() >= seen
         seen = clock()
+
+
+def test_a_clock_that_is_set_back_is_logged_once() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    for _ in range(2):
+        clock()
+        machine.wall -= 3600 * SECOND
+        machine.passes(2)
+    clock()
+    assert machine.warnings == ["the system clock was set back by 3600 s; the virtual clocks do not go back"]
+
+
+def test_it_goes_on_from_a_later_time_which_is_logged_once() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    for time in (1_800_000_300_000, 1_800_000_100_000, 1_800_000_300_020):
+        clock.catch_up(time)
+    assert clock() == 1_800_000_300_020
+    machine.passes(2)
+    assert clock() == 1_800_000_302_020
+    assert machine.warnings == [
+        "the store has times 300 s ahead of the system clock; the virtual clocks do not go back"
+    ]
+
+
+def test_a_correction_of_a_clock_that_was_behind_changes_nothing_that_was_shown() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    clock.catch_up(1_800_000_300_000)
+    machine.wall += 299 * SECOND
+    assert clock() == 1_800_000_300_000
+    machine.wall += 2 * SECOND
+    assert clock() == 1_800_000_301_000
+
+
+def test_processes_that_fork_log_it_once_together() -> None:
+    forking = """
+import os
+from paymock.app.system_clock import SystemClock
+clock = SystemClock(lambda warning: print(warning, flush=True))
+if os.fork():
+    os.wait()
+clock.warn_behind()
+"""
+    run = subprocess.run([sys.executable, "-c", forking], capture_output=True, text=True, check=True)
+    assert run.stdout.count("ahead of the system clock") == 1

@@ -8,9 +8,16 @@ class ManualClock:
 
     def __init__(self, now: int = NOON) -> None:
         self.now = now
+        self.warned = 0
 
     def __call__(self) -> int:
         return self.now
+
+    def catch_up(self, time: int) -> None:
+        self.now = max(self.now, time)
+
+    def warn_behind(self, milliseconds: int | None = None) -> None:
+        self.warned += 1
 
     def advance(self, seconds: float) -> None:
         self.now += round(seconds * 1000)

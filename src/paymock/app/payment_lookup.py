@@ -142,6 +142,8 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
     timeline = sandboxes.timelines.get(stored, simulation) if stored else None
     if timeline is None:
         raise PaymockError("payment_not_found")
+    if not sandboxes.never_waits:  # the only process of a store has shown no later time
+        await _check_time(sandboxes, snapshot, [timeline])
     return PaymentSnapshot(timeline, simulation, snapshot)
 
 
@@ -157,4 +159,13 @@ async def newest_payments(
         for (position, stored), simulation in zip(page, snapshot.values, strict=True)
         if (timeline := sandboxes.timelines.get(stored, simulation))
     ]
+    await _check_time(sandboxes, snapshot, [payment.timeline for _, payment in payments])
     return PaymentsPage(snapshot, payments)
+
+
+async def _check_time(
+    sandboxes: Sandboxes, snapshot: SandboxSnapshot, timelines: list[PaymentTimeline]
+) -> None:
+    latest = max((timeline.record.created_at for timeline in timelines), default=0)
+    if latest > snapshot.now:
+        await sandboxes.check_time(snapshot, latest)

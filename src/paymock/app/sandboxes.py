@@ -33,6 +33,15 @@ R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 _METADATA = "origin"
 """The sandbox whose own record is the metadata of the store; no API key leads to it."""
 
+_TIME, _TIMES = "time", 16
+"""The log of the same sandbox in which processes note the time, and how many of these notes count."""
+
+_NOTE_MS = 1000
+"""The minimum time between two notes of a process."""
+
+_CLOSE_SECONDS = 1.0
+"""How long the end of the process waits for the last note."""
+
 _CACHED_STATES = 10_000
 """For how many sandboxes the last state is cached, so that a creation takes one step of the store."""
 
@@ -115,6 +124,12 @@ async def load_metadata(store: Store, now: int, speed: float, seed: str | None) 
             return metadata
 
 
+async def catch_up(store: Store, clock: Clock) -> None:
+    """Let `clock` go on from the latest time that processes have noted in `store`."""
+    for noted in await store.tail(_METADATA, _TIME, _TIMES):
+        clock.catch_up(int(noted))
+
+
 class Sandboxes:
     """The sandboxes of a store. Changes are optimistic: each is conditional on the state that it was computed
     from, and is computed again if another request or process has changed that.
@@ -128,6 +143,8 @@ class Sandboxes:
         self._metadata = metadata
         self._states: BoundedCache[str, bytes] = BoundedCache(_CACHED_STATES)
         self._verified: int | None = store.connections
+        self._note_due = 0
+        self._noting: asyncio.Task[None] | None = None
 
     @property
     def never_waits(self) -> bool:
@@ -170,8 +187,18 @@ class Sandboxes:
         await self._store.ping()
 
     async def close(self) -> None:
-        """Close the connections to the store."""
+        """Note the time for the next run, and close the connections to the store."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._note_time()
         await self._store.close()
+
+    async def check_time(self, snapshot: SandboxSnapshot, latest: int) -> None:
+        """Catch up with other processes if the store has a virtual time `latest` ahead of the snapshot."""
+        if latest > snapshot.clock.at(self._clock()):  # otherwise the reply of the store was late
+            await self._note_time()
+            if latest > snapshot.clock.at(self._clock()):
+                self._clock.warn_behind()
 
     async def change(
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
@@ -235,9 +262,11 @@ class Sandboxes:
             snapshot = current
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        """Add `entry` to a log of which at least the last `keep` entries are kept."""
+        """Add `entry` to a log of which at least the last `keep` entries are kept, and note the time."""
         await self._store.append(sandbox, log, entry, keep=keep)
         self.notifier.notify(sandbox, addition=True)
+        if not self.never_waits and self._clock() >= self._note_due:
+            self._noting = asyncio.create_task(self._note_time())  # nobody waits for another node
 
     async def clear_log(self, sandbox: str, log: str) -> None:
         """Delete the entries of a log."""
@@ -300,7 +329,12 @@ class Sandboxes:
         self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int
     ) -> SandboxSnapshot:
         record = records.decode_as(SandboxRecord, state)
-        return SandboxSnapshot(sandbox, state, record, record.clock or self._metadata.clock, real, values)
+        clock = record.clock or self._metadata.clock
+        started = clock.since_real - self.propagation_ms  # a change of speed is not pending for longer
+        if real < started:
+            self._clock.catch_up(started)
+            real = started
+        return SandboxSnapshot(sandbox, state, record, clock, real, values)
 
     async def _verify_metadata(self) -> None:
         """Read the metadata again after a reconnection. A store that lost its data has other metadata, which
@@ -316,6 +350,18 @@ class Sandboxes:
                     self._metadata = records.decode_as(StoreMetadata, stored)
                 elif not await self._store.replace(_METADATA, STATE, None, own, expected_state=None):
                     self._verified = None  # another process was faster: read its metadata
+
+    async def _note_time(self) -> None:
+        """Note the time in the store for other processes and later runs, and catch up with theirs; at most
+        every _NOTE_MS.
+        """
+        now = self._clock()
+        if self.never_waits or now < self._note_due:
+            return
+        self._note_due = now + _NOTE_MS
+        with suppress(PaymockError):
+            await self._store.append(_METADATA, _TIME, b"%d" % now, keep=_TIMES)
+            await catch_up(self._store, self._clock)
 
     def _remember(self, sandbox: str, state: bytes | None) -> None:
         if state is None:  # the sandbox has its initial state

@@ -1,32 +1,75 @@
 """The system clock. No other module reads it for the mock."""
 
+import mmap
 import time
 from collections.abc import Callable
-
-Clock = Callable[[], int]
-"""Returns the time in milliseconds since the epoch; never goes back."""
+from typing import Protocol
 
 _MIN_JUMP_NS = 1_000_000_000
 """Smaller differences between the clocks are drift."""
 
+_SET_BACK, _BEHIND = range(2)
+"""What is logged once."""
 
-def system_clock(
-    wall: Callable[[], int] = time.time_ns, monotonic: Callable[[], int] = time.monotonic_ns
-) -> Clock:
-    """Return a clock that follows the system's clocks, and never goes back.
+
+class Clock(Protocol):
+    """The real time, which never goes back."""
+
+    def __call__(self) -> int:
+        """Return the time in milliseconds since the epoch."""
+
+    def catch_up(self, time: int) -> None:
+        """Go on from `time`, in milliseconds since the epoch, if it is later than now: an earlier run or
+        another process has shown it.
+        """
+
+    def warn_behind(self, milliseconds: int | None = None) -> None:
+        """Log, once, that the store has times ahead of now, and how far, if that is known."""
+
+
+class SystemClock:
+    """A `Clock` that follows the clocks of the system.
 
     `wall` and `monotonic` return nanoseconds. The clock counts with the monotonic clock. When the wall clock
     gets ahead of that by a second or more (the machine was suspended, or its time was corrected), the clock
-    jumps forward. When the wall clock is set back, it keeps counting.
+    jumps forward. When the wall clock is set back, it keeps counting, and `warn` is called, once, also if the
+    process has forked.
     """
-    offset = wall() - monotonic()
 
-    def now() -> int:
-        nonlocal offset
-        count = monotonic()
-        current_offset = wall() - count
-        if current_offset - offset >= _MIN_JUMP_NS:
-            offset = current_offset
-        return (count + offset) // 1_000_000
+    def __init__(
+        self,
+        warn: Callable[[str], None],
+        wall: Callable[[], int] = time.time_ns,
+        monotonic: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._warn, self._wall, self._monotonic = warn, wall, monotonic
+        self._wall_offset = self._offset = wall() - monotonic()
+        self._warned = mmap.mmap(-1, 2)
 
-    return now
+    def __call__(self) -> int:
+        """Return the time in milliseconds since the epoch."""
+        count = self._monotonic()
+        ahead = self._wall() - count - self._wall_offset
+        if ahead >= _MIN_JUMP_NS:
+            self._wall_offset += ahead
+            self._offset = max(self._offset, self._wall_offset)
+        elif ahead <= -_MIN_JUMP_NS:
+            self._warn_once(_SET_BACK, f"the system clock was set back by {-ahead / 1e9:g} s")
+        return (count + self._offset) // 1_000_000
+
+    def catch_up(self, time: int) -> None:
+        """Go on from `time`, if that is later than now."""
+        ahead = time - self()
+        if ahead > 0:
+            self._offset += ahead * 1_000_000
+            self.warn_behind(ahead)
+
+    def warn_behind(self, milliseconds: int | None = None) -> None:
+        """Log, once, that the store has times ahead of now."""
+        distance = "" if milliseconds is None else f"{milliseconds / 1000:g} s "
+        self._warn_once(_BEHIND, f"the store has times {distance}ahead of the system clock")
+
+    def _warn_once(self, number: int, text: str) -> None:
+        if not self._warned[number]:
+            self._warned[number] = 1
+            self._warn(f"{text}; the virtual clocks do not go back")

@@ -12,6 +12,7 @@ from paymock.resources.catalog import Catalog
 from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import MAX_RAW, fee_for
+from paymock.rules.clock import elapsed
 from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
 from paymock.rules.timeline import State, Transfer, simulate, state_at, visible
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
@@ -116,7 +117,7 @@ def age_at(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SI
     """The age of the payment in milliseconds when the clock of its sandbox shows `now`, in milliseconds since
     the epoch.
     """
-    return min(now + simulation.time_offset, LATEST) - record.created_at
+    return elapsed(record.created_at, min(now + simulation.time_offset, LATEST))
 
 
 def states(record: PaymentRecord, simulation: SimulationRecord = NO_SIMULATION) -> tuple[State, ...]:

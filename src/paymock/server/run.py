@@ -10,8 +10,8 @@ from functools import partial
 from typing import TextIO
 
 from paymock.app.catalog_file import load_catalog
-from paymock.app.sandboxes import SeedMismatch, load_metadata, new_metadata
-from paymock.app.system_clock import system_clock
+from paymock.app.sandboxes import SeedMismatch, catch_up, load_metadata, new_metadata
+from paymock.app.system_clock import Clock, SystemClock
 from paymock.resources.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.server import garbage_collection
@@ -47,9 +47,9 @@ def serve(settings: Settings, out: TextIO | None) -> None:
     color = settings.log == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)
     metrics = MetricsEndpoint(settings, log)
-    clock = system_clock()
+    clock = SystemClock(log.warning)
     store = _open_store(settings)
-    metadata = run_until_signal(lambda: _initialize(store, settings, clock(), log))
+    metadata = run_until_signal(lambda: _initialize(store, settings, clock, log))
     application = partial(create_app, settings, catalog, metadata=metadata, clock=clock, log=log)
     sockets = bind_sockets(settings)
     url = server_url(settings, sockets)
@@ -101,12 +101,13 @@ def _limits(settings: Settings) -> dict[str, int]:
     return {} if capacity is None else {PaymentRecord.KIND: capacity}
 
 
-async def _initialize(store: Store, settings: Settings, now: int, log: RequestLog) -> StoreMetadata:
+async def _initialize(store: Store, settings: Settings, clock: Clock, log: RequestLog) -> StoreMetadata:
     try:
         warning = await store.initialize()
         if warning is not None:
-            log.line(f"Warning: {warning}")
-        return await load_metadata(store, now, settings.speed, settings.seed)
+            log.warning(warning)
+        await catch_up(store, clock)
+        return await load_metadata(store, clock(), settings.speed, settings.seed)
     except StoreError as error:
         raise StartError(str(error)) from None
     except PaymockError as error:
@@ -127,7 +128,7 @@ def serve_in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECO
 
     Raises StartError and CatalogError.
     """
-    clock = system_clock()
+    clock = SystemClock(log.warning)
     store = open_store(MEMORY_STORE, limits=_limits(settings))
     metadata = new_metadata(clock(), settings.speed, settings.seed)
     app = create_app(settings, load_catalog(settings.catalog), store, metadata, clock, log)

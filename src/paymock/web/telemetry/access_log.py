@@ -96,6 +96,13 @@ class RequestLog:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.line(msgspec.json.encode({"time": now, "event": name, **fields}).decode())
 
+    def warning(self, text: str) -> None:
+        """Write a warning for the operator."""
+        if self._json:
+            self.event("warning", message=text)
+        else:
+            self.line(f"Warning: {text}")
+
     def line(self, text: str) -> None:
         """Write a line. It is dropped if nobody reads the pipe: a full one would block the whole server."""
         if self._descriptor is not None and not select.select((), (self._descriptor,), (), 0)[1]:

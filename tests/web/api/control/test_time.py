@@ -2,18 +2,32 @@
 
 from typing import Any
 
+import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import Settings
 from tests.support.client import DUE, HALF, Api, error_of, fields_of, order
-from tests.support.contract import Contract
+from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
 from tests.support.specification import COURSES
 from tests.web.api.control.steps import advance, deposit, detail, move
 
 TINY_SPEEDS = (5e-324, 1e-320, 1e-9, 0.000999, -5e-324)
 """Numbers by which a division overflows, or leads to a time that never comes."""
+
+speeds = st.one_of(
+    st.sampled_from([0, -0.0, 0.001, 10_000, *TINY_SPEEDS]), st.floats(0, 1), st.floats(-1, 20_000)
+)
+seconds = st.one_of(st.sampled_from([5e-324, 31_536_000]), st.floats(-1, 31_536_001), st.integers(0, 10**400))
+steps = st.one_of(
+    st.tuples(st.just("speed"), speeds),
+    st.tuples(st.sampled_from(["advance", "payment"]), seconds),
+    st.tuples(st.just("deposit"), st.just(0)),
+    st.tuples(st.just("the system clock"), st.sampled_from([-3600, -0.02, 0.05, 60])),
+)
 
 
 class TestClock:
@@ -224,9 +238,64 @@ class TestOnePayment:
 
 
 class TestAnyTime:
-    """Numbers that a client chooses."""
+    """Numbers that a client chooses, and clocks of other servers, which may be behind."""
 
     def test_minus_zero_is_zero(self, api: Api) -> None:
         for speed in (1, -0.0):
             reply = api.put("/_mock/clock", json={"speed": speed})
         assert reply.text.endswith('"speed":0.0}')
+
+    def test_every_read_works_after_whatever_was_accepted(
+        self, server: RunningServer, contract: Contract
+    ) -> None:
+        """The contract allows no negative age, offset or countdown."""
+
+        @given(st.lists(steps, max_size=8))
+        def check(history: list[tuple[str, float]]) -> None:
+            with Api(server.url, contract) as api:
+                payment = api.created()
+                for step, number in history:
+                    carry_out(step, number, api, payment)
+                    assert [read(api, server.url, path) for path in paths_of(payment)] == [200] * 8
+
+        def carry_out(step: str, number: float, api: Api, payment: Json) -> None:
+            if step == "speed":
+                assert api.put("/_mock/clock", json={"speed": number}).status_code in (200, 400, 422)
+            elif step == "advance":
+                assert api.post("/_mock/clock/advance", json={"seconds": number}).status_code in (
+                    200,
+                    400,
+                    422,
+                )
+            elif step == "payment":
+                assert move(api, payment, seconds=number).status_code in (200, 400, 422)
+            elif step == "deposit":
+                assert deposit(api, payment, HALF).status_code in (200, 503)
+            else:
+                server.clock.advance(number)
+
+        check()
+
+
+def paths_of(payment: Json) -> list[str]:
+    """All reads that depend on time."""
+    control, checkout = f"/_mock/payments/{payment['id']}", f"/checkout/{payment['id']}"
+    return [
+        "/_mock/clock",
+        "/_mock/payments?limit=1",
+        control,
+        f"{control}/wait?timeout=0",
+        f"/v1/payments/{payment['id']}",
+        f"/v1/payments/{payment['id']}/attempts",
+        checkout,
+        f"{checkout}/events",
+    ]
+
+
+def read(api: Api, url: str, path: str) -> int:
+    """The status of a reply; of a stream, of its first event."""
+    if not path.endswith("/events"):
+        return api.get(path).status_code
+    with httpx.stream("GET", f"{url}{path}") as response:
+        assert any(line.startswith("data: {") for line in response.iter_lines())
+        return response.status_code
