@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
 import pytest
 
+from paymock.app.notifier import MIN_GAP_SECONDS
+from paymock.app.sandboxes import new_metadata
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
+from tests.support.clock import NOON
 from tests.support.stores import TellingStore
 from tests.support.use_cases import SANDBOX, SOON, UseCases, line
 from tests.support.virtual_time import run
@@ -53,5 +57,41 @@ def test_what_another_process_merely_adds_wakes_nobody_who_waits() -> None:
                 assert not wait.is_set()
                 store.told.put_nowait(Change(SANDBOX))
                 await wait.wait()
+
+    run(check())
+
+
+async def wait_for_detection(app: UseCases, payment_id: str) -> None:
+    assert (await app.control.wait(SANDBOX, payment_id, "payment_detected", 60)).reached
+
+
+async def follow_checkout(app: UseCases, payment_id: str) -> None:
+    async with aclosing(app.checkouts.follow(payment_id)) as checkouts:
+        async for checkout in checkouts:
+            if checkout.status == "payment_detected":
+                return
+
+
+async def follow_sandbox(app: UseCases, payment_id: str) -> None:
+    async with aclosing(app.control.feed.follow(SANDBOX)) as notices:
+        await anext(notices)
+        await anext(notices)
+
+
+@pytest.mark.parametrize("sleep", [wait_for_detection, follow_checkout, follow_sandbox])
+def test_who_waits_is_woken_within_a_second_after_the_machine_was_suspended(
+    sleep: Callable[[UseCases, str], Awaitable[None]],
+) -> None:
+    """The clock of the event loop stands still meanwhile. A deposit is observed 5 s after the creation."""
+
+    async def check() -> None:
+        app = UseCases(MemoryStore(), new_metadata(NOON, 1, "tests"))
+        payment, _ = await app.create()
+        sleeping = asyncio.ensure_future(sleep(app, payment.id))
+        await asyncio.sleep(MIN_GAP_SECONDS * 2)
+        assert not sleeping.done()
+        app.clock.advance(7)
+        async with asyncio.timeout(1):
+            await sleeping
 
     run(check())

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Generic, NamedTuple, TypeVar
 
+from paymock.app.system_clock import Clock
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Store
 
@@ -16,6 +17,11 @@ MIN_GAP_SECONDS = 0.25
 
 RESYNC_SECONDS = 20.0
 """How often followers get the time while nothing changes, since the clock of a page drifts."""
+
+CLOCK_CHECK_SECONDS = 0.5
+"""How often the clock is checked for jumps, while there are subscribers."""
+
+_MIN_JUMP_MS = 500
 
 _RECONNECT_SECONDS = 0.2
 """The delay before a failed subscription to the changes of the store is repeated."""
@@ -52,12 +58,15 @@ class Observation(NamedTuple, Generic[T]):
 
 
 class Notifier:
-    """Notifies the subscribers of the sandboxes of a store."""
+    """Notifies the subscribers of the sandboxes of a store, and all of them when the clock jumps: they sleep
+    by the clock of the event loop, which stands still while the machine is suspended.
+    """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._subscriptions: defaultdict[str, set[Subscription]] = defaultdict(set)
-        self._listener: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._stopped = TimedEvent()
 
     def notify(self, sandbox: str | None, *, addition: bool = False) -> None:
@@ -95,8 +104,8 @@ class Notifier:
         """Subscribe to the changes of a sandbox within the block."""
         subscription = Subscription(additions=additions)
         self._subscriptions[sandbox].add(subscription)
-        if self._listener is None:
-            self._listener = asyncio.create_task(self._listen())
+        if not self._tasks:
+            self._tasks = [*map(asyncio.create_task, (self._listen(), self._watch_clock(self._lead())))]
         try:
             yield subscription
         finally:
@@ -104,8 +113,8 @@ class Notifier:
             if not self._subscriptions[sandbox]:
                 del self._subscriptions[sandbox]
             if not self._subscriptions:
-                self._listener.cancel()
-                self._listener = None
+                while self._tasks:
+                    self._tasks.pop().cancel()
 
     async def follow(
         self,
@@ -142,3 +151,14 @@ class Notifier:
                 return  # no other process changes the store
             self.notify(None)
             await asyncio.sleep(_RECONNECT_SECONDS)
+
+    async def _watch_clock(self, lead: float) -> None:
+        while True:
+            await asyncio.sleep(CLOCK_CHECK_SECONDS)
+            previous, lead = lead, self._lead()
+            if lead - previous >= _MIN_JUMP_MS:
+                self.notify(None)
+
+    def _lead(self) -> float:
+        """Return how many milliseconds the clock is ahead of that of the event loop."""
+        return self._clock() - asyncio.get_running_loop().time() * 1000

@@ -136,7 +136,7 @@ class Sandboxes:
     """
 
     def __init__(self, store: Store, clock: Clock, metadata: StoreMetadata) -> None:
-        self.notifier = Notifier(store)
+        self.notifier = Notifier(store, clock)
         self.timelines = PaymentTimelines()
         self._store = store
         self._clock = clock
