@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from pathlib import Path
 
 import pytest
 
 from paymock.app.notifier import MIN_GAP_SECONDS
 from paymock.app.sandboxes import new_metadata
+from paymock.rules.identifiers import sandbox_of
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
+from paymock.stores.sqlite.store import SqliteStore
 from tests.support.clock import NOON
+from tests.support.loop_time import within
 from tests.support.stores import TellingStore
 from tests.support.use_cases import SANDBOX, SOON, UseCases, line
 from tests.support.virtual_time import run
@@ -95,3 +99,55 @@ def test_who_waits_is_woken_within_a_second_after_the_machine_was_suspended(
             await sleeping
 
     run(check())
+
+
+class CountingStore(SqliteStore):
+    """Counts the reads of a sandbox."""
+
+    reads = 0
+
+    async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
+        self.reads += sandbox == SANDBOX
+        return await super().get(sandbox, *keys)
+
+
+def test_waits_read_nothing_until_their_sandbox_changes_in_a_file_that_processes_share(
+    tmp_path: Path,
+) -> None:
+    """Changes elsewhere, by the same process and by another one, wake none of them."""
+    store, elsewhere = CountingStore(tmp_path / "store.db"), sandbox_of("mk_test_elsewhere")
+
+    async def check() -> None:
+        await store.initialize()
+        app, other = UseCases(store), UseCases(SqliteStore(tmp_path / "store.db"))
+        payment, _ = await app.create()
+        waits = [
+            asyncio.create_task(app.control.wait(SANDBOX, payment.id, "completed", 60)) for _ in range(50)
+        ]
+        with app.sandboxes.notifier.subscribe(elsewhere) as changed:
+
+            async def change_elsewhere() -> None:
+                """Return when this process has learned what the other one did last."""
+                await app.control.advance(elsewhere, {"seconds": 1})
+                await app.control.journal.add(elsewhere, line())
+                await other.control.journal.add(SANDBOX, line())
+                changed.clear()
+                await other.control.advance(elsewhere, {"seconds": 1})
+                await changed.wait()
+
+            await change_elsewhere()  # the waits have begun
+            before = store.reads
+            for _ in range(3):
+                await change_elsewhere()
+            assert store.reads == before
+        await other.control.advance(SANDBOX, {"seconds": 45})
+        assert all([(await wait).reached for wait in waits])
+        assert store.reads == before + len(waits)
+        await app.sandboxes.close()
+        await other.sandboxes.close()
+
+    async def main() -> None:
+        async with within(30):
+            await check()
+
+    asyncio.run(main())

@@ -17,7 +17,7 @@ from paymock.resources.records import StoreMetadata
 from paymock.rules.identifiers import sandbox_of
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
-from paymock.stores.memory import MemoryStore
+from paymock.stores.base import Store
 from tests.support.client import order
 from tests.support.clock import NOON, ManualClock
 
@@ -32,7 +32,7 @@ _numbers = count(1)
 class UseCases:
     """The use cases on a store, as one process has them: two of these on one store are two processes."""
 
-    def __init__(self, store: MemoryStore, origin: StoreMetadata | None = None) -> None:
+    def __init__(self, store: Store, origin: StoreMetadata | None = None) -> None:
         self.clock = ManualClock()
         self.sandboxes = Sandboxes(store, self.clock, origin or new_metadata(NOON, 0, "tests"))
         self.service = PaymentsService(load_catalog(None), 100, self.sandboxes)

@@ -38,6 +38,22 @@ def test_values_survive_a_restart(path: Path) -> None:
     run(store, check())
 
 
+def test_a_file_of_the_first_schema_is_upgraded(path: Path) -> None:
+    create_store(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(
+            "DROP INDEX sandbox_by_version; ALTER TABLE sandbox DROP COLUMN version;"
+            "ALTER TABLE sandbox DROP COLUMN changed; PRAGMA user_version = 1"
+        )
+    store = SqliteStore(path)
+
+    async def check() -> None:
+        assert await store.get("sandbox", "key") == [b"value"]
+        await add(store, "sandbox", "another key", b"value")
+
+    run(store, check())
+
+
 def refusal(path: Path) -> str:
     """Return why the file is refused. The reason names the file."""
     with pytest.raises(StoreError) as caught:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -103,15 +104,49 @@ def test_several_stores_share_a_file(path: Path) -> None:
     run(one, check())
 
 
-def test_a_change_of_another_process_is_noticed(path: Path) -> None:
+def test_a_change_of_another_process_names_its_sandbox(path: Path) -> None:
+    one, other = SqliteStore(path), SqliteStore(path)
+    steps: dict[str, tuple[Callable[[], Awaitable[object]], bool]] = {
+        "add": (lambda: add(other, "add", "key", b"value"), True),
+        "add_state": (
+            lambda: other.add("add_state", "key", b"", kind="a", expected_state=None, new_state=b"new"),
+            False,
+        ),
+        "replace": (lambda: other.replace("replace", "key", None, b"new", expected_state=None), False),
+        "append": (lambda: other.append("append", "log", b"entry", keep=9), True),
+        "clear_log": (lambda: other.clear_log("append", "log"), True),
+        "reset": (lambda: other.reset("add_state", b"newer", expected_state=b"new"), False),
+    }
+
+    async def check() -> None:
+        changes = one.changes()
+        async with asyncio.timeout(30):
+            assert await anext(changes) == Change(None)
+            for name, (step, minor) in steps.items():
+                await add(other, "taken", "key", b"value")
+                await step()
+                sandbox = {"clear_log": "append", "reset": "add_state"}.get(name, name)
+                while (change := await anext(changes)).sandbox == "taken":
+                    pass
+                assert change == Change(sandbox, minor)
+        await changes.aclose()  # type: ignore[attr-defined]
+        await other.close()
+
+    run(one, check())
+
+
+def test_changes_go_on_after_a_failure(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = SqliteStore(path), SqliteStore(path)
 
     async def check() -> None:
         changes = one.changes()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await anext(changes)
-            await add(other, "sandbox", "key", b"value")
+            hidden = path.rename(path.with_name("hidden"))
             assert await anext(changes) == Change(None)
+            hidden.rename(path)
+            await add(other, "sandbox", "key", b"value")
+            assert await anext(changes) == Change("sandbox", minor=True)
         await changes.aclose()  # type: ignore[attr-defined]
         await other.close()
 

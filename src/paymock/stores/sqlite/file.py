@@ -17,7 +17,7 @@ from paymock.stores.base import StoreError
 APPLICATION_ID = int.from_bytes(b"paym")
 """Distinguishes the files of paymock from other SQLite files."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 BUSY_SECONDS = 5.0
 """How long a change waits for a lock that another process holds, before it is refused."""
@@ -28,8 +28,18 @@ _RETRY_SECONDS = 0.0005
 _MAX_CHECKED_BYTES = 64 * 1024 * 1024
 """A larger file is not checked for corruption before use: that would take seconds."""
 
+_CHANGES = """
+ALTER TABLE sandbox ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sandbox ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX sandbox_by_version ON sandbox (version);
+"""
+"""What schema 2 adds. Commits are numbered: `version` is the last one that wrote to the sandbox, `changed`
+the last one that did more than add to a list or a log.
+"""
+
 _SCHEMA = f"""
 CREATE TABLE sandbox (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE);
+{_CHANGES}
 CREATE TABLE entry (
     position INTEGER PRIMARY KEY AUTOINCREMENT, sandbox INTEGER NOT NULL, key TEXT NOT NULL, kind TEXT,
     value BLOB NOT NULL
@@ -154,6 +164,9 @@ def initialize(path: Path) -> None:
             if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
                 raise StoreError("SQLite cannot create a write-ahead log next to it")
             begin_immediate(connection)
+            if connection.execute("PRAGMA user_version").fetchone() == (1,):
+                for statement in _CHANGES.strip().splitlines():
+                    connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")  # fails if the file is read-only
             connection.execute("COMMIT")
     except StoreError as error:

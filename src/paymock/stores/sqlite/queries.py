@@ -2,13 +2,14 @@
 may raise sqlite3.Error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from sqlite3 import Connection
 
 import msgspec
 
 from paymock.rules.errors import PaymockError
+from paymock.stores.base import Change
 from paymock.stores.batching import Append
 
 SANDBOX_ID = "(SELECT id FROM sandbox WHERE name = ?)"
@@ -49,6 +50,31 @@ def upsert(connection: Connection, sandbox: str, key: str, value: bytes) -> None
         "ON CONFLICT (sandbox, key) DO UPDATE SET value = excluded.value",
         (sandbox_id(connection, sandbox), key, value),
     )
+
+
+def record_changes(connection: Connection, minor: Mapping[str, bool]) -> None:
+    """Number the current commit, and record it for the sandboxes that it wrote to. `minor`: whether it only
+    added to a list or changed a log of the sandbox.
+    """
+    [(number,)] = connection.execute("SELECT coalesce(max(version), 0) + 1 FROM sandbox").fetchall()
+    connection.executemany(
+        "UPDATE sandbox SET version = ?1, changed = iif(?2, changed, ?1) WHERE name = ?3",
+        [(number, is_minor, sandbox) for sandbox, is_minor in minor.items()],
+    )
+
+
+def changes_since(connection: Connection, version: int | None) -> tuple[int, list[Change]]:
+    """Return the number of the last commit, and the changes of sandboxes since the commit `version`; if that
+    is None, any may have changed.
+    """
+    if version is None:
+        [(last,)] = connection.execute("SELECT coalesce(max(version), 0) FROM sandbox").fetchall()
+        return last, [Change(None)]
+    rows = connection.execute(
+        "SELECT version, name, changed <= ?1 FROM sandbox WHERE version > ?1 ORDER BY version", (version,)
+    ).fetchall()
+    changes = [Change(name, bool(minor)) for _, name, minor in rows if name is not None]
+    return (rows[-1][0] if rows else version), changes
 
 
 def reserve_capacity(

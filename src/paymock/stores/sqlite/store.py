@@ -58,6 +58,7 @@ class SqliteStore:
         self.synchronous = synchronous
         self._limits = limits or {}
         self._purge_needed = True
+        self._changed: dict[str, bool] = {}
         self._reader, self._writer = ThreadedConnection(path), ThreadedConnection(path)
         self._reads: Batcher[_Step] = Batcher(partial(self._reader.run, _run_reads))
         self._changes: Batcher[_Change | Append] = Batcher(
@@ -93,6 +94,7 @@ class SqliteStore:
                 )
                 if new_state is not None:
                     upsert(connection, sandbox, STATE, new_state)
+                self._note_change(sandbox, minor=new_state is None)
             return current
 
         return await self._change(step)
@@ -107,6 +109,7 @@ class SqliteStore:
             if select_values(connection, sandbox, (STATE, key)) != [expected_state, old]:
                 return False
             upsert(connection, sandbox, key, new)
+            self._note_change(sandbox)
             return True
 
         return await self._change(step)
@@ -145,6 +148,7 @@ class SqliteStore:
     async def clear_log(self, sandbox: str, log: str) -> None:
         def step(connection: Connection) -> None:
             connection.execute(f"DELETE FROM log WHERE sandbox = {SANDBOX_ID} AND log = ?", (sandbox, log))  # noqa: S608
+            self._note_change(sandbox, minor=True)
 
         await self._change(step, durable=False)
 
@@ -160,6 +164,7 @@ class SqliteStore:
             connection.execute("UPDATE sandbox SET name = NULL WHERE name = ?", (sandbox,))
             upsert(connection, sandbox, STATE, new_state)
             self._purge_needed = True
+            self._note_change(sandbox)
             return True
 
         return await self._change(step)
@@ -168,15 +173,16 @@ class SqliteStore:
         await self._read(lambda connection: connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall())
 
     async def changes(self) -> AsyncIterator[Change]:
-        version = None
+        version: int | None = None
+        failed = False
         while True:
-            before = version
             try:
-                version = await self._read(_data_version)
-            except PaymockError:
-                version = None
-            if version != before:
-                yield Change(None)
+                version, changes = await self._read(partial(queries.changes_since, version=version))
+                failed = False
+            except PaymockError:  # said once: who waits gets the error
+                changes, failed = [] if failed else [Change(None)], True
+            for change in changes:
+                yield change
             await asyncio.sleep(POLL_SECONDS)
 
     async def close(self) -> None:
@@ -196,11 +202,23 @@ class SqliteStore:
         connection.execute(f"PRAGMA synchronous = {self.synchronous if durable else 'normal'}")
         begin_immediate(connection)
         merged, indexes = merge_appends(changes)
-        outcomes = [_run(connection, _step(change)) for change in merged]
+        self._changed.clear()
+        outcomes = [_run(connection, self._step(change)) for change in merged]
+        queries.record_changes(connection, self._changed)
         if self._purge_needed:
             self._purge_needed = queries.purge(connection)
         connection.execute("COMMIT")
         return [outcomes[index] for index in indexes]
+
+    def _step(self, change: _Change | Append) -> _Step:
+        if not isinstance(change, Append):
+            return change.run
+        self._note_change(change.sandbox, minor=True)
+        return partial(queries.append, step=change)
+
+    def _note_change(self, sandbox: str, *, minor: bool = False) -> None:
+        """Note that the current commit writes to a sandbox."""
+        self._changed[sandbox] = minor and self._changed.get(sandbox, True)
 
 
 def _run_reads(connection: Connection, steps: Sequence[_Step]) -> list[Any]:
@@ -208,10 +226,6 @@ def _run_reads(connection: Connection, steps: Sequence[_Step]) -> list[Any]:
     outcomes = [_run(connection, step) for step in steps]
     connection.execute("COMMIT")
     return outcomes
-
-
-def _step(change: _Change | Append) -> _Step:
-    return partial(queries.append, step=change) if isinstance(change, Append) else change.run
 
 
 def _run(connection: Connection, step: _Step) -> Any:
@@ -222,7 +236,3 @@ def _run(connection: Connection, step: _Step) -> Any:
         raise
     except Exception as error:  # noqa: BLE001 - raised to the caller of this step
         return error
-
-
-def _data_version(connection: Connection) -> int:
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])
