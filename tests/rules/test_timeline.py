@@ -156,6 +156,14 @@ COMPOSED = {
         [at(29, matches=False)],
         [(0, "awaiting_payment"), (29, "payment_detected"), (31, "manual_review")],
     ),
+    "a partly paid payment with an unsettled deposit in another asset is reviewed": (
+        [at(5, HALF), at(29, matches=False)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (31, "manual_review")],
+    ),
+    "a deposit in another asset that is rejected exactly at the close is reviewed": (
+        [at(28, matches=False)],
+        [(0, "awaiting_payment"), (28, "payment_detected"), (30, "manual_review")],
+    ),
     "a final status does not change": (
         [at(5), at(50), at(60, matches=False)],
         [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (25,
