@@ -110,7 +110,7 @@ class Store(Protocol):
         """Check that the store responds."""
 
     def changes(self) -> AsyncIterator[Change]:
-        """Yield the changes that other processes make from now on."""
+        """Yield the changes that other processes make from now on, and perhaps those of this one."""
 
     async def close(self) -> None:
         """Close the connections of this event loop. The next call opens new ones."""
