@@ -9,12 +9,16 @@ ROOT = Path(__file__).resolve().parents[1]
 PREPARE = ["/bin/sh", "-eu", "-c", ". scripts/environment; prepare lock/dev.txt"]
 
 FAILED = 2
+INTERRUPTED = 130
 
 
 def enter() -> None:
     """Starts the script again in .venv, unless it runs in an environment already, this one or another."""
     if sys.prefix == sys.base_prefix:
-        prepared = subprocess.run(PREPARE, cwd=ROOT, check=False)  # noqa: S603 - a constant
+        try:
+            prepared = subprocess.run(PREPARE, cwd=ROOT, check=False)  # noqa: S603 - a constant
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
         if prepared.returncode:
             sys.exit(FAILED)
         python = str(ROOT / ".venv" / "bin" / "python")

@@ -1,13 +1,16 @@
 """The scripts of the project in a fresh clone."""
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from harness.polling import wait_until
 from harness.server_process import environment
 from tests.support import markdown
 from tests.support.generated import SCRIPTS
@@ -109,12 +112,19 @@ def test_a_folder_that_cannot_be_written_is_named(clone: Path, tmp_path: Path) -
     assert message.startswith(f"paymock: cannot write to {clone}/.venv: is the folder read-only")
 
 
-def test_the_server_script_can_be_called_through_a_symlink(clone: Path, tmp_path: Path) -> None:
-    link = tmp_path / "start-paymock"
-    link.symlink_to(clone / "scripts" / "run")
-    outcome = subprocess.run([link, "--help"], capture_output=True, text=True, timeout=10, check=False)
-    assert (outcome.returncode, outcome.stderr) == (0, "")
-    assert "  scripts/run" in outcome.stdout
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_can_be_called_through_a_symlink(clone: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "other").symlink_to(clone / "scripts" / name)
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    link = folder / "link"
+    link.symlink_to("../other")
+    for command in ([str(link)], ["./link"]):
+        outcome = subprocess.run(
+            [*command, "--help"], cwd=folder, capture_output=True, text=True, timeout=10, check=False
+        )
+        assert (outcome.returncode, outcome.stderr) == (0, "")
+        assert f"  scripts/{name}" in outcome.stdout
 
 
 def test_a_script_in_python_prepares_the_environment(clone: Path) -> None:
@@ -124,6 +134,23 @@ def test_a_script_in_python_prepares_the_environment(clone: Path) -> None:
         [base, "scripts/update-docs"], cwd=clone, capture_output=True, text=True, timeout=10, check=False
     )
     assert (outcome.returncode, outcome.stdout) == (2, "prepared with lock/dev.txt\n")
+
+
+def test_an_interrupted_preparation_is_130(clone: Path, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    (clone / "scripts" / "environment").write_text(f'prepare() {{ touch "{started}"; exec sleep 60; }}\n')
+    base = Path(sys.base_prefix) / "bin" / "python3"
+    with subprocess.Popen(
+        [base, "scripts/update-docs"],
+        cwd=clone,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # as a terminal interrupts: the whole group of processes
+    ) as process:
+        wait_until(started.exists, 10)
+        os.killpg(process.pid, signal.SIGINT)
+        _, message = process.communicate(timeout=10)
+    assert (process.returncode, message) == (130, "")
 
 
 def test_the_debian_packages_are_the_same_in_all_files() -> None:
