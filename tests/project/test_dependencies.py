@@ -64,7 +64,7 @@ def test_the_lowest_lock_file_has_the_lowest_versions_that_are_declared() -> Non
         for requirement in declared()
     }
     lowest = locked("lowest")
-    assert set(lowest) == {"httptools", "uvicorn"}
+    assert set(lowest) == {"click", "httptools", "uvicorn"}
     assert {name: {version.removesuffix(".0")} for name, version in lowest.items()} == {
         name: declared_versions[name] for name in lowest
     }

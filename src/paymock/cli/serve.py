@@ -34,7 +34,7 @@ class CommaSeparated(click.types.StringParamType):
         return parts
 
 
-class Duration(click.ParamType[int]):
+class Duration(click.ParamType):  # type: ignore[type-arg]  # no subscript before click 8.4
     """A number of hours or days, converted to seconds."""
 
     name = "time"
