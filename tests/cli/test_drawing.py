@@ -74,6 +74,36 @@ def test_a_narrow_terminal_keeps_the_bars(columns: int, row: str) -> None:
     assert max(line.count("━") for line in lines) >= 9
 
 
+@pytest.mark.parametrize("columns", [40, 60, 72])
+def test_a_narrow_terminal_cuts_nothing_of_a_payment(fast_terminal: Terminal, columns: int) -> None:
+    payment = fast_terminal.json("create", "--order-id", "order-of-a-long-name-" * 4)
+    fast_terminal.text("wait", payment["id"], "--status", "completed")
+    status, written = run_on_terminal("watch", COLUMNS=str(columns), **fast_terminal.variables)
+    assert status == 0
+    lines = lines_without_colors(written)
+    assert max(map(len, lines)) <= columns
+    assert "…" not in written
+    # A word that is longer than a line is continued on the next one.
+    shown, words = "".join(lines), " ".join(" ".join(lines).split())
+    instructions = payment["attempts"][0]["instructions"]
+    for text in (payment["id"], payment["order_id"], instructions["invoice_address"]):
+        assert text in shown
+    assert "1.01 USDT on bsc to" in words
+    if columns >= 60:
+        assert "settlement_submitted" in words
+        assert all(f"Confirmations {count}/16" in words for count in (4, 8, 12, 16))
+
+
+def test_the_countdown_moves_nothing(terminal: Terminal, api: Api) -> None:
+    api.created()
+    until = "next change in "
+    status, written = run_on_terminal("watch", until=until, COLUMNS="80", **terminal.variables)
+    assert status == 130
+    assert "…" not in written
+    lines = lines_without_colors(written)
+    assert "▸   5 s  payment_detected      Deposit observed, confirmations 0/16, pending" in lines
+
+
 def test_no_color_and_ascii_terminals_are_honored(fast_terminal: Terminal) -> None:
     fast_terminal.text("create", "--order-id", "заказ")
     plain = {**fast_terminal.variables, "NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}

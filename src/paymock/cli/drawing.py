@@ -15,7 +15,6 @@ from paymock.cli.follower import PaymentFollower, follow
 from paymock.cli.output import format_tokens
 from paymock.client.text import escape_control, event_text, format_seconds
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
-from paymock.schemas.control import TimelineEntry
 from paymock.schemas.public import Deposit
 
 _REDRAW_SECONDS = 0.1
@@ -101,15 +100,17 @@ def payment_view(follower: PaymentFollower, symbols: Symbols) -> RenderableType:
     attempt = payment.attempts[0]
     instructions = attempt.instructions
     amount, chain, asset = instructions.amounts.due, instructions.chain, instructions.asset
-    header = _line((payment.id, "bold"), f"  {escape_control(payment.order_id)}  {follower.detail.scenario}")
+    header = _wrapped(
+        (payment.id, "bold"), f"  {escape_control(payment.order_id)}  {follower.detail.scenario}"
+    )
     tokens = format_tokens(amount, chain, asset) or f"{amount} {asset}"
-    due = _line(f"{tokens} on {chain} to {instructions.invoice_address}")
-    warning = _line(("a mock: nobody holds the key of this address", _DIM))
+    due = _wrapped(f"{tokens} on {chain} to {instructions.invoice_address}")
+    warning = _wrapped(("a mock: nobody holds the key of this address", _DIM))
     progress = _columns(None, _CLOCK_WIDTH, _DEPOSIT_STATUS_WIDTH)
     progress.add_row(_progress_bar(follower, symbols, follower.end), _clock(follower), _speed(follower))
     for deposit in attempt.deposits if isinstance(attempt.deposits, list) else []:
         progress.add_row(_confirmation_bar(deposit, symbols), _confirmations(deposit), str(deposit.status))
-    return Group(header, due, warning, "", progress, "", _timeline(follower, symbols))
+    return Group(header, due, warning, "", progress, _countdown(follower), _timeline(follower, symbols))
 
 
 def overview(followers: Sequence[PaymentFollower], title: str, symbols: Symbols) -> RenderableType:
@@ -141,6 +142,11 @@ class ProgressTable:
 def _line(*parts: str | tuple[str, str], justify: Literal["left", "right"] = "left") -> Text:
     """One line of text, truncated where it does not fit."""
     return Text.assemble(*parts, justify=justify, no_wrap=True, overflow="ellipsis")
+
+
+def _wrapped(*parts: str | tuple[str, str]) -> Text:
+    """Text that is continued on further lines where it does not fit."""
+    return Text.assemble(*parts, overflow="fold")
 
 
 def _columns(*widths: int | None) -> Table:
@@ -191,6 +197,7 @@ def _timeline(follower: PaymentFollower, symbols: Symbols) -> Table:
     table = Table.grid(padding=(0, _GAP, 0, 0))
     table.add_column(width=1)
     table.add_column(width=max(map(len, offsets)))
+    table.add_column(width=max(len(entry.status) for entry in follower.timeline))
     next_entry = next((entry for entry in follower.timeline if not entry.reached), None)
     for offset, entry in zip(offsets, follower.timeline, strict=True):
         is_next = entry is next_entry
@@ -200,17 +207,15 @@ def _timeline(follower: PaymentFollower, symbols: Symbols) -> Table:
             _line((symbol, "green" if entry.reached else style)),
             _line((offset, style), justify="right"),
             _line((entry.status, _color(entry.status) if entry.reached else style)),
-            _line((_event(entry) + (_countdown(follower, entry) if is_next else ""), style)),
+            _wrapped((event_text(entry.event, entry.status), style)),
         )
     return table
 
 
-def _countdown(follower: PaymentFollower, entry: TimelineEntry) -> str:
-    if not follower.speed:
-        return ""
-    left = (entry.offset_seconds - follower.elapsed) / follower.speed
-    return f"{'  ' if _event(entry) else ''}in {left:.1f} s"
-
-
-def _event(entry: TimelineEntry) -> str:
-    return event_text(entry.event, entry.status)
+def _countdown(follower: PaymentFollower) -> Text:
+    """The real time until the next change; an empty line when there is none or the clock is frozen."""
+    if follower.ended or not follower.speed:
+        return _line("")
+    next_entry = next(entry for entry in follower.timeline if not entry.reached)
+    left = (next_entry.offset_seconds - follower.elapsed) / follower.speed
+    return _line((f"next change in {left:.1f} s", _DIM))
