@@ -7,12 +7,14 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line. An interrupt while modules are imported has its exit status, too."""
+    """Run the command line. An interrupt ends the line on which a terminal shows ^C, during imports, too."""
     try:
         from paymock.cli.main import main as run  # imported here, inside the `try`
 
         run()
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")
         sys.exit(_INTERRUPTED)
 
 

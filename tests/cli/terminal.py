@@ -7,7 +7,7 @@ import signal
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -21,6 +21,7 @@ TIMEOUT = 20
 """Seconds within which a command must react: less than the interval at which it reads a payment again."""
 
 COMMANDS = sorted(set(cli.list_commands(click.Context(cli))) - {"serve", "scenarios"})
+"""The commands that use a server, and `demo`."""
 
 
 class Terminal:
@@ -69,7 +70,9 @@ class Terminal:
                 process.kill()
 
 
-def run_on_terminal(*arguments: str, until: str | None = None, **variables: str) -> tuple[int, str]:
+def run_on_terminal(
+    *arguments: str, until: str | None = None, program: Sequence[str] = PAYMOCK, **variables: str
+) -> tuple[int, str]:
     """Run a command on a terminal of 100 columns; return its exit status and output.
 
     Once it has written `until`, it is interrupted.
@@ -78,7 +81,7 @@ def run_on_terminal(*arguments: str, until: str | None = None, **variables: str)
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     with subprocess.Popen(
-        [*PAYMOCK, *arguments],
+        [*program, *arguments],
         env=environment(**{"TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "100", **variables}),
         stdin=slave,
         stdout=slave,

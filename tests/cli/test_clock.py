@@ -33,8 +33,15 @@ def test_advance_moves_one_payment(terminal: Terminal, api: Api, step: list[str]
     assert terminal.json("advance", "--payment", payment, *step) == api.payment(payment)
     assert api.payment(payment)["status"] == status
     assert api.payment(other)["status"] == "awaiting_payment"
-    shown = terminal.text("advance", "--payment", other, *step)
+    shown = terminal.text("advance", other, *step)
     assert shown.startswith(f"{other}  {status}\n")
+
+
+def test_advance_moves_the_newest_payment(terminal: Terminal, api: Api) -> None:
+    newest = [api.created()["id"] for _ in range(2)][1]
+    assert terminal.json("advance", "--to", "next") == api.payment(newest)
+    assert terminal.json("advance", "newest", "8") == api.payment(newest)
+    assert api.payment(newest)["status"] == "payment_finalized"
 
 
 def test_clock_shows_the_time_and_sets_the_speed(terminal: Terminal, api: Api) -> None:

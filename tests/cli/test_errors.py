@@ -1,6 +1,7 @@
 """Errors of the commands: exit codes and messages."""
 
 import contextlib
+import re
 import socket
 import threading
 import uuid
@@ -71,10 +72,17 @@ USAGE_ERRORS = {
     "a key with a space": ["create", "--idempotency-key", "not visible"],
     "advance without a value": ["advance"],
     "advance with two values": ["advance", "1", "--seconds", "1"],
-    "a status for the whole sandbox": ["advance", "--to", "completed"],
+    "an id without a value": ["advance", "newest"],
+    "two ids": ["advance", "pay_x", "1", "--payment", "pay_y"],
+    "three arguments": ["deposit", "pay_x", "1", "2"],
     "zero seconds": ["advance", "0"],
     "seconds that are not a number": ["advance", "nan"],
-    "a missing id": ["wait"],
+    "a deposit without an amount": ["deposit", "newest"],
+    "two amounts": ["deposit", "newest", "1", "--half"],
+    "an exact amount that cannot be retried": ["deposit", "--exact", "--idempotency-key", "deposit-1"],
+    "a curl command as JSON": ["create", "--print-curl", "--json"],
+    "a server for a server": ["--url", "http://127.0.0.1:8402", "serve"],
+    "an invalid URL before the command": ["--url", "localhost", "payments"],
     "a negative timeout": ["wait", "pay_x", "--timeout", "-1"],
     "an invalid URL": ["ready", "--url", "127.0.0.1:8402"],
     "an invalid port": ["ready", "--url", "http://127.0.0.1:99999"],
@@ -95,6 +103,35 @@ USAGE_ERRORS = {
 @pytest.mark.parametrize("case", USAGE_ERRORS)
 def test_a_usage_error_is_2(terminal: Terminal, case: str) -> None:
     assert "Error: " in terminal.fails(2, *USAGE_ERRORS[case])
+
+
+SUGGESTIONS = {
+    "serv": "serve",
+    "scenario": "scenarios",
+    "Watch": "watch",
+    "paymets": "payments",
+    "create --scenario hapy_path": "happy_path",
+    "next --scenario HAPPY_PATH": "happy_path",
+    "payments --status complete": "completed",
+    "wait newest --status overpaid": "overpaid_review",
+    "advance --to nxt": "next",
+    "create --chian bsc": "--chain",
+    "--jsn create": "--json",
+    "serve --prt 1": "--port",
+    "serve --log jason": "json",
+}
+
+
+@pytest.mark.parametrize("words", SUGGESTIONS)
+def test_a_mistyped_word_is_recognized(terminal: Terminal, words: str) -> None:
+    suggestion = SUGGESTIONS[words]
+    message = terminal.fails(2, *words.split()).splitlines()[-1]
+    assert re.search(f"Did you mean '?{suggestion}'?\\?$", message)
+
+
+def test_nothing_is_suggested_for_what_resembles_nothing(terminal: Terminal) -> None:
+    for words in (["xyzzy"], ["create", "--scenario", "xyzzy"]):
+        assert "Did you mean" not in terminal.fails(2, *words)
 
 
 @contextlib.contextmanager

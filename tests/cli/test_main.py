@@ -1,5 +1,6 @@
 """The group of commands: help, completion, imports, exit codes, and the page that describes them."""
 
+import json
 import os
 import re
 import socket
@@ -14,22 +15,19 @@ import pytest
 
 from harness.server_process import PAYMOCK, environment, run, server_process
 from paymock import __version__
+from paymock.app.catalog_file import load_catalog
 from paymock.cli.main import cli
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas.control import TARGETS
-from tests.cli.terminal import COMMANDS, TIMEOUT, Terminal, freeze, interrupt, read_lines
+from tests.cli.terminal import COMMANDS, TIMEOUT, Terminal, freeze, interrupt, read_lines, run_on_terminal
 from tests.support import markdown
 from tests.support.client import Api
+
+CATALOG = load_catalog(None)
 
 
 def test_the_version_is_printed() -> None:
     assert run("--version").stdout == f"paymock {__version__}\n"
-
-
-def test_the_scenarios_are_listed() -> None:
-    lines = run("scenarios").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == list(SCENARIOS)
-    assert re.fullmatch(r"late_payment\s+manual_review\s+35 s\s+The payment expires first; .*", lines[5])
 
 
 @pytest.mark.parametrize(
@@ -40,6 +38,20 @@ def test_the_scenarios_are_listed() -> None:
         ("paymock payments --status ", [status.value for status in PaymentStatus]),
         ("paymock wait pay_x --status comp", ["completed"]),
         ("paymock advance --to ", list(TARGETS)),
+        ("paymock create --chain ", list(CATALOG.chains)),
+        ("paymock create --chain ba", ["base"]),
+        ("paymock create --chain base --asset ", list(CATALOG.assets("base") or ())),
+        ("paymock create --asset US", ["USDT", "USDC"]),
+        ("paymock deposit newest 1 --asset ET", ["ETH"]),
+        ("paymock payment ", ["newest"]),
+        ("paymock watch new", ["newest"]),
+        ("paymock wait ne", ["newest"]),
+        ("paymock deposit ne", ["newest"]),
+        ("paymock advance ne", ["newest"]),
+        ("paymock advance --payment ", ["newest"]),
+        ("paymock --url http://127.0.0.1:1 wait ne", ["newest"]),
+        ("paymock --json create --scenario la", ["late_payment"]),
+        ("paymock --u", ["--url"]),
         ("paymock re", ["requests", "reset", "ready"]),
     ],
 )
@@ -47,6 +59,58 @@ def test_the_shell_completes(words: str, completed: list[str]) -> None:
     count = str(len(words.split(" ")) - 1)
     outcome = run(_PAYMOCK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=count)
     assert [line.partition(",")[2] for line in outcome.stdout.splitlines()] == completed
+
+
+def test_the_shell_completes_chains_and_assets_of_another_catalog(catalog: str) -> None:
+    for words, completed in (
+        ("paymock create --chain ", ["bsc"]),
+        ("paymock create --asset ", ["ONE", "TWO"]),
+    ):
+        outcome = run(
+            _PAYMOCK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD="3", PAYMOCK_CATALOG=catalog
+        )
+        assert [line.partition(",")[2] for line in outcome.stdout.splitlines()] == completed
+
+
+COMMON = {"--url", "--key", "--api-key", "--json"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_common_options_stand_before_a_command_or_after_it(command: str) -> None:
+    options = {flag for parameter in command_of(command).params for flag in parameter.opts}
+    assert "--json" in options
+    common = {flag for parameter in cli.params for flag in parameter.opts} & COMMON
+    assert common == COMMON
+    assert options & COMMON == {"demo": {"--json"}, "ready": {"--url", "--json"}}.get(command, common)
+
+
+def command_of(name: str) -> click.Command:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    return command
+
+
+def test_the_server_and_the_key_can_be_given_before_the_command(
+    terminal: Terminal, unconnected: Terminal, api: Api
+) -> None:
+    url, key = terminal.variables["PAYMOCK_URL"], terminal.variables["PAYMOCK_API_KEY"]
+    created = json.loads(unconnected.text("--url", f"{url}/", "--api-key", key, "--json", "create"))
+    assert api.payment(created["id"]) == created
+    shown = unconnected.text("--key", key, "payments", "--url", url, "--json")
+    assert [item["id"] for item in json.loads(shown)["data"]] == [created["id"]]
+
+
+def test_an_option_after_the_command_takes_precedence(terminal: Terminal, unconnected: Terminal) -> None:
+    url = terminal.variables["PAYMOCK_URL"]
+    wrong = unconnected.variables["PAYMOCK_URL"]
+    assert unconnected.text("--url", wrong, "ready", "--url", url) == f"ready  {url}\n"
+    assert f"cannot reach {wrong}" in terminal.fails(3, "--url", wrong, "ready")
+
+
+def test_a_variable_is_checked_only_by_commands_that_use_it() -> None:
+    outcome = run("scenarios", PAYMOCK_URL="nowhere", PAYMOCK_API_KEY="a b")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert "PAYMOCK_URL" in run("ready", PAYMOCK_URL="nowhere").stderr
 
 
 def test_modules_are_imported_lazily() -> None:
@@ -63,7 +127,7 @@ def test_modules_are_imported_lazily() -> None:
         "paymock.cli.main.cli(['serve', '--port', '0'])\n"
     )
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert outcome.stdout.split() == ["[]"] * 4
+    assert outcome.stdout.split() == ["['paymock.cli.common_options']", "[]", "[]", "[]"]
 
 
 def test_the_script_runs_the_module() -> None:
@@ -96,6 +160,26 @@ def test_an_interrupt_is_130(terminal: Terminal, api: Api, command: str) -> None
     with terminal.start(*command.split()) as process:
         read_lines(process, 1)
         assert interrupt(process) == (130, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "until"),
+    [
+        ("wait --status completed", "waiting for completed, at most 60 s"),
+        ("requests --follow", "POST"),
+        ("watch", "awaiting_payment"),
+        ("ready --wait 60 --url http://127.0.0.1:1", "not ready yet, waiting up to 60 s"),
+    ],
+)
+def test_the_line_of_an_interrupt_is_ended_on_a_terminal(
+    terminal: Terminal, api: Api, command: str, until: str
+) -> None:
+    api.created()
+    freeze(api)
+    status, written = run_on_terminal(*command.split(), until=until, **terminal.variables, TERM="dumb")
+    assert status == 130
+    assert written.endswith("\r\n\r\n")
+    assert "Aborted" not in written
 
 
 def test_an_interrupted_wait_is_130() -> None:

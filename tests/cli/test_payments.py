@@ -9,12 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
+from rich.cells import cell_len
 
 from harness.server_process import environment, server_process
 from paymock.cli.output import format_amount
 from paymock.cli.payments import default_asset, one_token
-from tests.cli.terminal import TIMEOUT, Terminal, advance, freeze, read_lines
+from tests.cli.terminal import TIMEOUT, Terminal, advance, freeze, read_lines, run_on_terminal
 from tests.support.client import Api
 
 
@@ -25,6 +27,17 @@ def test_create_needs_no_options(terminal: Terminal, api: Api) -> None:
     assert f"  order     {payment['order_id']}" in shown
     assert "  due       1010000000000000000 (1.01 USDT) on bsc" in shown
     assert payment["attempts"][0]["instructions"]["invoice_address"] in "".join(shown)
+
+
+def test_every_command_that_prints_a_payment_names_its_checkout(terminal: Terminal, api: Api) -> None:
+    reply = api.create()
+    [path] = re.findall("<(.+)>", reply.headers["Link"])
+    row = f"  checkout  {terminal.variables['PAYMOCK_URL']}{path}\n"
+    for command in ("payment", "advance --to next", "deposit 1", "wait --status payment_detected"):
+        assert row in terminal.text(*command.split())
+    assert httpx.get(row.split()[1]).status_code == 200
+    created = terminal.text("create")
+    assert f"/checkout/{created.split()[0]}\n" in created
 
 
 def test_create_sends_all_options(terminal: Terminal, api: Api) -> None:
@@ -121,9 +134,10 @@ def test_payment_shows_the_timeline(terminal: Terminal, api: Api) -> None:
 def test_payments_are_listed_newest_first(terminal: Terminal, api: Api) -> None:
     assert terminal.run("payments").stderr == "no payments\n"
     ids = [api.created(order_id=f"order-{number}")["id"] for number in range(3)]
-    shown = terminal.text("payments").splitlines()
+    header, *shown = terminal.text("payments").splitlines()
+    assert header.split() == ["ID", "STATUS", "CREATED", "SCENARIO", "DUE", "ORDER"]
     assert [line.split()[0] for line in shown] == ids[::-1]
-    assert shown[0].endswith("1010000000000000000 (1.01 USDT)  order-2")
+    assert shown[0].endswith("happy_path  1010000000000000000 (1.01 USDT)  order-2")
     assert terminal.json("payments") == api.get("/_mock/payments").json()
 
 
@@ -146,7 +160,36 @@ def test_payments_reads_several_pages(terminal: Terminal, api: Api) -> None:
     page = terminal.json("payments", "--limit", "203")
     assert len({item["id"] for item in page["data"]}) == 203
     assert page["next_cursor"] is not None
-    assert len(terminal.text("payments", "--limit", "1000").splitlines()) == 205
+    assert len(terminal.text("payments", "--limit", "1000").splitlines()) == 206
+
+
+@pytest.mark.parametrize(
+    ("columns", "header"),
+    [
+        (60, "ID STATUS"),
+        (80, "ID STATUS ORDER"),
+        (100, "ID STATUS DUE ORDER"),
+        (140, "ID STATUS CREATED SCENARIO DUE ORDER"),
+    ],
+)
+def test_payments_fit_the_terminal(terminal: Terminal, api: Api, columns: int, header: str) -> None:
+    ids = [api.created(order_id=order)["id"] for order in ("order-1", "o" * 128, "заказ 注文" * 8)]
+    status, written = run_on_terminal("payments", COLUMNS=str(columns), **terminal.variables)
+    assert status == 0
+    shown, *lines = written.splitlines()
+    assert " ".join(shown.split()) == header
+    assert [line.split()[0] for line in lines] == ids[::-1]
+    assert all(cell_len(line) <= columns for line in lines) or columns == 60
+    if "DUE" in header:
+        assert all("  1.01 USDT  " in line for line in lines)
+    if "ORDER" in header:
+        assert lines[2].endswith("  order-1")
+        assert lines[1].endswith("ooo…")
+
+
+def test_payments_are_complete_in_a_pipe(terminal: Terminal, api: Api) -> None:
+    api.created(order_id="o" * 128)
+    assert terminal.text("payments", COLUMNS="40").endswith(f"  {'o' * 128}\n")
 
 
 def test_two_deposits_fund_a_payment(terminal: Terminal, api: Api) -> None:
@@ -158,6 +201,41 @@ def test_two_deposits_fund_a_payment(terminal: Terminal, api: Api) -> None:
     assert terminal.json("deposit", "newest", half) == api.payment(payment)
     advance(api, 8)
     assert api.payment(payment)["status"] == "payment_finalized"
+
+
+def test_a_deposit_can_be_half_of_due_or_what_is_missing(terminal: Terminal, api: Api) -> None:
+    payment = api.created("no_payment_expired", receive__amount="100")["id"]
+    due = int(api.payment(payment)["attempts"][0]["instructions"]["amounts"]["due"])
+    assert due % 2
+    terminal.text("deposit", "--half")
+    terminal.text("deposit", payment, "--half")
+    terminal.text("deposit", "newest", "--exact")
+    deposits = api.payment(payment)["attempts"][0]["deposits"]
+    assert [int(deposit["amount"]) for deposit in deposits] == [due // 2, due // 2, 1]
+    message = terminal.fails(1, "deposit", "--exact")
+    assert message == f"Error: nothing is missing: {due} raw units of {due} have arrived\n"
+    advance(api, 8)
+    assert api.payment(payment)["status"] == "payment_finalized"
+
+
+def test_what_is_missing_is_all_when_another_asset_has_arrived(terminal: Terminal, api: Api) -> None:
+    payment = api.created("no_payment_expired")["id"]
+    terminal.text("deposit", "7", "--asset", "USDC")
+    terminal.text("deposit", "--exact", "--asset", "USDC")
+    amounts = [deposit["amount"] for deposit in api.payment(payment)["attempts"][0]["deposits"]]
+    assert amounts == ["7", "1010000000000000000"]
+
+
+@pytest.mark.parametrize("command", ["payment", "wait", "watch", "deposit 1", "advance --to next"])
+def test_without_an_id_the_newest_payment_is_taken(terminal: Terminal, api: Api, command: str) -> None:
+    older, newest = api.created()["id"], api.created()["id"]
+    if command in ("wait", "watch"):
+        api.post(f"/_mock/payments/{newest}/advance", json={"to": "end"})
+    name, *arguments = command.split()
+    for words in ([name, *arguments], [name, "newest", *arguments]):
+        outcome = terminal.run(*words, "--json")
+        assert newest in outcome.stdout
+        assert older not in outcome.stdout
 
 
 def test_deposit_takes_an_asset_and_an_idempotency_key(terminal: Terminal, api: Api) -> None:

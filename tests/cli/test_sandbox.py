@@ -66,3 +66,6 @@ def test_reset_empties_the_sandbox(terminal: Terminal, api: Api) -> None:
     outcome = terminal.run("reset")
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "the sandbox is empty\n")
     assert api.get("/_mock/payments").json()["data"] == []
+    api.created()
+    assert terminal.json("reset") == {"reset": True}
+    assert api.get("/_mock/payments").json()["data"] == []

@@ -1,5 +1,7 @@
 """The options of `serve`."""
 
+import sys
+
 import click
 
 from harness.server_process import run
@@ -20,3 +22,14 @@ def test_the_line_of_an_interrupt_is_ended_on_a_terminal() -> None:
     status, written = run_on_terminal("serve", "--port", "0", until="http://")
     assert status == 0
     assert written.endswith("\r\n\r\n")
+
+
+def test_the_line_of_an_early_interrupt_is_ended_on_a_terminal() -> None:
+    script = (
+        "import signal\n"
+        "from paymock.cli import main\n"
+        "from paymock.server import run\n"
+        "run.serve = lambda *_: signal.raise_signal(signal.SIGINT)\n"
+        "main.cli(['serve'])\n"
+    )
+    assert run_on_terminal("-c", script, program=[sys.executable]) == (0, "\r\n")

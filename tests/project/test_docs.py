@@ -23,7 +23,16 @@ from tests.support.command_lines import check
 from tests.support.generated import GENERATED, GENERATED_FILES
 from tests.support.markdown import PAGES, Block
 from tests.support.server import RunningServer, running_server
-from tests.support.snippets import SERVER, change_files, comparable, file_of, run_in, shell, write_files
+from tests.support.snippets import (
+    SERVER,
+    change_files,
+    comparable,
+    file_of,
+    run_in,
+    shell,
+    variables,
+    write_files,
+)
 
 SITE = [page for page in PAGES if not page.startswith(("deploy/", "examples/"))]
 
@@ -93,8 +102,9 @@ def test_no_api_key_is_used_by_two_pages() -> None:
 def test_the_banner_is_as_in_the_readme(tmp_path: Path) -> None:
     [start, banner, *_] = markdown.blocks(markdown.read("README.md"))
     assert start.text == "scripts/run\n"
-    with server_process(tmp_path) as server:
-        assert server.stop(15)[1].startswith(banner.text.replace(SERVER, server.url))
+    expected = banner.text.replace(".venv/bin/paymock", "paymock --url http://127.0.0.1:8402")
+    with server_process(tmp_path, **variables()) as server:
+        assert server.stop(15)[1].startswith(expected.replace(SERVER, server.url))
 
 
 def test_the_ready_file_is_as_shown(tmp_path: Path) -> None:

@@ -2,16 +2,22 @@
 
 import pytest
 
-from paymock.rules.tables import markdown, scenario_rows, scenario_table, timing_rows, timing_table
+from paymock.rules.tables import (
+    ScenarioRow,
+    markdown,
+    scenario_rows,
+    scenario_table,
+    timing_rows,
+    timing_table,
+)
 from tests.support.specification import COURSES, DEPOSITS
 
 
 @pytest.mark.parametrize("row", scenario_rows(), ids=lambda row: row.name)
-def test_a_row_shows_the_final_status_and_its_second(row: tuple[str, str, str, str]) -> None:
-    name, final_status, after, description = row
-    second, status = COURSES[name][-1]
-    assert (final_status, after) == (status, f"{second} s")
-    assert description.endswith(".")
+def test_a_row_shows_the_final_status_and_its_second(row: ScenarioRow) -> None:
+    second, status = COURSES[row.name][-1]
+    assert (row.final_status, row.after_seconds, row.after) == (status, second, f"{second} s")
+    assert row.description.endswith(".")
 
 
 def test_the_timing_table_has_every_change_of_the_happy_path_and_the_end_of_the_window() -> None:

@@ -52,6 +52,23 @@ def test_the_banner_shows_only_what_differs_from_the_default() -> None:
     assert "  Workers   4\n" in text
 
 
+@pytest.mark.parametrize(
+    ("url", "settings", "command"),
+    [
+        (URL, {}, "paymock create"),
+        ("http://127.0.0.1:9000", {}, "paymock --url http://127.0.0.1:9000 create"),
+        ("http://[::1]:8402", {}, "paymock --url 'http://[::1]:8402' create"),
+        (URL, {"api_keys": ("first-key",)}, "paymock --key KEY create"),
+    ],
+)
+def test_the_banner_ends_with_a_command_to_start_with(
+    url: str, settings: dict[str, Any], command: str
+) -> None:
+    out = io.StringIO()
+    announce(Settings(**settings), url, RequestLog(out, "text"))
+    assert out.getvalue().splitlines()[-2:] == [f"  Next      {command}", "  Stop      Ctrl-C"]
+
+
 def test_the_event_has_what_a_program_needs() -> None:
     event = json.loads(banner("http://127.0.0.1:9402/metrics", log="json"))
     expected = {"url": URL, "metrics": "http://127.0.0.1:9402/metrics", "workers": 1, "open_mode": True}

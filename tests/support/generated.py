@@ -47,7 +47,7 @@ def courses() -> str:
 
 def commands() -> str:
     """Each command with its summary and its own options, without those that most commands share."""
-    shared = {"--url", "--key", "--json"}
+    shared = {"--url", "--key", "--api-key", "--json"}
     rows = []
     for name in (
         name for name in COMMANDS if name != "serve"

@@ -22,6 +22,10 @@ class ApiClient(http.Client):
         """Send a GET request and return its reply. Raises Refused, Unreachable."""
         return self.call(reply_type, "GET", path, **request).result()
 
+    def checkout_url(self, payment_id: str) -> str:
+        """The URL of the checkout of a payment, which needs no API key."""
+        return f"{self.url}/checkout/{payment_id}"
+
     def convert(self, value: Any, reply_type: type[T]) -> T:
         """Convert decoded JSON to a `reply_type`. Raises Unreachable when it does not fit."""
         try:

@@ -3,8 +3,16 @@
 import click
 
 from paymock.cli.api_client import ApiClient
+from paymock.cli.common_options import Choice, as_json
 from paymock.cli.errors import ApiCommand
-from paymock.cli.options import Number, as_json, resolve_payment_id, with_client
+from paymock.cli.options import (
+    NEWEST,
+    Number,
+    complete_newest,
+    resolve_payment_id,
+    split_payment_id,
+    with_client,
+)
 from paymock.cli.output import echo, echo_json, payment_lines
 from paymock.client.http import payment_path
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
@@ -16,48 +24,64 @@ _ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
 
 @click.command(cls=ApiCommand)
 @with_client
-@click.argument("seconds_argument", metavar="[SECONDS]", type=_ADVANCE_SECONDS, required=False)
+@click.argument("arguments", metavar="[ID] [SECONDS]", nargs=-1, shell_complete=complete_newest)
 @click.option(
     "--seconds", "seconds_option", type=_ADVANCE_SECONDS, metavar="SECONDS", help="The same as the argument."
 )
-@click.option("--payment", "payment_id", metavar="ID", help="Advance this payment only: an id, or `newest`.")
+@click.option(
+    "--payment",
+    "payment_option",
+    metavar="ID",
+    shell_complete=complete_newest,
+    help="The same as the argument.",
+)
 @click.option(
     "--to",
-    type=click.Choice(TARGETS),
+    type=Choice(TARGETS),
     metavar="STATUS",
-    help="With --payment: a status, `next` for the next change, or `end` for the last.",
+    help="Advance a payment to this status, `next` for the next change, or `end` for the last.",
 )
 @as_json
 def advance(
     client: ApiClient,
     *,
-    seconds_argument: float | None,
+    arguments: tuple[str, ...],
     seconds_option: float | None,
-    payment_id: str | None,
+    payment_option: str | None,
     to: str | None,
     as_json: bool,
 ) -> None:
     """Advance the clock at once.
 
-    Without --payment, the whole sandbox by SECONDS; with it, one payment by SECONDS, to a status, to its next
-    change or to the end of its timeline.
+    Without ID, the whole sandbox by SECONDS. With ID, an id or `newest`, one payment by SECONDS, to a status,
+    to its next change or to the end of its timeline. --to without ID advances the newest payment.
     """
+    payment_argument, seconds_argument = split_payment_id(arguments)
     if sum(value is not None for value in (seconds_argument, seconds_option, to)) != 1:
         raise click.UsageError("Give one of SECONDS, --seconds and --to.")
-    seconds = seconds_argument if seconds_option is None else seconds_option
-    if payment_id is None:
-        if to is not None:
-            raise click.UsageError("--to needs --payment ID.")
+    if payment_argument is not None and payment_option is not None:
+        raise click.UsageError("Give ID or --payment, not both.")
+    seconds = seconds_option if seconds_argument is None else _parse_seconds(seconds_argument)
+    payment_id = payment_option if payment_argument is None else payment_argument
+    if payment_id is None and to is None:
         clock = client.call(VirtualClock, "POST", "/_mock/clock/advance", body={"seconds": seconds}).result()
         _print_clock(clock, as_json=as_json)
         return
     body = {"seconds": seconds} if to is None else {"to": to}
-    path = payment_path(resolve_payment_id(client, payment_id), "advance")
+    path = payment_path(resolve_payment_id(client, NEWEST if payment_id is None else payment_id), "advance")
     payment = client.call(Payment, "POST", path, body=body).result()
     if as_json:
         echo_json(payment)
     else:
-        echo(*payment_lines(payment))
+        echo(*payment_lines(payment, client.checkout_url(payment.id)))
+
+
+def _parse_seconds(text: str) -> float:
+    try:
+        return _ADVANCE_SECONDS.convert(text, None, None)
+    except click.BadParameter as error:
+        error.param_hint = "SECONDS"
+        raise
 
 
 @click.command(cls=ApiCommand)

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 import click
 
 from paymock.cli.api_client import ApiClient
+from paymock.cli.common_options import as_json
 from paymock.cli.errors import ApiCommand, ServerUnreachable
 from paymock.cli.follower import PaymentFollower, is_terminal, print_changes
-from paymock.cli.options import Number, as_json
+from paymock.cli.options import Number
 from paymock.cli.payments import create_request
 from paymock.client.http import payment_path
 from paymock.rules.clock import MAX_SPEED

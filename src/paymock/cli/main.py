@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import Any, TextIO
 
 import click
-from click.exceptions import Exit
 
 from paymock import __version__
+from paymock.cli.common_options import api_key, as_json, did_you_mean, is_given, server_url
 
 COMMANDS = {
     "serve": "serve",
@@ -28,10 +28,10 @@ COMMANDS = {
     "reset": "sandbox",
     "ready": "ready",
     "demo": "demo",
+    "scenarios": "scenarios",
 }
-"""The commands that have a module of their own, in the order of the help, and that module."""
+"""The commands in the order of the help, each with its module."""
 
-_INTERRUPTED = 130
 _BROKEN_PIPE = 141
 """128 plus the number of SIGPIPE: what a shell reports of a command that wrote to a closed pipe."""
 
@@ -40,13 +40,17 @@ class OutputClosed(Exception):
     """The reader of standard output has closed it."""
 
 
+class Interrupted(Exception):
+    """A command was interrupted. In place of KeyboardInterrupt, which click turns into exit status 1."""
+
+
 @contextlib.contextmanager
 def _exit_codes() -> Iterator[None]:
-    """Turn an interrupt, a closed output and other errors of the system into exit codes."""
+    """Raise what click passes on or shows in place of an interrupt and errors of the system."""
     try:
         yield
     except KeyboardInterrupt:
-        raise Exit(_INTERRUPTED) from None
+        raise Interrupted from None
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise OutputClosed from None  # click would exit with 1, which means a refusal
@@ -60,15 +64,21 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, in the order of the help."""
-        return [*COMMANDS, *self.commands]
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of this name."""
-        if cmd_name not in COMMANDS:
-            return super().get_command(ctx, cmd_name)
-        module = import_module(f"paymock.cli.{COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
+        return _load(COMMANDS[cmd_name], cmd_name) if cmd_name in COMMANDS else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments begin with. An error suggests the one that is meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            hint = did_you_mean(args[0], self.list_commands(ctx))
+            raise click.UsageError(error.message + hint, error.ctx) from None
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse the command line, or print the help."""
@@ -81,33 +91,45 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
 
+def _load(module: str, name: str) -> click.Command:
+    command: click.Command = getattr(import_module(f"paymock.cli.{module}"), name)
+    return command
+
+
 @click.group(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    invoke_without_command=True,
 )
+@server_url
+@api_key
+@as_json
 @click.version_option(__version__, message="%(prog)s %(version)s")
-def cli() -> None:
-    """A mock of a crypto payment-collection service. No real funds move."""
+@click.pass_context
+def cli(ctx: click.Context, /, **common: Any) -> None:
+    """A mock of a crypto payment-collection service. No real funds move.
 
-
-@cli.command()
-def scenarios() -> None:
-    """List the scenarios."""
-    from paymock.rules.tables import scenario_rows  # imported here, since only this command needs it
-
-    rows = scenario_rows()
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)]
-        click.echo("  ".join([*cells, row.description]))
+    Without a command: the server, its newest payment, and what is needed next. The options are those of the
+    commands, and can stand after the command, too.
+    """
+    if ctx.invoked_subcommand is None:
+        with _load("overview", "overview").make_context(None, [], parent=ctx) as overview:
+            overview.command.invoke(overview)
+    elif ctx.invoked_subcommand == "serve":
+        given = [parameter.opts[0] for parameter in cli.params if is_given(ctx, parameter.name or "")]
+        if given:
+            raise click.UsageError(f"{given[0]} is not an option of `serve`, which starts a server.")
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. Raises KeyboardInterrupt."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed: output to it is discarded
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False))
     try:
         cli(prog_name="paymock")
+    except Interrupted:
+        raise KeyboardInterrupt from None
     except (OutputClosed, BrokenPipeError):
         _discard(sys.stdout, sys.stderr)
         sys.exit(_BROKEN_PIPE)

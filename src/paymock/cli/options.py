@@ -1,53 +1,27 @@
-"""Options that several commands share, and the types of their values."""
+"""Options and arguments that several commands share, and the types and completions of their values."""
 
 import functools
-import re
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from math import isnan
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
-from click.core import ParameterSource
 
 from paymock.cli.api_client import ApiClient
+from paymock.cli.common_options import Choice, api_key, parse_header, server_url
 from paymock.cli.errors import RequestRefused
+from paymock.cli.output import catalog, catalog_assets
 from paymock.client.http import DEFAULT_TIMEOUT
+from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas.control import PaymentPage
-from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
 
 CommandFunction = Callable[..., None]
+Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 NEWEST = "newest"
 """In place of a payment id: the payment that was created last."""
-
-_HOST = re.compile(r"[A-Za-z0-9._~:-]+")
-_VISIBLE_ASCII = re.compile("[!-~]+")
-
-
-def _parse_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """The URL of a server, without a trailing slash."""
-    with suppress(ValueError):  # an invalid port or address
-        parts = urlsplit(value)
-        is_http = parts.scheme in ("http", "https") and _HOST.fullmatch(parts.hostname or "")
-        is_plain = _VISIBLE_ASCII.fullmatch(value) and not (parts.username or parts.query or parts.fragment)
-        if is_http and is_plain and parts.port != 0:
-            return value.rstrip("/")
-    raise click.BadParameter("must be like http://127.0.0.1:8402")
-
-
-def _parse_header(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """The value of a header: visible ASCII."""
-    if value is not None and not _VISIBLE_ASCII.fullmatch(value):
-        raise click.BadParameter("must be visible ASCII characters, without spaces")
-    return value
-
-
-def _parse_api_key(ctx: click.Context, param: click.Parameter, value: str) -> str | None:
-    """The first of the keys, which are separated by commas."""
-    return _parse_header(ctx, param, value.partition(",")[0].strip())
 
 
 class Number(click.FloatRange):
@@ -65,50 +39,34 @@ ONE_DAY = Number(0, 86_400)
 """A number of seconds, at most a day."""
 
 
-class EnvironmentOption(click.Option):
-    """An option with an environment variable, which an error names only if the value came from it."""
-
-    def get_error_hint(self, ctx: click.Context | None) -> str:
-        """The option that an error is about."""
-        if ctx is not None and ctx.get_parameter_source(self.name or "") is ParameterSource.COMMANDLINE:
-            return click.Parameter.get_error_hint(self, ctx)
-        return super().get_error_hint(ctx)
-
-
-STATUS = click.Choice([status.value for status in PaymentStatus])
-SCENARIO = click.Choice(list(SCENARIOS))
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+STATUS = Choice([status.value for status in PaymentStatus])
+SCENARIO = Choice(list(SCENARIOS))
 
 idempotency_key = click.option(
     "--idempotency-key",
-    callback=_parse_header,
+    callback=parse_header,
     metavar="KEY",
     help="8 to 128 visible ASCII characters. A retry with the same key changes nothing.",
 )
 
-server_url = click.option(
-    "--url",
-    cls=EnvironmentOption,
-    callback=_parse_url,
-    metavar="URL",
-    envvar="PAYMOCK_URL",
-    show_envvar=True,
-    default=f"http://127.0.0.1:{DEFAULT_PORT}",
-    show_default=True,
-    help="URL of the server.",
-)
 
-_api_key = click.option(
-    "--key",
-    cls=EnvironmentOption,
-    callback=_parse_api_key,
-    metavar="KEY",
-    envvar="PAYMOCK_API_KEY",
-    show_envvar=True,
-    default=OPEN_KEY_EXAMPLE,
-    show_default=True,
-    help="API key, which selects the sandbox.",
+def _completion(words: Callable[[click.Context], Iterable[str]]) -> Completion:
+    """A completion by the words that begin like the incomplete one."""
+    return lambda ctx, _, incomplete: [word for word in words(ctx) if word.startswith(incomplete)]
+
+
+def _assets(ctx: click.Context) -> Iterable[str]:
+    """The assets of the chain that is given, else of all chains."""
+    chain = ctx.params.get("chain")
+    return catalog_assets(chain) if chain else sorted(set().union(*catalog().values()))
+
+
+complete_newest = _completion(lambda _: [NEWEST])
+complete_chain = _completion(lambda _: catalog())
+complete_asset = _completion(_assets)
+
+payment_argument = click.argument(
+    "payment_id", metavar="[ID]", default=NEWEST, shell_complete=complete_newest
 )
 
 
@@ -116,13 +74,26 @@ def with_client(command: CommandFunction) -> CommandFunction:
     """Add the options --url and --key to a command, and call it with a client of that server."""
 
     @server_url
-    @_api_key
+    @api_key
     @functools.wraps(command)
     def wrapper(*, url: str, key: str, **options: Any) -> None:
         with closing(ApiClient(url, key)) as client:
             command(client, **options)
 
     return wrapper
+
+
+def split_payment_id(arguments: Sequence[str]) -> tuple[str | None, str | None]:
+    """The id of a payment and the value in the arguments `[ID] [VALUE]`; None for what is missing."""
+    if len(arguments) > 2:
+        raise click.UsageError(f"Got unexpected extra argument ({arguments[2]})")
+    if len(arguments) == 2:
+        return arguments[0], arguments[1]
+    if not arguments:
+        return None, None
+    [argument] = arguments
+    is_id = argument == NEWEST or argument.startswith(PAYMENT_PREFIX)
+    return (argument, None) if is_id else (None, argument)
 
 
 def resolve_payment_id(client: ApiClient, payment_id: str, timeout: float = DEFAULT_TIMEOUT) -> str:

@@ -37,10 +37,15 @@ S = TypeVar("S", bound=HasSocket)
 
 
 def echo(*lines: str) -> None:
-    """Print lines of data. Control characters and what the terminal cannot encode are escaped."""
-    encoding = sys.stdout.encoding or "utf-8"
+    """Print lines of data, as `printable` ones."""
     for line in lines:
-        click.echo(escape_control(line).encode(encoding, "backslashreplace").decode(encoding))
+        click.echo(printable(line))
+
+
+def printable(text: str) -> str:
+    """The text with escapes in place of control characters and of what standard output cannot encode."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return escape_control(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def echo_json(value: Any) -> None:
@@ -51,6 +56,13 @@ def echo_json(value: Any) -> None:
 def echo_note(message: str) -> None:
     """Print a message on standard error."""
     click.echo(message, err=True)
+
+
+def echo_hint(*lines: str) -> None:
+    """Print lines on standard error for a person at a terminal; neither a pipe nor a log gets them."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        for line in lines:
+            echo_note(line)
 
 
 def wait_readable(timeout: float | None, sources: Sequence[S] = ()) -> list[S]:
@@ -86,8 +98,8 @@ def _output_pipe() -> int | None:
     return None
 
 
-def payment_lines(payment: Payment) -> list[str]:
-    """The lines that describe a payment."""
+def payment_lines(payment: Payment, checkout: str) -> list[str]:
+    """The lines that describe a payment, whose checkout has this URL."""
     [attempt, *_] = payment.attempts
     instructions = attempt.instructions
     amounts, chain, asset = instructions.amounts, instructions.chain, instructions.asset
@@ -96,6 +108,7 @@ def payment_lines(payment: Payment) -> list[str]:
         ("order", payment.order_id),
         ("due", f"{format_amount(amounts.due, chain, asset)} on {chain}"),
         ("pay to", f"{instructions.invoice_address} (a mock: nobody holds its key)"),
+        ("checkout", checkout),
         *_deposit_rows(attempt),
         ("merchant", f"{format_amount(receive.amount, receive.chain, receive.asset)} to {receive.address}"),
         ("fee", format_amount(amounts.fee, chain, asset)),
@@ -116,9 +129,9 @@ def _deposit_rows(attempt: Attempt) -> list[tuple[str, str]]:
     return rows
 
 
-def detail_lines(detail: PaymentDetail) -> list[str]:
+def detail_lines(detail: PaymentDetail, checkout: str) -> list[str]:
     """The lines that describe a payment, its scenario and its timeline; reached entries are marked."""
-    first, *rest = payment_lines(detail.payment)
+    first, *rest = payment_lines(detail.payment, checkout)
     timeline = [f"  {'x' if entry.reached else ' '} {timeline_line(entry)}" for entry in detail.timeline]
     return [f"{first}  {detail.scenario}", *rest, "", *timeline]
 
@@ -141,15 +154,20 @@ def format_tokens(raw: str, chain: str, asset: str) -> str | None:
 
 
 def catalog_assets(chain: str) -> Mapping[str, Asset]:
-    """The assets of a chain by id, from the built-in catalog or the one of PAYMOCK_CATALOG.
+    """The assets of a chain by id; none of an unknown chain."""
+    return catalog().get(chain, {})
+
+
+def catalog() -> Mapping[str, Mapping[str, Asset]]:
+    """The assets of each chain by id, from the built-in catalog or the one of PAYMOCK_CATALOG.
 
     The catalog of the server is not read, since that request would appear in the journal of the sandbox.
     """
-    return _load_assets(os.environ.get("PAYMOCK_CATALOG") or None).get(chain, {})
+    return _load_catalog(os.environ.get("PAYMOCK_CATALOG") or None)
 
 
 @cache
-def _load_assets(file: str | None) -> Mapping[str, Mapping[str, Asset]]:
+def _load_catalog(file: str | None) -> Mapping[str, Mapping[str, Asset]]:
     try:
         catalog = load_catalog(Path(file) if file else None)
     except CatalogError:

@@ -3,33 +3,42 @@
 import json
 import secrets
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from paymock.cli.api_client import ApiClient
+from paymock.cli.common_options import as_json
 from paymock.cli.errors import ApiCommand, RequestRefused, ServerUnreachable, WaitTimedOut
 from paymock.cli.follower import PaymentFollower, is_terminal, print_changes
+from paymock.cli.next_steps import AFTER_CREATION, next_lines
 from paymock.cli.options import (
     NEWEST,
     ONE_DAY,
     SCENARIO,
     STATUS,
-    as_json,
+    complete_asset,
+    complete_chain,
+    complete_newest,
     idempotency_key,
+    payment_argument,
     resolve_payment_id,
+    split_payment_id,
     with_client,
 )
 from paymock.cli.output import (
     catalog_assets,
     detail_lines,
     echo,
+    echo_hint,
     echo_json,
     echo_note,
     format_amount,
+    format_tokens,
     payment_lines,
 )
+from paymock.cli.table import Column, table_lines, terminal_width
 from paymock.client.http import (
     DEFAULT_PAYOUT_ADDRESS,
     DEFAULT_TIMEOUT,
@@ -38,9 +47,10 @@ from paymock.client.http import (
     payment_path,
     payment_request,
 )
+from paymock.client.text import format_seconds
 from paymock.client.wait import GRACE_PERIOD, NotReached, wait_for_payment
-from paymock.schemas.control import PaymentDetail, PaymentPage
-from paymock.schemas.public import Payment
+from paymock.schemas.control import ListedPayment, PaymentDetail, PaymentPage
+from paymock.schemas.public import Funding, Payment
 
 _DEFAULT_CHAIN = "bsc"
 _DEFAULT_ASSET = "USDT"
@@ -95,8 +105,18 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
 
 @click.command(cls=ApiCommand)
 @with_client
-@click.option("--chain", default=_DEFAULT_CHAIN, show_default=True, help="Chain of the payment.")
-@click.option("--asset", help="Asset of the payment. [default: USDT, or the first token of the chain]")
+@click.option(
+    "--chain",
+    default=_DEFAULT_CHAIN,
+    show_default=True,
+    shell_complete=complete_chain,
+    help="Chain of the payment.",
+)
+@click.option(
+    "--asset",
+    shell_complete=complete_asset,
+    help="Asset of the payment. [default: USDT, or the first token of the chain]",
+)
 @click.option("--amount", help="What the merchant receives, in raw units. [default: one whole token]")
 @click.option(
     "--address", default=DEFAULT_PAYOUT_ADDRESS, show_default=True, help="Payout address of the merchant."
@@ -128,6 +148,8 @@ def create(
     as_json: bool,
 ) -> None:
     """Create a payment."""
+    if print_curl and as_json:
+        raise click.UsageError("Give --print-curl or --json, not both.")
     key = idempotency_key or f"paymock-{secrets.token_hex(12)}"
     order_id = default_order_id(key) if order_id is None else order_id
     body = create_request(
@@ -147,7 +169,9 @@ def create(
         echo_note("This idempotency key was used before: this is the payment as it was created then.")
     if call.warning:
         echo_note(f"Warning: {call.warning}")
-    _print_payment(payment, as_json=as_json)
+    _print_payment(client, payment, as_json=as_json)
+    if not as_json:
+        echo_hint("", *next_lines(AFTER_CREATION))
 
 
 def _curl_lines(client: ApiClient, body: Any, headers: dict[str, str]) -> list[str]:
@@ -161,7 +185,7 @@ def _curl_lines(client: ApiClient, body: Any, headers: dict[str, str]) -> list[s
 
 @click.command(cls=ApiCommand)
 @with_client
-@click.argument("payment_id", metavar="[ID]", default=NEWEST)
+@payment_argument
 @as_json
 def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     """Show a payment and its timeline.
@@ -172,7 +196,7 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     if as_json:
         echo_json(detail)
     else:
-        echo(*detail_lines(detail))
+        echo(*detail_lines(detail, client.checkout_url(detail.payment.id)))
 
 
 @click.command(cls=ApiCommand)
@@ -197,48 +221,98 @@ def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | N
     if as_json:
         echo_json(page)
         return
-    for item in page.data:
-        instructions = item.attempts[0].instructions
-        due = format_amount(instructions.amounts.due, instructions.chain, instructions.asset)
-        echo(f"{item.id}  {item.status:<20}  {item.created_at}  {due}  {item.order_id}")
-    if not page.data:
+    if page.data:
+        echo(*_payment_table(page.data, terminal_width()))
+    else:
         echo_note("no payments")
+
+
+def _payment_table(payments: Sequence[ListedPayment], width: int | None) -> list[str]:
+    """A header and a line for each payment. On a terminal, amounts are in tokens only."""
+    due = []
+    for item in payments:
+        instructions = item.attempts[0].instructions
+        amount = (instructions.amounts.due, instructions.chain, instructions.asset)
+        due.append((format_tokens(*amount) if width else None) or format_amount(*amount))
+    columns = [
+        Column("ID", [item.id for item in payments]),
+        Column("STATUS", [item.status for item in payments]),
+        Column("CREATED", [item.created_at for item in payments], 4),
+        Column("SCENARIO", [item.scenario for item in payments], 3),
+        Column("DUE", due, 2),
+        Column("ORDER", [item.order_id for item in payments], 1),
+    ]
+    return table_lines(columns, width)
 
 
 @click.command(cls=ApiCommand)
 @with_client
-@click.argument("payment_id", metavar="ID")
-@click.argument("raw_amount", metavar="AMOUNT")
-@click.option("--asset", help="Asset of the deposit. [default: the asset of the payment]")
+@click.argument("arguments", metavar="[ID] [AMOUNT]", nargs=-1, shell_complete=complete_newest)
+@click.option("--exact", is_flag=True, help="Deposit what is missing of `due`, in place of AMOUNT.")
+@click.option("--half", is_flag=True, help="Deposit half of `due`, rounded down, in place of AMOUNT.")
+@click.option(
+    "--asset",
+    shell_complete=complete_asset,
+    help="Asset of the deposit. [default: the asset of the payment]",
+)
 @idempotency_key
 @as_json
 def deposit(
     client: ApiClient,
     *,
-    payment_id: str,
-    raw_amount: str,
+    arguments: tuple[str, ...],
+    exact: bool,
+    half: bool,
     asset: str | None,
     idempotency_key: str | None,
     as_json: bool,
 ) -> None:
     """Simulate a deposit.
 
-    AMOUNT raw units arrive for the payment ID now; ID is an id, or `newest`. Two halves fund a payment, an
-    excess leads to a review, and another asset is rejected.
+    AMOUNT raw units arrive for the payment ID now. Without ID, for the newest payment. Two halves fund a
+    payment, an excess leads to a review, and another asset is rejected.
     """
+    payment_id, raw_amount = split_payment_id(arguments)
+    if sum((raw_amount is not None, exact, half)) != 1:
+        raise click.UsageError("Give one of AMOUNT, --exact and --half.")
+    if exact and idempotency_key is not None:
+        # A retry would find that nothing is missing any more.
+        raise click.UsageError("--exact cannot be retried: give AMOUNT with --idempotency-key.")
+    payment_id = resolve_payment_id(client, NEWEST if payment_id is None else payment_id)
+    if raw_amount is None:
+        payment = client.get(PaymentDetail, payment_path(payment_id)).payment
+        raw_amount = str(_missing_amount(payment) if exact else _due(payment) // 2)
     body = {"amount": raw_amount} if asset is None else {"amount": raw_amount, "asset": asset}
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
-    path = payment_path(resolve_payment_id(client, payment_id), "deposits")
-    call = client.call(Payment, "POST", path, body=body, headers=headers)
+    call = client.call(Payment, "POST", payment_path(payment_id, "deposits"), body=body, headers=headers)
     payment = call.result()
     if call.replayed:
         echo_note("This idempotency key was used before: no deposit was added.")
-    _print_payment(payment, as_json=as_json)
+    _print_payment(client, payment, as_json=as_json)
+
+
+def _due(payment: Payment) -> int:
+    """What the customer pays, in raw units."""
+    return int(payment.attempts[0].instructions.amounts.due)
+
+
+def _missing_amount(payment: Payment) -> int:
+    """What is missing of `due`, in raw units. Raises RequestRefused if nothing is."""
+    funding = payment.attempts[0].funding
+    received = (
+        int(funding.amount_received_pending) + int(funding.amount_received_finalized)
+        if isinstance(funding, Funding)
+        else 0
+    )
+    missing = _due(payment) - received
+    if missing <= 0:
+        raise RequestRefused(f"nothing is missing: {received} raw units of {_due(payment)} have arrived")
+    return missing
 
 
 @click.command(cls=ApiCommand)
 @with_client
-@click.argument("payment_id", metavar="ID")
+@payment_argument
 @click.option(
     "--status", type=STATUS, metavar="STATUS", help="Status to wait for. [default: the next change]"
 )
@@ -254,11 +328,12 @@ def deposit(
 def wait(client: ApiClient, *, payment_id: str, status: str | None, timeout: float, as_json: bool) -> None:
     """Wait until a payment reaches a status, or changes.
 
-    ID is an id, or `newest`. Exit status 4 after a timeout, 1 when the change can no longer come.
+    Without ID, the newest payment. Exit status 4 after a timeout, 1 when the change can no longer come.
     """
     try:
         lookup_timeout = min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT)
         resolved_id = resolve_payment_id(client, payment_id, lookup_timeout)
+        echo_hint(f"waiting for {status or 'the next change'}, at most {format_seconds(timeout)} s")
         payment = wait_for_payment(client, resolved_id, status, timeout)
     except NotReached as error:
         if as_json:
@@ -269,12 +344,12 @@ def wait(client: ApiClient, *, payment_id: str, status: str | None, timeout: flo
     if as_json:
         echo_json({"reached": True, "possible": True, "payment": payment})
     else:
-        echo(*payment_lines(client.convert(payment, Payment)))
+        _print_payment(client, client.convert(payment, Payment), as_json=False)
 
 
 @click.command(cls=ApiCommand)
 @with_client
-@click.argument("payment_id", metavar="[ID]", default=NEWEST)
+@payment_argument
 @as_json
 def watch(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     """Follow a payment until its last change.
@@ -293,8 +368,8 @@ def watch(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
         print_changes([follower], as_json=as_json, with_scenario=False)
 
 
-def _print_payment(payment: Payment, *, as_json: bool) -> None:
+def _print_payment(client: ApiClient, payment: Payment, *, as_json: bool) -> None:
     if as_json:
         echo_json(payment)
     else:
-        echo(*payment_lines(payment))
+        echo(*payment_lines(payment, client.checkout_url(payment.id)))

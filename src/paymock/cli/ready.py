@@ -6,9 +6,10 @@ from contextlib import closing
 import click
 
 from paymock.cli.api_client import ApiClient
+from paymock.cli.common_options import as_json, server_url
 from paymock.cli.errors import ApiCommand, WaitTimedOut
-from paymock.cli.options import ONE_DAY, as_json, server_url
-from paymock.cli.output import echo, echo_json
+from paymock.cli.options import ONE_DAY
+from paymock.cli.output import echo, echo_hint, echo_json
 from paymock.client.http import Refused, Unreachable
 from paymock.client.text import format_seconds
 from paymock.schemas.public import Health
@@ -44,6 +45,8 @@ def ready(*, url: str, wait: float, as_json: bool) -> None:
                 client.call(Health, "GET", "/readyz", timeout=timeout).result()
             break
         except (Refused, Unreachable) as error:
+            if pause == _MIN_RETRY_SECONDS and left > 0:
+                echo_hint(f"not ready yet, waiting up to {format_seconds(wait)} s: {error}")
             if left <= 0:
                 if as_json:
                     echo_json({"ready": False, "url": url})

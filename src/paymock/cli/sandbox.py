@@ -3,8 +3,9 @@
 import click
 
 from paymock.cli.api_client import ApiClient
+from paymock.cli.common_options import as_json
 from paymock.cli.errors import ApiCommand
-from paymock.cli.options import SCENARIO, as_json, with_client
+from paymock.cli.options import SCENARIO, with_client
 from paymock.cli.output import echo, echo_json, echo_note, wait_readable
 from paymock.schemas.control import MAX_TIMES, Journal, JournalEntry, PendingOverride, PendingOverrideList
 
@@ -124,10 +125,14 @@ def _request_line(entry: JournalEntry) -> str:
 
 @click.command(cls=ApiCommand)
 @with_client
-def reset(client: ApiClient) -> None:
+@as_json
+def reset(client: ApiClient, *, as_json: bool) -> None:
     """Empty the sandbox.
 
     Deletes payments, idempotency keys, webhook endpoints, overrides and the journal, and resets the clock.
     """
     client.call(type(None), "POST", "/_mock/reset").result()
-    echo_note("the sandbox is empty")
+    if as_json:
+        echo_json({"reset": True})
+    else:
+        echo_note("the sandbox is empty")

@@ -5,11 +5,14 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from paymock.cli.common_options import Choice
+from paymock.cli.next_steps import program
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import garbage_collection
@@ -136,9 +139,7 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     type=click.Path(path_type=Path),
     help="File for URL, port and process id, as JSON, written once the server answers.",
 )
-@_option(
-    "--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the log."
-)
+@_option("--log", type=Choice(["text", "json"]), default="text", show_default=True, help="Format of the log.")
 @_option(
     "--metrics-address",
     metavar="HOST:PORT",
@@ -154,18 +155,30 @@ def serve(**options: Any) -> None:
     # These handlers apply until the server installs its own. They do not raise an exception, since Python
     # ignores those of some callbacks, and the signal would be lost.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: os._exit(0))
+        signal.signal(number, _exit_early)
     garbage_collection.suspend()
     from paymock.resources.catalog import CatalogError  # imported here, since it takes long
     from paymock.server.errors import StartError
     from paymock.server.run import serve as serve_forever
 
     try:
-        serve_forever(settings_from_options(**options), sys.stdout)
-        if sys.stderr.isatty():
-            click.echo(err=True)  # ends the line on which the terminal shows ^C
+        serve_forever(settings_from_options(**options), sys.stdout, program())
+        _end_line()
     except (SettingsError, CatalogError, StartError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def _exit_early(*_: object) -> None:
+    """End before the server has started."""
+    _end_line()
+    os._exit(0)
+
+
+def _end_line() -> None:
+    """End the line on which a terminal shows ^C."""
+    with suppress(OSError):
+        if os.isatty(2):
+            os.write(2, b"\n")
 
 
 def settings_from_options(

@@ -14,12 +14,17 @@ _SECOND = 1000
 
 
 class ScenarioRow(NamedTuple):
-    """A scenario, its final status, when that is reached, and what it simulates."""
+    """A scenario, its final status, the seconds from creation to it, and what it simulates."""
 
     name: str
     final_status: str
-    after: str
+    after_seconds: int
     description: str
+
+    @property
+    def after(self) -> str:
+        """When the final status is reached, as text."""
+        return f"{self.after_seconds} s"
 
 
 class TimingRow(NamedTuple):
@@ -32,7 +37,7 @@ class TimingRow(NamedTuple):
 def scenario_rows() -> list[ScenarioRow]:
     """The scenario table. Specification: "Scenarios"."""
     return [
-        ScenarioRow(row.name, row.final_status, _seconds(_final_state(row).at), row.description)
+        ScenarioRow(row.name, row.final_status, _final_state(row).at // _SECOND, row.description)
         for row in SCENARIOS.values()
     ]
 
@@ -51,9 +56,7 @@ def timing_rows() -> list[TimingRow]:
 
 def scenario_table() -> str:
     """The scenario table as Markdown."""
-    rows = [
-        row._replace(name=f"`{row.name}`", final_status=f"`{row.final_status}`") for row in scenario_rows()
-    ]
+    rows = [(f"`{row.name}`", f"`{row.final_status}`", row.after, row.description) for row in scenario_rows()]
     return markdown(("Scenario", "Final status", "After", "Simulates"), rows)
 
 

@@ -3,11 +3,12 @@
 import contextlib
 import json
 import os
+import shlex
 from pathlib import Path
 
 from paymock import __version__
 from paymock.server.errors import StartError
-from paymock.settings import MEMORY_STORE, OPEN_KEY_EXAMPLE, Settings
+from paymock.settings import DEFAULT_PORT, MEMORY_STORE, OPEN_KEY_EXAMPLE, Settings
 from paymock.web.telemetry.access_log import RequestLog
 
 
@@ -34,9 +35,11 @@ def remove_ready_file(path: Path) -> None:
         raise StartError(f"cannot write the ready file {path}: {error.strerror}") from None
 
 
-def announce(settings: Settings, url: str, log: RequestLog, metrics: str | None = None) -> None:
+def announce(
+    settings: Settings, url: str, log: RequestLog, metrics: str | None = None, program: str = "paymock"
+) -> None:
     """Log the banner, or the event `started`: the addresses of the server and of its `metrics`, the API keys,
-    the store and the number of workers.
+    the store and the number of workers. The banner ends with a command of `program` to start with.
     """
     store = _without_secrets(settings.store)
     if settings.log == "json":
@@ -64,9 +67,16 @@ def announce(settings: Settings, url: str, log: RequestLog, metrics: str | None 
         lines["Metrics"] = metrics
     if settings.workers > 1:
         lines["Workers"] = str(settings.workers)
+    lines["Next"] = f"{program}{_client_options(settings, url)} create"
     lines["Stop"] = "Ctrl-C"
     rows = [f"  {name:<10}{text}" for name, text in lines.items()]
     log.line("\n".join([f"paymock {__version__}    MOCK: no real funds", *rows]))
+
+
+def _client_options(settings: Settings, url: str) -> str:
+    """The options with which a command reaches the server, where the defaults do not."""
+    server = "" if url == f"http://127.0.0.1:{DEFAULT_PORT}" else f" --url {shlex.quote(url)}"
+    return server if settings.open_mode else f"{server} --key KEY"
 
 
 def _without_secrets(url: str) -> str:

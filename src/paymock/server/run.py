@@ -33,9 +33,9 @@ from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.transport.connections import raise_file_limit
 
 
-def serve(settings: Settings, out: TextIO | None) -> None:
+def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> None:
     """Serve until a signal comes. A second signal ends the process at once. The garbage collector of the
-    process is tuned for the server.
+    process is tuned for the server. The banner shows commands of `program`.
 
     Raises StartError if the store cannot be used, an address cannot be bound, the ready file cannot be
     written or workers cannot be started, and CatalogError.
@@ -57,7 +57,7 @@ def serve(settings: Settings, out: TextIO | None) -> None:
     def on_ready() -> None:
         if settings.ready_file:
             write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1], metrics.url)
-        announce(settings, url, log, metrics.url)
+        announce(settings, url, log, metrics.url, program)
 
     def log_event(event: str, text: str, **fields: int | str) -> None:
         if settings.log == "json":

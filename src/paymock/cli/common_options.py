@@ -1,0 +1,121 @@
+"""The options that stand before a command or after it: --url, --key and --json; and what all options share.
+
+This module is imported for every command.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+from click.core import ParameterSource
+
+from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
+
+_HOST = re.compile(r"[A-Za-z0-9._~:-]+")
+_VISIBLE_ASCII = re.compile("[!-~]+")
+
+
+def _parse_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """The URL of a server, without a trailing slash."""
+    with suppress(ValueError):  # an invalid port or address
+        parts = urlsplit(value)
+        is_http = parts.scheme in ("http", "https") and _HOST.fullmatch(parts.hostname or "")
+        is_plain = _VISIBLE_ASCII.fullmatch(value) and not (parts.username or parts.query or parts.fragment)
+        if is_http and is_plain and parts.port != 0:
+            return value.rstrip("/")
+    raise click.BadParameter("must be like http://127.0.0.1:8402")
+
+
+def parse_header(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The value of a header: visible ASCII."""
+    if value is not None and not _VISIBLE_ASCII.fullmatch(value):
+        raise click.BadParameter("must be visible ASCII characters, without spaces")
+    return value
+
+
+def _parse_api_key(ctx: click.Context, param: click.Parameter, value: str) -> str | None:
+    """The first of the keys, which are separated by commas."""
+    return parse_header(ctx, param, value.partition(",")[0].strip())
+
+
+class CommonOption(click.Option):
+    """An option of a command that is accepted before the command, too. After it takes precedence.
+
+    Its environment variable is read for a command only, so that an invalid value does not break those that
+    have no use for it. An error names the variable only if the value came from it.
+    """
+
+    def value_from_envvar(self, ctx: click.Context) -> Any:
+        """The value of the variable; None for the group of commands."""
+        return None if isinstance(ctx.command, click.Group) else super().value_from_envvar(ctx)
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
+        """The value after the command, else that before it, else that of the environment, or the default."""
+        value, source = super().consume_value(ctx, opts)
+        name, group = self.name or "", ctx.parent
+        if source is ParameterSource.COMMANDLINE or group is None or not is_given(group, name):
+            return value, source
+        return group.params[name], ParameterSource.COMMANDLINE
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """The option that an error is about."""
+        if self.envvar is None or (ctx is not None and is_given(ctx, self.name or "")):
+            return f"'{self.opts[0]}'"
+        return f"'{self.opts[0]}' (env var: '{self.envvar}')"
+
+
+def is_given(ctx: click.Context, name: str) -> bool:
+    """Whether the command line gives the parameter."""
+    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+class Choice(click.Choice):  # type: ignore[type-arg]  # no subscript before click 8.2
+    """One of several words. An error suggests the one that is meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the word."""
+        try:
+            return str(super().convert(value, param, ctx))
+        except click.BadParameter as error:
+            self.fail(error.message + did_you_mean(str(value), self.choices), param, ctx)
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """A question that names the most similar of the known words; empty when none is similar."""
+    from difflib import get_close_matches  # imported here, since only errors need it
+
+    matches = get_close_matches(word.lower(), known, 1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+server_url = click.option(
+    "--url",
+    cls=CommonOption,
+    callback=_parse_url,
+    metavar="URL",
+    envvar="PAYMOCK_URL",
+    show_envvar=True,
+    default=f"http://127.0.0.1:{DEFAULT_PORT}",
+    show_default=True,
+    help="URL of the server.",
+)
+
+api_key = click.option(
+    "--key",
+    "--api-key",
+    "key",
+    cls=CommonOption,
+    callback=_parse_api_key,
+    metavar="KEY",
+    envvar="PAYMOCK_API_KEY",
+    show_envvar=True,
+    default=OPEN_KEY_EXAMPLE,
+    show_default=True,
+    help="API key, which selects the sandbox.",
+)
+
+
+as_json = click.option("--json", "as_json", cls=CommonOption, is_flag=True, help="Print JSON.")
