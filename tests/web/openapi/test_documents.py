@@ -134,7 +134,7 @@ def test_what_may_be_left_out_of_a_request_has_no_default_of_null(document: Json
 
 def test_every_enumerated_value_is_there(document: Json) -> None:
     schemas = document["components"]["schemas"]
-    assert document["components"]["parameters"]["Scenario"]["schema"] == {
+    assert document["components"]["parameters"]["MockScenario"]["schema"] == {
         "$ref": "#/components/schemas/Scenario"
     }
     assert schemas["Scenario"]["enum"] == list(SCENARIOS)

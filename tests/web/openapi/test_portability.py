@@ -233,6 +233,43 @@ def test_no_schema_is_a_choice_between_unnamed_ones(title: str) -> None:
 
 
 @each_document
+def test_every_body_is_a_named_schema(title: str) -> None:
+    """Generators would name it after the operation, as they name the parameters of the operation."""
+    whole = DOCUMENTS[title]
+    for path in whole["paths"].values():
+        for operation in path.values():
+            bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+            for content in (body.get("content", {}).get("application/json", {}) for body in bodies):
+                assert {*content.get("schema", {"$ref": ""})} == {"$ref"}
+            assert f"{capitalized(operation['operationId'])}Request" not in whole["components"]["schemas"]
+
+
+def capitalized(name: str) -> str:
+    return name[0].upper() + name[1:]
+
+
+@each_document
+def test_no_two_values_of_enumerations_have_the_same_constant(title: str) -> None:
+    """In Go, the constants of all enumerations are those of the package."""
+    constants = [
+        constant
+        for schema in DOCUMENTS[title]["components"]["schemas"].values()
+        for constant in schema.get(
+            "x-enum-varnames", [re.sub(r"\W", "_", value).upper() for value in schema.get("enum", ())]
+        )
+    ]
+    assert len(set(constants)) == len(constants) > 0
+
+
+@each_document
+def test_no_component_has_the_name_of_another_in_another_section(title: str) -> None:
+    """Some generators make a type of every component, not of schemas alone."""
+    components = DOCUMENTS[title]["components"]
+    types = [name for section in ("schemas", "parameters", "responses") for name in components[section]]
+    assert len(set(types)) == len(types)
+
+
+@each_document
 def test_every_time_is_a_date_time_without_a_pattern(title: str) -> None:
     schemas = DOCUMENTS[title]["components"]["schemas"]
     times = 0

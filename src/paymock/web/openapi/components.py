@@ -94,7 +94,7 @@ PARAMETERS: Json = {
         "description": "Makes a retry safe: 8 to 128 visible ASCII characters.",
         "schema": _IDEMPOTENCY_KEY,
     },
-    "Scenario": {
+    "MockScenario": {
         "name": "X-Mock-Scenario",
         "in": "header",
         "required": False,

@@ -5,6 +5,7 @@ Specification: "Versioning", 2: the document is the authority for endpoints, sch
 enumerated values.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import getdoc
 from typing import Any, NamedTuple
@@ -144,14 +145,16 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
             _reference("parameters", "IdempotencyKey" if required else "OptionalIdempotencyKey")
         )
     if operation.takes_scenario:
-        parameters.append(_reference("parameters", "Scenario"))
+        parameters.append(_reference("parameters", "MockScenario"))
     if parameters:
         entry["parameters"] = parameters
     if operation.request:
         entry["requestBody"] = {
             "required": True,
             "content": {
-                "application/json": _content(operation.request, examples.requests_of(operation.operation_id))
+                "application/json": _content(
+                    _request_name(operation), examples.requests_of(operation.operation_id)
+                )
             },
         }
     entry["responses"] = {
@@ -169,7 +172,9 @@ def _success(operation: Operation) -> Json:
         "description": _plain(getdoc(operation.reply) or ""),
         "headers": _header_references(["X-Request-Id", *operation.reply_headers]),
         "content": {
-            "application/json": _content(operation.reply, examples.replies_of(operation.operation_id))
+            "application/json": _content(
+                operation.reply.__name__, examples.replies_of(operation.operation_id)
+            )
         },
     }
     if operation.reply is schemas.Payment and operation.request is schemas.CreatePayment:
@@ -198,7 +203,7 @@ def _refusal(status: int, codes: Sequence[str]) -> Json:
     return {
         "description": "\n\n".join(_meanings(codes)),
         "headers": _header_references(headers),
-        "content": {"application/json": _content(schemas.ErrorEnvelope, codes)},
+        "content": {"application/json": _content(schemas.ErrorEnvelope.__name__, codes)},
     }
 
 
@@ -206,12 +211,17 @@ def _meanings(codes: Iterable[str]) -> list[str]:
     return [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
 
 
-def _content(body: type | tuple[type, ...], names: Iterable[str]) -> Json:
-    if isinstance(body, tuple):
-        schema: Json = {"oneOf": [_reference("schemas", variant.__name__) for variant in body]}
-    else:
-        schema = _reference("schemas", body.__name__)
-    content: Json = {"schema": schema}
+def _request_name(operation: Operation) -> str:
+    """Return the name of the schema of the body. A choice gets that of the operation: code generators would
+    make up a name.
+    """
+    if isinstance(operation.request, type):
+        return operation.request.__name__
+    return operation.operation_id[0].upper() + operation.operation_id[1:]
+
+
+def _content(schema: str, names: Iterable[str]) -> Json:
+    content: Json = {"schema": _reference("schemas", schema)}
     references = {name: _reference("examples", name) for name in names}
     return {**content, "examples": references} if references else content
 
@@ -228,9 +238,16 @@ def _schemas(operations: Sequence[Operation]) -> Json:
     types: set[Any] = {operation.reply for operation in operations if operation.reply}
     types |= {schemas.ErrorEnvelope}
     types |= {ScenarioName for operation in operations if operation.takes_scenario}
+    bodies: Json = {}
     for operation in operations:
-        request = operation.request or ()
-        types.update(request if isinstance(request, tuple) else [request])
+        if isinstance(operation.request, tuple):
+            types.update(operation.request)
+            bodies[_request_name(operation)] = {
+                "description": f"The body of `{operation.method} {operation.path}`.",
+                "oneOf": [_reference("schemas", variant.__name__) for variant in operation.request],
+            }
+        elif operation.request:
+            types.add(operation.request)
     inline, components = msgspec.json.schema_components(
         sorted(types, key=str), ref_template="#/components/schemas/{name}"
     )
@@ -242,7 +259,29 @@ def _schemas(operations: Sequence[Operation]) -> Json:
     tidy = {name: _tidy(_without_title(schema), named) for name, schema in components.items()}
     used = set(OTHER_ERRORS).union(*map(_codes, operations))
     named["ErrorCode"]["enum"] = [code for code in ERRORS if code in used]
-    return dict(sorted((tidy | named).items()))
+    components = dict(sorted((tidy | named | bodies).items()))
+    _distinguish_constants(components)
+    return components
+
+
+def _distinguish_constants(components: Json) -> None:
+    """Name the values of enumerations that share one with another: in Go, each value is a constant of the
+    package. Those of `PaymentStatus` keep the names that generators give them.
+    """
+    taken = {_constant(value) for value in PaymentStatus}
+    for name, schema in components.items():
+        if "enum" not in schema or name == PaymentStatus.__name__:
+            continue
+        constants = [_constant(value) for value in schema["enum"]]
+        if not taken.isdisjoint(constants):
+            prefix = _constant(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name))
+            constants = [f"{prefix}_{constant}" for constant in constants]
+            schema["x-enum-varnames"] = constants
+        taken.update(constants)
+
+
+def _constant(value: str) -> str:
+    return re.sub(r"\W", "_", value).upper()
 
 
 def _tidy(schema: Any, named: Json) -> Any:
@@ -293,7 +332,7 @@ _OTHER_RESPONSES: Json = {
     _OTHER_ERROR: {
         "description": "\n\n".join(["Any other error.", *_meanings(OTHER_ERRORS)]),
         "headers": _header_references(["X-Request-Id"]),
-        "content": {"application/json": _content(schemas.ErrorEnvelope, OTHER_ERRORS)},
+        "content": {"application/json": _content(schemas.ErrorEnvelope.__name__, OTHER_ERRORS)},
     }
 }
 """The replies that belong to no operation."""
