@@ -48,7 +48,8 @@ def test_the_lock_file_of_a_server_has_versions_that_are_asked_for(requirement: 
 
 
 @pytest.mark.parametrize(
-    ("lock", "groups"), [("dev", ("build", "docs", "test", "lint")), ("build", ("build",))]
+    ("lock", "groups"),
+    [("dev", ("build", "docs", "test", "lint")), ("build", ("build",)), ("clients", ("clients",))],
 )
 def test_the_lock_files_of_developers_have_versions_that_are_asked_for(
     lock: str, groups: tuple[str, ...]
@@ -70,7 +71,7 @@ def test_the_lowest_lock_file_has_the_lowest_versions_that_are_declared() -> Non
     }
 
 
-@pytest.mark.parametrize("lock", ["run", "dev", "build", "lowest"])
+@pytest.mark.parametrize("lock", ["run", "dev", "build", "clients", "lowest"])
 def test_nothing_is_installed_without_a_hash(lock: str) -> None:
     entries = re.split(r"\n(?=\S)", markdown.read(f"lock/{lock}.txt"))
     assert len(entries) == len(locked(lock))

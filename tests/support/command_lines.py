@@ -49,9 +49,7 @@ def _check(words: list[str], variables: Mapping[str, str], files: Container[str 
     elif program == "git":
         assert all((markdown.ROOT / path).exists() for path in arguments[1:]), words
     elif program == "apt-get":
-        assert {*arguments[1:]} <= {one for group in GROUPS.values() for one in group.programs.values()}, (
-            words
-        )
+        assert {*arguments[1:]} <= set().union(*(group.packages() for group in GROUPS.values())), words
     else:
         raise AssertionError(f"nothing is known of {program}: give the block an output, or teach {__name__}")
 

@@ -14,11 +14,15 @@ import pytest
 
 
 class Group(NamedTuple):
-    """The programs that a group needs, each with its Debian package, and how to tell its tests."""
+    """The programs that a group needs, each with its Debian packages, and how to tell its tests."""
 
     programs: Mapping[str, str]
     fixtures: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
+
+    def packages(self) -> set[str]:
+        """The Debian packages of the programs, and of libraries that the tests use with them."""
+        return {package for packages in self.programs.values() for package in packages.split()}
 
     def missing(self) -> list[str]:
         """The programs that are not on the PATH."""
@@ -28,11 +32,11 @@ class Group(NamedTuple):
 GROUPS = {
     "browser": Group({"chromium": "chromium"}, frozenset({"browser"})),
     "curl": Group({"curl": "curl"}, frozenset({"demo"})),
-    "go": Group({"go": "golang-go"}),
+    "go": Group({"go": "golang-go golang-gopkg-validator.v2-dev"}),
     "java": Group({"javac": "openjdk-17-jdk-headless"}),
     "nginx": Group({"nginx": "nginx-light"}, frozenset({"deployment"})),
     "node": Group({"node": "nodejs", "tsc": "node-typescript"}),
-    "php": Group({"php": "php-cli"}),
+    "php": Group({"php": "php-cli php-curl php-guzzlehttp-guzzle php-mbstring"}),
     "redis": Group(
         {"redis-server": "redis-server", "openssl": "openssl"},
         frozenset({"deployment", "own_cluster", "own_engine", "shared_cluster", "shared_engine"}),
