@@ -15,6 +15,7 @@ from harness.redis_engine import RedisCluster, RedisEngine, redis_server
 from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Change
+from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
@@ -171,6 +172,62 @@ class TestOutages:
             engine.execute("SCRIPT FLUSH")
             steps = (add(store, "sandbox", f"{number}", b"value") for number in range(5))
             assert await asyncio.gather(*steps) == [None] * 5
+
+        run(store, check())
+
+    @pytest.mark.parametrize("clustered", [False, True])
+    def test_scripts_that_are_flushed_again_and_again_are_loaded_until_they_stay(
+        self,
+        engine: RedisEngine,
+        cluster: RedisCluster,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        clustered: bool,
+    ) -> None:
+        node = cluster.owner(slot_of("sandbox")) if clustered else engine
+
+        class FlushedStore(RedisStore):
+            """Loses its scripts whenever they have been loaded, so many times."""
+
+            flushes = 0
+
+            def _count_connection(self) -> None:
+                super()._count_connection()
+                if self.flushes:
+                    self.flushes -= 1
+                    node.execute("SCRIPT FLUSH")
+
+        store = FlushedStore(cluster.url if clustered else engine.url)
+
+        async def check() -> None:
+            await store.ping()
+            store.flushes = 2
+            node.execute("SCRIPT FLUSH")
+            assert await add(store, "sandbox", "key", b"value") is None
+            assert store.flushes == 0
+            monkeypatch.setattr(cluster_module, "_REDIRECTIONS", 2)
+            store.flushes = 3
+            node.execute("SCRIPT FLUSH")
+            assert "scripts" in (await refused(add(store, "sandbox", "other", b"value"))).message
+            store.flushes = 0
+            assert await add(store, "sandbox", "other", b"value") is None
+
+        run(store, check())
+
+    def test_an_engine_that_accepts_no_writes_is_not_ready(self, engine: RedisEngine) -> None:
+        store = RedisStore(engine.url)
+
+        async def check() -> None:
+            await store.ping()
+            assert engine.execute("DBSIZE") == 0
+            with redis_server() as master:
+                engine.execute("REPLICAOF", "127.0.0.1", master.port)
+                try:
+                    await refused(store.ping())
+                    assert await store.get("sandbox", "key") == [None]
+                finally:
+                    engine.execute("REPLICAOF", "NO", "ONE")
+            await store.ping()
 
         run(store, check())
 

@@ -5,9 +5,8 @@ in a task of its own, so that the steps for other nodes go on.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Iterable
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
@@ -15,7 +14,7 @@ from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from paymock.rules.errors import PaymockError
 from paymock.stores.redis.access import Address
 from paymock.stores.redis.connection import Node, Redirected, Step, unavailable, unknown
-from paymock.stores.redis.scripts import pack
+from paymock.stores.redis.scripts import PING, pack
 
 PAUSE_SECONDS = 0.2
 """The least time between two reads of the slot table."""
@@ -54,16 +53,18 @@ class Single:
         self._node = node(address)
 
     async def execute(self, sandbox: str, step: Step) -> Any:
+        async def attempt(redirection: Redirected) -> Any:
+            if redirection.address is not None:
+                raise unavailable("The store is a cluster, and was not opened as one.")
+            return await self._node.execute(step)
+
         try:
             return await self._node.execute(step)
         except Redirected as redirection:
-            if redirection.address is None:
-                with suppress(Redirected):
-                    return await self._node.execute(step)
-        raise unavailable("The store is a cluster, and was not opened as one.")
+            return await _follow(redirection, attempt)
 
     async def ping(self) -> None:
-        await self._node.execute(pack("PING"))
+        await self.execute("", PING.call(("paymock:ping",)))
 
     async def masters(self) -> list[Node]:
         return [self._node]
@@ -92,7 +93,7 @@ class Cluster:
         try:
             return await (self._slots[slot] or await self._find(slot)).execute(step)
         except Redirected as redirection:
-            return await self._follow(slot, step, redirection)
+            return await _follow(redirection, partial(self._attempt, slot, step))
         except PaymockError as error:
             if error.kind.code == "store_unavailable":
                 self._schedule_refresh()
@@ -176,28 +177,35 @@ class Cluster:
                 task.cancel()
         raise failure
 
-    async def _follow(self, slot: int, step: Step, redirection: Redirected) -> Any:
-        """Follow the redirections of a step to the node that carries it out, and return the reply."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _REDIRECTION_SECONDS
-        for attempt in range(_REDIRECTIONS):
-            await asyncio.sleep(attempt * _REDIRECTION_PAUSE)
-            if loop.time() > deadline:
-                break
-            node = self._slots[slot] if redirection.address is None else self._node(redirection.address)
-            if node is None:
-                break
-            if redirection.address is not None and not redirection.asking:
-                self._slots[slot] = node
-                self._schedule_refresh()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    return await (node.execute_asking(step) if redirection.asking else node.execute(step))
-            except Redirected as next_redirection:
-                redirection = next_redirection
-            except TimeoutError as error:
-                raise unknown(error) from None
-        raise unavailable("The store is moving this sandbox to another node.")
+    async def _attempt(self, slot: int, step: Step, redirection: Redirected) -> Any:
+        """Carry out a step where the redirection says."""
+        node = self._slots[slot] if redirection.address is None else self._node(redirection.address)
+        if node is None:
+            raise unavailable(redirection.reason)
+        if redirection.address is not None and not redirection.asking:
+            self._slots[slot] = node
+            self._schedule_refresh()
+        return await (node.execute_asking(step) if redirection.asking else node.execute(step))
+
+
+async def _follow(redirection: Redirected, attempt: Callable[[Redirected], Awaitable[Any]]) -> Any:
+    """Attempt a step again until no redirection comes back, and return the reply. Raises PaymockError
+    `store_unavailable` after _REDIRECTION_SECONDS.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _REDIRECTION_SECONDS
+    for number in range(_REDIRECTIONS):
+        await asyncio.sleep(number * _REDIRECTION_PAUSE)
+        if loop.time() > deadline:
+            break
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await attempt(redirection)
+        except Redirected as next_redirection:
+            redirection = next_redirection
+        except TimeoutError as error:
+            raise unknown(error) from None
+    raise unavailable(redirection.reason)
 
 
 @lru_cache(10_000)

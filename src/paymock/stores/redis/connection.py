@@ -57,6 +57,7 @@ SILENCE_SECONDS = 2.0
 _CHECK_SECONDS = 0.3
 _CLOSE_SECONDS = 0.5
 _LOST = (RedisError, OSError, RuntimeError)  # the last is what uvloop's closed transport raises
+_MOVING = "The store is moving this sandbox to another node."
 _RETRY = "Retry with the same Idempotency-Key after `Retry-After` seconds."
 
 
@@ -69,10 +70,13 @@ class _AskingCommand(bytes):
 
 
 class Redirected(Exception):
-    """The node has not carried out the step. The node at `address` will, or this one at another attempt."""
+    """The node has not carried out the step, for this reason. The node at `address` will, or this one at
+    another attempt.
+    """
 
-    def __init__(self, address: Address | None = None, *, asking: bool = False) -> None:
-        super().__init__()
+    def __init__(self, reason: str, address: Address | None = None, *, asking: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
         self.address = address
         self.asking = asking
 
@@ -177,9 +181,11 @@ class Node:
     def _error_for(self, error: ResponseError) -> Exception:
         if isinstance(error, AskError):
             address = self.address.resolve(error.host, error.port)
-            return Redirected(address, asking=not isinstance(error, MovedError))
-        if isinstance(error, TryAgainError | NoScriptError):
-            return Redirected()
+            return Redirected(_MOVING, address, asking=not isinstance(error, MovedError))
+        if isinstance(error, TryAgainError):
+            return Redirected(_MOVING)
+        if isinstance(error, NoScriptError):
+            return Redirected("The store loses the scripts that it is given.")
         if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in str(error):
             return PaymockError("capacity_exceeded")
         reason, _, _ = str(error).partition(", with args")

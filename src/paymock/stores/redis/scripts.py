@@ -195,4 +195,9 @@ if retention ~= '' or redis.call('TTL', counters) >= 0 then retain(counters, ret
 return number
 """)
 
-SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND, CLEAR_LOG, INCREMENT)
+PING = Script("""
+redis.call('UNLINK', KEYS[1])
+""")
+"""Changes nothing, since the key is never there, and is refused where nothing can be written."""
+
+SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND, CLEAR_LOG, INCREMENT, PING)
