@@ -50,6 +50,7 @@ class Batcher(Generic[S]):
         self._execute = execute
         self._max_delay = max_delay
         self._queue: list[tuple[S, asyncio.Future[Any]]] = []
+        self._batch: list[tuple[S, asyncio.Future[Any]]] = []
         self._due = False  # whether the queue must not wait any longer
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -61,6 +62,14 @@ class Batcher(Generic[S]):
         self._due = self._due or not deferrable
         self._schedule()
         return await outcome
+
+    async def flush(self) -> None:
+        """Return when the steps submitted so far have outcomes."""
+        self._due = bool(self._queue)
+        self._schedule()
+        outcomes = [outcome for _, outcome in (*self._batch, *self._queue)]
+        if outcomes:
+            await asyncio.wait(outcomes)
 
     def _schedule(self) -> None:
         if self._task is not None:
@@ -77,18 +86,18 @@ class Batcher(Generic[S]):
 
     async def _run(self) -> None:
         while self._due:
-            batch, self._queue, self._due = self._queue, [], False
+            self._batch, self._queue, self._due = self._queue, [], False
             try:
-                outcomes = await self._execute([step for step, _ in batch])
+                outcomes = await self._execute([step for step, _ in self._batch])
             except Exception as error:  # noqa: BLE001 - raised to every caller
-                outcomes = [error] * len(batch)
-            for (_, future), outcome in zip(batch, outcomes, strict=True):
+                outcomes = [error] * len(self._batch)
+            for (_, future), outcome in zip(self._batch, outcomes, strict=True):
                 if future.done():
                     continue  # its caller was cancelled
                 if isinstance(outcome, Exception):
                     future.set_exception(outcome)
                 else:
                     future.set_result(outcome)
-        self._task = None
+        self._task, self._batch = None, []
         if self._queue:
             self._schedule()

@@ -14,6 +14,7 @@ from paymock.stores.base import STATE, Change
 from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import StoreContract, add, run
+from tests.support.loop_time import within
 
 
 class TestSqliteStore(StoreContract):
@@ -83,6 +84,56 @@ def test_logs_and_counters_do_not_wait_for_the_disk(path: Path, monkeypatch: pyt
         await store.replace("sandbox", STATE, None, b"state", expected_state=None)
         await store.reset("sandbox", b"other", expected_state=b"state")
         assert modes[2:] == ["full", "full", "full"]
+
+    run(store, check())
+
+
+@pytest.mark.parametrize("mode", ["IMMEDIATE", "EXCLUSIVE"])
+def test_while_another_process_holds_the_lock_reads_go_on_and_changes_are_refused_soon(
+    path: Path, mode: str
+) -> None:
+    store = SqliteStore(path)
+
+    async def refused(change: Awaitable[object]) -> None:
+        with pytest.raises(PaymockError) as caught:
+            await change
+        assert (caught.value.kind.code, "locked" in caught.value.message) == ("store_unavailable", True)
+
+    async def check() -> None:
+        await add(store, "sandbox", "key", b"value")
+        await store.append("sandbox", "log", b"entry", keep=9)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute(f"BEGIN {mode}")
+            async with within(4):
+                first = asyncio.create_task(refused(add(store, "sandbox", "other", b"")))
+                await asyncio.sleep(0.1)
+                await asyncio.gather(
+                    first, refused(add(store, "sandbox", "third", b"")), refused(store.ping())
+                )
+            async with within(4):
+                assert await store.get("sandbox", "key") == [b"value"]
+                assert await store.tail("sandbox", "log", 9) == [b"entry"]
+            waiting = asyncio.create_task(refused(store.append("sandbox", "log", b"lost", keep=9)))
+            await asyncio.sleep(0)
+            async with within(4):
+                assert await store.tail("sandbox", "log", 9) == [b"entry"]
+            await waiting
+            other.execute("ROLLBACK")
+        await store.ping()
+        assert await add(store, "sandbox", "other", b"") is None
+
+    run(store, check())
+
+
+def test_a_log_is_read_with_all_that_was_appended_before(path: Path) -> None:
+    store = SqliteStore(path)
+
+    async def check() -> None:
+        for number in range(1, 20):
+            appends = [asyncio.create_task(store.append("sandbox", "log", b"e", keep=99)) for _ in range(2)]
+            await asyncio.sleep(0)
+            assert len(await store.tail("sandbox", "log", 99)) == 2 * number
+            await asyncio.gather(*appends)
 
     run(store, check())
 

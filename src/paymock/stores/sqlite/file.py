@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import StoreError
@@ -19,8 +20,13 @@ APPLICATION_ID = int.from_bytes(b"paym")
 
 SCHEMA_VERSION = 2
 
-BUSY_SECONDS = 5.0
-"""How long a change waits for a lock that another process holds, before it is refused."""
+LOCK_SECONDS = 0.9
+"""How long a transaction waits for a lock that another process holds, before it is refused. So one that is
+queued behind another is refused within two seconds, too.
+"""
+
+_START_SECONDS = 5.0
+"""How long a start waits for the same."""
 
 _RETRY_SECONDS = 0.0005
 """How long to wait between two attempts to lock the file: about as long as a commit takes."""
@@ -36,6 +42,14 @@ CREATE INDEX sandbox_by_version ON sandbox (version);
 """What schema 2 adds. Commits are numbered: `version` is the last one that wrote to the sandbox, `changed`
 the last one that did more than add to a list or a log.
 """
+
+_MODE = 0o600
+
+_MIN_PAGE_BYTES = 512
+"""A file of SQLite consists of pages of a multiple of this size."""
+
+_LOG_SUFFIXES = ("-wal", "-shm")
+"""The suffixes of the files of the write-ahead log, while the file is in use."""
 
 _SCHEMA = f"""
 CREATE TABLE sandbox (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE);
@@ -60,15 +74,82 @@ PRAGMA user_version = {SCHEMA_VERSION};
 
 S = TypeVar("S")
 
+_FileId = tuple[int, int]
 
-class ThreadedConnection:
-    """A connection to the file, in a thread of its own, so that the event loop never waits for the disk."""
+
+class _FileDamaged(StoreError):
+    """Another program has deleted or overwritten a file that is in use. The connection stays open: it still
+    has a deleted write-ahead log, with what was committed last, and saves it when the server stops.
+    """
+
+
+class _FileIds(NamedTuple):
+    """The ids of a file and of its logs, None for those that do not exist."""
+
+    file: _FileId
+    logs: tuple[_FileId | None, ...]
+
+
+class StoreFile:
+    """The file at `path`, and what its open connections know of it."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
+        self._logs = [path.with_name(f"{path.name}{suffix}") for suffix in _LOG_SUFFIXES]
+        self._lock = Lock()
+        self._ids: _FileIds | None = None
+        self._connections = 0  # to the file with these ids
+
+    def open(self) -> tuple[sqlite3.Connection, _FileIds]:
+        """Connect to the file. Raises sqlite3.Error, StoreError, OSError."""
+        with self._lock:
+            file_id = _file_id(self.path.stat())
+            if self._connections and self._ids and self._ids.file == file_id:
+                self.check(self._ids)
+            connection = connect(self.path, LOCK_SECONDS)
+            try:
+                check_schema(connection)  # from now on its logs exist
+                ids = _FileIds(file_id, self._find_logs())
+            except BaseException:
+                connection.close()
+                raise
+            self._connections = self._connections + 1 if ids == self._ids else 1
+            self._ids = ids
+            return connection, ids
+
+    def close(self, connection: sqlite3.Connection, ids: _FileIds) -> None:
+        """Close a connection. The last one moves the write-ahead log into the file."""
+        with self._lock, suppress(sqlite3.Error):
+            self._connections -= ids == self._ids
+            connection.close()
+
+    def check(self, ids: _FileIds) -> None:
+        """Raise StoreError or OSError if the files with these ids are no longer there."""
+        status = self.path.stat()
+        if ids.file != _file_id(status):
+            raise StoreError("the file was replaced by another one")
+        if all(ids.logs) and ids.logs != self._find_logs():
+            raise _FileDamaged(f"{self.path.name}-wal or -shm was deleted or replaced: restart the server")
+        if status.st_size == 0 or status.st_size % _MIN_PAGE_BYTES:
+            raise _FileDamaged(f"{self.path.name} was overwritten: stop the server and restore it")
+
+    def _find_logs(self) -> tuple[_FileId | None, ...]:
+        ids: list[_FileId | None] = []
+        for log in self._logs:
+            try:
+                ids.append(_file_id(log.stat()))
+            except FileNotFoundError:
+                ids.append(None)
+        return tuple(ids)
+
+
+class ThreadedConnection:
+    """A connection to a file, in a thread of its own, so that the event loop never waits for the disk."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
         self._thread: ThreadPoolExecutor | None = None
-        self._connection: sqlite3.Connection | None = None
-        self._file_id: tuple[int, int] | None = None
+        self._connection: tuple[sqlite3.Connection, _FileIds] | None = None
         self.opened = 0
         """How many times the file has been opened."""
 
@@ -95,49 +176,50 @@ class ThreadedConnection:
         try:
             return transaction(self._connect(), steps)
         except (sqlite3.Error, StoreError, OSError) as error:
-            self._disconnect()
+            if not isinstance(error, _FileDamaged):
+                self._disconnect()
             raise PaymockError(
-                "store_unavailable", f"The store reported: {error}. No change was partially stored."
+                "store_unavailable", f"The store reported: {_reason(error)}. No change was partially stored."
             ) from None
         except BaseException:
             self._disconnect()  # an open transaction would lock out every other process
             raise
 
     def _connect(self) -> sqlite3.Connection:
-        file_id = _file_id(self._path)
         if self._connection is None:
-            self._file_id, self._connection = file_id, connect(self._path)
-            check_schema(self._connection)
+            self._connection = self._file.open()
             self.opened += 1
-        elif self._file_id != file_id:
-            raise StoreError("the file was replaced by another one")
-        return self._connection
+        else:
+            self._file.check(self._connection[1])
+        return self._connection[0]
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(sqlite3.Error):
-                connection.close()
+            self._file.close(*connection)
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Connect to an existing file, without implicit transactions. Raises sqlite3.Error."""
+def connect(path: Path, lock_seconds: float) -> sqlite3.Connection:
+    """Connect to an existing file, without implicit transactions. Statements wait up to `lock_seconds` for
+    locks of other processes. Raises sqlite3.Error.
+    """
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
-        timeout=BUSY_SECONDS,
+        timeout=lock_seconds,
         isolation_level=None,
         check_same_thread=False,
     )
 
 
-def begin_immediate(connection: sqlite3.Connection) -> None:
-    """Begin a write transaction as soon as other processes have ended theirs. Raises sqlite3.Error.
+def begin_immediate(connection: sqlite3.Connection, lock_seconds: float = LOCK_SECONDS) -> None:
+    """Begin a write transaction as soon as other processes have ended theirs. Raises sqlite3.Error, at the
+    latest after `lock_seconds`.
 
     SQLite's own busy handler waits longer after each attempt, up to a tenth of a second, so that others
     overtake.
     """
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + lock_seconds
     connection.execute("PRAGMA busy_timeout = 0")
     while True:
         try:
@@ -149,21 +231,27 @@ def begin_immediate(connection: sqlite3.Connection) -> None:
         time.sleep(_RETRY_SECONDS)
 
 
+def write_header(connection: sqlite3.Connection) -> None:
+    """Write what is in the file already. Raises sqlite3.Error if the file cannot be written to."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
 def initialize(path: Path) -> None:
     """Create the file if missing, and check that it is a store of paymock, intact and writable.
 
-    Raises StoreError, which names the file, if it is corrupt, read-only, of another program or of a newer
-    version, or the disk is full.
+    Raises StoreError, which names the file, if it is corrupt, read-only, locked, of another program or of a
+    newer version, if files of a deleted one are left, or the disk is full.
     """
     try:
         if not path.exists():
+            _check_leftovers(path)
             _create(path)
-        with closing(connect(path)) as connection:
+        with closing(connect(path, _START_SECONDS)) as connection:
             check_schema(connection)
             _check_integrity(path, connection)
             if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
                 raise StoreError("SQLite cannot create a write-ahead log next to it")
-            begin_immediate(connection)
+            begin_immediate(connection, _START_SECONDS)
             if connection.execute("PRAGMA user_version").fetchone() == (1,):
                 for statement in _CHANGES.strip().splitlines():
                     connection.execute(statement)
@@ -172,14 +260,33 @@ def initialize(path: Path) -> None:
     except StoreError as error:
         raise StoreError(f"cannot use the store {path}: {error}") from None
     except (sqlite3.Error, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise StoreError(f"cannot use the store {path}: {reason}") from None
+        raise StoreError(f"cannot use the store {path}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason of a failure, without the path of the file."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _check_leftovers(path: Path) -> None:
+    """Raise StoreError if files of a deleted database are left: SQLite would apply them to a new one."""
+    names = [f"{path.name}{suffix}" for suffix in (*_LOG_SUFFIXES, "-journal")]
+    leftovers = [name for name in names if os.path.lexists(path.with_name(name))]
+    if leftovers and not path.exists():  # another process may have created it with its files meanwhile
+        raise StoreError(
+            f"{', '.join(leftovers)} of a deleted file {'is' if len(leftovers) == 1 else 'are'} left in "
+            f"{path.parent}: restore {path.name} beside, or delete what is left to create an empty store"
+        )
 
 
 def _create(path: Path) -> None:
-    """Create the file under a temporary name and link it to its own, unless another process was faster."""
+    """Create the file under a temporary name and link it to its own, unless another process was faster. Only
+    its owner can read it; SQLite gives its other files the same mode.
+    """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
+        draft.touch(_MODE, exist_ok=False)
+        draft.chmod(_MODE)  # whatever the umask is
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.executescript(_SCHEMA)
         with suppress(FileExistsError):
@@ -211,7 +318,6 @@ def _check_integrity(path: Path, connection: sqlite3.Connection) -> None:
             raise StoreError(f"it is corrupt: {result.splitlines()[-1]}")
 
 
-def _file_id(path: Path) -> tuple[int, int]:
-    """Return the device and inode numbers, which change if the file is replaced. Raises OSError."""
-    status = path.stat()
+def _file_id(status: os.stat_result) -> _FileId:
+    """Return the device and inode numbers, which change if the file is replaced."""
     return status.st_dev, status.st_ino

@@ -18,7 +18,13 @@ from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, AddResult, Change
 from paymock.stores.batching import Append, Batcher, merge_appends
 from paymock.stores.sqlite import queries
-from paymock.stores.sqlite.file import ThreadedConnection, begin_immediate, initialize
+from paymock.stores.sqlite.file import (
+    StoreFile,
+    ThreadedConnection,
+    begin_immediate,
+    initialize,
+    write_header,
+)
 from paymock.stores.sqlite.queries import SANDBOX_ID, sandbox_id, select_values, upsert
 
 POLL_SECONDS = 0.1
@@ -59,7 +65,8 @@ class SqliteStore:
         self._limits = limits or {}
         self._purge_needed = True
         self._changed: dict[str, bool] = {}
-        self._reader, self._writer = ThreadedConnection(path), ThreadedConnection(path)
+        file = StoreFile(path)
+        self._reader, self._writer = ThreadedConnection(file), ThreadedConnection(file)
         self._reads: Batcher[_Step] = Batcher(partial(self._reader.run, _run_reads))
         self._changes: Batcher[_Change | Append] = Batcher(
             partial(self._writer.run, self._run_changes), APPEND_DELAY_SECONDS
@@ -141,9 +148,8 @@ class SqliteStore:
         await self._changes.submit(Append(sandbox, log, keep, (entry,)), deferrable=True)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
-        return await self._change(
-            lambda connection: queries.tail(connection, sandbox, log, limit), durable=False
-        )
+        await self._changes.flush()
+        return await self._read(lambda connection: queries.tail(connection, sandbox, log, limit))
 
     async def clear_log(self, sandbox: str, log: str) -> None:
         def step(connection: Connection) -> None:
@@ -170,7 +176,11 @@ class SqliteStore:
         return await self._change(step)
 
     async def ping(self) -> None:
-        await self._read(lambda connection: connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall())
+        def step(connection: Connection) -> None:
+            write_header(connection)
+            connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall()
+
+        await self._change(step, durable=False)
 
     async def changes(self) -> AsyncIterator[Change]:
         version: int | None = None
