@@ -19,6 +19,7 @@ from paymock.resources.records import (
     encode,
 )
 from paymock.rules.clock import ClockSetting
+from paymock.rules.errors import PaymockError
 from paymock.rules.timeline import Transfer
 from paymock.schemas.public import CreatePayment
 from tests.support.client import order
@@ -88,3 +89,11 @@ def test_the_order_of_fields_in_existing_stores_is_kept(record: msgspec.Struct, 
 def test_simulated_deposits_are_transfers() -> None:
     deposit = DepositRecord("token", b"", "payment", 5_000, "7", "USDC")
     assert SimulationRecord(deposits=(deposit,)).transfers == (Transfer(5_000, 7, "USDC"),)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xff", b"\x93\xa7payment", b"\x91\xa7refunds"])
+def test_a_damaged_record_is_a_failure_of_the_store(damaged: bytes) -> None:
+    for read in (decode, lambda stored: decode_as(SandboxRecord, stored)):
+        with pytest.raises(PaymockError) as caught:
+            read(damaged)
+        assert caught.value.kind.code == "store_unavailable"

@@ -5,6 +5,7 @@ from itertools import islice
 import msgspec
 
 from paymock.app.sandboxes import Sandboxes
+from paymock.resources import records
 from paymock.schemas import control as schemas
 
 LENGTH = 1_000
@@ -17,7 +18,7 @@ class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
     """An entry as stored: an array, since field names would double its size."""
 
 
-_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(StoredEntry).decode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Journal:
@@ -33,7 +34,8 @@ class Journal:
     async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
         """Return the last requests, newest first: all, or those about one payment."""
         stored = await self._sandboxes.tail(sandbox, _LOG, LENGTH if payment_id else limit)
-        entries = (entry for entry in map(_decode, stored) if payment_id in (None, entry.payment_id))
+        decoded = (records.decode_as(StoredEntry, entry) for entry in stored)
+        entries = (entry for entry in decoded if payment_id in (None, entry.payment_id))
         return schemas.Journal(data=[_public(entry) for entry in islice(entries, limit)])
 
     async def mark(self, sandbox: str) -> bytes | None:

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 
 from paymock.rules.clock import ClockSetting
+from paymock.rules.errors import PaymockError
 from paymock.rules.timeline import Transfer
 from paymock.schemas.public import CreatePayment
 
@@ -113,10 +114,22 @@ def encode(record: msgspec.Struct) -> bytes:
 
 
 def decode(stored: bytes) -> Record:
-    """Decode the record of a created resource."""
-    return _decoder.decode(stored)
+    """Decode the record of a created resource. Raises PaymockError `store_unavailable` if it is damaged."""
+    try:
+        return _decoder.decode(stored)
+    except msgspec.DecodeError:
+        raise _damaged() from None
 
 
 def decode_as(record_type: type[T], stored: bytes | None) -> T:
-    """Decode a record of a known type, or make the default one where nothing is stored."""
-    return record_type() if stored is None else msgspec.msgpack.decode(stored, type=record_type)
+    """Decode a record of a known type, or make the default one where nothing is stored. Raises PaymockError
+    `store_unavailable` if it is damaged.
+    """
+    try:
+        return record_type() if stored is None else msgspec.msgpack.decode(stored, type=record_type)
+    except msgspec.DecodeError:
+        raise _damaged() from None
+
+
+def _damaged() -> PaymockError:
+    return PaymockError("store_unavailable", "The store has returned a damaged record.")

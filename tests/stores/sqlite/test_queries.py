@@ -70,3 +70,11 @@ def test_a_deleted_sandbox_is_purged_in_steps_and_no_other(connection: sqlite3.C
     assert connection.execute("SELECT name FROM sandbox").fetchall() == [("kept",)]
     assert connection.execute("SELECT count(*) FROM entry").fetchone() == (queries.PURGE_LIMIT + 1,)
     assert queries.tail(connection, "kept", "log", 9) == [b"entry"]
+
+
+def test_a_damaged_log_is_a_failure_of_the_store(connection: sqlite3.Connection) -> None:
+    queries.append(connection, Append("sandbox", "log", 9, (b"entry",)))
+    connection.execute("UPDATE log SET entries = x'ff'")
+    with pytest.raises(PaymockError) as caught:
+        queries.tail(connection, "sandbox", "log", 9)
+    assert caught.value.kind.code == "store_unavailable"

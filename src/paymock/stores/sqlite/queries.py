@@ -117,13 +117,18 @@ def append(connection: Connection, step: Append) -> None:
 
 
 def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[bytes]:
-    """Return the newest entries of a log, newest first."""
+    """Return the newest entries of a log, newest first. Raises PaymockError `store_unavailable` if they are
+    damaged.
+    """
     newest: list[bytes] = []
     for (entries,) in connection.execute(
         f"SELECT entries FROM log WHERE sandbox = {SANDBOX_ID} AND log = ? ORDER BY number DESC",  # noqa: S608
         (sandbox, log),
     ):
-        newest += reversed(_entries.decode(entries))
+        try:
+            newest += reversed(_entries.decode(entries))
+        except msgspec.DecodeError:
+            raise PaymockError("store_unavailable", "The store has returned a damaged log.") from None
         if len(newest) >= limit:
             break
     return newest[:limit]
