@@ -1,18 +1,23 @@
 """What holds when other requests, or other processes, come between two steps of a use case."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from paymock.app.payment_lookup import PaymentFilter
-from paymock.app.sandboxes import SeedMismatch, catch_up, load_metadata, new_metadata
+from paymock.app.sandboxes import Sandboxes, SeedMismatch, catch_up, load_metadata, new_metadata
 from paymock.resources import records
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, Change, StoreError
 from paymock.stores.memory import MemoryStore
-from tests.support.clock import NOON
+from paymock.stores.sqlite.store import SqliteStore
+from tests.support.clock import NOON, ManualClock
+from tests.support.loop_time import within
 from tests.support.stores import SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, UseCases, line
 from tests.support.virtual_time import run
@@ -236,6 +241,101 @@ def test_a_newcomer_on_an_engine_that_lost_everything_is_followed() -> None:
         newcomer = UseCases(store, await load_metadata(store, NOON, 0, None))
         created, _ = await newcomer.create()
         assert await one.create() == (created, True)
+
+    run(check())
+
+
+class ReconnectingStore(SharedStore):
+    """Opens a connection for each step while it is `broken`, and then fails."""
+
+    broken = True
+
+    async def _step(self, name: str) -> None:
+        await super()._step(name)
+        if self.broken:
+            assert len(self.steps) < 1_000, "the store is asked without end"
+            self.connections += 1
+            raise PaymockError("store_unavailable")
+
+
+@pytest.mark.parametrize("requests", [1, 20])
+def test_a_store_that_reconnects_and_fails_is_asked_once_a_request(requests: int) -> None:
+    async def check() -> None:
+        store = ReconnectingStore()
+        store.broken = False
+        app = UseCases(store)
+        payment, _ = await app.create()
+        store.broken = True
+        store.connections += 1
+        store.steps.clear()
+        for _ in range(3):
+            reads = (app.service.payment(SANDBOX, payment.id) for _ in range(requests))
+            for outcome in await asyncio.gather(*reads, return_exceptions=True):
+                assert isinstance(outcome, PaymockError)
+                assert outcome.kind.code == "store_unavailable"
+        assert len(store.steps) == 3
+        with pytest.raises(PaymockError):
+            await app.create("order-1002-payment")
+        store.broken = False
+        assert await app.create() == (payment, True)
+
+    run(check())
+
+
+def test_a_file_that_is_damaged_while_it_is_used_fails_every_request(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    def damage() -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        content = bytearray(path.read_bytes())
+        content[4096:] = b"\xff" * (len(content) - 4096)
+        path.write_bytes(content)
+
+    async def check() -> None:
+        store = SqliteStore(path)
+        await store.initialize()
+        sandboxes = Sandboxes(store, ManualClock(), await load_metadata(store, NOON, 0, None))
+        await sandboxes.append(SANDBOX, "log", b"entry", keep=9)
+        damage()
+        for _ in range(5):
+            for step in (sandboxes.snapshot(SANDBOX), sandboxes.tail(SANDBOX, "log", 9), sandboxes.ping()):
+                async with within(20):
+                    with pytest.raises(PaymockError) as caught:
+                        await step
+                assert caught.value.kind.code == "store_unavailable"
+        await sandboxes.close()
+
+    asyncio.run(check())
+
+
+def test_a_damaged_record_is_an_error_of_the_store() -> None:
+    async def check() -> None:
+        store = SharedStore()
+        app = UseCases(store)
+        payment, _ = await app.create()
+        values = store._sandboxes[SANDBOX].values
+        [token] = values
+        values[token] = b"\xff" + values[token][1:]
+        for request in (app.service.payment(SANDBOX, payment.id), app.create()):
+            with pytest.raises(PaymockError) as caught:
+                await request
+            assert caught.value.kind.code == "store_unavailable"
+
+    run(check())
+
+
+def test_no_request_goes_on_before_the_metadata_is_verified() -> None:
+    """Concurrent requests wait for the one verification, or ids would depend on the secret that is gone."""
+
+    async def check() -> None:
+        store = ForgettingStore()
+        one = UseCases(store, await load_metadata(store, NOON, 0, None))
+        await one.create()
+        store.lose_everything()
+        newcomer = UseCases(store, await load_metadata(store, NOON, 0, None))
+        created, _ = await newcomer.create()
+        assert await asyncio.gather(*(one.create() for _ in range(5))) == [(created, True)] * 5
 
     run(check())
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from paymock.app.contention import Contention
 from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal
 from paymock.app.overrides import Overrides
@@ -213,12 +214,14 @@ class ControlService:
         self, sandbox: str, payment_id: str, compute: Callable[[PaymentSnapshot], SimulationRecord]
     ) -> PaymentSnapshot:
         """Replace the simulation record of a payment by the result of `compute`."""
+        contention = Contention()
         while True:
             payment = await self._find(sandbox, payment_id)
             simulation = compute(payment)
             key, new = companion_key(payment.record.token), records.encode(simulation)
             if await self._sandboxes.replace(payment.sandbox, key, payment.stored, new):
                 return replace(payment, timeline=PaymentTimeline(payment.record, simulation))
+            contention.check()
 
 
 def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:

@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from paymock.app import metadata_copies
+from paymock.app.contention import Contention
 from paymock.app.notifier import Notifier
 from paymock.app.system_clock import Clock
 from paymock.cache import BoundedCache
@@ -30,11 +32,8 @@ from paymock.stores.base import STATE, Store, StoreError
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
-_METADATA = "origin"
-"""The sandbox whose own record is the metadata of the store; no API key leads to it."""
-
 _TIME, _TIMES = "time", 16
-"""The log of the same sandbox in which processes note the time, and how many of these notes count."""
+"""The log of the metadata in which processes note the time, and how many of these notes count."""
 
 _NOTE_MS = 1000
 """The minimum time between two notes of a process."""
@@ -102,32 +101,34 @@ async def load_metadata(store: Store, now: int, speed: float, seed: str | None) 
     """Return the metadata of `store`, which is created if it is missing. If `speed` differs from the stored
     one, it applies from `now` on to all clocks whose speed no request has set.
 
-    Raises SeedMismatch, and StoreError for a store of another version.
+    Raises SeedMismatch, StoreError for a store of another version, and PaymockError `store_unavailable`.
     """
-    while True:
-        [stored] = await store.get(_METADATA, STATE)
-        metadata = new_metadata(now, speed, seed)
-        if stored is not None:
-            existing = records.decode_as(StoreMetadata, stored)
-            if existing.format != records.RECORD_FORMAT:
-                raise StoreError(
-                    "another version of paymock wrote the store "
-                    f"(format {existing.format}, not {records.RECORD_FORMAT}): "
-                    "serve it with that version, or use an empty store"
-                )
-            if seed is not None and metadata.secret != existing.secret:
-                raise SeedMismatch
-            if existing.clock.speed == speed:
-                return existing
-            metadata = replace(existing, clock=existing.clock.with_speed(speed, now))
-        if await store.replace(_METADATA, STATE, stored, records.encode(metadata), expected_state=stored):
-            return metadata
+    proposal = new_metadata(now, speed, seed)
+
+    def with_speed(existing: StoreMetadata) -> StoreMetadata:
+        if existing.format != records.RECORD_FORMAT:
+            raise StoreError(
+                "another version of paymock wrote the store "
+                f"(format {existing.format}, not {records.RECORD_FORMAT}): "
+                "serve it with that version, or use an empty store"
+            )
+        if seed is not None and proposal.secret != existing.secret:
+            raise SeedMismatch
+        if existing.clock.speed == speed:
+            return existing
+        start = max(now, existing.clock.since_real + 1)  # a later clock replaces its copies
+        return replace(existing, clock=existing.clock.with_speed(speed, start))
+
+    return await metadata_copies.agree(store, proposal, with_speed)
 
 
 async def catch_up(store: Store, clock: Clock) -> None:
-    """Let `clock` go on from the latest time that processes have noted in `store`."""
-    for noted in await store.tail(_METADATA, _TIME, _TIMES):
-        clock.catch_up(int(noted))
+    """Let `clock` go on from the latest time that processes have noted in `store`, if it can be read: the
+    node that has the notes is not indispensable.
+    """
+    with suppress(PaymockError):
+        for noted in await store.tail(metadata_copies.METADATA, _TIME, _TIMES):
+            clock.catch_up(int(noted))
 
 
 class Sandboxes:
@@ -142,7 +143,8 @@ class Sandboxes:
         self._clock = clock
         self._metadata = metadata
         self._states: BoundedCache[str, bytes] = BoundedCache(_CACHED_STATES)
-        self._verified: int | None = store.connections
+        self._verified = store.connections
+        self._verification: asyncio.Task[PaymockError | None] | None = None
         self._note_due = 0
         self._noting: asyncio.Task[None] | None = None
 
@@ -204,12 +206,14 @@ class Sandboxes:
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
     ) -> SandboxSnapshot:
         """Replace the sandbox's own record by the result of `compute`. Raises what `compute` raises."""
+        contention = Contention()
         while True:
             before = await self.snapshot(sandbox)
             after = records.encode(compute(before))
             if await self.replace(before, STATE, before.state, after):
                 self._remember(sandbox, after)
                 return self._snapshot_of(sandbox, after, [], before.real)
+            contention.check()
 
     async def replace(self, snapshot: SandboxSnapshot, key: str, old: bytes | None, new: bytes) -> bool:
         """Store `new` under `key` if the value is still `old` and the sandbox is still as in `snapshot`;
@@ -238,6 +242,7 @@ class Sandboxes:
             await self._verify_metadata()
         sandbox = request.sandbox
         snapshot = self._snapshot_of(sandbox, self._states.get(sandbox), [], self._clock())
+        contention = Contention()
         while True:
             token = self.token(snapshot, request.idempotency_key)
             if self.never_waits:
@@ -260,6 +265,7 @@ class Sandboxes:
             if existing is not None:
                 return Created(_replay(existing, request, kind), existing, replayed=True)
             snapshot = current
+            contention.check()
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
         """Add `entry` to a log of which at least the last `keep` entries are kept, and note the time."""
@@ -279,11 +285,13 @@ class Sandboxes:
 
     async def reset(self, sandbox: str) -> None:
         """Delete all data of the sandbox. The same idempotency keys then lead to other ids."""
+        contention = Contention()
         while True:
             before = await self.snapshot(sandbox)
             after = records.encode(SandboxRecord(generation=before.record.generation + 1))
             if await self._store.reset(sandbox, after, expected_state=before.state):
                 return self.notifier.notify(sandbox)
+            contention.check()
 
     def sandbox_of(self, token: str) -> str:
         """Return the sandbox of the resource with this token."""
@@ -337,19 +345,27 @@ class Sandboxes:
         return SandboxSnapshot(sandbox, state, record, clock, real, values)
 
     async def _verify_metadata(self) -> None:
-        """Read the metadata again after a reconnection. A store that lost its data has other metadata, which
-        this process adopts, or none, and then gets that of this process, so that all processes agree.
+        """Read the metadata again after a reconnection, once for all concurrent requests. A store that lost
+        its data has other metadata, which this process adopts, or none, and then gets that of this process,
+        so that all processes agree. Raises PaymockError `store_unavailable`.
         """
-        while self._verified != self._store.connections:
-            self._verified = self._store.connections
-            # If the store does not answer, there will be another connection.
-            with suppress(PaymockError):
-                [stored] = await self._store.get(_METADATA, STATE)
-                own = records.encode(self._metadata)
-                if stored is not None:
-                    self._metadata = records.decode_as(StoreMetadata, stored)
-                elif not await self._store.replace(_METADATA, STATE, None, own, expected_state=None):
-                    self._verified = None  # another process was faster: read its metadata
+        if self._verification is None:
+            self._verification = asyncio.create_task(self._read_metadata())
+        failure = await asyncio.shield(self._verification)
+        if failure is not None:
+            raise failure
+
+    async def _read_metadata(self) -> PaymockError | None:
+        """Adopt the metadata of the store. Return the error if it cannot be read."""
+        connections = self._store.connections  # those that this opens are verified by the next request
+        try:
+            self._metadata = await metadata_copies.agree(self._store, self._metadata)
+            self._verified = connections
+        except PaymockError as error:
+            return error
+        finally:
+            self._verification = None
+        return None
 
     async def _note_time(self) -> None:
         """Note the time in the store for other processes and later runs, and catch up with theirs; at most
@@ -360,7 +376,7 @@ class Sandboxes:
             return
         self._note_due = now + _NOTE_MS
         with suppress(PaymockError):
-            await self._store.append(_METADATA, _TIME, b"%d" % now, keep=_TIMES)
+            await self._store.append(metadata_copies.METADATA, _TIME, b"%d" % now, keep=_TIMES)
             await catch_up(self._store, self._clock)
 
     def _remember(self, sandbox: str, state: bytes | None) -> None:

@@ -1,6 +1,6 @@
 """The store protocol. A store keeps opaque bytes, and knows neither time nor payments nor HTTP."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
 STATE = "state"
@@ -48,6 +48,11 @@ class Store(Protocol):
     @property
     def connections(self) -> int:
         """Number of connections opened so far. When it changes, what was read before may be gone."""
+
+    def copies(self, sandbox: str) -> Sequence[str]:
+        """Return `sandbox`, and others in other parts of the store if its parts fail separately: places for
+        copies of what no part may be indispensable for.
+        """
 
     async def initialize(self) -> str | None:
         """Check that the store can be used, create it if missing, and return a warning for the operator, if

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import islice
 
 from paymock.rules.errors import PaymockError
@@ -31,6 +31,9 @@ class MemoryStore:
         self._limits = limits or {}
         self._totals: Counter[str] = Counter()
         self._sandboxes: defaultdict[str, _Sandbox] = defaultdict(_Sandbox)
+
+    def copies(self, sandbox: str) -> Sequence[str]:
+        return [sandbox]
 
     async def initialize(self) -> str | None:
         return None

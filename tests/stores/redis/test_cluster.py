@@ -7,10 +7,13 @@ import pytest
 
 from harness.polling import wait_until
 from harness.redis_engine import ENGINE_TIMEOUT_SECONDS, RedisCluster, cluster_node, redis_cluster
+from paymock.app.sandboxes import Sandboxes, load_metadata
+from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
+from tests.support.clock import NOON, ManualClock
 from tests.support.loop_time import within
 from tests.support.redis_store import (
     describe_failure,
@@ -188,6 +191,65 @@ class TestFailingNodes:
             await eventually(lambda: works(store, unavailable), 10)  # the nodes need time to agree again
 
         run(store, check())
+
+    def test_the_metadata_of_the_store_is_spread_over_the_nodes(self, own_cluster: RedisCluster) -> None:
+        names = RedisStore(own_cluster.url).copies("origin")
+        assert names[0] == "origin"
+        for node in own_cluster.nodes:
+            assert sum(own_cluster.owner(slot_of(name)) is node for name in names) == len(names) / 3
+
+    @pytest.mark.parametrize("failed", range(3))
+    def test_a_server_starts_and_works_without_any_one_node(
+        self, own_cluster: RedisCluster, failed: int
+    ) -> None:
+        node = own_cluster.nodes[failed]
+        available = [
+            sandbox
+            for other in own_cluster.nodes
+            if other is not node
+            for sandbox in sandboxes_of(own_cluster, other, 3)
+        ]
+
+        async def start() -> Sandboxes:
+            store = RedisStore(own_cluster.url)
+            await store.initialize()
+            return Sandboxes(store, ManualClock(), await load_metadata(store, NOON, 0, None))
+
+        async def use(sandboxes: Sandboxes) -> list[str]:
+            return [
+                sandboxes.token(await sandboxes.change(sandbox, lambda snapshot: snapshot.record), "key")
+                for sandbox in available
+            ]
+
+        async def check() -> None:
+            node.kill()
+            first = await start()
+            tokens = await use(first)
+            node.restart()
+            [lost] = sandboxes_of(own_cluster, node)
+            await eventually(lambda: responds(first, lost), 10)
+            second = await start()
+            assert await use(second) == tokens
+            await second.close()
+            node.pause()  # the connections of `second` are opened anew, and the metadata verified
+            async with within(0.5):
+                assert await use(second) == tokens
+            third = await start()
+            assert await use(third) == tokens
+            node.kill()
+            fourth = await start()
+            assert await use(fourth) == tokens
+            for sandboxes in (first, second, third, fourth):
+                await sandboxes.close()
+
+        async def responds(sandboxes: Sandboxes, sandbox: str) -> bool:
+            try:
+                await sandboxes.snapshot(sandbox)
+            except PaymockError:
+                return False
+            return True
+
+        asyncio.run(check())
 
     def test_the_replica_that_replaces_a_node_is_used(self) -> None:
         with redis_cluster(3) as cluster, cluster_node() as replica:

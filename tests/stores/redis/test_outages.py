@@ -13,12 +13,14 @@ from redis.exceptions import ResponseError
 
 from harness.redis_engine import RedisCluster, RedisEngine, redis_server
 from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
+from paymock.app.sandboxes import Sandboxes, load_metadata
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Change
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add, run
+from tests.support.clock import NOON, ManualClock
 from tests.support.loop_time import within
 from tests.support.redis_store import eventually, refused, slot_of, works
 
@@ -213,6 +215,28 @@ class TestOutages:
             assert await add(store, "sandbox", "other", b"value") is None
 
         run(store, check())
+
+    @pytest.mark.parametrize("command", [b"EVALSHA", b"\r\nHMGET", b"\r\nSCRIPT", b""])
+    def test_an_engine_that_swallows_a_command_is_asked_once_a_request(
+        self, engine: RedisEngine, command: bytes
+    ) -> None:
+        with tcp_proxy(engine.port) as proxy:
+            store = RedisStore(f"redis://127.0.0.1:{proxy.port}")
+
+            async def check() -> None:
+                sandboxes = Sandboxes(store, ManualClock(), await load_metadata(store, NOON, 0, None))
+                await sandboxes.change("sandbox", lambda snapshot: snapshot.record)
+                proxy.set(Behavior(Mode.RESET))
+                await refused(sandboxes.ping())
+                proxy.set(Behavior(Mode.DELAY, 3600, command))
+                for _ in range(3):
+                    await refused(sandboxes.change("sandbox", lambda snapshot: snapshot.record))
+                if command in (b"EVALSHA", b""):
+                    await refused(sandboxes.ping())
+                proxy.set(PASS_THROUGH)
+                await sandboxes.change("sandbox", lambda snapshot: snapshot.record)
+
+            run(store, check())
 
     def test_an_engine_that_accepts_no_writes_is_not_ready(self, engine: RedisEngine) -> None:
         store = RedisStore(engine.url)

@@ -5,8 +5,9 @@ in a task of its own, so that the steps for other nodes go on.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from functools import lru_cache, partial
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache, lru_cache, partial
+from itertools import chain, count
 from typing import Any, Protocol
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
@@ -18,6 +19,11 @@ from paymock.stores.redis.scripts import PING, pack
 
 PAUSE_SECONDS = 0.2
 """The least time between two reads of the slot table."""
+
+COPIES = 15
+"""How many copies there are of what no node may be indispensable for, one in each such part of the slots. As
+long as fewer than half of the slots are down, a majority of the copies can be reached.
+"""
 
 _REDIRECTION_SECONDS = 0.9
 _REDIRECTIONS = 12
@@ -31,6 +37,9 @@ class Nodes(Protocol):
         """Send a step of a sandbox and return the reply. Raises PaymockError `store_unavailable`,
         `capacity_exceeded`.
         """
+
+    def copies(self, sandbox: str) -> Sequence[str]:
+        """Return the places for copies of what is in `sandbox`. See `Store.copies`."""
 
     async def ping(self) -> None:
         """Return when the store can be used."""
@@ -62,6 +71,9 @@ class Single:
             return await self._node.execute(step)
         except Redirected as redirection:
             return await _follow(redirection, attempt)
+
+    def copies(self, sandbox: str) -> Sequence[str]:
+        return [sandbox]
 
     async def ping(self) -> None:
         await self.execute("", PING.call(("paymock:ping",)))
@@ -98,6 +110,9 @@ class Cluster:
             if error.kind.code == "store_unavailable":
                 self._schedule_refresh()
             raise
+
+    def copies(self, sandbox: str) -> Sequence[str]:
+        return _spread(sandbox)
 
     async def ping(self) -> None:
         def serves(reply: Any) -> bool:
@@ -206,6 +221,17 @@ async def _follow(redirection: Redirected, attempt: Callable[[Redirected], Await
         except TimeoutError as error:
             raise unknown(error) from None
     raise unavailable(redirection.reason)
+
+
+@cache
+def _spread(sandbox: str) -> Sequence[str]:
+    """Return `sandbox` and others, one in each of COPIES equal parts of the slots."""
+    names: dict[int, str] = {}
+    for name in chain([sandbox], (f"{sandbox}.{number}" for number in count(1))):
+        names.setdefault(_slot_of(name) * COPIES // REDIS_CLUSTER_HASH_SLOTS, name)
+        if len(names) == COPIES:
+            break
+    return [*names.values()]
 
 
 @lru_cache(10_000)

@@ -5,7 +5,7 @@ of a sandbox is on one node, and sandboxes are distributed over the nodes. See d
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -38,6 +38,9 @@ class RedisStore:
         self._access = Access(url)
         self.connections = 0
         self._nodes = self._create_nodes()
+
+    def copies(self, sandbox: str) -> Sequence[str]:
+        return self._nodes.copies(sandbox)
 
     async def initialize(self) -> str | None:
         try:

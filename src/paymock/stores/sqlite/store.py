@@ -76,6 +76,9 @@ class SqliteStore:
     def connections(self) -> int:
         return self._reader.opened + self._writer.opened
 
+    def copies(self, sandbox: str) -> Sequence[str]:
+        return [sandbox]
+
     async def initialize(self) -> str | None:
         await asyncio.to_thread(initialize, self._path)
         return None

@@ -4,6 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
+from paymock.app.contention import Contention
 from paymock.app.control_service import ControlService
 from paymock.app.overrides import FaultDue
 from paymock.rules.errors import PaymockError
@@ -31,6 +32,7 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Han
             raise PaymockError("invalid_fault")
         applies = fault.times is None or await _count_attempt(control, request, value) <= fault.times
         return await _apply(fault if applies else None, request, carry_out)
+    contention = Contention()
     while True:
         try:
             return await carry_out(request)
@@ -39,7 +41,8 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Han
             attempt = await _count_attempt(control, request, due.fault.value) if fault and fault.times else 1
             last = (fault and fault.status and fault.times) or attempt
             if attempt == last and not await control.overrides.take(request.sandbox, due.fault):
-                continue  # a concurrent creation has taken the fault
+                contention.check()  # a concurrent creation has taken the fault
+                continue
             applied = replace(request, fault_applied=True)
             return await _apply(fault if attempt <= last else None, applied, carry_out)
 

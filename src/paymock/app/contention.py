@@ -1,0 +1,29 @@
+"""The end of attempts that other requests keep overtaking."""
+
+import asyncio
+
+from paymock.rules.errors import PaymockError
+
+CONTENTION_SECONDS = 2.0
+"""How long a change is attempted again after others have overtaken it."""
+
+
+class Contention:
+    """Limits the attempts of one optimistic change."""
+
+    def __init__(self) -> None:
+        self._deadline: float | None = None
+
+    def check(self) -> None:
+        """Return if the change may be attempted again. Raises PaymockError `store_unavailable` when
+        CONTENTION_SECONDS have passed since the first call.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._deadline is None:
+            self._deadline = now + CONTENTION_SECONDS
+        elif now >= self._deadline:
+            raise PaymockError(
+                "store_unavailable",
+                "Other requests kept changing the same data. Nothing was stored. Retry with the same "
+                "Idempotency-Key after `Retry-After` seconds.",
+            )
