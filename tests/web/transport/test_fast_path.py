@@ -47,6 +47,10 @@ ALIKE: dict[str, Callable[[Pair], bytes]] = {
     "a body that nobody reads": lambda _: raw.request("GET", "/v1/chains", KEY, b"something"),
     "the last of a connection": lambda _: raw.request("GET", "/v1/chains", {**KEY, "Connection": "close"}),
     "HTTP/1.0": lambda _: raw.request("GET", "/v1/chains", KEY).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "an unknown method": lambda _: raw.request("FOO", "/v1/payments", JSON, b"{}"),
+    "DEL in a key": lambda _: creation("a-creation\x7f"),
+    "a control character in a header": lambda _: raw.request("GET", "/v1/chains", {**KEY, "X-Other": "\x1b"}),
+    "two spaces": lambda _: raw.request("GET", " /v1/chains", KEY),
     "the control API": lambda _: raw.request("GET", "/_mock/clock", KEY),
 }
 

@@ -3,12 +3,15 @@
 import contextlib
 import json
 import socket
+from typing import Any
 
 import pytest
 
+from harness.polling import wait_until
 from tests.support import raw
 from tests.support.client import order
 from tests.support.creation import AUTHORIZED, GET, creation, stored
+from tests.support.fast_paths import Pair
 from tests.support.server import RunningServer
 
 
@@ -76,6 +79,63 @@ def test_a_malformed_body_is_refused_when_its_turn_comes(server: RunningServer, 
     assert stored(server) == stored_before
 
 
+LIVEZ = raw.request("GET", "/livez")
+SLOW = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Mock-Fault": "delay=20"})
+VALID = {
+    "a read": GET,
+    "a health check": LIVEZ,
+    "a creation": creation(b"{}"),
+    "a creation in chunks": creation(b"{}", chunk=1),
+    "a slow read": SLOW,
+    "a health check, then a read": LIVEZ + GET,
+    "a slow read, then others": SLOW + GET + LIVEZ + SLOW,
+    "many": (GET + LIVEZ) * 20,
+}
+CHUNKED = creation(json.dumps(order()).encode(), chunk=50)
+MALFORMED = {
+    "a chunk size that is none": (CHUNKED.replace(b"\r\n0\r\n\r\n", b"\r\nzz\r\n\r\n"), 400),
+    "a chunk size that is none, elsewhere": (
+        raw.request("POST", "/livez", {"Transfer-Encoding": "chunked"}) + b"zz\r\n", 400
+    ),
+    "a broken trailer": (CHUNKED.removesuffix(b"\r\n") + b"X Y: z\r\n\r\n", 400),
+    "a large trailer": (CHUNKED.removesuffix(b"\r\n") + b"X: y\r\n" * 101 + b"\r\n", 431),
+    "a broken header": (GET.replace(b"Host: ", b"Host : "), 400),
+    "a broken request line": (GET.replace(b" ", b"  ", 1), 400),
+    "another version": (GET.replace(b"HTTP/1.1", b"HTTP/1.2"), 400),
+    "another protocol": (b"\x16\x03\x01\x00\xa5\x01\x00\x00", 400),
+    "a head that is too large": (GET.replace(b"Host: ", b"X-Big: " + b"x" * 16_384 + b"\r\nHost: "), 431),
+    "too many header lines": (GET.replace(b"Host: ", b"X: y\r\n" * 100 + b"Host: "), 431),
+    "a length and chunks": (creation(b"{}", {"Content-Length": "2"}, chunk=2), 400),
+    "two lengths": (creation(b"{}", {"Content-length": "3"}), 400),
+    "an unknown coding": (creation(b"{}", {"Transfer-Encoding": "gzip"}), 400),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+@pytest.mark.parametrize("valid", VALID)
+@pytest.mark.parametrize("packets", ["one packet", "own packets", "own turns"])
+def test_a_malformed_request_is_refused_after_the_replies_to_those_before_it(
+    pair: Pair, valid: str, what: str, packets: str
+) -> None:
+    count, (malformed, status) = VALID[valid].count(b" HTTP/1.1\r\n"), MALFORMED[what]
+    for server in pair:
+        with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+            if packets == "own turns":
+                replies = raw.exchange_on(connection, VALID[valid], replies=count)
+                replies += raw.exchange_on(connection, malformed)
+            elif packets == "own packets":
+                connection.sendall(VALID[valid])
+                replies = raw.exchange_on(connection, malformed, replies=count + 1)
+            else:
+                replies = raw.exchange_on(connection, VALID[valid] + malformed, replies=count + 1)
+            assert len(replies) == count + 1
+            assert all(reply.status in (200, 422) for reply in replies[:-1])
+            assert replies[-1].status == status
+            assert replies[-1].headers["connection"] == "close"
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+
+
 def test_the_rest_of_an_answered_request_is_not_answered_again(server: RunningServer) -> None:
     head = raw.request("POST", "/v1/payments", {"Transfer-Encoding": "chunked"})
     with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
@@ -120,3 +180,24 @@ def test_a_client_that_sends_without_reading_takes_no_memory(server: RunningServ
             for _ in range(2000):
                 sent += flood.send(ping)
     assert sent < 32 * 2**20
+
+
+def test_a_dropped_request_ends_although_another_came_after_it(server: RunningServer) -> None:
+    drop = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Mock-Fault": "drop"})
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        raw.exchange_on(connection, GET)
+        protocol: Any = next(iter(server.transport_state.connections._group_of))
+        connection.sendall(drop + GET)
+        assert connection.recv(1) == b""
+    wait_until(lambda: not protocol.tasks)
+
+
+def test_a_wait_ends_when_its_client_leaves_although_another_request_came_after_it(
+    server: RunningServer,
+) -> None:
+    [created] = raw.exchange(server.port, creation(json.dumps(order()).encode()))
+    path = f"/_mock/payments/{json.loads(created.body)['id']}/wait?status=completed&timeout=60"
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        connection.sendall(raw.request("GET", path, AUTHORIZED) + GET)
+        wait_until(lambda: server.app.waiting)
+    wait_until(lambda: not server.app.waiting, 30)

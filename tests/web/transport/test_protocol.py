@@ -1,5 +1,6 @@
 """HTTP as it comes over the wire: limits of size and time, malformed requests, and what is merely seldom."""
 
+import contextlib
 import json
 import socket
 
@@ -111,9 +112,8 @@ MALFORMED = {
     "a Host with a user": b"GET /v1/chains HTTP/1.1\r\nHost: a@localhost\r\n\r\n",
     "HTTP/0.9": b"GET /v1/chains\r\n\r\n",
     "HTTP/2.0": b"GET /v1/chains HTTP/2.0\r\nHost: localhost\r\n\r\n",
-    "an unknown method": b"FOO /v1/chains HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "CONNECT": b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "a lower-case method": b"get /v1/chains HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "two spaces in the request line": b"GET  /v1/chains HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "UTF-8 in the target": "GET /v1/payments/é HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
     "a target without a slash": b"GET v1/chains HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a space before the colon": b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
@@ -139,6 +139,84 @@ def test_malformed_http_gets_the_envelope(server: RunningServer, contract: Contr
     assert (reply.status, reply.code) == (400, "bad_request")
     assert reply.headers["content-type"] == "application/json"
     assert "x-request-id" in reply.headers
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET  /livez HTTP/1.1",
+        b"GET /livez  HTTP/1.1",
+        b"GET /livez RTSP/1.0",
+        b"GET /livez HTTP/1.1 ",
+        b"(GET)",
+    ],
+)
+def test_a_malformed_request_line_is_refused_before_the_rest_of_the_head(
+    server: RunningServer, line: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        for byte in line + b"\r\n":
+            with contextlib.suppress(OSError):  # it is refused at the first byte that is wrong
+                connection.sendall(bytes([byte]))
+        assert raw.next_reply(connection).code == "bad_request"
+
+
+@pytest.mark.parametrize("method", ["FOO", "get", "PROPFIND", "QUERY", "X" * 30])
+@pytest.mark.parametrize("piece", [1, 1000])
+def test_an_unknown_method_is_not_allowed_and_the_connection_goes_on(
+    server: RunningServer, method: str, piece: int
+) -> None:
+    data = raw.request(method, "/v1/payments", AUTHORIZED, b"{}")
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        for start in range(0, len(data), piece):
+            connection.sendall(data[start : start + piece])
+        refused, accepted = raw.exchange_on(connection, GET, replies=2)
+    assert (refused.status, refused.code) == (405, "method_not_allowed")
+    assert refused.headers["allow"] == "POST, OPTIONS"
+    assert accepted.status == 200
+
+
+CHECKED = {
+    "Idempotency-Key": (400, "idempotency_key_invalid"),
+    "X-Mock-Scenario": (400, "invalid_scenario"),
+    "X-Mock-Fault": (400, "invalid_fault"),
+    "Authorization": (401, "unauthenticated"),
+}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize("packets", [1, 2])
+def test_any_character_that_a_header_may_not_have_gets_the_error_of_the_header(
+    server: RunningServer, name: str, packets: int
+) -> None:
+    values = {
+        **AUTHORIZED,
+        "Idempotency-Key": "abcdefgh",
+        "X-Mock-Scenario": "happy_path",
+        "X-Mock-Fault": "drop",
+    }
+    headers = {"Content-Type": "application/json", **AUTHORIZED, "Idempotency-Key": "abcdefgh", name: "?"}
+    before, after = raw.request("POST", "/v1/payments", headers, b"{}").split(b": ?\r\n")
+    for character in [*range(1, 9), *range(11, 13), *range(14, 33), *range(127, 256)]:
+        value = b"%b%c%b" % (values[name][:3].encode(), character, values[name][3:].encode())
+        data = before + b": " + value + b"\r\n" + after
+        with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+            if packets > 1:
+                connection.sendall(data[: len(before) + 8])
+                data = data[len(before) + 8 :]
+            first, second = raw.exchange_on(connection, data + GET, replies=2)
+        assert (first.status, first.code) == CHECKED[name], character
+        assert second.status == 200
+
+
+@pytest.mark.parametrize("character", [b"\0", b"\r", b"\n"])
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_character_that_ends_a_line_for_others_is_malformed_in_any_header(
+    server: RunningServer, name: str, character: bytes
+) -> None:
+    data = raw.request("POST", "/v1/payments", {**AUTHORIZED, name: "abcd?efgh"}, b"{}")
+    [reply] = raw.exchange(server.port, data.replace(b"?", character))
+    assert (reply.status, reply.code) == (400, "bad_request")
 
 
 def test_a_malformed_body_stores_nothing(server: RunningServer) -> None:
@@ -177,7 +255,7 @@ def test_the_absolute_form_is_answered(server: RunningServer) -> None:
 
 def test_a_refused_client_is_let_go(server: RunningServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
-        connection.sendall(MALFORMED["a lower-case method"])
+        connection.sendall(MALFORMED["two spaces in the request line"])
         while connection.recv(4096):
             pass  # the reply, then the end: recv would time out if the server kept the connection
 

@@ -211,13 +211,22 @@ def test_a_refusal_in_the_same_round_follows_the_reply_and_leaves_others_theirs(
     assert [reply.status for reply in (*replies, another)] == [200, 400, 200]
 
 
+@pytest.mark.parametrize("after", [b"GET  / HTTP/1.1\r\n\r\n", b"\x16", b"GET", b"\r\n"])
+def test_a_request_and_the_beginning_of_another_are_not_cached_as_one(pair: Pair, after: bytes) -> None:
+    data = raw.request("GET", "/v1/chains", {**KEY, "X-After": after.hex()})
+    malformed = after.startswith((b"GET ", b"\x16"))
+    for _ in range(3):
+        replies = raw.exchange(pair.quick.port, data + after, replies=1 + malformed)
+        assert [reply.status for reply in replies] == [200, 400][: 1 + malformed]
+
+
 def test_empty_lines_between_requests_leave_no_deadline(pair: Pair) -> None:
     data = raw.request("GET", "/v1/chains", KEY)
     with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
         raw.exchange_on(connection, data)
         connection.sendall(b"\r\n")
         protocol = protocol_of(pair, connection)
-        wait_until(lambda: protocol._received)
+        wait_until(lambda: protocol._head)
         assert protocol._deadline is not None
         [reply] = raw.exchange_on(connection, data)
         assert (reply.status, protocol._deadline) == (200, None)

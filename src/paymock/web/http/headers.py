@@ -12,6 +12,9 @@ MIN_KEY_LENGTH, MAX_KEY_LENGTH = 8, 128
 IDEMPOTENCY_KEY = f"[!-~]{{{MIN_KEY_LENGTH},{MAX_KEY_LENGTH}}}"
 """The regular expression of idempotency keys: visible ASCII characters."""
 
+CHECKED_HEADERS = frozenset((b"authorization", b"idempotency-key", b"x-mock-scenario", b"x-mock-fault"))
+"""Headers of which handlers check every character: a control character in one gets its own error."""
+
 _IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY)
 _JSON_TYPE = re.compile(r"application/json[ \t]*(;.*)?", re.IGNORECASE)
 _PARAMETER = re.compile(r';[ \t]*([^=;" \t]+)=("(?:[^"\\]|\\.)*"|[^;]*)')

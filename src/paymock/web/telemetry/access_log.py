@@ -66,7 +66,7 @@ class RequestLog:
         """Log a reply, with the trace of `request`."""
         if not self._requests:
             return
-        path, milliseconds = self.masked(path), round(seconds * 1000, 2)
+        method, path, milliseconds = self.masked(method), self.masked(path), round(seconds * 1000, 2)
         if self._json:
             fields = {"method": method, "path": path, "status": response.status, "duration_ms": milliseconds}
             fields |= {"error": response.error} if response.error else {}
@@ -127,7 +127,7 @@ class RequestLog:
             self._out = self._descriptor = None
 
     def masked(self, path: str) -> str:
-        """Return the path of a request with secrets masked, shortened to a bounded length."""
+        """Return the path or the method of a request with secrets masked, shortened to a bounded length."""
         return self._cached_mask(path) if len(path) <= _MAX_PATH_LENGTH else self._mask(path)
 
     def _mask(self, path: str) -> str:

@@ -45,7 +45,7 @@ def entry_for(
         payment_id = None
     return StoredEntry(
         at=to_rfc3339(now),
-        method=request.method,
+        method=log.masked(request.method),
         path=log.masked(request.path),
         status=0 if dropped else response.status,
         error=response.error,

@@ -22,15 +22,14 @@ class FastPathProtocol(StrictHttpProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._on_fast_path = False
-        self._between_requests = True
-        self._requests_begun = 0  # by the current data
+        self._completed = 0  # requests that the current data has completed
         self._last_answer: Answer | None = None  # of the fast path to the current data
 
     def data_received(self, data: bytes) -> None:
         """Answer a request whose bytes are cached; parse any other."""
         state = self._transport_state
-        between = self._between_requests and not self._received and self._refusal is None
-        cached = state.request_cache.find(data) if between and self._idle() else None
+        at_start = self._at_start
+        cached = state.request_cache.find(data) if at_start and self._idle() else None
         if cached is not None and (answer := self.app.answer_now(cached.request, cached)) is not None:
             state.write_batch.add(self.transport, self._encode(answer))
             self.request_completed(answered=True)
@@ -38,20 +37,14 @@ class FastPathProtocol(StrictHttpProtocol):
                 state.request_cache.add(data, cached, answer.response)
             return
         state.write_batch.flush()  # the next reply must not overtake these
-        self._requests_begun, self._last_answer = 0, None
+        self._completed, self._last_answer = 0, None
         super().data_received(data)
-        if self._on_fast_path:
+        if self._on_fast_path and self._refusal is None:
             self._leave_fast_path()
-        single = between and self._between_requests and self._requests_begun == 1
+        single = at_start and self._at_start and self._completed == 1
         answer = self._last_answer
         if single and answer is not None and answer.routed is not None:
             state.request_cache.add(data, answer.routed, answer.response)
-
-    def on_message_begin(self) -> None:
-        """Note that a request has begun."""
-        super().on_message_begin()
-        self._between_requests = False
-        self._requests_begun += 1
 
     def call_application(self) -> None:
         """Keep a simple request on the fast path until its body is complete."""
@@ -61,6 +54,7 @@ class FastPathProtocol(StrictHttpProtocol):
 
     def complete_request(self) -> None:
         """Answer the complete request, or hand it over to ASGI."""
+        self._completed += 1
         if self._on_fast_path:
             answer = self._answer()
             if answer is None:
@@ -75,15 +69,15 @@ class FastPathProtocol(StrictHttpProtocol):
         self._body_parts.clear()
         self.request_completed(answered=True)
 
-    def request_completed(self, *, answered: bool) -> None:
-        """Prepare for the next request."""
-        self._between_requests = True
-        super().request_completed(answered=answered)
-
     def _append_body(self) -> None:
         if self._on_fast_path:
             self._leave_fast_path()
         super()._append_body()
+
+    @property
+    def _at_start(self) -> bool:
+        """Whether the next byte is the first one of a request."""
+        return self._in_head and not self._head and self._refusal is None
 
     def _idle(self) -> bool:
         previous: RequestResponseCycle | None = self.cycle

@@ -4,6 +4,7 @@ Specification: "Limits", "Errors".
 """
 
 import asyncio
+import re
 from typing import Any
 
 import httptools
@@ -11,6 +12,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from paymock.rules.errors import PaymockError
+from paymock.web.http.headers import CHECKED_HEADERS
 from paymock.web.http.responses import Header, Response
 from paymock.web.transport.connections import Connections, connection_limit
 from paymock.web.transport.request_cache import RequestCache
@@ -28,9 +30,25 @@ _LINGER_SECONDS = 2.0
 _TIMER_RESOLUTION_SECONDS = 0.01
 """How early a timer may fire; coarser than the clock of any event loop."""
 
-_VERSIONS = ("1.0", "1.1")
 _CLOSE = (b"connection", b"close")
 _END_OF_HEAD = b"\r\n\r\n"
+
+_REQUEST_LINE = re.compile(rb"(?:\r\n)*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) [!-~]+ HTTP/1\.[01]\r\n")
+"""A request line after any number of empty lines: RFC 9112, 2.2 and 3. Logs show the method: it is short."""
+
+_PARTIAL_LINE = re.compile(
+    rb"(?:\r\n)*(?:\r|[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}(?: (?:[!-~]+(?: [!-~]*\r?)?)?)?)?"
+)
+"""The beginning of what may become one."""
+
+_PARSED_METHODS = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"))
+_STAND_IN = b"POST"
+"""What the parser sees in place of any other method: it refuses those that it does not know."""
+
+_CONTROL = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+"""Control characters that a server may accept in a value, in contrast to NUL, CR and LF: RFC 9110, 5.5."""
+
+_OBS_TEXT = b"\xff"
 
 
 class TransportState:
@@ -59,11 +77,15 @@ class StrictHttpProtocol(HttpToolsProtocol):
         self.on_body = self._body_parts.append  # type: ignore[method-assign,assignment]  # called for each part
         super().__init__(*args, **kwargs)
         self._in_head = True
-        self._received = 0  # bytes of an unfinished head, white space included
-        self._tail = b""  # the last of them: the empty line that ends a head can arrive in two parts
+        self._head = b""  # of an unfinished head what was received
+        self._passed = 0  # how many bytes of it were passed to the parser
+        self._body_left: int | None = None  # bytes of the body to come; None: it is chunked
+        self._tail = b""  # the end of a chunked body so far: its empty line can arrive in two parts
         self._too_large = False
         self._refusal: PaymockError | None = None
         self._method = b""
+        self._receiving: RequestResponseCycle | None = None  # an unfinished request that has been handed over
+        self._active: RequestResponseCycle | None = None  # the request that the application got last
         self._time_limit: float | None = None  # of the current head or body, in seconds
         self._deadline: asyncio.TimerHandle | None = None
         self._idle_since = 0.0  # by the clock of the event loop
@@ -72,7 +94,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
     @property
     def answering(self) -> bool:
         """Whether a complete request is being answered."""
-        cycle: RequestResponseCycle | None = self.cycle
+        cycle = self._active
         return cycle is not None and not (cycle.response_complete or cycle.more_body)
 
     def data_received(self, data: bytes) -> None:
@@ -80,28 +102,20 @@ class StrictHttpProtocol(HttpToolsProtocol):
         if self._refusal is not None:
             return
         self._unset_keepalive_if_required()
-        before = self._received
-        if self._in_head and before + len(data) > MAX_HEAD < before + self._rest_of_head(data):
-            self._refuse("headers_too_large")
-            return
-        self._received = before + len(data) if self._in_head else 0
         try:
-            self._feed(data)
+            while data:
+                data = self._feed_head(data) if self._in_head else self._feed_body(data)
             if not self._in_head:
-                self._check_head_size()  # the trailer counts too
-        except httptools.HttpParserError:
+                self._check_trailer()
+        except (httptools.HttpParserError, ValueError):
             self._refuse("headers_too_large" if self._too_large else "bad_request")
-        if self._body_parts:
+        if self._body_parts and self._refusal is None:
             self._append_body()
-        if self._received > MAX_HEAD and self._refusal is None:
-            self._refuse("headers_too_large")
-        if self._received:
-            self._tail = (self._tail + data)[1 - len(_END_OF_HEAD) :]
         self._set_deadline()
 
     def _set_deadline(self) -> None:
         """Set the deadline of the current head or body. Most requests arrive in one piece and need none."""
-        if self._refusal is not None or (self._in_head and not self._received):
+        if self._refusal is not None or (self._in_head and not self._head):
             limit = None
         else:
             limit = self.HEAD_SECONDS if self._in_head else self.BODY_SECONDS
@@ -158,28 +172,71 @@ class StrictHttpProtocol(HttpToolsProtocol):
             self._deadline.cancel()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
+        if self._active is not None:  # uvicorn tells only the request that was received last
+            self._active.disconnected = True
+            self._active.message_event.set()
 
-    def _rest_of_head(self, data: bytes) -> int:
-        """Return how many bytes of `data` belong to the unfinished head."""
-        window = self._tail + data
-        end = window.find(_END_OF_HEAD)
-        return len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._tail)
+    def _feed_head(self, data: bytes) -> bytes:
+        """Pass the rest of a head to the parser, once its request line is complete; return what follows it.
 
-    def _feed(self, data: bytes) -> None:
-        while data:
-            try:
-                self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:
-                # A server may ignore the Upgrade header (RFC 9110, 7.8), but the parser has stopped after the
-                # head. A new one parses the head again, without that header, and then the rest.
-                self.parser = httptools.HttpRequestParser(self)
-                data = self._head_without_upgrade() + data[upgrade.args[0] :]
-            else:
-                return
+        Raises HttpParserError and ValueError.
+        """
+        head = self._head + data
+        if not self._passed:
+            line = _REQUEST_LINE.match(head)
+            if line is None:
+                self._check_head_size(len(head))
+                if not _PARTIAL_LINE.fullmatch(head):
+                    raise ValueError("not a request line")
+                self._head = head
+                return b""
+            self._method = line[1]
+            known = self._method in _PARSED_METHODS
+            head = head[line.start(1) :] if known else _STAND_IN + head[line.end(1) :]
+        end = head.find(_END_OF_HEAD, max(0, self._passed - len(_END_OF_HEAD)))
+        size = len(head) if end < 0 else end + len(_END_OF_HEAD)
+        self._check_head_size(size)
+        try:
+            self.parser.feed_data(head[self._passed : size])
+        except httptools.HttpParserCallbackError:
+            raise
+        except (httptools.HttpParserUpgrade, httptools.HttpParserError):
+            self._parse_again(head[:size])
+        if end < 0:
+            self._head, self._passed = head, size
+        elif self._head:
+            self._head, self._passed = b"", 0
+        return head[size:]
 
-    def _head_without_upgrade(self) -> bytes:
-        fields = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
-        return b"\r\n".join([self._method + b" " + self.url + b" HTTP/1.1", *fields, b"", b""])
+    def _parse_again(self, head: bytes) -> None:
+        """Parse what was received of a head again, without what a server may ignore or accept, but the
+        parser does not: an offer to upgrade (RFC 9110, 7.8), and control characters of which handlers refuse
+        the header. Raises HttpParserError.
+        """
+        line, *fields = head.split(b"\r\n")
+        lines = [line]
+        for field in fields:
+            name, colon, value = field.partition(b":")
+            if name.lower() in CHECKED_HEADERS:
+                value = _CONTROL.sub(_OBS_TEXT, value)
+            if name.lower() != b"upgrade":
+                lines.append(name + colon + value)
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.feed_data(b"\r\n".join(lines))
+
+    def _feed_body(self, data: bytes) -> bytes:
+        """Pass the rest of a body to the parser, and return what follows it. Raises HttpParserError."""
+        if self._body_left is not None:
+            size = self._body_left
+            self._body_left -= len(data[:size])
+        else:
+            # A chunked body ends with an empty line; the data of a chunk may contain one, too.
+            window = self._tail + data
+            end = window.find(_END_OF_HEAD)
+            size = len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._tail)
+            self._tail = window[1 - len(_END_OF_HEAD) :] if end < 0 else b""
+        self.parser.feed_data(data[:size])
+        return data[size:]
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
         """Close the connection soon: the client has closed its side."""
@@ -188,14 +245,16 @@ class StrictHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Check the complete head, and call the application."""
-        self._method = self.parser.get_method()
-        version = self.parser.get_http_version()
-        self._check_head_size(len(self._method) + len(self.url) + len("  HTTP/1.1\r\n\r\n"))
-        if version not in _VERSIONS or self._method == b"CONNECT" or not self._has_known_framing(version):
+        self._check_line_count()
+        if self._method == b"CONNECT":
             raise ValueError("not a request that an origin server answers")
+        fields = dict(self.headers)
+        self._body_left = int(fields.get(b"content-length", b"0"))
+        if b"transfer-encoding" in fields:
+            self._check_transfer_coding()
+            self._body_left = None
         if not self.parser.should_upgrade():
             self._in_head = False
-            self._received = 0
             self._tail = b""
             self.call_application()
             self.headers = []  # what the parser adds now is the trailer
@@ -210,13 +269,19 @@ class StrictHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()  # a request before it in the same data may have set it
         self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
+        self.scope["method"] = self._method.decode("ascii")
+        self._receiving = self.cycle
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._active = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
         """Complete the request, whose body has been received."""
         if self.parser.should_upgrade():
             return
         if self.headers:
-            self._check_head_size()
+            self._check_trailer()
         self.complete_request()
 
     def complete_request(self) -> None:
@@ -231,6 +296,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
         if not self.used:
             self._transport_state.connections.mark_used(self)
         self._in_head = True
+        self._receiving = None
         if answered:
             self._start_keep_alive()
 
@@ -246,22 +312,30 @@ class StrictHttpProtocol(HttpToolsProtocol):
                 cycle.message_event.set()
         self._body_parts.clear()
 
-    def _has_known_framing(self, version: str) -> bool:
-        """Whether there is no transfer coding but `chunked`. The parser accepts others before it, but does
-        not decode them.
+    def _check_transfer_coding(self) -> None:
+        """Raise ValueError if there is a transfer coding but `chunked`. The parser accepts others before it,
+        but does not decode them.
         """
-        fields = dict(self.headers)
-        if b"transfer-encoding" not in fields:
-            return True
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
-        return codings == [b"chunked"] and version == "1.1"
+        if codings != [b"chunked"] or self.parser.get_http_version() != "1.1":
+            raise ValueError("unknown transfer coding")
 
-    def _check_head_size(self, extra_bytes: int = 0) -> None:
-        """Raise ValueError if the header lines and `extra_bytes` are too large, or the lines too many."""
-        size = extra_bytes + len(b"".join(map(b"".join, self.headers))) + len(": \r\n") * len(self.headers)
-        if size > MAX_HEAD or len(self.headers) > MAX_LINES:
+    def _check_head_size(self, size: int) -> None:
+        """Raise ValueError if a head or a trailer of `size` bytes is too large."""
+        if size > MAX_HEAD:
             self._too_large = True
             raise ValueError("the head is too large")
+
+    def _check_line_count(self) -> None:
+        """Raise ValueError if there are too many header lines."""
+        if len(self.headers) > MAX_LINES:
+            self._too_large = True
+            raise ValueError("too many header lines")
+
+    def _check_trailer(self) -> None:
+        """Raise ValueError if the trailer is too large. The same limits apply to it as to the head."""
+        self._check_head_size(sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers))
+        self._check_line_count()
 
     def on_response_complete(self) -> None:
         """Go on with the next request of this connection, or write the refusal that waited for its turn."""
@@ -273,21 +347,23 @@ class StrictHttpProtocol(HttpToolsProtocol):
             self._write_refusal(self._refusal)
 
     def _refuse(self, code: str, message: str | None = None) -> None:
+        """Refuse what is being received, when the requests before it are answered."""
         self._transport_state.write_batch.flush()  # a refusal must not overtake a reply
         self._refusal = PaymockError(code, message)
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or (cycle.response_complete and self._in_head):
-            self._write_refusal(self._refusal)
-        elif cycle.response_complete:
-            self.transport.close()  # the malformed data is the rest of a request that was answered
-        elif cycle.more_body and self.pipeline:
-            self.pipeline.popleft()  # it is refused when those before it are answered
-        elif cycle.more_body:
+        cycle = self._receiving
+        if cycle is not None and cycle.response_started:
+            self.transport.close()  # the malformed data is the rest of a request that has its reply
+            return
+        if cycle is not None and cycle is self._active:
+            self._active = None
             cycle.disconnected = True
             cycle.waiting_for_100_continue = False  # nothing may be written after the refusal
             cycle.message_event.set()
+        elif cycle is not None:
+            self.pipeline.popleft()
+        if self._active is None or self._active.response_complete:
             self._write_refusal(self._refusal)
-        # Otherwise a request before it is being answered, and `on_response_complete` writes the refusal.
+        # Otherwise `on_response_complete` writes it.
 
     def encode_response(self, response: Response, lines: list[Header]) -> bytes:
         """Return the bytes of a reply, with the header lines `lines` after uvicorn's own."""
