@@ -27,7 +27,7 @@ MAX_WAIT = 60
 """The longest time to wait, in seconds."""
 
 _INTEGER = re.compile("[0-9]{1,18}")
-_NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([Ee][+-]?[0-9]+)?")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -79,7 +79,7 @@ async def get_payment(control: ControlService, request: Request) -> Response:
 async def wait(control: ControlService, request: Request) -> Response:
     query = _query(request, "status", "timeout")
     timeout = query.get("timeout", "30")
-    if not _NUMBER.fullmatch(timeout) or float(timeout) > MAX_WAIT:
+    if not _NUMBER.fullmatch(timeout) or not 0 <= float(timeout) <= MAX_WAIT:
         raise PaymockError("invalid_query", f"timeout must be a number of seconds from 0 to {MAX_WAIT}.")
     status = _choice(query, "status", [*PaymentStatus])
     result = control.wait(request.sandbox, request.params["payment_id"], status, float(timeout))

@@ -125,6 +125,38 @@ class TestWait:
             assert self.wait(api, payment, status="completed", timeout=10) == (True, "completed")
             assert time.monotonic() - started > 0.6
 
+    @pytest.mark.parametrize(
+        "timeout",
+        ["0", "-0", "0.0", "00.5", "1e-320", "5E-1", "0.011251024631147464", "5e-324", "0." + "1" * 9_000],
+    )
+    def test_any_decimal_number_of_seconds_is_a_timeout(self, api: Api, timeout: str) -> None:
+        reply = api.get(f"/_mock/payments/{api.created()['id']}/wait?status=completed&timeout={timeout}")
+        assert (reply.status_code, reply.json()["reached"]) == (200, False)
+
+    @pytest.mark.parametrize(
+        "timeout",
+        [
+            "nan",
+            "inf",
+            "Infinity",
+            "1e999",
+            "-1e-9",
+            "60.1",
+            "9" * 400,
+            "1e2",
+            ".5",
+            "5.",
+            "1_0",
+            "0x1",
+            "%2B1",
+            "1%20",
+            "",
+        ],
+    )
+    def test_what_is_no_number_in_the_range_is_no_timeout(self, api: Api, timeout: str) -> None:
+        reply = api.get(f"/_mock/payments/{api.created()['id']}/wait?timeout={timeout}")
+        assert error_of(reply) == (400, "invalid_query")
+
     @pytest.mark.parametrize("query", ["status=done", "timeout=61", "timeout=-1", "timeout=soon", "x=1"])
     def test_a_wait_that_makes_no_sense_is_refused(self, api: Api, query: str) -> None:
         payment = api.created()
