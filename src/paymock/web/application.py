@@ -136,13 +136,13 @@ class Application:
         except (Suspended, FaultDue):
             return None
 
-    def refuse(self, error: PaymockError) -> Answer:
-        """Return the answer to what is not an HTTP request, and record it."""
+    def refuse(self, error: PaymockError, path: str) -> Answer:
+        """Return the answer to what is not an HTTP request, and record it. `path`: as far as it is known."""
         response, request_id = error_response(error), next(self._request_ids)
         self._log.request("-", "-", response, request_id, 0.0)
         if self.metrics is not None:
             self.metrics.record_malformed(response)
-        return Answer(response, header_lines(response, request_id), None)
+        return Answer(response, header_lines(response, request_id, *cors_headers(path)), None)
 
     async def _answer(self, request: Request, routed: RoutedRequest | None, started: float) -> Answer:
         request_id = next(self._request_ids)
@@ -162,14 +162,15 @@ class Application:
         """Find the route and the sandbox of a request. Raises PaymockError to refuse it."""
         self._hosts.check(request)
         match = self.routes.find(request.path)
+        options = options_response(match, request) if request.method == "OPTIONS" else None
+        if options is not None:
+
+            async def reply(_: Request) -> Response:
+                return options
+
+            return RoutedRequest(request, Route(reply))
         if match is None:
             raise PaymockError("not_found")
-        if request.method == "OPTIONS":
-
-            async def options(request: Request) -> Response:
-                return options_response(match, request.path)
-
-            return RoutedRequest(request, Route(options))
         route = match.targets.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             allowed = allowed_methods(match)

@@ -3,7 +3,9 @@
 import httpx
 import pytest
 
+from tests.support import raw
 from tests.support.client import Api
+from tests.support.server import RunningServer
 
 
 def test_a_page_of_any_origin_may_call_the_api(api: Api) -> None:
@@ -24,7 +26,8 @@ def test_a_page_of_any_origin_may_call_the_api(api: Api) -> None:
     for response in (api.create(), api.get("/v1/payments/pay_unknown")):
         assert response.headers["access-control-allow-origin"] == "*"
         assert response.headers["access-control-expose-headers"] == (
-            "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, X-Mock-Warning"
+            "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, X-Mock-Warning, "
+            "WWW-Authenticate, Allow"
         )
         assert "access-control-allow-credentials" not in response.headers
 
@@ -45,12 +48,75 @@ def test_a_page_of_any_origin_may_show_a_checkout(api: Api, path: str) -> None:
 
 
 def test_other_origins_may_not_read_what_the_control_api_says(api: Api) -> None:
-    for path in ("/_mock/payments", "/_mock/events"):
-        assert "access-control-allow-origin" not in api.head(path).headers
-        assert "access-control-allow-methods" not in api.options(path).headers
+    for path in ("/_mock/payments", "/_mock/events", "/_mock/nothing"):
+        for reply in (api.head(path), _preflight(api, path, "POST")):
+            assert not [name for name in reply.headers if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize("path", ["/livez", "/openapi.yaml", "/swagger/"])
+@pytest.mark.parametrize(
+    "path", ["/v1", "/v1/", "/v1/paymets", "/v1/payments/", "/v1/payments/x/y", "/checkout/x/y"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
+def test_a_page_may_read_that_there_is_nothing_at_a_path(api: Api, path: str, method: str) -> None:
+    preflight = _preflight(api, path, method)
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == "*"
+    assert preflight.headers["access-control-allow-methods"] == method
+    assert "authorization" in preflight.headers["access-control-allow-headers"].lower()
+    assert "allow" not in preflight.headers
+    reply = api.request(method, path)
+    assert reply.status_code == 404
+    assert reply.headers["access-control-allow-origin"] == "*"
+    assert api.options(path).status_code == 404
+
+
+@pytest.mark.parametrize("method", ["PUT", "FOO"])
+def test_a_page_may_read_that_a_method_is_not_allowed(api: Api, method: str) -> None:
+    preflight = _preflight(api, "/v1/payments", method)
+    assert preflight.headers["access-control-allow-methods"] == f"POST, OPTIONS, {method}"
+    assert preflight.headers["allow"] == "POST, OPTIONS"
+    reply = api.request(method, "/v1/payments")
+    assert (reply.status_code, reply.headers["allow"]) == (405, "POST, OPTIONS")
+    assert "Allow" in reply.headers["access-control-expose-headers"]
+
+
+def test_a_method_that_is_none_is_not_repeated(api: Api) -> None:
+    assert _preflight(api, "/v1/nothing", "GET, X").status_code == 404
+    assert _preflight(api, "/v1/chains", "(").headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET /v1/chains HTTP/1.1\r\nHost : localhost\r\n\r\n", 400),
+        (b"POST /v1/payments HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", 400),
+        (b"GET /v1/chains HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 16_384 + b"\r\n\r\n", 431),
+        (b"GET /v1/chains HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 100 + b"\r\n", 431),
+        (b"GET /v1/chains HTTP/1.1\r\n\r\n", 400),
+        (b"GET /v1/chains HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+    ],
+)
+def test_a_page_may_read_why_its_request_is_refused_before_it_is_routed(
+    server: RunningServer, data: bytes, status: int
+) -> None:
+    for target, allowed in ((b" /v1/", True), (b" /_mock/", False)):
+        [reply] = raw.exchange(server.port, data.replace(b" /v1/", target, 1))
+        assert reply.status == status
+        assert ("access-control-allow-origin" in reply.headers) == allowed
+
+
+@pytest.mark.parametrize("path", ["/openapi.yaml", "/_mock/openapi.yaml"])
+def test_viewers_of_any_origin_may_load_the_documents(api: Api, path: str) -> None:
+    assert api.get(path).headers["access-control-allow-origin"] == "*"
+    assert _preflight(api, path, "GET").headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
+
+
+def _preflight(api: Api, path: str, method: str) -> httpx.Response:
+    headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": method}
+    return httpx.options(api.base_url.join(path), headers=headers)
+
+
+@pytest.mark.parametrize("path", ["/livez", "/swagger/"])
 def test_other_paths_are_for_their_own_origin(api: Api, path: str) -> None:
     assert "access-control-allow-origin" not in api.get(path).headers
     assert api.options(path).headers["allow"] == "GET, HEAD, OPTIONS"

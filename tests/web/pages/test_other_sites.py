@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Error, Page, expect
 
 from paymock.settings import Settings
 from tests.support import markdown
@@ -106,3 +106,37 @@ class TestEmbedding:
             for path, expected in ((checkout, policy), (dashboard, "'none'")):
                 header = httpx.get(server.url + path).headers["content-security-policy"]
                 assert header.endswith(f"; frame-ancestors {expected}")
+
+
+FETCH = """async ([url, method, headers]) => {
+    const reply = await fetch(url, {method, headers});
+    return [reply.status, reply.headers.get("Allow"), reply.headers.get("WWW-Authenticate")];
+}"""
+
+
+class TestARequestOfAPage:
+    def test_that_fails_says_why(self, browser: Browser, server: RunningServer, api: Sandbox) -> None:
+        key = {"Authorization": f"Bearer {api.api_key}"}
+        long = {**key, "Idempotency-Key": "x" * 20_000}
+        with shop("<!doctype html><title>Shop</title>") as origin, browser.new_context() as context:
+            page = context.new_page()
+            page.goto(origin)
+
+            def fetched(path: str, method: str = "GET", headers: dict[str, str] = key) -> list[object]:
+                result: list[object] = page.evaluate(FETCH, [server.url + path, method, headers])
+                return result
+
+            assert fetched("/v1/paymets") == [404, None, None]
+            assert fetched("/v1/payments", "PUT") == [405, "POST, OPTIONS", None]
+            assert fetched("/v1/chains", "FOO") == [405, "GET, HEAD, OPTIONS", None]
+            assert fetched("/v1/chains", headers={"X-Mock-Scenario": "x"})[::2] == [
+                401,
+                'Bearer realm="paymock"',
+            ]
+            assert fetched("/v1/chains", headers=long)[0] == 431
+            assert fetched("/openapi.yaml", headers={})[0] == 200
+            assert fetched("/_mock/openapi.yaml", headers={})[0] == 200
+            with pytest.raises(Error, match="Failed to fetch"):
+                fetched("/_mock/clock")
+            with pytest.raises(Error, match="Failed to fetch"):
+                fetched("/_mock/nothing")

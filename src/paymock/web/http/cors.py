@@ -1,16 +1,25 @@
 """Cross-origin resource sharing (CORS), and the reply to `OPTIONS`."""
 
+import re
 from typing import Any
 
+from paymock.web.http.requests import Request
 from paymock.web.http.responses import Header, Response
 from paymock.web.http.routing import CHECKOUT, PUBLIC, Match
 
-_ANY_ORIGIN = (PUBLIC, CHECKOUT)
+_ANY_ORIGIN = (PUBLIC.rstrip("/"), CHECKOUT, "/openapi.yaml", "/_mock/openapi.yaml")
+"""What the paths begin with that pages of any origin may request: the service, mistyped paths included, and
+the documents, but not the control API.
+"""
+
 _HEADERS: tuple[Header, ...] = (
     (b"access-control-allow-origin", b"*"),
     (
         b"access-control-expose-headers",
-        b"Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, X-Mock-Warning",
+        (
+            b"Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, X-Mock-Warning, "
+            b"WWW-Authenticate, Allow"
+        ),
     ),
 )
 _PREFLIGHT = (
@@ -20,6 +29,7 @@ _PREFLIGHT = (
     ),
     ("Access-Control-Max-Age", "600"),
 )
+_METHOD = re.compile(b"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 
 
 def cors_headers(path: str) -> tuple[Header, ...]:
@@ -33,10 +43,21 @@ def allowed_methods(match: Match[Any]) -> str:
     return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
 
 
-def options_response(match: Match[Any], path: str) -> Response:
-    """Return the reply to `OPTIONS`, which also answers the preflight requests of browsers."""
-    methods = allowed_methods(match)
-    preflight: tuple[tuple[str, str], ...] = ()
-    if path.startswith(_ANY_ORIGIN):
-        preflight = (("Access-Control-Allow-Methods", methods), *_PREFLIGHT)
-    return Response(204, content_type=None, headers=(("Allow", methods), *preflight))
+def options_response(match: Match[Any] | None, request: Request) -> Response | None:
+    """Return the reply to `OPTIONS` for the path with this match; None for an unknown path.
+
+    The preflight request of a browser is granted for any path and method that a page of any origin may
+    request: the browser would hide the reply to a mistyped path, or to a wrong method, as a failure of CORS.
+    """
+    methods = allowed_methods(match) if match else ""
+    headers = [("Allow", methods)] if match else []
+    if request.path.startswith(_ANY_ORIGIN):
+        requested = request.headers.get(b"access-control-request-method", b"")
+        if _METHOD.fullmatch(requested) and requested.decode() not in methods.split(", "):
+            methods = f"{methods}, {requested.decode()}".removeprefix(", ")
+        elif match is None:
+            return None  # not a preflight request
+        headers += [("Access-Control-Allow-Methods", methods), *_PREFLIGHT]
+    elif match is None:
+        return None
+    return Response(204, content_type=None, headers=tuple(headers))

@@ -33,7 +33,7 @@ _TIMER_RESOLUTION_SECONDS = 0.01
 _CLOSE = (b"connection", b"close")
 _END_OF_HEAD = b"\r\n\r\n"
 
-_REQUEST_LINE = re.compile(rb"(?:\r\n)*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) [!-~]+ HTTP/1\.[01]\r\n")
+_REQUEST_LINE = re.compile(rb"(?:\r\n)*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ([!-~]+) HTTP/1\.[01]\r\n")
 """A request line after any number of empty lines: RFC 9112, 2.2 and 3. Logs show the method: it is short."""
 
 _PARTIAL_LINE = re.compile(
@@ -83,7 +83,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
         self._tail = b""  # the end of a chunked body so far: its empty line can arrive in two parts
         self._too_large = False
         self._refusal: PaymockError | None = None
-        self._method = b""
+        self._method = self._target = b""
         self._receiving: RequestResponseCycle | None = None  # an unfinished request that has been handed over
         self._active: RequestResponseCycle | None = None  # the request that the application got last
         self._time_limit: float | None = None  # of the current head or body, in seconds
@@ -190,7 +190,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
                     raise ValueError("not a request line")
                 self._head = head
                 return b""
-            self._method = line[1]
+            self._method, self._target = line.groups()
             known = self._method in _PARSED_METHODS
             head = head[line.start(1) :] if known else _STAND_IN + head[line.end(1) :]
         end = head.find(_END_OF_HEAD, max(0, self._passed - len(_END_OF_HEAD)))
@@ -297,6 +297,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
             self._transport_state.connections.mark_used(self)
         self._in_head = True
         self._receiving = None
+        self._target = b""
         if answered:
             self._start_keep_alive()
 
@@ -372,7 +373,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
 
     def _write_refusal(self, error: PaymockError) -> None:
         self._unset_keepalive_if_required()
-        answer = self.app.refuse(error)
+        answer = self.app.refuse(error, self._target.decode("ascii"))
         self.transport.write(self.encode_response(answer.response, [*answer.headers, _CLOSE]))
         # Closing a socket with unread data resets the connection, and the client might not get the reply.
         if self.transport.can_write_eof():
