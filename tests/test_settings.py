@@ -56,6 +56,9 @@ from paymock.settings import Settings, SettingsError
                 "'unsafe-inline'",
             )
         ),
+        {"seed": "caf\udce9"},
+        {"store": "sqlite:///%00"},
+        {"store": "sqlite:///paymock.db\0"},
     ],
 )
 def test_invalid_settings_are_refused_in_one_line(values: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import unquote
 
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import SPEEDS, is_speed
@@ -90,6 +91,7 @@ class Settings:
         for name, pattern, message in _PATTERNS:
             if not all(pattern.fullmatch(value) for value in getattr(self, name)):
                 raise SettingsError(message)
+        self._check_texts()
         if not (self.on_loopback or self.api_keys or self.open):
             raise SettingsError(
                 f"binding {self.host} without --api-key would let anybody in: "
@@ -115,6 +117,12 @@ class Settings:
                 raise SettingsError(f"{name} must be a number from {minimum} to {maximum}, not {value!r}")
         if not (_is_number(self.speed, int, float) and is_speed(self.speed)):
             raise SettingsError(f"speed must be {SPEEDS}, not {self.speed!r}")
+
+    def _check_texts(self) -> None:
+        if self.seed is not None and self.seed.encode(errors="ignore").decode() != self.seed:
+            raise SettingsError("the seed must be valid UTF-8")  # invalid bytes come as lone surrogates
+        if "\0" in unquote(self.store):
+            raise SettingsError("the URL of the store must not contain NUL")
 
     def _check_metrics(self) -> None:
         listener = self.metrics_listener

@@ -39,8 +39,18 @@ def test_a_file_replaces_the_built_in_catalog(tmp_path: Path) -> None:
         (b"\xff", "cannot be used"),
         (b"", "cannot be used"),
         (None, "cannot read"),
+        (b"a = " + b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (b"a = " + b"{a=" * 3_000 + b"1" + b"}" * 3_000, "nested too deeply"),
+        (b"chains = " + b"[" * 200 + b"]" * 200, "cannot be used"),
+        (b"[[chains]]\nchain_id = " + b"9" * 5_000, "cannot be used"),
+        (b'[[chains]]\n"a\\nb\\r\\u2028" = 1', "cannot be used"),
+        (ONE_CHAIN.replace("chain_id = 1", f"chain_id = {2**70}").encode(), "chain_id"),
+        (ONE_CHAIN.encode() + b"\n" * 2**20, "larger than"),
     ],
-    ids=["not TOML", "not UTF-8", "no chains", "no file"],
+    ids=[
+        *("not TOML", "not UTF-8", "no chains", "no file", "deep arrays", "deep tables", "arrays for chains"),
+        *("number of many digits", "line ends in a name", "chain id beyond 64 bits", "too large"),
+    ],
 )
 def test_a_file_that_is_no_catalog_is_named(tmp_path: Path, content: bytes | None, reason: str) -> None:
     path = tmp_path / "chains.toml"
@@ -48,5 +58,6 @@ def test_a_file_that_is_no_catalog_is_named(tmp_path: Path, content: bytes | Non
         path.write_bytes(content)
     with pytest.raises(CatalogError) as caught:
         load_catalog(path)
+    assert len(str(caught.value).splitlines()) == 1
     assert str(path) in str(caught.value)
     assert reason in str(caught.value)

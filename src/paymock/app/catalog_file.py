@@ -6,13 +6,25 @@ from pathlib import Path
 
 from paymock.resources.catalog import Catalog, CatalogError
 
+MAX_SIZE = 2**20
+"""The largest file, in bytes."""
+
 
 def load_catalog(path: Path | None) -> Catalog:
-    """Return the catalog in the TOML file at `path`, or the built-in one. Raises CatalogError."""
+    """Return the catalog in the TOML file at `path`, or the built-in one. Raises CatalogError, whose message
+    is one line.
+    """
     source = files("paymock.app").joinpath("catalog.toml") if path is None else path
     try:
-        return Catalog.parse(tomllib.loads(source.read_text(encoding="utf-8")))
+        with source.open("rb") as file:
+            content = file.read(MAX_SIZE + 1)
+        if len(content) > MAX_SIZE:
+            raise CatalogError(f"it is larger than {MAX_SIZE} bytes")
+        return Catalog.parse(tomllib.loads(content.decode("utf-8")))
     except OSError as error:
-        raise CatalogError(f"cannot read the catalog {source}: {error.strerror}") from None
+        problem = f"cannot read the catalog {source}: {error.strerror}"
+    except RecursionError:
+        problem = f"the catalog {source} cannot be used: it is nested too deeply"
     except ValueError as error:  # of TOML, UTF-8 or the catalog
-        raise CatalogError(f"the catalog {source} cannot be used: {error}") from None
+        problem = f"the catalog {source} cannot be used: {error}"
+    raise CatalogError(" ".join(problem.splitlines()))

@@ -12,6 +12,8 @@ from paymock.schemas.catalog import Asset, Chain
 
 _CHAIN_ID = re.compile("[a-z0-9_-]{1,32}")
 _SYMBOL = re.compile("[A-Za-z0-9.]{1,16}")
+_MAX_CHAIN_ID = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly."""
 
 
 class CatalogError(ValueError):
@@ -83,7 +85,7 @@ class Catalog:
 
 def _chain_of(row: _ChainRow) -> Chain:
     _require(_CHAIN_ID.fullmatch(row.id) is not None, f"chain id {row.id!r}: use 1 to 32 of a-z 0-9 _ -")
-    _require(row.chain_id > 0, f"chain {row.id}: chain_id must be positive")
+    _require(0 < row.chain_id <= _MAX_CHAIN_ID, f"chain {row.id}: chain_id must be 1 to {_MAX_CHAIN_ID}")
     native = next((asset.symbol.upper() for asset in row.assets if asset.contract_address is None), None)
     if native is None:
         raise CatalogError(f"chain {row.id}: one asset must be native, that is, have no contract_address")
