@@ -57,7 +57,7 @@ class ClusterStore(SharedStore):
 
     def stored(self) -> list[StoreMetadata | None]:
         """Return the copies, in order."""
-        values = (self._sandboxes[name].values.get(STATE) for name in self.copies(METADATA))
+        values = (self._values(name, STATE)[0] for name in self.copies(METADATA))
         return [None if value is None else records.decode_as(StoreMetadata, value) for value in values]
 
     async def _reach(self, sandbox: str) -> None:

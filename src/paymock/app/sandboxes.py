@@ -41,7 +41,7 @@ _NOTE_MS = 1000
 _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for the last note."""
 
-_CACHED_STATES = 10_000
+_CACHED_STATES = 1_000
 """For how many sandboxes the last state is cached, so that a creation takes one step of the store."""
 
 

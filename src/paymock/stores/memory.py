@@ -1,26 +1,34 @@
 """The in-memory store: dictionaries, lost on exit. Specification: "Limits"."""
 
 import math
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import islice
 
+from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, AddResult, Change
+
+MAX_EMPTY = 1_000
+"""Of how many sandboxes without values the logs and counters are kept: of those that were used last."""
+
+MAX_COUNTERS = 10_000
+"""The most counters of a sandbox; the oldest is forgotten first."""
 
 
 class _Sandbox:
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
-        self.kinds: defaultdict[str, list[str]] = defaultdict(list)
-        self.logs: dict[str, deque[bytes]] = {}
-        self.counters: Counter[str] = Counter()
+        self.kinds: dict[str, list[str]] = {}
+        self.logs: dict[str, list[bytes]] = {}  # a list of few takes far less room than a deque
+        self.counters: BoundedCache[str, int] = BoundedCache(MAX_COUNTERS)
 
 
 class MemoryStore:
     """A `Store` in this process. No method suspends, so each is atomic on the event loop.
 
-    `limits` caps the number of values of a kind over all sandboxes.
+    `limits` caps the number of values of a kind over all sandboxes. A sandbox that was reset takes the room
+    of its own record only. One without values is forgotten when MAX_EMPTY others have been used since.
     """
 
     never_waits = True
@@ -30,7 +38,13 @@ class MemoryStore:
     def __init__(self, limits: Mapping[str, int] | None = None) -> None:
         self._limits = limits or {}
         self._totals: Counter[str] = Counter()
-        self._sandboxes: defaultdict[str, _Sandbox] = defaultdict(_Sandbox)
+        self._sandboxes: dict[str, _Sandbox] = {}
+        self._empty: BoundedCache[str, _Sandbox] = BoundedCache(MAX_EMPTY)
+        self._reset_states: dict[int, bytes] = {}
+        """The own records of sandboxes without other values. An integer takes less room than a name."""
+
+        self._shared_states: BoundedCache[bytes, bytes] = BoundedCache(MAX_EMPTY)
+        """The same records, each stored once: most of them are equal."""
 
     def copies(self, sandbox: str) -> Sequence[str]:
         return [sandbox]
@@ -49,31 +63,31 @@ class MemoryStore:
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
-        contents = self._sandboxes[sandbox]
-        values, keys = contents.values, contents.kinds[kind]
-        state, existing = values.get(STATE), values.get(key)
+        state, existing = self._values(sandbox, STATE, key)
         if existing is None and state == expected_state:
-            total = self._totals[kind]
-            if (limit is not None and len(keys) >= limit) or total >= self._limits.get(kind, math.inf):
+            contents, total = self._sandboxes.get(sandbox), self._totals[kind]
+            count = len(contents.kinds.get(kind, ())) if contents else 0
+            if (limit is not None and count >= limit) or total >= self._limits.get(kind, math.inf):
                 raise PaymockError("capacity_exceeded")
+            contents = contents or self._create(sandbox)
             self._totals[kind] = total + 1
-            values[key] = value
-            keys.append(key)
+            contents.values[key] = value
+            contents.kinds.setdefault(kind, []).append(key)
             if new_state is not None:
-                values[STATE] = new_state
+                contents.values[STATE] = new_state
         return AddResult(state, existing)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         contents = self._sandboxes.get(sandbox)
-        return [*map(contents.values.get, keys)] if contents else [None] * len(keys)
+        return [*map(contents.values.get, keys)] if contents else self._values(sandbox, *keys)
 
     async def replace(
         self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
     ) -> bool:
-        values = self._sandboxes[sandbox].values
-        if values.get(STATE) != expected_state or values.get(key) != old:
+        if self._values(sandbox, STATE, key) != [expected_state, old]:
             return False
-        values[key] = new
+        contents = self._sandboxes.get(sandbox) or self._create(sandbox)
+        contents.values[key] = new
         return True
 
     async def page(
@@ -88,30 +102,39 @@ class MemoryStore:
         return [(position, contents.values[keys[position]]) for position in positions]
 
     async def increment(self, sandbox: str, key: str) -> int:
-        counters = self._sandboxes[sandbox].counters
-        counters[key] += 1
+        counters = self._use(sandbox).counters
+        counters[key] = counters.get(key, 0) + 1
         return counters[key]
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        logs = self._sandboxes[sandbox].logs
+        logs = (self._sandboxes.get(sandbox) or self._use(sandbox)).logs
         if log not in logs:
-            logs[log] = deque(maxlen=keep)
-        logs[log].append(entry)
+            logs[log] = []
+        entries = logs[log]
+        entries.append(entry)
+        if len(entries) > keep + keep // 8:  # not at every addition
+            del entries[:-keep]
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
-        contents = self._sandboxes.get(sandbox)
-        return list(islice(reversed(contents.logs.get(log, deque())), limit)) if contents else []
+        contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)
+        return list(islice(reversed(contents.logs.get(log, ())), limit)) if contents else []
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        self._sandboxes[sandbox].logs.pop(log, None)
+        contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)
+        if contents is not None:
+            contents.logs.pop(log, None)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
-        old, new = self._sandboxes[sandbox], _Sandbox()
-        if old.values.get(STATE) != expected_state:
+        if self._values(sandbox, STATE) != [expected_state]:
             return False
-        self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
-        new.values[STATE] = new_state
-        self._sandboxes[sandbox] = new
+        self._empty.pop(sandbox, None)
+        old = self._sandboxes.pop(sandbox, None)
+        if old is not None:
+            self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
+        state = self._shared_states.get(new_state)
+        if state is None:
+            state = self._shared_states[new_state] = new_state
+        self._reset_states[_number(sandbox)] = state
         return True
 
     async def ping(self) -> None:
@@ -124,3 +147,31 @@ class MemoryStore:
 
     async def close(self) -> None:
         return None
+
+    def _values(self, sandbox: str, *keys: str) -> list[bytes | None]:
+        contents = self._sandboxes.get(sandbox)
+        if contents is not None:
+            return [*map(contents.values.get, keys)]
+        state = self._reset_states.get(_number(sandbox)) if self._reset_states else None
+        return [state if key == STATE else None for key in keys]
+
+    def _create(self, sandbox: str) -> _Sandbox:
+        """Return a sandbox that will have values."""
+        contents = self._empty.pop(sandbox, None) or _Sandbox()
+        self._sandboxes[sandbox] = contents
+        state = self._reset_states.pop(_number(sandbox), None)
+        if state is not None:
+            contents.values[STATE] = state
+        return contents
+
+    def _use(self, sandbox: str) -> _Sandbox:
+        """Return a sandbox that may have no values."""
+        contents = self._sandboxes.get(sandbox)
+        if contents is None:
+            contents = self._empty.pop(sandbox, None) or _Sandbox()
+            self._empty[sandbox] = contents  # the last one to be forgotten
+        return contents
+
+
+def _number(sandbox: str) -> int:
+    return int.from_bytes(sandbox.encode(), "big")
