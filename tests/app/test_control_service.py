@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from paymock.app.payment_lookup import PaymentFilter
+from paymock.resources.payments import MAX_DEPOSITS
+from paymock.resources.records import DepositRecord
 from paymock.rules.errors import PaymockError
+from paymock.schemas.json_decoding import fingerprint
+from paymock.schemas.public import Payment
+from paymock.stores.base import AddResult
 from paymock.stores.memory import MemoryStore
 from tests.support.client import DUE
 from tests.support.specification import COURSES
@@ -105,5 +110,40 @@ def test_a_reset_leaves_no_payment_and_a_new_clock() -> None:
         await app.control.reset(SANDBOX)
         assert (await app.control.payments(SANDBOX, PaymentFilter(), 9, None)).data == []
         assert await app.control.clock(SANDBOX) == clock
+
+    run(check())
+
+
+def test_a_deposit_that_is_refused_leaves_its_key_free() -> None:
+    async def deposit(app: UseCases, payment: Payment, key: str | None, amount: str = "1") -> bool:
+        body = {"amount": amount}
+        path = f"/_mock/payments/{payment.id}/deposits"
+        mark = fingerprint("POST", path, body)
+        _, replayed = await app.control.deposit(SANDBOX, payment.id, body, key, mark)
+        return replayed
+
+    async def check() -> None:
+        class Filled(MemoryStore):
+            """When a key is stored, other deposits have just taken all room."""
+
+            async def add(self, sandbox: str, key: str, value: bytes, **more: Any) -> AddResult:
+                result = await super().add(sandbox, key, value, **more)
+                if more["kind"] == DepositRecord.KIND:
+                    for _ in range(MAX_DEPOSITS):
+                        await deposit(app, payment, None)
+                return result
+
+        app = UseCases(Filled())
+        payment, _ = await app.create()
+        another, _ = await app.create("order-1002-payment")
+        assert not await deposit(app, payment, "the-first-key")
+        assert await deposit(app, payment, "the-first-key")
+        with pytest.raises(PaymockError) as caught:
+            await deposit(app, payment, "the-second-key")
+        assert caught.value.kind.code == "capacity_exceeded"
+        with pytest.raises(PaymockError) as caught:
+            await deposit(app, another, "the-second-key", "0")
+        assert caught.value.kind.code == "validation_failed"
+        await app.create("the-second-key")
 
     run(check())
