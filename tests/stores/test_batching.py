@@ -81,3 +81,24 @@ def test_a_deferrable_step_that_arrives_during_a_batch_is_executed_after_the_max
         assert executor.batches == [["first"], ["second"]]
 
     asyncio.run(check())
+
+
+def test_a_flush_makes_deferrable_steps_due_and_waits_for_them() -> None:
+    async def check() -> None:
+        executor = Executor()
+        batcher: Batcher[str] = Batcher(executor.execute, NEVER_SECONDS)
+        step = asyncio.create_task(batcher.submit("step", deferrable=True))
+        await asyncio.sleep(0)
+        await batcher.flush()
+        assert executor.batches == [["step"]]
+        assert await step == "step"
+
+    asyncio.run(check())
+
+
+def test_a_flush_without_steps_leaves_nothing_to_the_event_loop() -> None:
+    """A start flushes in an event loop of its own; a timer that ended with it would never fire again."""
+    executor = Executor()
+    batcher: Batcher[str] = Batcher(executor.execute, 0.0)
+    asyncio.run(batcher.flush())
+    assert asyncio.run(batcher.submit("step", deferrable=True)) == "step"

@@ -65,8 +65,9 @@ class Batcher(Generic[S]):
 
     async def flush(self) -> None:
         """Return when the steps submitted so far have outcomes."""
-        self._due = bool(self._queue)
-        self._schedule()
+        if self._queue:  # otherwise there is nothing to schedule, which would set a timer
+            self._due = True
+            self._schedule()
         outcomes = [outcome for _, outcome in (*self._batch, *self._queue)]
         if outcomes:
             await asyncio.wait(outcomes)
