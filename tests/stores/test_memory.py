@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE
-from paymock.stores.memory import MAX_COUNTERS, MAX_EMPTY, MemoryStore
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE
+from paymock.stores.memory import MemoryStore
 from tests.stores.contract import StoreContract
 
 

@@ -12,6 +12,13 @@ def companion_key(key: str) -> str:
     return f"{key}.note"
 
 
+MAX_EMPTY = 1_000
+"""Of how many sandboxes without values a store without expiry keeps the logs and counters: of the latest."""
+
+MAX_COUNTERS = 10_000
+"""The most counters of a sandbox. Beyond, a new one replaces another."""
+
+
 class StoreError(Exception):
     """A store cannot be used. The message is one line for the terminal."""
 

@@ -7,13 +7,7 @@ from itertools import islice
 
 from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, AddResult, Change
-
-MAX_EMPTY = 1_000
-"""Of how many sandboxes without values the logs and counters are kept: of those that were used last."""
-
-MAX_COUNTERS = 10_000
-"""The most counters of a sandbox; the oldest is forgotten first."""
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, AddResult, Change
 
 
 class _Sandbox:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from harness.redis_engine import RedisCluster, RedisEngine
-from paymock.stores.base import STATE, companion_key
+from paymock.stores.base import MAX_COUNTERS, STATE, companion_key
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import StoreContract, add, run
 
@@ -199,17 +199,15 @@ class TestRetention:
 
         run(store, check())
 
-    def test_without_retention_logs_and_counters_lose_their_expiry(self, engine: RedisEngine) -> None:
+    def test_without_retention_the_first_addition_removes_expiries(self, engine: RedisEngine) -> None:
         earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
 
         async def check() -> None:
             for sandbox in ("one", "two"):
                 await earlier.append(sandbox, "log", b"entry", keep=9)
                 await earlier.increment(sandbox, "tries")
-            await store.append("one", "log", b"entry", keep=9)
-            assert await store.increment("one", "tries") == 2
             await add(store, "two", "key", b"value")
-            assert self.expiring(engine) == {"paymock:{two}:log:log", "paymock:{two}:counters"}
+            assert self.expiring(engine) == {*engine.execute("KEYS", "paymock:{one}:*")}
             await earlier.close()
 
         run(store, check())
@@ -262,3 +260,35 @@ class TestRetention:
             assert {engine.execute("TTL", key) for key in engine.execute("KEYS", "*")} == {-1}
 
         run(store, check())
+
+
+def test_a_sandbox_without_values_expires_after_a_day(engine: RedisEngine) -> None:
+    store = RedisStore(engine.url)
+
+    def ttls() -> set[int]:
+        return {int(engine.execute("TTL", key)) for key in engine.execute("KEYS", "*")}
+
+    async def check() -> None:
+        for _ in range(2):
+            await store.append("sandbox", "log", b"entry", keep=9)
+            assert await store.increment("sandbox", "key")
+            assert ttls() <= {DAY, DAY - 1}
+        assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+        await store.append("sandbox", "log", b"entry", keep=9)
+        assert await store.increment("sandbox", "key") == 3
+        assert ttls() == {-1}
+
+    run(store, check())
+
+
+def test_the_counters_of_a_sandbox_are_bounded(engine: RedisEngine) -> None:
+    store = RedisStore(engine.url)
+
+    async def check() -> None:
+        numbers = (store.increment("sandbox", f"{number}") for number in range(MAX_COUNTERS + 10))
+        assert {*await asyncio.gather(*numbers)} == {1}
+        assert engine.execute("HLEN", "paymock:{sandbox}:counters") == MAX_COUNTERS
+        assert await store.increment("sandbox", "last") == 1
+        assert await store.increment("sandbox", "last") == 2
+
+    run(store, check())

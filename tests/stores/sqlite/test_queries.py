@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paymock.rules.errors import PaymockError
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY
 from paymock.stores.batching import Append
 from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.file import initialize
@@ -63,13 +64,42 @@ def test_a_deleted_sandbox_is_purged_in_steps_and_no_other(connection: sqlite3.C
             queries.upsert(connection, sandbox, f"key {number}", b"")
         queries.append(connection, Append(sandbox, "log", 9, (b"entry",)))
     connection.execute("UPDATE sandbox SET name = NULL WHERE name = 'deleted'")
-    steps = 0
-    while queries.purge(connection):
-        steps += 1
-    assert steps == 4, "two for the values, one for the log, one for the sandbox"
+    queries.purge(connection)
+    assert connection.execute("SELECT count(*) FROM entry").fetchone() == (queries.PURGE_LIMIT + 2,)
+    queries.purge(connection)
     assert connection.execute("SELECT name FROM sandbox").fetchall() == [("kept",)]
     assert connection.execute("SELECT count(*) FROM entry").fetchone() == (queries.PURGE_LIMIT + 1,)
     assert queries.tail(connection, "kept", "log", 9) == [b"entry"]
+
+
+def test_many_small_deleted_sandboxes_are_purged_in_one_step(connection: sqlite3.Connection) -> None:
+    for number in range(queries.PURGE_LIMIT // 2):
+        queries.append(connection, Append(f"sandbox {number}", "log", 9, (b"entry",)))
+    connection.execute("UPDATE sandbox SET name = NULL")
+    queries.purge(connection)
+    for table in ("sandbox", "log"):
+        assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608
+
+
+def test_the_number_of_sandboxes_without_values_is_bounded(connection: sqlite3.Connection) -> None:
+    queries.upsert(connection, "used", "key", b"value")
+    for sandbox in ("used", *(f"sandbox {number}" for number in range(MAX_EMPTY + 10))):
+        queries.append(connection, Append(sandbox, "log", 9, (b"entry",)))
+        assert queries.increment(connection, sandbox, "key") == 1
+        queries.purge(connection)
+    for table in ("sandbox", "counter", "log"):
+        assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (MAX_EMPTY + 1,)  # noqa: S608
+    assert queries.tail(connection, "used", "log", 9) == [b"entry"]
+    assert queries.tail(connection, f"sandbox {MAX_EMPTY}", "log", 9) == [b"entry"]
+
+
+def test_the_counters_of_a_sandbox_are_bounded(connection: sqlite3.Connection) -> None:
+    assert queries.increment(connection, "another", "key") == 1
+    for number in range(MAX_COUNTERS + 10):
+        assert queries.increment(connection, "sandbox", f"{number}") == 1
+        assert queries.increment(connection, "sandbox", f"{number}") == 2
+    assert connection.execute("SELECT count(*) FROM counter").fetchone() == (MAX_COUNTERS + 1,)
+    assert queries.increment(connection, "another", "key") == 2
 
 
 def test_a_damaged_log_is_a_failure_of_the_store(connection: sqlite3.Connection) -> None:

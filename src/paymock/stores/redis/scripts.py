@@ -10,15 +10,19 @@ from collections.abc import Sequence
 
 from hiredis import pack_command
 
-from paymock.stores.base import STATE, Change, companion_key
+from paymock.stores.base import MAX_COUNTERS, STATE, Change, companion_key
 
 CHANNEL = "paymock:changes"
 """Pub/sub channel for the name of each sandbox that changes, prefixed with MINOR if the change is minor."""
 
 MINOR = "+"
 
+_EMPTY_SECONDS = 86_400
+"""How long the logs and counters of a sandbox without values are kept."""
+
 _CONSTANTS = f"""
 local STATE, COMPANION, CHANNEL, MINOR = '{STATE}', '{companion_key("")}', '{CHANNEL}', '{MINOR}'
+local EMPTY_SECONDS, MAX_COUNTERS = {_EMPTY_SECONDS}, {MAX_COUNTERS}
 """
 
 _FUNCTIONS = """
@@ -41,6 +45,13 @@ local function retain(key, retention)
     if type(reply) ~= 'number' then return false end
     if retention ~= '' and reply < tonumber(retention) then redis.pcall('EXPIRE', key, retention) end
     return true
+end
+
+-- extends or removes the expiry of logs and counters; without values and retention, they expire nevertheless
+local function retain_some(sandbox, retention, ...)
+    if retention == '' and redis.pcall('EXISTS', sandbox .. 'values') == 0 then retention = EMPTY_SECONDS end
+    if retention == '' and redis.call('TTL', (...)) < 0 then return end
+    for _, key in ipairs({...}) do retain(key, retention) end
 end
 
 -- all keys of a sandbox expire together; they are not all declared in KEYS, since a missing one would count
@@ -118,11 +129,8 @@ else
     redis.call('HSET', values, key, value, STATE, string.sub(new_state, 2))
 end
 local length = push(names, list, now .. ':' .. key)
-if counters or redis.call('TTL', values) >= 0 then
-    retain_all(values, retention)
-elseif length == 1 then
-    retain(names, '')  -- a log of another process may have created the names, with an expiry
-end
+-- the logs and counters of a sandbox that had no values have an expiry
+if counters or length == 1 or redis.call('TTL', values) >= 0 then retain_all(values, retention) end
 return 1
 """)
 """Returns 1: added, 0: limit reached, or the current values: the sandbox's own record and that of the key."""
@@ -176,10 +184,7 @@ local log, names = unpack(KEYS)
 local length, sandbox, retention = unpack(ARGV)
 redis.call('PUBLISH', CHANNEL, MINOR .. sandbox)
 if push(names, log, unpack(ARGV, 4)) > tonumber(length) then redis.call('LTRIM', log, -length, -1) end
-if retention ~= '' or redis.call('TTL', log) >= 0 then
-    retain(log, retention)
-    retain(names, retention)
-end
+retain_some(string.sub(names, 1, -1 - string.len('names')), retention, log, names)
 """)
 
 CLEAR_LOG = Script("""
@@ -191,7 +196,13 @@ INCREMENT = Script("""
 local counters = KEYS[1]
 local key, retention = unpack(ARGV)
 local number = redis.call('HINCRBY', counters, 'count:' .. key, 1)
-if retention ~= '' or redis.call('TTL', counters) >= 0 then retain(counters, retention) end
+while number == 1 and redis.call('HLEN', counters) > MAX_COUNTERS do
+    local other = redis.call('HRANDFIELD', counters)
+    if other ~= 'count:' .. key and string.match(other, '^count:') then
+        redis.call('HDEL', counters, other)
+    end
+end
+retain_some(string.sub(counters, 1, -1 - string.len('counters')), retention, counters)
 return number
 """)
 

@@ -9,7 +9,7 @@ from sqlite3 import Connection
 import msgspec
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import Change
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, Change
 from paymock.stores.batching import Append
 
 SANDBOX_ID = "(SELECT id FROM sandbox WHERE name = ?)"
@@ -36,10 +36,17 @@ def select_values(connection: Connection, sandbox: str, keys: Sequence[str]) -> 
 
 
 def sandbox_id(connection: Connection, sandbox: str) -> int:
-    """Return the id of a sandbox in the file, which is created if missing."""
+    """Return the id of a sandbox in the file, which is created if missing. Of the sandbox that was created
+    MAX_EMPTY before it nothing is kept if it has no values: of those, the file has MAX_EMPTY at most.
+    """
     rows = connection.execute("SELECT id FROM sandbox WHERE name = ?", (sandbox,)).fetchall()
     if not rows:
         rows = connection.execute("INSERT INTO sandbox (name) VALUES (?) RETURNING id", (sandbox,)).fetchall()
+        connection.execute(
+            "UPDATE sandbox SET name = NULL WHERE id = ? - ? "
+            "AND NOT EXISTS (SELECT 1 FROM entry WHERE sandbox = sandbox.id)",
+            (*rows[0], MAX_EMPTY),
+        )
     return int(rows[0][0])
 
 
@@ -99,6 +106,26 @@ def reserve_capacity(
         raise PaymockError("capacity_exceeded")
 
 
+def increment(connection: Connection, sandbox: str, key: str) -> int:
+    """Increment a counter and return its new value. A new one beyond MAX_COUNTERS replaces the next one in
+    the order of the keys, which are hashes: any of them.
+    """
+    counter = (sandbox_id(connection, sandbox), key)
+    [(number,)] = connection.execute(
+        "INSERT INTO counter VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
+        counter,
+    ).fetchall()
+    if number == 1:
+        connection.execute(
+            "DELETE FROM counter WHERE sandbox = ?1 "
+            "AND (SELECT count(*) FROM counter WHERE sandbox = ?1) > ?3 "
+            "AND key = coalesce((SELECT min(key) FROM counter WHERE sandbox = ?1 AND key > ?2), "
+            "(SELECT min(key) FROM counter WHERE sandbox = ?1))",
+            (*counter, MAX_COUNTERS),
+        )
+    return int(number)
+
+
 def append(connection: Connection, step: Append) -> None:
     """Insert the entries as one row, numbered by its last entry, and delete the rows that hold only entries
     older than the last `keep`.
@@ -134,22 +161,22 @@ def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[byt
     return newest[:limit]
 
 
-def purge(connection: Connection) -> bool:
-    """Delete some rows of sandboxes that were reset, and return whether there may be more: deleting a large
-    sandbox in one step would block every other change.
+def purge(connection: Connection) -> None:
+    """Delete some rows of sandboxes that were deleted: deleting a large one in one step would block every
+    other change.
     """
-    rows = connection.execute("SELECT id FROM sandbox WHERE name IS NULL LIMIT 1").fetchall()
-    if not rows:
-        return False
-    for table, column in (("entry", "key"), ("counter", "key"), ("log", "number")):
-        if connection.execute(
-            f"DELETE FROM {table} WHERE sandbox = ?1 AND {column} IN "  # noqa: S608 - constants
-            f"(SELECT {column} FROM {table} WHERE sandbox = ?1 LIMIT {PURGE_LIMIT})",
-            rows[0],
-        ).rowcount:
-            return True
-    connection.execute("DELETE FROM sandbox WHERE id = ?", rows[0])
-    return True
+    left = PURGE_LIMIT
+    while rows := connection.execute("SELECT id FROM sandbox WHERE name IS NULL LIMIT 1").fetchall():
+        for table, column in (("entry", "key"), ("counter", "key"), ("log", "number")):
+            left -= connection.execute(
+                f"DELETE FROM {table} WHERE sandbox = ?1 AND {column} IN "  # noqa: S608 - constants
+                f"(SELECT {column} FROM {table} WHERE sandbox = ?1 LIMIT ?2)",
+                (*rows[0], left),
+            ).rowcount
+        if left <= 0:
+            break
+        connection.execute("DELETE FROM sandbox WHERE id = ?", rows[0])
+        left -= 1
 
 
 @cache

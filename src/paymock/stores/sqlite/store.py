@@ -63,7 +63,6 @@ class SqliteStore:
         self._path = path
         self.synchronous = synchronous
         self._limits = limits or {}
-        self._purge_needed = True
         self._changed: dict[str, bool] = {}
         file = StoreFile(path)
         self._reader, self._writer = ThreadedConnection(file), ThreadedConnection(file)
@@ -138,12 +137,8 @@ class SqliteStore:
 
     async def increment(self, sandbox: str, key: str) -> int:
         def step(connection: Connection) -> int:
-            [(number,)] = connection.execute(
-                "INSERT INTO counter VALUES (?, ?, 1) "
-                "ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
-                (sandbox_id(connection, sandbox), key),
-            ).fetchall()
-            return int(number)
+            self._note_change(sandbox, minor=True)
+            return queries.increment(connection, sandbox, key)
 
         return await self._change(step, durable=False)
 
@@ -172,7 +167,6 @@ class SqliteStore:
             )
             connection.execute("UPDATE sandbox SET name = NULL WHERE name = ?", (sandbox,))
             upsert(connection, sandbox, STATE, new_state)
-            self._purge_needed = True
             self._note_change(sandbox)
             return True
 
@@ -218,8 +212,7 @@ class SqliteStore:
         self._changed.clear()
         outcomes = [_run(connection, self._step(change)) for change in merged]
         queries.record_changes(connection, self._changed)
-        if self._purge_needed:
-            self._purge_needed = queries.purge(connection)
+        queries.purge(connection)
         connection.execute("COMMIT")
         return [outcomes[index] for index in indexes]
 
