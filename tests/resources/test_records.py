@@ -91,8 +91,8 @@ def test_simulated_deposits_are_transfers() -> None:
     assert SimulationRecord(deposits=(deposit,)).transfers == (Transfer(5_000, 7, "USDC"),)
 
 
-@pytest.mark.parametrize("damaged", [b"", b"\xff", b"\x93\xa7payment", b"\x91\xa7refunds"])
-def test_a_damaged_record_is_a_failure_of_the_store(damaged: bytes) -> None:
+@pytest.mark.parametrize("damaged", [b"", b"\xff", b"\x93\xa7payment", b"\x91\xa7refunds", "text", 1])
+def test_a_damaged_record_is_a_failure_of_the_store(damaged: Any) -> None:
     for read in (decode, lambda stored: decode_as(SandboxRecord, stored)):
         with pytest.raises(PaymockError) as caught:
             read(damaged)

@@ -117,7 +117,7 @@ def decode(stored: bytes) -> Record:
     """Decode the record of a created resource. Raises PaymockError `store_unavailable` if it is damaged."""
     try:
         return _decoder.decode(stored)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, TypeError):
         raise _damaged() from None
 
 
@@ -127,7 +127,7 @@ def decode_as(record_type: type[T], stored: bytes | None) -> T:
     """
     try:
         return record_type() if stored is None else msgspec.msgpack.decode(stored, type=record_type)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, TypeError):
         raise _damaged() from None
 
 

@@ -102,9 +102,10 @@ def test_the_counters_of_a_sandbox_are_bounded(connection: sqlite3.Connection) -
     assert queries.increment(connection, "another", "key") == 2
 
 
-def test_a_damaged_log_is_a_failure_of_the_store(connection: sqlite3.Connection) -> None:
+@pytest.mark.parametrize("damaged", ["x'ff'", "'text'", "1"])
+def test_a_damaged_log_is_a_failure_of_the_store(connection: sqlite3.Connection, damaged: str) -> None:
     queries.append(connection, Append("sandbox", "log", 9, (b"entry",)))
-    connection.execute("UPDATE log SET entries = x'ff'")
+    connection.execute(f"UPDATE log SET entries = {damaged}")  # noqa: S608 - constants
     with pytest.raises(PaymockError) as caught:
         queries.tail(connection, "sandbox", "log", 9)
     assert caught.value.kind.code == "store_unavailable"

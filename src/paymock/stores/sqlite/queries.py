@@ -154,7 +154,7 @@ def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[byt
     ):
         try:
             newest += reversed(_entries.decode(entries))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, TypeError):
             raise PaymockError("store_unavailable", "The store has returned a damaged log.") from None
         if len(newest) >= limit:
             break
