@@ -437,6 +437,22 @@ class TestServersWhoseClocksDiffer:
 
         run(check())
 
+    def test_a_stop_notes_the_time_right_after_another_note(self) -> None:
+        async def check() -> None:
+            store = SharedStore()
+            origin = new_metadata(NOON, 10, "tests")
+            before = UseCases(store, origin)
+            await before.control.journal.add(SANDBOX, line())
+            await asyncio.sleep(0.1)
+            before.clock.advance(0.3)
+            now = (await before.control.clock(SANDBOX)).now
+            await before.sandboxes.close()
+            after = UseCases(store, origin)
+            await catch_up(store, after.clock)
+            assert (await after.control.clock(SANDBOX)).now == now
+
+        run(check())
+
     def test_requests_tell_the_time_to_other_servers(self) -> None:
         async def check() -> None:
             store = SharedStore()

@@ -102,3 +102,14 @@ def test_a_flush_without_steps_leaves_nothing_to_the_event_loop() -> None:
     batcher: Batcher[str] = Batcher(executor.execute, 0.0)
     asyncio.run(batcher.flush())
     assert asyncio.run(batcher.submit("step", deferrable=True)) == "step"
+
+
+def test_a_deferrable_step_in_the_batch_of_another_leaves_nothing_to_the_event_loop() -> None:
+    executor = Executor()
+    batcher: Batcher[str] = Batcher(executor.execute, 0.05)
+
+    async def both() -> None:
+        await asyncio.gather(batcher.submit("first", deferrable=True), batcher.submit("second"))
+
+    asyncio.run(both())
+    assert asyncio.run(batcher.submit("third", deferrable=True)) == "third"

@@ -190,6 +190,7 @@ class Sandboxes:
 
     async def close(self) -> None:
         """Note the time for the next run, and close the connections to the store."""
+        self._note_due = 0  # however recent the last note is
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._note_time()

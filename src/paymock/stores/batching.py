@@ -86,6 +86,9 @@ class Batcher(Generic[S]):
         self._schedule()
 
     async def _run(self) -> None:
+        if self._timer is not None:  # this batch has the steps that it is for
+            self._timer.cancel()
+            self._timer = None
         while self._due:
             self._batch, self._queue, self._due = self._queue, [], False
             try:
