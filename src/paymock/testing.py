@@ -304,8 +304,8 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
 
     It handles no signals, and can be started from any thread. `settings` are those of
     `paymock.settings.Settings`: `fee_bps=50`, `seed="demo"`, `api_keys=["k"]`. The log goes to standard
-    error; `access_log=True` adds every request. Raises SettingsError, CatalogError or StartError when the
-    server cannot start with the settings.
+    error; `access_log=True` adds every request. Raises TypeError for a setting of a wrong type, and
+    SettingsError, CatalogError or StartError when the server cannot start with the settings.
     """
     # Imported here, since it takes long, and a remote sandbox does not need it.
     from pathlib import Path
@@ -316,8 +316,11 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
 
     if "api_keys" in settings:
         settings["api_keys"] = tuple(arguments.api_keys("api_keys", settings["api_keys"]))
-    if isinstance(settings.get("catalog"), str):
-        settings["catalog"] = Path(settings["catalog"])
+    for name in {"host", "seed"} & settings.keys():
+        if settings[name] is not None:
+            arguments.text(name, settings[name])
+    if settings.get("catalog") is not None:
+        settings["catalog"] = Path(arguments.path("catalog", settings["catalog"]))
     options = Settings(**{"port": 0, "access_log": False, **settings})
     if options.store != MEMORY_STORE or options.ready_file or options.metrics_address:
         raise SettingsError(

@@ -163,6 +163,9 @@ class TestArguments:
             (lambda paymock: remote(paymock.url, "mk_test_secret"), "api_keys"),
             (lambda paymock: remote(paymock.url, NO_KEYS), r"api_keys\[0\]"),
             (lambda paymock: serve(api_keys="mk_test_secret").__enter__(), "api_keys"),
+            (lambda paymock: serve(catalog=5).__enter__(), "catalog"),
+            (lambda paymock: serve(host=5).__enter__(), "host"),
+            (lambda paymock: serve(seed=5).__enter__(), "seed"),
         ],
     )
     def test_a_wrong_argument_is_named(self, paymock: Sandbox, call: Any, argument: str) -> None:

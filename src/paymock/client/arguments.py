@@ -4,6 +4,7 @@ What the server checks, it checks: a string that is no amount is refused there.
 """
 
 import math
+import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -49,6 +50,13 @@ def text(name: str, value: str) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"{name} must be Unicode text, not {_shown(value)}") from None
     return value
+
+
+def path(name: str, value: str | os.PathLike[str]) -> str:
+    """The path of a file. Raises TypeError."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} must be a path, not {_shown(value)}")
+    return os.fspath(value)
 
 
 def header(name: str, value: str) -> str:
