@@ -5,6 +5,8 @@ import io
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,8 +21,31 @@ from tests.support.forks import child, forks, in_child
 pytestmark = forks
 
 
+IMPORTED_TWICE = """
+import os, sys
+from paymock.testing import serve
+
+for _ in range(2):
+    with serve():
+        pass
+    del sys.modules["paymock.server.fork"]
+    sys.modules.pop("paymock.server.run")
+child = os.fork()
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+print("forked")
+"""
+
+
 def nothing() -> None:
     pass
+
+
+def test_a_process_forks_although_modules_were_imported_twice() -> None:
+    """As the fixture `pytester` of pytest makes it: it forgets the modules that its test has imported."""
+    program = [sys.executable, "-W", "ignore", "-c", IMPORTED_TWICE]
+    assert subprocess.check_output(program, text=True, timeout=60) == "forked\n"
 
 
 def test_a_child_process_uses_the_server_of_its_parent() -> None:

@@ -134,7 +134,7 @@ them make one token. `due` = `settlement` + `fee`.
         status=201,
         takes_scenario=True,
         errors=("invalid_scenario", *_CREATION_ERRORS, "capacity_exceeded"),
-        reply_headers=("Location", "Link", "Idempotent-Replayed"),
+        reply_headers=("Location", "Idempotent-Replayed"),
     ),
     Operation(
         method="GET",

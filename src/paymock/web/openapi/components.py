@@ -5,7 +5,6 @@ from typing import Any
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.http.headers import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
-from paymock.web.http.routing import CHECKOUT
 from paymock.web.openapi import examples
 
 Json = dict[str, Any]
@@ -40,12 +39,6 @@ HEADERS: Json = {
         "required": True,
         "schema": {"type": "string"},
         "example": f"/v1/payments/{examples.payment_id()}",
-    },
-    "Link": {
-        "description": "The page on which the customer pays.",
-        "required": True,
-        "schema": {"type": "string"},
-        "example": f'<{CHECKOUT}{examples.payment_id()}>; rel="payment"',
     },
     "Idempotent-Replayed": {
         "description": "`true` when the reply repeats that of an earlier request with the same key.",

@@ -18,9 +18,9 @@ from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 from paymock.web.telemetry.trace import trace_of
 
-writing = threading.Lock()
+writing = threading.RLock()
 """Held while a line is written. A fork waits for it: otherwise the file that a thread is writing to would
-stay locked in the child process.
+stay locked in the child process. It is reentrant, since the module that registers this can be imported twice.
 """
 
 _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
