@@ -4,6 +4,7 @@ import os
 import pickle
 import select
 import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,5 +70,8 @@ def child(work: Callable[[], T]) -> Iterator[Callable[[], T]]:
     finally:
         os.close(leave)
         os.close(receiver)
-        os.kill(process, signal.SIGKILL)
+        # It ends by itself, unless it hangs. Killed at once, it would leave half a file of coverage data.
+        killer = threading.Timer(TIMEOUT_SECONDS, os.kill, (process, signal.SIGKILL))
+        killer.start()
         os.waitpid(process, 0)
+        killer.cancel()
