@@ -123,7 +123,7 @@ def test_a_deposit_that_is_refused_leaves_its_key_free() -> None:
         return replayed
 
     async def check() -> None:
-        class Filled(MemoryStore):
+        class FullStore(MemoryStore):
             """When a key is stored, other deposits have just taken all room."""
 
             async def add(self, sandbox: str, key: str, value: bytes, **more: Any) -> AddResult:
@@ -133,7 +133,7 @@ def test_a_deposit_that_is_refused_leaves_its_key_free() -> None:
                         await deposit(app, payment, None)
                 return result
 
-        app = UseCases(Filled())
+        app = UseCases(FullStore())
         payment, _ = await app.create()
         another, _ = await app.create("order-1002-payment")
         assert not await deposit(app, payment, "the-first-key")

@@ -173,7 +173,7 @@ def determined(value: Any) -> Any:
     return [determined(one) for one in value] if isinstance(value, list) else value
 
 
-class Player:
+class HistoryComparison:
     """Plays histories to the model and to a server, and compares all that they answer.
 
     Beside the sandbox that is compared, a second one on the server gets the same operations in another order:
@@ -196,18 +196,18 @@ class Player:
             for operation in operations(step, self.model.payments, number):
                 self.log.append(operation)
                 if operation.name in ("advance", "set_speed", "pass_time"):
-                    self._do(self.reordered, _reordered(moment), pieces)
+                    self._carry_out(self.reordered, _reordered(moment), pieces)
                     moment.clear()
                     if operation.name == "pass_time":
                         self.model.pass_time(*operation.arguments)
                         self.clock.now += operation.arguments[0]
                     else:
                         self._compare(*operation)
-                        self._do(self.reordered, [operation], pieces)
+                        self._carry_out(self.reordered, [operation], pieces)
                     self._read(self.model.payments)
                 else:
                     moment += self._apply(operation)
-        self._do(self.reordered, _reordered(moment), pieces)
+        self._carry_out(self.reordered, _reordered(moment), pieces)
         for payment in self.model.payments:
             self._compare("details", (payment,))
             self._same(
@@ -255,7 +255,7 @@ class Player:
             raise AssertionError(f"{what}\nafter\n{calls}\n{diff}")
 
     @staticmethod
-    def _do(sandbox: ServerSandbox, done: list[Operation], pieces: int) -> None:
+    def _carry_out(sandbox: ServerSandbox, done: list[Operation], pieces: int) -> None:
         for name, arguments in done:
             *others, last = arguments
             for part in _split(last, pieces) if name in ("advance", "advance_payment") else [last]:
@@ -286,14 +286,14 @@ def _outline(reply: Reply) -> Reply:
 
 
 @contextmanager
-def connected_player(fee_bps: int) -> Iterator[Player]:
+def connected_player(fee_bps: int) -> Iterator[HistoryComparison]:
     """Starts a server with that fee."""
     with (
         running_server(Settings(port=0, fee_bps=fee_bps)) as server,
         socket.create_connection(("127.0.0.1", server.port), TIMEOUT_SECONDS) as connection,
     ):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield Player(server, connection, fee_bps)
+        yield HistoryComparison(server, connection, fee_bps)
 
 
 def compare_histories(fee_bps: int, examples: int, *, derandomize: bool) -> set[str]:

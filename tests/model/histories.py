@@ -26,7 +26,7 @@ class CreateAgain(NamedTuple):
     payment: int
 
 
-class Transfers(NamedTuple):
+class MakeDeposits(NamedTuple):
     """Simulated deposits at one moment: each is `plus` and one of `due`, `half`, `rest` (what is missing)
     or `none`.
     """
@@ -38,7 +38,7 @@ class Transfers(NamedTuple):
     times: int = 1
 
 
-class Advance(NamedTuple):
+class AdvanceSandbox(NamedTuple):
     """The whole sandbox."""
 
     milliseconds: int
@@ -56,7 +56,7 @@ class AdvanceTo(NamedTuple):
     target: str
 
 
-class Approach(NamedTuple):
+class AdvanceBefore(NamedTuple):
     """Go to `lead` milliseconds before something to come: the close of the window, the next step of the
     settlement, or a change of the payment, by its number.
     """
@@ -71,14 +71,14 @@ class SetSpeed(NamedTuple):
     speed: float
 
 
-class PassTime(NamedTuple):
+class AdvanceServerClock(NamedTuple):
     """On the server's own clock."""
 
     milliseconds: int
 
 
-PaymentStep = CreateAgain | Transfers | AdvancePayment | AdvanceTo | Approach
-Step = Create | Advance | SetSpeed | PassTime | PaymentStep
+PaymentStep = CreateAgain | MakeDeposits | AdvancePayment | AdvanceTo | AdvanceBefore
+Step = Create | AdvanceSandbox | SetSpeed | AdvanceServerClock | PaymentStep
 History = list[Step]
 
 _PAYMENTS = st.integers(0, 2)
@@ -106,7 +106,7 @@ STATUSES = [
 _SCENARIOS = st.sampled_from([*SCENARIOS]) | st.just("no_payment_expired")  # in which steps can decide most
 _CREATIONS = st.builds(Create, _SCENARIOS, _AMOUNTS, st.sampled_from(ASSETS))
 _TRANSFERS = st.builds(
-    Transfers,
+    MakeDeposits,
     _PAYMENTS,
     st.sampled_from(["rest", "rest", "rest", "due", "half", "none"]),
     st.sampled_from([0, 0, 0, 0, 0, -1, 1, 2, MAX_AMOUNT]),
@@ -116,14 +116,14 @@ _TRANSFERS = st.builds(
 
 
 def _tie(
-    goal: str | int, halves: int, delta: int, transfers: Transfers, *, funded: bool, whole: bool
+    goal: str | int, halves: int, delta: int, transfers: MakeDeposits, *, funded: bool, whole: bool
 ) -> tuple[Step, ...]:
-    """Transfers that are observed at the goal, are open then, or are rejected or final at it, `delta`
+    """MakeDeposits that are observed at the goal, are open then, or are rejected or final at it, `delta`
     milliseconds before; after the payment was funded, or not.
     """
     span = halves * (1_000 if transfers.other_asset else 4_000)
-    tie = Approach(transfers.payment, goal, span + delta, whole), transfers
-    return (Transfers(transfers.payment, "rest", 0), *tie) if funded else tie
+    tie = AdvanceBefore(transfers.payment, goal, span + delta, whole), transfers
+    return (MakeDeposits(transfers.payment, "rest", 0), *tie) if funded else tie
 
 
 def _ties(
@@ -135,7 +135,9 @@ def _ties(
 
 _TARGETS = st.sampled_from(["next", "next", "end", *STATUSES])
 _SPEEDS = st.sampled_from([0, 0.5, 1, 10, 10_000])
-_TIMES = st.integers(1, 5_000).map(lambda half: PassTime(2 * half))  # whole milliseconds at every speed
+_TIMES = st.integers(1, 5_000).map(
+    lambda half: AdvanceServerClock(2 * half)
+)  # whole milliseconds at every speed
 _STEPS = st.one_of(
     _ties(st.just("close")),
     _ties(st.just("close")),
@@ -146,7 +148,7 @@ _STEPS = st.one_of(
     _ties(st.integers(0, 9)),
     st.tuples(_TRANSFERS),
     st.tuples(st.builds(AdvanceTo, _PAYMENTS, _TARGETS)),
-    st.tuples(st.builds(AdvancePayment, _PAYMENTS, _SPANS) | st.builds(Advance, _SPANS)),
+    st.tuples(st.builds(AdvancePayment, _PAYMENTS, _SPANS) | st.builds(AdvanceSandbox, _SPANS)),
     st.tuples(_CREATIONS | st.builds(CreateAgain, _PAYMENTS)),
     st.tuples(st.builds(SetSpeed, _SPEEDS), _TIMES),
 )
@@ -173,11 +175,11 @@ def operations(step: Step, payments: Mapping[int, Payment], number: int) -> Iter
     match step:
         case Create():
             yield Operation("create", (number, *step))
-        case Advance():
+        case AdvanceSandbox():
             yield Operation("advance", tuple(step))
         case SetSpeed():
             yield Operation("set_speed", tuple(step))
-        case PassTime():
+        case AdvanceServerClock():
             yield Operation("pass_time", tuple(step))
         case _ if payments:
             chosen = [*payments][step.payment % len(payments)]
@@ -188,25 +190,25 @@ def _operations_on(number: int, payment: Payment, step: PaymentStep) -> Iterator
     match step:
         case CreateAgain():
             yield Operation("create_again", (number, payment.name, payment.due - payment.fee, payment.asset))
-        case Transfers():
+        case MakeDeposits():
             asset = payment.other_asset if step.other_asset else None
             yield from [Operation("deposit", (number, _amount(step, payment), asset))] * step.times
         case AdvancePayment():
             yield Operation("advance_payment", (number, step.milliseconds))
         case AdvanceTo():
             yield Operation("advance_to", (number, step.target))
-        case Approach() if (span := _distance(step, payment)) > 0:
+        case AdvanceBefore() if (span := _milliseconds_to(step, payment)) > 0:
             whole = Operation("advance", (span,))
             yield whole if step.whole_sandbox else Operation("advance_payment", (number, span))
 
 
-def _amount(step: Transfers, payment: Payment) -> int:
+def _amount(step: MakeDeposits, payment: Payment) -> int:
     received = sum(deposit.amount for deposit in payment.deposits if deposit.matches)
     bases = {"due": payment.due, "half": payment.due // 2, "rest": payment.due - received, "none": 0}
     return min(max(1, bases[step.base] + step.plus), MAX_AMOUNT)
 
 
-def _distance(step: Approach, payment: Payment) -> int:
+def _milliseconds_to(step: AdvanceBefore, payment: Payment) -> int:
     """How far away that is, in milliseconds; not above 0 when it is past, or does not lie ahead."""
     close = payment.created + WINDOW
     match step.goal:

@@ -196,9 +196,9 @@ class Payment:
         deposit = Deposit(len(self.deposits) + 1, asset, amount, asset == self.asset, self.now)
         self.deposits.append(deposit)
         if self.window_closed and self.status in ("expired", *BEFORE_SETTLEMENT):
-            self._become("manual_review")
+            self._set_status("manual_review")
         elif self.status == "awaiting_payment":
-            self._become("payment_detected")
+            self._set_status("payment_detected")
         self._record(deposit)
 
     def _confirm(self, deposit: Deposit) -> None:
@@ -215,9 +215,9 @@ class Payment:
     def _weigh_funds(self) -> None:
         """Spec, "Payment transitions", trigger "Finality"; decisions, "Excess" and "Top-up"."""
         if self.finalized > self.due:
-            self._become("overpaid_review")
+            self._set_status("overpaid_review")
         elif self.finalized == self.due:
-            self._become("payment_finalized")
+            self._set_status("payment_finalized")
             self.funded_at = self.now
         elif self.window_closed:
             self._give_up_waiting()
@@ -228,7 +228,7 @@ class Payment:
             return
         deposit.status = "rejected"
         if self.status in BEFORE_SETTLEMENT:
-            self._become("manual_review")
+            self._set_status("manual_review")
         self._record(deposit)
 
     def _close_window(self) -> None:
@@ -237,7 +237,7 @@ class Payment:
         if self.now != self.created + WINDOW:
             return
         if self.status == "awaiting_payment":
-            self._become("expired")
+            self._set_status("expired")
         elif self.status == "payment_detected":
             self._give_up_waiting()
         if self.status != before:
@@ -246,7 +246,7 @@ class Payment:
     def _give_up_waiting(self) -> None:
         """Decisions, "Unconfirmed funds at the close", "Another asset at the close": wait for all."""
         if not any(deposit.is_open for deposit in self.deposits):
-            self._become("underpaid_expired")
+            self._set_status("underpaid_expired")
 
     def _settle(self) -> None:
         """Spec, "Payment transitions", from `payment_finalized`; decisions: in a review, hold instead."""
@@ -255,10 +255,10 @@ class Payment:
         course = ("payment_finalized", "settlement_pending", "settlement_submitted", self.scenario.payout)
         step = SETTLEMENT.index(self.now - self.funded_at)
         if self.status == course[step]:
-            self._become("manual_review" if self.scenario.review and step == 0 else course[step + 1])
+            self._set_status("manual_review" if self.scenario.review and step == 0 else course[step + 1])
             self._record()
 
-    def _become(self, status: str) -> None:
+    def _set_status(self, status: str) -> None:
         """Decisions, "Attempt status": the attempt has the payment's status until the settlement begins."""
         self.status = status
         if status not in ("settlement_pending", "settlement_submitted", "completed", "failed"):

@@ -114,7 +114,7 @@ FETCH = """async ([url, method, headers]) => {
 }"""
 
 
-class TestARequestOfAPage:
+class TestCrossOriginRequests:
     def test_that_fails_says_why(self, browser: Browser, server: RunningServer, api: Sandbox) -> None:
         key = {"Authorization": f"Bearer {api.api_key}"}
         long = {**key, "Idempotency-Key": "x" * 20_000}
