@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paymock.rules.amounts import MAX_RAW
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, DepositStatus, PaymentStatus
-from paymock.rules.timeline import CREATED, State, Transfer, World, simulate, state_at, timeline
+from paymock.rules.timeline import (
+    CREATED,
+    State,
+    Transfer,
+    World,
+    scenario_timeline,
+    simulate,
+    state_at,
+    timeline,
+)
 from tests.support.client import DUE, HALF
 from tests.support.specification import COURSES, DEPOSIT_TRANSITIONS, DEPOSITS, TRANSITIONS
 
@@ -28,6 +38,16 @@ def statuses_after(*transfers: Transfer, review_hold: bool = False) -> list[tupl
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_has_the_statuses_of_the_specification(name: str) -> None:
     assert statuses(simulate(SCENARIOS[name], DUE, "USDC")) == COURSES[name]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@given(due=st.integers(1, MAX_RAW) | st.integers(1, 30), elapsed=st.integers(0, 100_000))
+def test_the_timeline_of_a_scenario_is_that_of_each_of_its_payments(
+    name: str, due: int, elapsed: int
+) -> None:
+    states, scripted = simulate(SCENARIOS[name], due, "USDC"), scenario_timeline(name)
+    assert scripted.states(due, "USDC") == states
+    assert scripted.state(scripted.index_at(elapsed), due, "USDC") == state_at(states, elapsed)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -20,7 +20,6 @@ from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.resources import payments, records
 from paymock.resources.catalog import Catalog
 from paymock.resources.records import DepositRecord, SandboxRecord, SimulationRecord
-from paymock.resources.timelines import PaymentTimeline
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import PAYMENT_WINDOW
 from paymock.rules.timeline import State, changed_deposit, describe_change, state_at
@@ -222,7 +221,7 @@ class ControlService:
             simulation = compute(payment)
             key, new = companion_key(payment.record.token), records.encode(simulation)
             if await self._sandboxes.replace(payment.sandbox, key, payment.stored, new):
-                return replace(payment, timeline=PaymentTimeline(payment.record, simulation))
+                return replace(payment, timeline=payment.timeline.with_simulation(simulation))
             contention.check()
 
 

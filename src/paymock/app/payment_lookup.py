@@ -68,6 +68,11 @@ class PaymentSnapshot(Struct, frozen=True):
         return self.timeline.json_at(self.elapsed)
 
     @property
+    def attempts_json(self) -> bytes:
+        """Its attempts in their current state, as JSON."""
+        return self.timeline.attempts_json_at(self.elapsed)
+
+    @property
     def visible_states(self) -> list[State]:
         """The states that a read can show."""
         return visible(self.states)
@@ -166,6 +171,6 @@ async def newest_payments(
 async def _check_time(
     sandboxes: Sandboxes, snapshot: SandboxSnapshot, timelines: list[PaymentTimeline]
 ) -> None:
-    latest = max((timeline.record.created_at for timeline in timelines), default=0)
+    latest = max((timeline.created_at for timeline in timelines), default=0)
     if latest > snapshot.now:
         await sandboxes.check_time(snapshot, latest)

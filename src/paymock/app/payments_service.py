@@ -8,13 +8,13 @@ from paymock.app.payment_lookup import find_payment
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.resources import endpoints, payments, records
 from paymock.resources.catalog import Catalog
+from paymock.resources.payment_json import AT_CREATION, template
 from paymock.resources.records import EndpointRecord, PaymentRecord, SandboxRecord
-from paymock.resources.timelines import json_at_creation
 from paymock.rules import identifiers
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.schemas.catalog import AssetList, ChainList
-from paymock.schemas.public import AttemptList, CreatedWebhookEndpoint, WebhookEndpointList
+from paymock.schemas.public import CreatedWebhookEndpoint, WebhookEndpointList
 
 
 class CreatedPayment(Struct, frozen=True):
@@ -71,7 +71,7 @@ class PaymentsService:
         created = await self._sandboxes.create(request, PaymentRecord, accept)
         record = created.record
         timeline = self._sandboxes.timelines.get(created.stored, None) if created.replayed else None
-        json = timeline.json_at(0) if timeline else json_at_creation(record)
+        json = timeline.json_at(0) if timeline else template(record.scenario, AT_CREATION).render(record)
         return CreatedPayment(
             identifiers.PAYMENT_PREFIX + record.token, json, record.scenario, created.replayed
         )
@@ -81,11 +81,10 @@ class PaymentsService:
         Specification: "GET /v1/payments/{payment_id}"."""
         return (await find_payment(self._sandboxes, sandbox, payment_id)).json
 
-    async def attempts(self, sandbox: str, payment_id: str) -> AttemptList:
-        """Return the attempts of a payment in their current state. Raises PaymockError `payment_not_found`.
-        Specification: "GET /v1/payments/{payment_id}/attempts"."""
-        snapshot = await find_payment(self._sandboxes, sandbox, payment_id)
-        return AttemptList(data=snapshot.payment.attempts)
+    async def attempts(self, sandbox: str, payment_id: str) -> bytes:
+        """Return the attempts of a payment in their current state, as JSON. Raises PaymockError
+        `payment_not_found`. Specification: "GET /v1/payments/{payment_id}/attempts"."""
+        return (await find_payment(self._sandboxes, sandbox, payment_id)).attempts_json
 
     async def create_endpoint(self, request: KeyedRequest) -> tuple[CreatedWebhookEndpoint, bool]:
         """Return the endpoint as it was created, with its secret, and whether this request repeats an earlier

@@ -42,7 +42,9 @@ _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for the last note."""
 
 _CACHED_STATES = 1_000
-"""For how many sandboxes the last state is cached, so that a creation takes one step of the store."""
+"""For how many sandboxes the last own record is cached, so that a creation takes one step of the store."""
+
+_INITIAL = SandboxRecord()
 
 
 class SeedMismatch(Exception):
@@ -142,7 +144,8 @@ class Sandboxes:
         self._store = store
         self._clock = clock
         self._metadata = metadata
-        self._states: BoundedCache[str, bytes] = BoundedCache(_CACHED_STATES)
+        self._propagation_ms = store.propagation_ms
+        self._states: BoundedCache[str, tuple[bytes, SandboxRecord]] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
         self._note_due = 0
@@ -156,7 +159,7 @@ class Sandboxes:
     @property
     def propagation_ms(self) -> int:
         """How many milliseconds a change may take until every process that shares the store sees it."""
-        return self._store.propagation_ms
+        return self._propagation_ms
 
     async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
         """Return the sandbox now, with the values under `keys`, in one step. The clock is read once."""
@@ -164,7 +167,6 @@ class Sandboxes:
             await self._verify_metadata()
         real = self._clock()  # read first: a delayed reply of the store must not lead to later times
         state, *values = await self._store.get(sandbox, STATE, *keys)
-        self._remember(sandbox, state)
         return self._snapshot_of(sandbox, state, values, real)
 
     async def until(self, real: int) -> None:
@@ -212,7 +214,6 @@ class Sandboxes:
             before = await self.snapshot(sandbox)
             after = records.encode(compute(before))
             if await self.replace(before, STATE, before.state, after):
-                self._remember(sandbox, after)
                 return self._snapshot_of(sandbox, after, [], before.real)
             contention.check()
 
@@ -242,7 +243,8 @@ class Sandboxes:
         if self._verified != self._store.connections:
             await self._verify_metadata()
         sandbox = request.sandbox
-        snapshot = self._snapshot_of(sandbox, self._states.get(sandbox), [], self._clock())
+        state, _ = self._states.get(sandbox, (None, None))
+        snapshot = self._snapshot_of(sandbox, state, [], self._clock())
         contention = Contention()
         while True:
             token = self.token(snapshot, request.idempotency_key)
@@ -328,18 +330,17 @@ class Sandboxes:
         )
         if addition == (snapshot.state, None):
             if new_state is not None:
-                self._remember(snapshot.sandbox, new_state)
+                self._record(snapshot.sandbox, new_state)
             self.notifier.notify(snapshot.sandbox, addition=new_state is None)
             return None
-        self._remember(snapshot.sandbox, addition.state)
         return self._snapshot_of(snapshot.sandbox, addition.state, [addition.existing], real)
 
     def _snapshot_of(
         self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int
     ) -> SandboxSnapshot:
-        record = records.decode_as(SandboxRecord, state)
+        record = self._record(sandbox, state)
         clock = record.clock or self._metadata.clock
-        started = clock.since_real - self.propagation_ms  # a change of speed is not pending for longer
+        started = clock.since_real - self._propagation_ms  # a change of speed is not pending for longer
         if real < started:
             self._clock.catch_up(started)
             real = started
@@ -380,11 +381,17 @@ class Sandboxes:
             await self._store.append(metadata_copies.METADATA, _TIME, b"%d" % now, keep=_TIMES)
             await catch_up(self._store, self._clock)
 
-    def _remember(self, sandbox: str, state: bytes | None) -> None:
-        if state is None:  # the sandbox has its initial state
+    def _record(self, sandbox: str, state: bytes | None) -> SandboxRecord:
+        """Decode the own record of a sandbox, and cache it."""
+        if state is None:
             self._states.pop(sandbox, None)
-        else:
-            self._states[sandbox] = state
+            return _INITIAL
+        cached = self._states.get(sandbox)
+        if cached is not None and cached[0] == state:
+            return cached[1]
+        record = records.decode_as(SandboxRecord, state)
+        self._states[sandbox] = state, record
+        return record
 
 
 def _replay(stored: bytes, request: KeyedRequest, kind: type[R]) -> R:

@@ -3,7 +3,6 @@ Specification: "POST /v1/payments", "Payment object".
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -12,9 +11,8 @@ from paymock.resources.catalog import Catalog
 from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import MAX_RAW, fee_for
-from paymock.rules.clock import elapsed
 from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
-from paymock.rules.timeline import State, Transfer, simulate, state_at, visible
+from paymock.rules.timeline import State, Transfer, scenario_timeline, simulate, state_at, visible
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
@@ -90,7 +88,9 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
 
 def render(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SIMULATION) -> Payment:
     """The payment at `now`, in milliseconds since the epoch. Specification: "Payment object"."""
-    return view(record, state_at(states(record, simulation), age_at(record, now, simulation)))
+    return view(
+        record, state_at(states(record, simulation), age_at(record.created_at, now, simulation.time_offset))
+    )
 
 
 def view(record: PaymentRecord, state: State) -> Payment:
@@ -105,7 +105,7 @@ def view(record: PaymentRecord, state: State) -> Payment:
         settlement=request.settlement,
         pay_with=[*request.pay_with],
         refund_to=request.refund_to,
-        expires_at=request.expires_at or to_rfc3339(created_at + DEFAULT_LIFETIME),
+        expires_at=request.expires_at or default_expiry(created_at),
         metadata=request.metadata or {},
         created_at=created,
         updated_at=to_rfc3339(created_at + state.at) if state.at else created,
@@ -113,19 +113,26 @@ def view(record: PaymentRecord, state: State) -> Payment:
     )
 
 
-def age_at(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SIMULATION) -> int:
-    """The age of the payment in milliseconds when the clock of its sandbox shows `now`, in milliseconds since
-    the epoch.
+def default_expiry(created_at: int) -> str:
+    """The `expires_at` of a payment without one in its request. `created_at` is in milliseconds since the
+    epoch.
     """
-    return elapsed(record.created_at, min(now + simulation.time_offset, LATEST))
+    return to_rfc3339(created_at + DEFAULT_LIFETIME)
+
+
+def age_at(created_at: int, now: int, time_offset: int = 0) -> int:
+    """The age of a payment in milliseconds when the clock of its sandbox shows `now`, and the payment is
+    `time_offset` milliseconds ahead of it. `created_at` and `now` are in milliseconds since the epoch.
+    """
+    return max(0, min(now + time_offset, LATEST) - created_at)
 
 
 def states(record: PaymentRecord, simulation: SimulationRecord = NO_SIMULATION) -> tuple[State, ...]:
     """Every state of the payment, in order. Specification: "Payment transitions"."""
     due, other = int(record.due), record.other_asset
-    if not simulation.deposits:
-        return _scenario_states(record.scenario, due, other)
-    return simulate(SCENARIOS[record.scenario], due, other, simulation.transfers)
+    if simulation.deposits:
+        return simulate(SCENARIOS[record.scenario], due, other, simulation.transfers)
+    return scenario_timeline(record.scenario).states(due, other)
 
 
 def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, status: str | None) -> bool:
@@ -145,11 +152,6 @@ def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, 
         for state in visible(simulate(scenario, due, record.other_asset, transfers))
         if state.at >= age
     )
-
-
-@lru_cache(maxsize=512)  # shared by payments of the same amount
-def _scenario_states(scenario: str, due: int, other_asset: str) -> tuple[State, ...]:
-    return simulate(SCENARIOS[scenario], due, other_asset)
 
 
 def _is_valid_route(request: CreatePayment, catalog: Catalog) -> bool:
@@ -191,7 +193,6 @@ def _check_expiry(expires_at: str | None, now: int, problems: Problems) -> None:
         problems.setdefault("expires_at", f"must be in the future; the mock's clock says {to_rfc3339(now)}")
 
 
-@lru_cache(maxsize=512)  # many payments of a test suite have the same amount
 def _due_and_fee(amount: str, fee_bps: int) -> tuple[str, str]:
     """The due amount for a settlement of `amount`, and the fee in it, in raw units; two empty strings where
     due exceeds 256 bits.

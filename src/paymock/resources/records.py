@@ -121,6 +121,11 @@ def decode(stored: bytes) -> Record:
         raise _damaged() from None
 
 
+def decode_payment(stored: bytes) -> PaymentRecord:
+    """Decode the record of a payment. Raises PaymockError `store_unavailable` if it is not one."""
+    return decode_as(PaymentRecord, stored)
+
+
 def decode_as(record_type: type[T], stored: bytes | None) -> T:
     """Decode a record of a known type, or make the default one where nothing is stored. Raises PaymockError
     `store_unavailable` if it is damaged.

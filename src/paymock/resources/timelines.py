@@ -1,5 +1,5 @@
-"""Payments with all their states, cached for repeated reads. A timeline is a pure function of the stored
-records, so a cached one is never stale.
+"""Payments with what tests have done to them, and their states and JSON at any age: pure functions of the
+stored records, so that what is cached is never stale.
 """
 
 from functools import lru_cache
@@ -7,51 +7,73 @@ from functools import lru_cache
 import msgspec
 
 from paymock.resources import payments, records
+from paymock.resources.payment_json import template
 from paymock.resources.records import PaymentRecord, SimulationRecord
-from paymock.rules.timeline import CREATED, State, state_at
+from paymock.rules.timeline import ScenarioTimeline, State, scenario_timeline, state_at
 
-MAX_TIMELINES, MAX_SIMULATED = 2_000, 50
-"""How many timelines are cached: of payments that no test has changed, and of others, which can be long."""
-
-_MAX_STATES = 2
-"""Of how many states of a timeline the JSON is cached: the initial and the current one."""
+MAX_TIMELINES, MAX_SIMULATED = 32_768, 50
+"""How many timelines are cached: of payments that no test has changed, 1.5 KB each with the JSON of one state,
+and of others, which can be long.
+"""
 
 _encode = msgspec.json.Encoder().encode
+_ATTEMPTS = b'"attempts":'
 
 
 class PaymentTimeline:
-    """A payment, what a test has done to it, and all its states, in order."""
+    """A payment and all its states. `stored` is its record, `simulation` what tests have done to it."""
 
-    __slots__ = ("_json", "record", "simulation", "states")
+    __slots__ = ("_index", "_json", "_scripted", "_simulated", "_stored", "created_at", "simulation")
 
-    def __init__(self, record: PaymentRecord, simulation: SimulationRecord = payments.NO_SIMULATION) -> None:
-        self.record = record
+    def __init__(self, stored: bytes, simulation: SimulationRecord = payments.NO_SIMULATION) -> None:
+        record = records.decode_payment(stored)
+        self._stored = stored
+        self.created_at = record.created_at
         self.simulation = simulation
-        self.states = payments.states(record, simulation)
-        self._json: dict[int, bytes] = {}
+        self._scripted: ScenarioTimeline = scenario_timeline(record.scenario)
+        self._simulated = payments.states(record, simulation) if simulation.deposits else None
+        self._json = b""
+        self._index: int | None = None  # of the state of the JSON
+
+    @property
+    def record(self) -> PaymentRecord:
+        """The payment as it was created. It is decoded each time, since reads do not need it."""
+        return records.decode_payment(self._stored)
+
+    def with_simulation(self, simulation: SimulationRecord) -> "PaymentTimeline":
+        """The timeline of the same payment with other changes."""
+        return PaymentTimeline(self._stored, simulation)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """Every state of the payment, past and future."""
+        return self._simulated or payments.states(self.record)
 
     def age(self, now: int) -> int:
         """The age of the payment in milliseconds at `now`, in milliseconds since the epoch."""
-        return payments.age_at(self.record, now, self.simulation)
+        return payments.age_at(self.created_at, now, self.simulation.time_offset)
 
     def state_at(self, age: int) -> State:
         """The state of the payment when it is `age` milliseconds old."""
-        return state_at(self.states, age)
+        if self._simulated:
+            return state_at(self._simulated, age)
+        record = self.record
+        return self._scripted.state(self._scripted.index_at(age), int(record.due), record.other_asset)
 
     def json_at(self, age: int) -> bytes:
         """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""
-        state = state_at(self.states, age)
-        json = self._json.get(state.at)
-        if json is None:
-            if len(self._json) == _MAX_STATES:
-                del self._json[next(iter(self._json))]
-            json = self._json[state.at] = _encode(payments.view(self.record, state))
-        return json
+        if self._simulated:
+            return _encode(payments.view(self.record, state_at(self._simulated, age)))
+        index = self._scripted.index_at(age)
+        if index != self._index:
+            record = self.record
+            self._json, self._index = template(record.scenario, index).render(record), index
+        return self._json
 
-
-def json_at_creation(record: PaymentRecord) -> bytes:
-    """The payment in its initial state, as JSON. Specification: "Payment object"."""
-    return _encode(payments.view(record, CREATED))
+    def attempts_json_at(self, age: int) -> bytes:
+        """Its attempts when it is `age` milliseconds old, as JSON: the last member of a payment."""
+        json = self.json_at(age)
+        return b'{"data":%b' % json[json.rindex(_ATTEMPTS) + len(_ATTEMPTS) :]
 
 
 class PaymentTimelines:
@@ -69,7 +91,6 @@ class PaymentTimelines:
 
 
 def _timeline(stored: bytes, simulation: bytes | None = None) -> PaymentTimeline | None:
-    record = records.decode(stored)
-    if not isinstance(record, PaymentRecord):
+    if not isinstance(records.decode(stored), PaymentRecord):
         return None
-    return PaymentTimeline(record, records.decode_as(SimulationRecord, simulation))
+    return PaymentTimeline(stored, records.decode_as(SimulationRecord, simulation))

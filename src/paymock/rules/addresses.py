@@ -22,6 +22,7 @@ _ADDRESS = re.compile("0x[0-9a-fA-F]{40}")
 _LENGTH = len("0x") + 40
 _INVALID = "must be an EVM address: 0x followed by 40 hex digits"
 _HEX = b"0123456789abcdef"
+_to_int = int.from_bytes
 _LETTERS = bytes.maketrans(_HEX, b"\0" * 10 + b"\x20" * 6)
 _EIGHT_OR_MORE = bytes.maketrans(_HEX, b"\0" * 8 + b"\x20" * 8)
 """EIP-55: a letter is upper case where the hex digit of the digest at its position is 8 or more. Lower and
@@ -31,18 +32,18 @@ upper case differ in the bit 0x20, so that all forty digits are converted at onc
 
 def address_of(data: bytes) -> str:
     """The address made of the last 20 bytes of the Keccak-256 digest of `data`, with its EIP-55 checksum."""
-    return _checksummed(keccak_256(data).hexdigest()[-40:].encode("ascii"))
+    return _checksummed(keccak_256(data).hexdigest()[-40:].encode())
 
 
 def checksummed(address: str) -> str:
     """`address` (0x and 40 hex digits of any case) with its EIP-55 checksum."""
-    return _checksummed(address[2:].lower().encode("ascii"))
+    return _checksummed(address[2:].lower().encode())
 
 
 def _checksummed(digits: bytes) -> str:
-    digest = keccak_256(digits).hexdigest()[: len(digits)].encode("ascii")
-    upper = int.from_bytes(digits.translate(_LETTERS)) & int.from_bytes(digest.translate(_EIGHT_OR_MORE))
-    return "0x" + (int.from_bytes(digits) ^ upper).to_bytes(len(digits)).decode("ascii")
+    digest = keccak_256(digits).hexdigest()[:40].encode()
+    upper = _to_int(digits.translate(_LETTERS)) & _to_int(digest.translate(_EIGHT_OR_MORE))
+    return "0x" + (_to_int(digits) ^ upper).to_bytes(40).decode()
 
 
 def address_problem(text: str) -> str | None:

@@ -21,13 +21,6 @@ MAX_PROPAGATION_MS = 50
 """The time within which every process learns of a change: the longest delay of a change of speed."""
 
 
-def elapsed(since: int, now: int) -> int:
-    """The milliseconds from `since` to `now`, or 0 if `since` is ahead: clocks differ and are set back, and
-    time that goes backward counts as standing still.
-    """
-    return max(0, now - since)
-
-
 def is_speed(number: float) -> bool:
     """Whether `number` can be the speed of a clock: one of SPEEDS."""
     return number == 0 or MIN_SPEED <= number <= MAX_SPEED

@@ -48,8 +48,9 @@ def derive_token(secret: bytes, sandbox: str, idempotency_key: str, generation: 
     bytes.
     """
     scope = f"{sandbox}.{generation}" if generation else sandbox
-    hasher, _ = _hashers(secret)
-    keyed = _digest(hasher, f"{scope} {idempotency_key}".encode()).translate(_LETTERS)
+    hasher = _hashers(secret)[0].copy()  # faster than a new hasher
+    hasher.update(f"{scope} {idempotency_key}".encode())
+    keyed = hasher.digest().translate(_LETTERS)
     return (keyed + _encrypt(secret, keyed, sandbox.encode())).decode()
 
 
@@ -111,18 +112,15 @@ def _hashers(secret: bytes) -> tuple[hashlib.blake2b, hashlib.blake2b]:
     )
 
 
-def _digest(hasher: hashlib.blake2b, data: bytes) -> bytes:
-    copy = hasher.copy()  # faster than a new hasher
-    copy.update(data)
-    return copy.digest()
-
-
 def _encrypt(secret: bytes, keyed: bytes, name: bytes) -> bytes:
     """Encrypt or decrypt the name of a sandbox: XOR with a mask that depends on the keyed letters."""
-    _, mask_hasher = _hashers(secret)
-    mask, bits = _digest(mask_hasher, keyed), name.translate(_BITS)
+    hasher = _hashers(secret)[1].copy()
+    hasher.update(keyed)
+    mask, bits = hasher.digest(), name.translate(_BITS)
     return (int.from_bytes(bits) ^ int.from_bytes(mask)).to_bytes(_NAME_LETTERS).translate(_LETTERS)
 
 
 def _derived(purpose: str, token: str) -> str:
-    return _digest(_UNKEYED, f"{purpose} {token}".encode()).hex()
+    hasher = _UNKEYED.copy()
+    hasher.update(f"{purpose} {token}".encode())
+    return hasher.hexdigest()

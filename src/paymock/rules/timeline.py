@@ -10,6 +10,7 @@ what it leaves open is decided in docs/decisions.md.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum, auto
+from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -18,12 +19,14 @@ from paymock.rules.scenarios import (
     CONFIRMATIONS_REQUIRED,
     MISMATCH_REJECTED_AFTER,
     PAYMENT_WINDOW,
+    SCENARIOS,
     SETTLEMENT_OUTCOME_AFTER,
     SETTLEMENT_PENDING_AFTER,
     SETTLEMENT_SUBMITTED_AFTER,
     DepositStatus,
     PaymentStatus,
     Scenario,
+    ScriptedTransfer,
 )
 
 
@@ -116,11 +119,50 @@ def simulate(
     """Every state of a payment of `due` raw units in `scenario`, in order, with `extra` transfers in addition
     to the scripted ones. `other_asset` is the asset of a mismatched transfer.
     """
-    scripted = tuple(
-        Transfer(transfer.at, transfer.share.amount(due), other_asset if transfer.other_asset else None)
-        for transfer in scenario.transfers
-    )
+    scripted = tuple(_transfer(transfer, due, other_asset) for transfer in scenario.transfers)
     return timeline(due, World(scripted + extra, scenario.payout_succeeds, scenario.review_hold))
+
+
+def _transfer(scripted: ScriptedTransfer, due: int, other_asset: str) -> Transfer:
+    return Transfer(scripted.at, scripted.share.amount(due), other_asset if scripted.other_asset else None)
+
+
+class ScenarioTimeline:
+    """The states of all payments of a scenario to which no test has added deposits. They differ in amounts
+    and assets only, since a share of `due` compares with `due` in the same way whatever it is. So the rules
+    are applied once for each scenario.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._states = simulate(scenario, due=100, other_asset="")
+        self._starts = [state.at for state in self._states]
+        self._transfers = sorted(scenario.transfers, key=lambda transfer: transfer.at)  # as they are observed
+
+    def index_at(self, elapsed: int) -> int:
+        """The index of the state that holds `elapsed` milliseconds after creation."""
+        return bisect_right(self._starts, elapsed) - 1
+
+    def state(self, index: int, due: int, other_asset: str) -> State:
+        """The state with this index of a payment of `due` raw units."""
+        state = self._states[index]
+        if not state.deposits:
+            return state
+        observed = zip(self._transfers, state.deposits, strict=False)  # some transfers are later
+        deposits = [
+            Deposit(_transfer(transfer, due, other_asset), deposit.status, deposit.confirmations)
+            for transfer, deposit in observed
+        ]
+        return State(state.at, state.status, tuple(deposits))
+
+    def states(self, due: int, other_asset: str) -> tuple[State, ...]:
+        """Every state of a payment of `due` raw units, in order."""
+        return tuple([self.state(index, due, other_asset) for index in range(len(self._states))])
+
+
+@cache
+def scenario_timeline(name: str) -> ScenarioTimeline:
+    """The timeline of the scenario with this name."""
+    return ScenarioTimeline(SCENARIOS[name])
 
 
 def state_at(states: Sequence[State], elapsed: int) -> State:

@@ -55,7 +55,7 @@ async def read_payment(service: PaymentsService, request: Request) -> Response:
 
 
 async def list_attempts(service: PaymentsService, request: Request) -> Response:
-    return Response(200, _encode(await service.attempts(request.sandbox, request.params["payment_id"])))
+    return Response(200, await service.attempts(request.sandbox, request.params["payment_id"]))
 
 
 async def create_endpoint(service: PaymentsService, request: Request) -> Response:
