@@ -1,6 +1,5 @@
 """The ASGI application, without a server."""
 
-import asyncio
 import io
 import json
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from paymock.app.sandboxes import new_metadata
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
-from paymock.web.application import Application, Suspended, run_now
+from paymock.web.application import Application
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 from paymock.web.http.routing import Route
@@ -121,15 +120,6 @@ def test_the_api_key_is_masked_in_a_refusal_that_repeats_it(app: Application) ->
     assert (reply.status, reply.error["code"]) == (422, "validation_failed")
     assert KEY.encode() not in reply.body
     assert "***" in [problem["field"] for problem in reply.error["details"]]
-
-
-def test_what_must_not_suspend_is_stopped_when_it_does() -> None:
-    async def at_once() -> int:
-        return 7
-
-    assert run_now(at_once()) == 7
-    with pytest.raises(Suspended):
-        run_now(asyncio.sleep(0))
 
 
 def test_other_protocols_than_http_are_not_supported(app: Application) -> None:

@@ -2,8 +2,8 @@
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -20,13 +20,11 @@ from paymock.web.http.error_responses import error_response
 from paymock.web.http.hosts import AllowedHosts
 from paymock.web.http.request_ids import request_ids
 from paymock.web.http.requests import Body, ClientGone, Request, parse_request
-from paymock.web.http.responses import JSON, ConnectionDropped, Response, header_lines
-from paymock.web.http.routing import PUBLIC, Answer, Route, RoutedRequest, Routes
+from paymock.web.http.responses import JSON, Response, header_block, header_lines
+from paymock.web.http.routing import PUBLIC, Answer, Route, Routes
 from paymock.web.telemetry import journal_entry
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.metrics import RequestMetrics
-
-T = TypeVar("T")
 
 _FAULT = b"x-mock-fault"
 _MIN_KEY_LENGTH = 9
@@ -34,7 +32,7 @@ _MIN_KEY_LENGTH = 9
 
 
 class Suspended(Exception):
-    """A coroutine that must not suspend had to wait for something."""
+    """The request cannot be answered on the fast path."""
 
 
 class Application:
@@ -94,47 +92,47 @@ class Application:
         request = parse_request(
             scope["method"], scope["raw_path"], scope["headers"], Body(receive=receive), scope["query_string"]
         )
-        routed: RoutedRequest | None = None
         try:
-            routed = self._route(request)
-            response = await routed.route.handler(routed.request)
+            request, response = await self._respond(request, request_id)
         except ClientGone:
             return
-        except ConnectionDropped as dropped:
-            await self._record(routed or request, dropped.args[0], request_id, started, dropped=True)
+        if response.dropped:
+            await self._record(request, response, request_id, started)
             await _drop(scope, receive)
             return
-        except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the error envelope
-            response = self._error_response(error, request, request_id)
         try:
             await send(
                 {
                     "type": "http.response.start",
                     "status": response.status,
-                    "headers": header_lines(response, request_id, *cors_headers(request.path)),
+                    "headers": header_lines(header_block(response, request_id, cors_headers(request.path))),
                 }
             )
             body, stream = (b"", None) if request.method == "HEAD" else (response.body, response.stream)
             await send({"type": "http.response.body", "body": body, "more_body": stream is not None})
-            await self._record(routed or request, response, request_id, started)
+            await self._record(request, response, request_id, started)
             if stream is not None:
                 await self._push(request, request_id, stream, send)
         finally:
             if response.stream is not None:
                 await response.stream.aclose()
 
-    def answer_now(self, request: Request, routed: RoutedRequest | None = None) -> Answer | None:
-        """Answer a complete request without suspending. `routed` is the same request if it is already routed.
-
-        Return None, without any effect, if the request must go through ASGI: it has a fault, or has to wait.
+    def answer_now(self, request: Request) -> Answer | None:
+        """Answer a complete request without suspending. Return None, without any effect, if the request must
+        go through ASGI: it has a fault, or has to wait.
         """
-        started = time.perf_counter()
         if _FAULT in request.headers:
             return None
+        answering = self._answer(request)
         try:
-            return run_now(self._answer(request, routed, started))
+            answering.send(None)
+        except StopIteration as done:
+            answer: Answer = done.value
+            return answer
         except (Suspended, FaultDue):
             return None
+        answering.close()  # it has to wait
+        return None
 
     def refuse(self, error: PaymockError, path: str) -> Answer:
         """Return the answer to what is not an HTTP request, and record it. `path`: as far as it is known."""
@@ -142,23 +140,36 @@ class Application:
         self._log.request("-", "-", response, request_id, 0.0)
         if self.metrics is not None:
             self.metrics.record_malformed(response)
-        return Answer(response, header_lines(response, request_id, *cors_headers(path)), None)
+        return Answer(response, header_block(response, request_id, cors_headers(path)))
 
-    async def _answer(self, request: Request, routed: RoutedRequest | None, started: float) -> Answer:
+    async def _answer(self, request: Request) -> Answer:
+        started = time.perf_counter()
         request_id = next(self._request_ids)
-        try:
-            routed = routed or self._route(request)
-            if routed.route.fast_handler is None:
-                raise Suspended
-            response = await routed.route.fast_handler(routed.request)
-        except (FaultDue, Suspended):
-            raise
-        except Exception as error:  # noqa: BLE001 - as in `__call__`
-            response = self._error_response(error, request, request_id)
-        await self._record(routed or request, response, request_id, started)
-        return Answer(response, header_lines(response, request_id, *cors_headers(request.path)), routed)
+        request, response = await self._respond(request, request_id, fast=True)
+        await self._record(request, response, request_id, started)
+        return Answer(response, header_block(response, request_id, cors_headers(request.path)))
 
-    def _route(self, request: Request) -> RoutedRequest:
+    async def _respond(
+        self, request: Request, request_id: str, *, fast: bool = False
+    ) -> tuple[Request, Response]:
+        """Return the response, and the request with its sandbox, as far as that is known.
+
+        Raises ClientGone; on the `fast` path Suspended and FaultDue if it must be left.
+        """
+        try:
+            request, route = self._route(request)
+            handler = route.fast_handler if fast else route.handler
+            if handler is None:
+                raise Suspended
+            return request, await handler(request)
+        except ClientGone:
+            raise
+        except Exception as error:
+            if fast and isinstance(error, (Suspended, FaultDue)):
+                raise
+            return request, self._error_response(error, request, request_id)
+
+    def _route(self, request: Request) -> tuple[Request, Route]:
         """Find the route and the sandbox of a request. Raises PaymockError to refuse it."""
         self._hosts.check(request)
         match = self.routes.find(request.path)
@@ -168,7 +179,7 @@ class Application:
             async def reply(_: Request) -> Response:
                 return options
 
-            return RoutedRequest(request, Route(reply))
+            return request, Route(reply)
         if match is None:
             raise PaymockError("not_found")
         route = match.targets.get("GET" if request.method == "HEAD" else request.method)
@@ -178,7 +189,7 @@ class Application:
                 "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
             )
         sandbox = self._keyring.sandbox(request) if route.needs_key else ""
-        return RoutedRequest(replace(request, params=match.params, sandbox=sandbox), route)
+        return replace(request, params=match.params, sandbox=sandbox), route
 
     def _error_response(self, error: Exception, request: Request, request_id: str) -> Response:
         if isinstance(error, PaymockError):
@@ -204,42 +215,21 @@ class Application:
         except Exception:  # noqa: BLE001 - whatever fails, the stream ends, and the client reconnects
             self._log.defect(request_id)
 
-    async def _record(
-        self,
-        routed: RoutedRequest | Request,
-        response: Response,
-        request_id: str,
-        started: float,
-        *,
-        dropped: bool = False,
-    ) -> None:
+    async def _record(self, request: Request, response: Response, request_id: str, started: float) -> None:
         """Log a reply, and add it to the metrics and to the journal of its sandbox."""
         seconds = time.perf_counter() - started
-        request = routed.request if isinstance(routed, RoutedRequest) else routed
-        self._log.request(request.method, request.path, response, request_id, seconds, request)
+        if self._log.requests:
+            self._log.request(request.method, request.path, response, request_id, seconds, request)
         if self.metrics is not None:
-            self.metrics.record(request, response, seconds, dropped=dropped)
+            self.metrics.record(request, response, seconds)
         if self._control is None or not request.path.startswith(PUBLIC):
             return
         try:
             sandbox = request.sandbox or self._keyring.sandbox(request)
-            entry = journal_entry.entry_for(
-                request, response, request_id, self._clock(), seconds, self._log, dropped=dropped
-            )
+            entry = journal_entry.entry_for(request, response, request_id, self._clock(), seconds, self._log)
             await self._control.journal.add(sandbox, entry)
         except PaymockError:
             return  # without a valid key, or without the store, there is no entry
-
-
-def run_now(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that must not suspend, and return its result. Raises what it raises, and Suspended."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    work.close()
-    raise Suspended
 
 
 async def _drop(scope: Any, receive: Any) -> None:

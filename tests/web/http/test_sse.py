@@ -6,7 +6,7 @@ import pytest
 
 from paymock.rules.errors import PaymockError
 from paymock.schemas.public import Problem
-from paymock.web.http.responses import header_lines
+from paymock.web.http.responses import header_block, header_lines
 from paymock.web.http.sse import event_stream
 from tests.support.virtual_time import run
 
@@ -31,7 +31,7 @@ def test_each_message_is_one_event_and_the_first_comes_with_the_time_to_reconnec
 
 
 def test_a_stream_is_neither_buffered_nor_cached() -> None:
-    lines = dict(header_lines(run(event_stream(problems())), "req_1"))
+    lines = dict(header_lines(header_block(run(event_stream(problems())), "req_1")))
     assert lines[b"content-type"] == b"text/event-stream"
     assert (lines[b"x-accel-buffering"], lines[b"cache-control"]) == (b"no", b"no-store")
 

@@ -19,12 +19,10 @@ SECRETS = ("own-key", "mk_test_demo", "0x" + "5aAeb6053F" * 4)
 LOG = RequestLog(None, secrets=("own-key",))
 
 
-def entry(
-    response: Response, path: str = "/v1/payments", *, dropped: bool = False, **params: str
-) -> StoredEntry:
+def entry(response: Response, path: str = "/v1/payments", **params: str) -> StoredEntry:
     headers = {b"authorization": b"Bearer own-key"}
     request = Request("POST", path, headers, Body(b"{}"), params=params)
-    return entry_for(request, response, "req_1", NOON, 0.0012345, LOG, dropped=dropped)
+    return entry_for(request, response, "req_1", NOON, 0.0012345, LOG)
 
 
 def test_an_entry_says_what_was_requested_and_answered() -> None:
@@ -65,7 +63,7 @@ def test_an_entry_holds_the_first_problems_of_a_body() -> None:
 
 
 def test_a_dropped_reply_has_status_0() -> None:
-    found = entry(Response(201, payment_id=PAYMENT), dropped=True)
+    found = entry(Response(201, payment_id=PAYMENT, dropped=True))
     assert (found.status, found.payment_id, found.idempotency) == (0, PAYMENT, "new")
 
 

@@ -1,20 +1,21 @@
 """The fast path: the same replies as through ASGI, to what comes whole and to what does not."""
 
+import contextlib
 import hashlib
 import inspect
 import json
 import re
-import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from socket import create_connection
+from socket import create_connection, socket
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from harness.polling import wait_until
 from paymock.web.transport.fast_path import FastPathProtocol
 from tests.support import raw
 from tests.support.client import order
@@ -125,7 +126,7 @@ def conversation(port: int, parts: Sequence[bytes]) -> bytes:
     received = b""
     with create_connection(("127.0.0.1", port), 5) as connection:
         for part in (*parts, LAST):
-            with suppress(ConnectionError):  # the server closes the connection after a refusal
+            with contextlib.suppress(ConnectionError):  # the server closes the connection after a refusal
                 connection.sendall(part)
         while data := connection.recv(65_536):
             received += data
@@ -168,24 +169,14 @@ def test_what_the_lane_answers_is_in_the_journal_once(pair: Pair) -> None:
     assert [(entry["path"], entry["status"]) for entry in entries] == [(paths[1], 404), (paths[0], 200)]
 
 
-def test_a_body_in_parts_leaves_the_lane_and_is_answered(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[bytes] = []
-    leave = FastPathProtocol._leave_fast_path
-
-    def noted(protocol: FastPathProtocol) -> None:
-        left.append(b"".join(protocol._body_parts))
-        leave(protocol)
-
-    monkeypatch.setattr(FastPathProtocol, "_leave_fast_path", noted)
-    data = creation("a-body-in-parts")
-    cut = len(data) - 100
+@pytest.mark.parametrize("cut", [10, 100, -100, -1])
+def test_a_request_in_parts_is_answered(pair: Pair, cut: int) -> None:
+    data = creation(f"a-request-in-parts-{cut}")
     with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
         connection.sendall(data[:cut])
-        while not left:
-            time.sleep(0.001)
+        wait_until(lambda: any(one._target or one._head for one in protocols(pair)))
         [reply] = raw.exchange_on(connection, data[cut:])
-    assert reply.status == 201
-    assert left == [data[data.index(b"\r\n\r\n") + 4 : cut]]
+    assert (reply.status, "idempotent-replayed" in reply.headers) == (201, False)
 
 
 def test_requests_in_and_out_of_the_lane_are_answered_in_order(pair: Pair) -> None:
@@ -206,9 +197,10 @@ def test_what_can_be_answered_at_once_is(pair: Pair, monkeypatch: pytest.MonkeyP
         raise AssertionError("this should not go through ASGI")
 
     monkeypatch.setattr(HttpToolsProtocol, "_start_asgi_task", refused)
-    data = raw.request("GET", "/v1/chains", KEY) + creation("answered-at-once")
-    replies = raw.exchange(pair.quick.port, data * 2, replies=4)
-    assert [reply.status for reply in replies] == [200, 201, 200, 201]
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+        for data in (raw.request("GET", "/v1/chains", KEY), creation("answered-at-once")) * 2:
+            [reply] = raw.exchange_on(connection, data)
+            assert reply.status in (200, 201)
 
 
 def test_a_client_that_reads_nothing_does_not_fill_the_memory(pair: Pair) -> None:
@@ -223,6 +215,98 @@ def test_a_client_that_reads_nothing_does_not_fill_the_memory(pair: Pair) -> Non
     assert sum(held) < 20e6
     [reply] = raw.exchange(pair.quick.port, raw.request("GET", "/v1/chains", KEY))
     assert reply.status == 200
+
+
+AFTER_A_READ = {
+    "the same": (raw.request("GET", "/v1/chains", KEY), 200),
+    "another": (raw.request("GET", "/v1/nothing", KEY), 404),
+    "what goes through ASGI": (raw.request("GET", "/_mock/clock", KEY), 200),
+    "what is refused": (b"no request\r\n\r\n", 400),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_A_READ)
+def test_what_comes_in_the_same_round_does_not_overtake_the_reply(pair: Pair, name: str) -> None:
+    data, (following, status) = raw.request("GET", "/v1/chains", KEY), AFTER_A_READ[name]
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+        [known] = raw.exchange_on(connection, data)
+        received_at_once(pair, connection, data, following)
+        replies = raw.exchange_on(connection, b"", replies=2)
+    assert replies[0].body == known.body
+    assert [reply.status for reply in replies] == [200, status]
+
+
+def test_a_refusal_in_the_same_round_follows_the_reply_and_leaves_others_theirs(pair: Pair) -> None:
+    """As when a deadline is over just then."""
+    data = raw.request("GET", "/v1/chains", KEY)
+    with (
+        create_connection(("127.0.0.1", pair.quick.port), 5) as refused,
+        create_connection(("127.0.0.1", pair.quick.port), 5) as other,
+    ):
+        for connection in (refused, other):
+            raw.exchange_on(connection, data)
+        protocol, beside = protocol_of(pair, refused), protocol_of(pair, other)
+
+        def round_of_two() -> None:
+            protocol.data_received(data)
+            beside.data_received(data)
+            protocol._refuse("bad_request")
+
+        protocol.loop.call_soon_threadsafe(round_of_two)
+        replies = raw.exchange_on(refused, b"", replies=2)
+        [another] = raw.exchange_on(other, b"")
+    assert [reply.status for reply in (*replies, another)] == [200, 400, 200]
+
+
+@pytest.mark.parametrize("after", [b"GET  / HTTP/1.1\r\n\r\n", b"\x16", b"GET", b"\r\n"])
+def test_a_request_and_the_beginning_of_another_are_not_taken_for_one(pair: Pair, after: bytes) -> None:
+    data = raw.request("GET", "/v1/chains", {**KEY, "X-After": after.hex()})
+    malformed = after.startswith((b"GET ", b"\x16"))
+    for _ in range(3):
+        replies = raw.exchange(pair.quick.port, data + after, replies=1 + malformed)
+        assert [reply.status for reply in replies] == [200, 400][: 1 + malformed]
+
+
+def test_empty_lines_between_requests_leave_no_deadline(pair: Pair) -> None:
+    data = raw.request("GET", "/v1/chains", KEY)
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+        raw.exchange_on(connection, data)
+        connection.sendall(b"\r\n")
+        protocol = protocol_of(pair, connection)
+        wait_until(lambda: protocol._head)
+        assert protocol._deadline is not None
+        [reply] = raw.exchange_on(connection, data)
+        assert (reply.status, protocol._deadline) == (200, None)
+
+
+def test_what_has_been_answered_goes_out_before_the_server_stops(pair: Pair) -> None:
+    data = raw.request("GET", "/v1/chains", KEY)
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+        raw.exchange_on(connection, data)
+        protocol = protocol_of(pair, connection)
+        protocol.loop.call_soon_threadsafe(lambda: [protocol.data_received(data), protocol.shutdown()])
+        [reply] = raw.exchange_on(connection, b"")
+    assert reply.status == 200
+
+
+@pytest.mark.parametrize("end", ["abort", "write_eof"])
+def test_a_client_that_has_gone_in_the_same_round_leaves_others_their_replies(pair: Pair, end: str) -> None:
+    data = raw.request("GET", "/v1/chains", KEY)
+    with create_connection(("127.0.0.1", pair.quick.port), 5) as gone, contextlib.ExitStack() as stack:
+        here = [stack.enter_context(create_connection(("127.0.0.1", pair.quick.port), 5)) for _ in range(2)]
+        for connection in (gone, *here):
+            raw.exchange_on(connection, data)
+        first, second = (protocol_of(pair, connection) for connection in here)
+        going = protocol_of(pair, gone)
+
+        def round_of_three() -> None:
+            for protocol in (first, going, second):
+                protocol.data_received(data)
+            getattr(going.transport, end)()
+
+        first.loop.call_soon_threadsafe(round_of_three)
+        replies = [raw.exchange_on(connection, b"")[0] for connection in here]
+    assert [reply.status for reply in replies] == [200, 200]
 
 
 def test_uvicorn_is_the_one_that_the_fast_path_was_written_for() -> None:
@@ -245,3 +329,19 @@ def test_uvicorn_is_the_one_that_the_fast_path_was_written_for() -> None:
 def test_the_lane_stays_short() -> None:
     lines = Path(inspect.getsourcefile(FastPathProtocol) or "").read_text(encoding="utf-8").splitlines()
     assert len(lines) < 120
+
+
+def protocol_of(pair: Pair, connection: socket) -> Any:
+    port = connection.getsockname()[1]
+    [found] = [one for one in protocols(pair) if one.client[1] == port]
+    return found
+
+
+def protocols(pair: Pair) -> list[Any]:
+    return [*pair.quick.transport_state.connections._group_of]
+
+
+def received_at_once(pair: Pair, connection: socket, *parts: bytes) -> None:
+    """As when a connection is read more than once in a round of the event loop."""
+    protocol = protocol_of(pair, connection)
+    protocol.loop.call_soon_threadsafe(lambda: [protocol.data_received(part) for part in parts])

@@ -12,7 +12,7 @@ from paymock.rules.faults import Fault, parse_fault
 from paymock.web.http.auth import REALM
 from paymock.web.http.error_responses import RETRY_AFTER_SECONDS, error_response
 from paymock.web.http.requests import Request
-from paymock.web.http.responses import ConnectionDropped, Response
+from paymock.web.http.responses import Response
 from paymock.web.http.routing import Handler
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
@@ -22,8 +22,8 @@ _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY
 async def inject_fault(control: ControlService, request: Request, carry_out: Handler) -> Response:
     """Carry out a request below `/v1` with the fault of its header, or of an override of its sandbox.
 
-    Raises PaymockError `invalid_fault`, or `injected_fault` with the status of the fault, and
-    ConnectionDropped for a fault that drops the reply.
+    The response to a fault that drops the reply is `dropped`. Raises PaymockError `invalid_fault`, or
+    `injected_fault` with the status of the fault.
     """
     value = _fault_header(request)
     if value is not None:
@@ -60,7 +60,7 @@ async def _apply(fault: Fault | None, request: Request, carry_out: Handler) -> R
         response = await carry_out(request)
     except PaymockError as error:
         response = error_response(error)
-    raise ConnectionDropped(response)
+    return replace(response, dropped=True)
 
 
 async def _count_attempt(control: ControlService, request: Request, fault: str) -> int:

@@ -4,6 +4,7 @@ import hmac
 import re
 from collections.abc import Iterable
 
+from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.settings import OPEN_KEY_EXAMPLE
@@ -11,6 +12,9 @@ from paymock.web.http.requests import Request
 
 REALM = 'Bearer realm="paymock"'
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
+_CACHED = 1_000
+"""For how many API keys the sandbox is cached: each comes with every request of a client."""
+
 _OPEN_KEY = re.compile("mk_test_[A-Za-z0-9_-]{1,64}")
 
 
@@ -19,9 +23,17 @@ class Keyring:
 
     def __init__(self, api_keys: Iterable[str]) -> None:
         self._keys = [key.encode() for key in api_keys]
+        self._sandboxes: BoundedCache[bytes, str] = BoundedCache(_CACHED)
 
     def sandbox(self, request: Request) -> str:
         """Return the sandbox of the request's API key. Raises PaymockError `unauthenticated`."""
+        value = request.headers.get(b"authorization", b"")
+        sandbox = None if b"authorization" in request.repeated else self._sandboxes.get(value)
+        if sandbox is None:
+            sandbox = self._sandboxes[value] = self._authenticate(request)
+        return sandbox
+
+    def _authenticate(self, request: Request) -> str:
         try:
             match = _BEARER.fullmatch(request.header(b"authorization") or "")
         except ValueError:

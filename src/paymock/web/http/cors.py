@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from paymock.web.http.requests import Request
-from paymock.web.http.responses import Header, Response
+from paymock.web.http.responses import Response
 from paymock.web.http.routing import CHECKOUT, PUBLIC, Match
 
 _ANY_ORIGIN = (PUBLIC.rstrip("/"), CHECKOUT, "/openapi.yaml", "/_mock/openapi.yaml")
@@ -12,15 +12,10 @@ _ANY_ORIGIN = (PUBLIC.rstrip("/"), CHECKOUT, "/openapi.yaml", "/_mock/openapi.ya
 the documents, but not the control API.
 """
 
-_HEADERS: tuple[Header, ...] = (
-    (b"access-control-allow-origin", b"*"),
-    (
-        b"access-control-expose-headers",
-        (
-            b"Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, X-Mock-Warning, "
-            b"WWW-Authenticate, Allow"
-        ),
-    ),
+_HEADERS = (
+    b"access-control-allow-origin: *\r\n"
+    b"access-control-expose-headers: Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, "
+    b"X-Mock-Warning, WWW-Authenticate, Allow\r\n"
 )
 _PREFLIGHT = (
     (
@@ -32,9 +27,9 @@ _PREFLIGHT = (
 _METHOD = re.compile(b"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 
 
-def cors_headers(path: str) -> tuple[Header, ...]:
-    """Return the CORS headers of the reply to a request for `path`."""
-    return _HEADERS if path.startswith(_ANY_ORIGIN) else ()
+def cors_headers(path: str) -> bytes:
+    """Return the CORS headers of the reply to a request for `path`, as a part of a header block."""
+    return _HEADERS if path.startswith(_ANY_ORIGIN) else b""
 
 
 def allowed_methods(match: Match[Any]) -> str:

@@ -1,8 +1,8 @@
 """Allowed hosts: protection against DNS rebinding."""
 
 import re
-from functools import lru_cache
 
+from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
 from paymock.settings import Settings
 from paymock.web.http.requests import Request
@@ -10,12 +10,8 @@ from paymock.web.http.requests import Request
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
 
-
-@lru_cache(maxsize=256)  # clients use few hosts, and send one with every request
-def _host_in(header: str) -> str | None:
-    """Return the host of a Host header without the port, or None if it is not valid."""
-    match = _HOST.fullmatch(header)
-    return match[1].lower() if match else None
+_CACHED = 256
+"""How many accepted values of the header are cached: one comes with every request of a client."""
 
 
 class AllowedHosts:
@@ -26,6 +22,7 @@ class AllowedHosts:
         self._allowed = {host.lower() for host in (*_LOOPBACK_HOSTS, *bound, *settings.allowed_hosts)}
         self._health_checks = () if settings.on_loopback else ("/livez", "/readyz")
         self._allow_any = not settings.on_loopback and not settings.allowed_hosts
+        self._accepted: BoundedCache[bytes, bool] = BoundedCache(_CACHED)
 
     def check(self, request: Request) -> None:
         """Check the Host header. Health checks beyond loopback may name any host: they connect to an address.
@@ -33,11 +30,16 @@ class AllowedHosts:
         Raises PaymockError `bad_request` without exactly one valid Host header, and `misdirected_request` if
         the host is not allowed.
         """
+        value = request.headers.get(b"host", b"")
+        if value in self._accepted and b"host" not in request.repeated:
+            return
         try:
-            host = _host_in(request.header(b"host") or "")
+            match = _HOST.fullmatch(request.header(b"host") or "")
         except ValueError:
             raise PaymockError("bad_request", "The Host header was sent twice.") from None
-        if host is None:
+        if match is None:
             raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
-        if not self._allow_any and host not in self._allowed and request.path not in self._health_checks:
+        if self._allow_any or match[1].lower() in self._allowed:
+            self._accepted[value] = True
+        elif request.path not in self._health_checks:
             raise PaymockError("misdirected_request")

@@ -24,13 +24,14 @@ class ClientGone(Exception):
     """The client closed the connection before its request was complete."""
 
 
-class Body:
-    """The body of a request: its `content`, or the ASGI messages to `receive` when it is read."""
+class Body(msgspec.Struct, eq=False):
+    """The body of a request: its `content`, or the ASGI messages to `receive` when it is read, and the JSON
+    value that it was `decoded` to.
+    """
 
-    def __init__(self, content: bytes | None = None, receive: Receive | None = None) -> None:
-        self._content = content
-        self._receive = receive
-        self._json: Any = msgspec.UNSET
+    content: bytes | None = None
+    receive: Receive | None = None
+    decoded: Any = msgspec.UNSET
 
     async def read(self, content_length: bytes) -> bytes:
         """Return the complete body. `content_length` is the announced length.
@@ -38,7 +39,7 @@ class Body:
         Raises PaymockError `payload_too_large` as soon as the length is known to exceed MAX_BODY, and
         ClientGone if the client closes the connection before the end.
         """
-        if self._content is None:
+        if self.content is None:
             if content_length.isdigit() and int(content_length.lstrip(b"0")[:20] or b"0") > MAX_BODY:
                 raise PaymockError("payload_too_large")
             content = bytearray()
@@ -51,14 +52,8 @@ class Body:
                     raise PaymockError("payload_too_large")
                 if not message.get("more_body", False):
                     break
-            self._content = bytes(content)
-        return self._content
-
-    async def json(self, content_length: bytes) -> Any:
-        """Return the body, decoded once. Raises PaymockError `invalid_json`, and what `read` raises."""
-        if self._json is msgspec.UNSET:
-            self._json = json_decoding.decode(await self.read(content_length))
-        return self._json
+            self.content = bytes(content)
+        return self.content
 
     async def disconnected(self) -> None:
         """Return when the client has closed the connection."""
@@ -66,9 +61,9 @@ class Body:
             pass
 
     async def _next_message(self) -> Mapping[str, Any]:
-        if self._receive is None:
+        if self.receive is None:
             raise RuntimeError("a complete request has no more messages")
-        return await self._receive()
+        return await self.receive()
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
@@ -123,7 +118,13 @@ class Request(msgspec.Struct, frozen=True, eq=False):
 
     async def json(self) -> Any:
         """Return the decoded body. Raises ClientGone; PaymockError `invalid_json`, `payload_too_large`."""
-        return await self.content.json(self.headers.get(b"content-length", b"0"))
+        body = self.content
+        if body.decoded is msgspec.UNSET:
+            content = body.content
+            if content is None:
+                content = await body.read(self.headers.get(b"content-length", b"0"))
+            body.decoded = json_decoding.decode(content)
+        return body.decoded
 
     async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`. The body must have been read before.

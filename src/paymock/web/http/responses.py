@@ -15,14 +15,14 @@ REPLAYED = ("Idempotent-Replayed", "true")
 WARNING = "X-Mock-Warning"
 """The name of the header that tells of a part of the request that was ignored."""
 
-_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
-_NOT_CACHED = (b"cache-control", b"no-store")
+_NO_STORE = b"cache-control: no-store\r\n"
 
 
 class Response(msgspec.Struct, frozen=True):
     """What is sent to the client. The parts of a `stream` follow the `body` until the client disconnects.
 
-    `error` (a code), `payment_id` and `scenario` (of a created payment) are for log, journal and metrics.
+    `error` (a code), `payment_id` and `scenario` (of a created payment) are for log, journal and metrics. If
+    it is `dropped`, a fault closes the connection instead.
     """
 
     status: int
@@ -33,6 +33,7 @@ class Response(msgspec.Struct, frozen=True):
     stream: AsyncGenerator[bytes, None] | None = None
     payment_id: str | None = None
     scenario: str | None = None
+    dropped: bool = False
 
     @property
     def replayed(self) -> bool:
@@ -45,25 +46,32 @@ class Response(msgspec.Struct, frozen=True):
         return next((value for name, value in self.headers if name == WARNING), None)
 
 
-class ConnectionDropped(Exception):
-    """A fault: the connection is closed instead of sending the response, which is the first argument."""
+def header_block(response: Response, request_id: str, more: bytes = b"") -> bytes:
+    """Return the header lines of a response, in the order in which they are sent, with `more` at the end.
+    Each ends with CRLF.
+    """
+    has_length = response.status != 204 and response.stream is None
+    own = b"".join([_line(name, value) for name, value in response.headers])
+    return b"x-request-id: %b\r\nx-content-type-options: nosniff\r\n%b%b%b%b%b" % (
+        request_id.encode(),
+        b"content-length: %d\r\n" % len(response.body) if has_length else b"",
+        _content_type(response.content_type),
+        own,
+        b"" if own and b"cache-control: " in own else _NO_STORE,
+        more,
+    )
 
 
-def header_lines(response: Response, request_id: str, *more: Header) -> list[Header]:
-    """Return the header lines of a response, in the order in which they are sent, with `more` at the end."""
-    lines = [(b"x-request-id", request_id.encode()), _NO_SNIFFING]
-    if response.status != 204 and response.stream is None:
-        lines.append((b"content-length", b"%d" % len(response.body)))
-    if response.content_type:
-        lines.append((b"content-type", response.content_type.encode()))
-    if response.headers:
-        lines += [(_encoded_name(name), value.encode("latin-1")) for name, value in response.headers]
-    if not response.headers or all(name != _NOT_CACHED[0] for name, _ in lines):
-        lines.append(_NOT_CACHED)
-    lines += more
-    return lines
+def header_lines(block: bytes) -> list[Header]:
+    """Return the names and values in a header block, as ASGI has them."""
+    lines = (line.partition(b": ") for line in block.split(b"\r\n")[:-1])
+    return [(name, value) for name, _, value in lines]
 
 
-@cache  # there are few names
-def _encoded_name(name: str) -> bytes:
-    return name.lower().encode("latin-1")
+def _line(name: str, value: str) -> bytes:
+    return f"{name.lower()}: {value}\r\n".encode("latin-1")
+
+
+@cache  # there are few types
+def _content_type(value: str | None) -> bytes:
+    return b"" if value is None else _line("content-type", value)

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from paymock.web.http.requests import Request
-from paymock.web.http.responses import Header, Response
+from paymock.web.http.responses import Response
 
 T = TypeVar("T")
 
@@ -32,19 +32,11 @@ class Route(NamedTuple):
     fast_handler: Handler | None = None
 
 
-class RoutedRequest(NamedTuple):
-    """A request, with its path parameters and its sandbox, and its route."""
-
-    request: Request
-    route: Route
-
-
 class Answer(NamedTuple):
-    """A response, its header lines, and the routed request, or None if there is no route."""
+    """A response, and its header block."""
 
     response: Response
-    headers: list[Header]
-    routed: RoutedRequest | None
+    headers: bytes
 
 
 class Match(NamedTuple, Generic[T]):
@@ -66,11 +58,14 @@ class _Node(Generic[T]):
 
 
 class Routes(Generic[T]):
-    """A tree of path segments, and a dictionary of the paths without parameters, which saves the search."""
+    """A tree of path segments. Dictionaries of the paths without parameters, and of the nodes that such paths
+    lead to, save most of the search.
+    """
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._exact: dict[str, Match[T]] = {}
+        self._fixed: dict[str, _Node[T]] = {}
         self.templates: list[str] = []
         """The path templates in the order in which they were added."""
 
@@ -78,8 +73,9 @@ class Routes(Generic[T]):
         """Add a route: `method` and the paths of `template` lead to `target`."""
         if template not in self.templates:
             self.templates.append(template)
-        node = self._root
-        for segment in template.split("/"):
+        node, path = self._root, ""
+        for number, segment in enumerate(template.split("/")):
+            path += f"/{segment}" if number else segment
             if segment.startswith("{"):
                 name, _, suffix = segment[1:].partition("}")
                 node.parameters.setdefault(suffix, (name, _Node()))
@@ -87,28 +83,37 @@ class Routes(Generic[T]):
                 _, node = node.parameters[suffix]
             else:
                 node = node.children.setdefault(segment, _Node())
+            if "{" not in path:
+                self._fixed[path] = node
         node.targets[method] = target
         if "{" not in template:
             self._exact[template] = Match(node.targets, {})
 
     def find(self, path: str) -> Match[T] | None:
         """Return the match of `path`, as it was sent, or None."""
-        return self._exact.get(path) or self._search(path)
+        match = self._exact.get(path)
+        if match is not None:
+            return match
+        parent, slash, last = path.rpartition("/")
+        node = self._fixed.get(parent) if slash else None
+        return _search(self._root, path.split("/")) if node is None else _search(node, [last])
 
-    def _search(self, path: str) -> Match[T] | None:
-        node, params = self._root, {}
-        for segment in path.split("/"):
-            if segment in node.children:
-                node = node.children[segment]
-                continue
-            for suffix, (name, child) in node.parameters.items():
-                if segment.endswith(suffix) and segment != suffix:
-                    value = segment[: len(segment) - len(suffix)]
-                    if "%" in value:
-                        value = unquote_to_bytes(value).decode("utf-8", errors="replace")
-                    params[name] = value
-                    node = child
-                    break
-            else:
-                return None
-        return Match(node.targets, params) if node.targets else None
+
+def _search(node: _Node[T], segments: list[str]) -> Match[T] | None:
+    params = {}
+    for segment in segments:
+        child = node.children.get(segment)
+        if child is not None:
+            node = child
+            continue
+        for suffix, (name, child) in node.parameters.items():
+            if segment.endswith(suffix) and segment != suffix:
+                value = segment[: len(segment) - len(suffix)]
+                if "%" in value:
+                    value = unquote_to_bytes(value).decode("utf-8", errors="replace")
+                params[name] = value
+                node = child
+                break
+        else:
+            return None
+    return Match(node.targets, params) if node.targets else None

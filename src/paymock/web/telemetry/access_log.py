@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 import traceback
-from functools import lru_cache
 from typing import Any, TextIO
 from urllib.parse import quote, unquote
 
@@ -25,6 +24,9 @@ stay locked in the child process. It is reentrant, since the module that registe
 
 _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
 """What may be an address, a hash, an API key or a webhook secret. Ids have shorter runs of hex digits."""
+
+_WORDS = re.compile("[A-Z]{1,7}|/v1/[a-z]{1,12}(?:/pay_[a-z2-7]{40}(?:/[a-z]{1,12})?)?")
+"""Methods, and paths of words and ids of payments: they need no masking. Most requests have such a path."""
 
 _SAFE_IN_PATHS = "/:@!$&'()*+,;=~{}"
 _MAX_PATH_LENGTH = 120
@@ -47,12 +49,11 @@ class RequestLog:
     ) -> None:
         self._out: TextIO | None = out
         self._json = form == "json"
-        self._requests = requests
+        self.requests = requests
         self._color = color
         self._secrets = sorted(secrets, key=len, reverse=True)
         self._descriptor = _blocking_descriptor(out)
         self._dropped = 0
-        self._cached_mask = lru_cache(maxsize=1024)(self._mask)  # most paths are requested repeatedly
 
     def request(
         self,
@@ -64,7 +65,7 @@ class RequestLog:
         request: Request | None = None,
     ) -> None:
         """Log a reply, with the trace of `request`."""
-        if not self._requests:
+        if not self.requests:
             return
         method, path, milliseconds = self.masked(method), self.masked(path), round(seconds * 1000, 2)
         if self._json:
@@ -128,18 +129,20 @@ class RequestLog:
 
     def masked(self, path: str) -> str:
         """Return the path or the method of a request with secrets masked, shortened to a bounded length."""
-        return self._cached_mask(path) if len(path) <= _MAX_PATH_LENGTH else self._mask(path)
-
-    def _mask(self, path: str) -> str:
+        if _WORDS.fullmatch(path):
+            return self._without_keys(path)
         path = quote(unquote(path, errors="replace"), safe=_SAFE_IN_PATHS)  # secrets may be percent-encoded
         path = self.without_secrets(path)
         return path if len(path) <= _MAX_PATH_LENGTH else path[:_MAX_PATH_LENGTH] + "..."
 
     def without_secrets(self, text: str) -> str:
         """Return a text with all secrets masked, and what looks like one."""
+        return _SECRET.sub("***", self._without_keys(text))
+
+    def _without_keys(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return _SECRET.sub("***", text)
+        return text
 
     def _colored(self, text: str, color: str) -> str:
         return f"{color}{text}{_RESET}" if self._color else text

@@ -16,6 +16,9 @@ from paymock.web.telemetry.access_log import RequestLog
 MAX_DETAILS = 5
 """How many problems of a refused body an entry holds."""
 
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"))
+"""Methods that need no masking."""
+
 _CONFLICT = "idempotency_key_reused_with_different_payload"
 
 
@@ -26,10 +29,8 @@ def entry_for(
     now: int,
     seconds: float,
     log: RequestLog,
-    *,
-    dropped: bool,
 ) -> StoredEntry:
-    """Return the journal entry of a request that was answered within `seconds`, or whose reply was `dropped`.
+    """Return the journal entry of a request that was answered within `seconds`, or whose reply was dropped.
 
     `now` is in milliseconds since the epoch. Path and messages are masked as in the `log`.
     """
@@ -45,9 +46,9 @@ def entry_for(
         payment_id = None
     return StoredEntry(
         at=to_rfc3339(now),
-        method=log.masked(request.method),
+        method=request.method if request.method in METHODS else log.masked(request.method),
         path=log.masked(request.path),
-        status=0 if dropped else response.status,
+        status=0 if response.dropped else response.status,
         error=response.error,
         message=log.without_secrets(refusal.message) if refusal else None,
         details=_masked_details(refusal, log.without_secrets) if refusal else [],

@@ -189,11 +189,13 @@ class RequestMetrics:
         self._malformed, self._unknown = names.index(MALFORMED), names.index(UNKNOWN)
         self._creation = names.index(_CREATION)
 
-    def record(self, request: Request, response: Response, seconds: float, *, dropped: bool) -> None:
+    def record(self, request: Request, response: Response, seconds: float) -> None:
         """Record a request that was answered within `seconds`, or whose reply was dropped."""
         match = self._routes.find(request.path)
         route = self._unknown if match is None else match.targets[""]
-        self.counters.observe(route, request.method, DROPPED if dropped else response.status, seconds)
+        self.counters.observe(
+            route, request.method, DROPPED if response.dropped else response.status, seconds
+        )
         if response.error in _ERROR_METRICS:
             self.counters.increment(_ERROR_METRICS[response.error])
         elif response.replayed:

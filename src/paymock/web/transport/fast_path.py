@@ -1,19 +1,81 @@
-"""The fast path: simple requests are answered in the callbacks of the parser, without the task and the
-messages of ASGI. All others go to ASGI, unchanged.
+"""The fast path: a plain request that arrives in one piece is answered at once, without the callbacks of
+uvicorn, and the task and the messages of ASGI. All others are passed to the strict protocol, unchanged.
 """
 
-import re
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from paymock.web.http.requests import MAX_BODY, Body, parse_request
-from paymock.web.http.routing import PUBLIC, Answer
-from paymock.web.transport.protocol import StrictHttpProtocol
+from paymock.web.http.requests import Body, Request
+from paymock.web.transport.protocol import END_OF_HEAD, MAX_HEAD, MAX_LINES, StrictHttpProtocol
 
-_PREFIX = PUBLIC.encode()
-_QUERY_OR_FRAGMENT = re.compile(b"[?#]")
-_METHODS = (b"GET", b"POST")
+_STARTS = (b"GET /v1/", b"POST /v1/")
+_KEEP_ALIVE = (b"keep-alive", b"Keep-Alive")
+_STRICT = frozenset((b"transfer-encoding", b"expect"))
+"""Headers that only the strict protocol handles."""
+
+_MAX_NAMES = 1_000
+
+
+class _LowerCase(dict[bytes, bytes]):
+    """The names of headers in lower case, cached: clients send few."""
+
+    def __missing__(self, name: bytes) -> bytes:
+        if len(self) < _MAX_NAMES:
+            self[name] = name.lower()
+        return name.lower()
+
+
+_lower_case = _LowerCase()
+
+
+class PlainParser:
+    """The parser of the strict protocol for whole requests: its callbacks are methods of a dictionary and of
+    a list, which cost less than functions in Python.
+    """
+
+    def __init__(self) -> None:
+        self._headers: dict[bytes, bytes] = {}
+        self._targets: list[bytes] = []
+        self.on_header = self._headers.__setitem__
+        self.on_url = self._targets.append
+        self._parser = httptools.HttpRequestParser(self)
+
+    def parse(self, data: bytes) -> Request | None:
+        """Return the request if `data` is exactly one, and plain; None if it is for the strict protocol."""
+        if not data.startswith(_STARTS) or len(data) > MAX_HEAD:
+            return None
+        request = self._parse(data)
+        if request is None:
+            self._parser = httptools.HttpRequestParser(self)
+        return request
+
+    def _parse(self, data: bytes) -> Request | None:
+        self._headers.clear()
+        self._targets.clear()
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            return None
+        end = data.find(END_OF_HEAD)
+        headers = {_lower_case[name]: value for name, value in self._headers.items()}
+        lines, body = data.count(b"\r\n", 0, end), data[end + len(END_OF_HEAD) :]
+        method, target = "GET" if data[0] == _G else "POST", self._targets[0]
+        if (
+            len(headers) == lines <= MAX_LINES  # no name is repeated, and no line is folded
+            and headers.get(b"content-length", b"0") == b"%d" % len(body)
+            and _STRICT.isdisjoint(headers)
+            and headers.get(b"connection", b"keep-alive") in _KEEP_ALIVE
+            and data.startswith(b" HTTP/1.1\r\n", len(method) + 1 + len(target))
+            and b"?" not in target
+            and b"#" not in target
+        ):
+            return Request(method, target.decode("latin-1"), headers, Body(body))
+        return None
+
+
+_G = ord("G")
 
 
 class FastPathProtocol(StrictHttpProtocol):
@@ -21,93 +83,30 @@ class FastPathProtocol(StrictHttpProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._on_fast_path = False
-        self._completed = 0  # requests that the current data has completed
-        self._last_answer: Answer | None = None  # of the fast path to the current data
+        self._parser = PlainParser()
 
     def data_received(self, data: bytes) -> None:
-        """Answer a request whose bytes are cached; parse any other."""
+        """Answer a plain request, if it can be answered at once."""
+        request = self._parser.parse(data) if self._at_start() else None
+        reply = None if request is None else self.app.answer_now(request)
         state = self._transport_state
-        at_start = self._at_start
-        cached = state.request_cache.find(data) if at_start and self._idle() else None
-        if cached is not None and (answer := self.app.answer_now(cached.request, cached)) is not None:
-            state.write_batch.add(self.transport, self._encode(answer))
-            self.request_completed(answered=True)
-            if answer.response.replayed:
-                state.request_cache.add(data, cached, answer.response)
+        if reply is None:
+            state.write_batch.flush()  # the next reply must not overtake these
+            super().data_received(data)
             return
-        state.write_batch.flush()  # the next reply must not overtake these
-        self._completed, self._last_answer = 0, None
-        super().data_received(data)
-        if self._on_fast_path and self._refusal is None:
-            self._leave_fast_path()
-        single = at_start and self._at_start and self._completed == 1
-        answer = self._last_answer
-        if single and answer is not None and answer.routed is not None:
-            state.request_cache.add(data, answer.routed, answer.response)
-
-    def call_application(self) -> None:
-        """Keep a simple request on the fast path until its body is complete."""
-        self._on_fast_path = self._is_simple()
-        if not self._on_fast_path:
-            super().call_application()
-
-    def complete_request(self) -> None:
-        """Answer the complete request, or hand it over to ASGI."""
-        self._completed += 1
-        if self._on_fast_path:
-            answer = self._answer()
-            if answer is None:
-                self._leave_fast_path()
-            else:
-                self.transport.write(self._encode(answer))
-                self._last_answer = answer
-        if not self._on_fast_path:
-            super().complete_request()
-            return
-        self._on_fast_path = False
-        self._body_parts.clear()
-        self.request_completed(answered=True)
-
-    def _append_body(self) -> None:
-        if self._on_fast_path:
-            self._leave_fast_path()
-        super()._append_body()
-
-    @property
-    def _at_start(self) -> bool:
-        """Whether the next byte is the first one of a request."""
-        return self._in_head and not self._head and self._refusal is None
-
-    def _idle(self) -> bool:
-        previous: RequestResponseCycle | None = self.cycle
-        return (previous is None or previous.response_complete) and not self.flow.write_paused
-
-    def _is_simple(self) -> bool:
-        return (
-            self._idle()
-            and self.url.startswith(_PREFIX)
-            and not _QUERY_OR_FRAGMENT.search(self.url)
-            and self._method in _METHODS
-            and self.parser.should_keep_alive()
-            and not self.expect_100_continue
-        )
-
-    def _answer(self) -> Answer | None:
-        content = b"".join(self._body_parts)
-        if len(content) > MAX_BODY:
-            return None
-        request = parse_request(
-            self._method.decode("ascii"), self.url, [*self.scope["headers"]], Body(content)
-        )
-        answer: Answer | None = self.app.answer_now(request)
-        return answer
-
-    def _encode(self, answer: Answer) -> bytes:
         self.server_state.total_requests += 1
-        return self.encode_response(answer.response, answer.headers)
+        state.write_batch.add(self.transport, self.encode(reply))
+        if not self.used:
+            state.connections.mark_used(self)
+        self._start_keep_alive()
 
-    def _leave_fast_path(self) -> None:
-        """Hand over to ASGI what has been received of the request."""
-        self._on_fast_path = False
-        super().call_application()
+    def _at_start(self) -> bool:
+        """Whether the next byte is the first one of a request, and all requests before it are answered."""
+        previous: RequestResponseCycle | None = self.cycle
+        return (
+            self._in_head
+            and not self._head
+            and (previous is None or previous.response_complete)
+            and not self.flow.write_paused
+            and self._refusal is None
+        )

@@ -13,9 +13,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from paymock.rules.errors import PaymockError
 from paymock.web.http.headers import CHECKED_HEADERS
-from paymock.web.http.responses import Header, Response
+from paymock.web.http.routing import Answer
 from paymock.web.transport.connections import Connections, connection_limit
-from paymock.web.transport.request_cache import RequestCache
 from paymock.web.transport.write_batch import WriteBatch
 
 MAX_HEAD = 16 * 1024
@@ -30,8 +29,8 @@ _LINGER_SECONDS = 2.0
 _TIMER_RESOLUTION_SECONDS = 0.01
 """How early a timer may fire; coarser than the clock of any event loop."""
 
-_CLOSE = (b"connection", b"close")
-_END_OF_HEAD = b"\r\n\r\n"
+_CLOSE = b"connection: close\r\n"
+END_OF_HEAD = b"\r\n\r\n"
 
 _REQUEST_LINE = re.compile(rb"(?:\r\n)*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ([!-~]+) HTTP/1\.[01]\r\n")
 """A request line after any number of empty lines: RFC 9112, 2.2 and 3. Logs show the method: it is short."""
@@ -53,13 +52,21 @@ _OBS_TEXT = b"\xff"
 
 class TransportState:
     """What the connections of a server share: the list of them, the replies that are not written yet, and the
-    cache of requests that the fast path has answered.
+    header lines that uvicorn adds.
     """
 
     def __init__(self) -> None:
         self.connections = Connections(connection_limit())
         self.write_batch = WriteBatch()
-        self.request_cache = RequestCache()
+        self._default_headers: list[tuple[bytes, bytes]] = []
+        self._encoded = b""
+
+    def encoded(self, default_headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the header lines that uvicorn adds to each reply. It replaces them once a second."""
+        if default_headers is not self._default_headers:
+            self._default_headers = default_headers
+            self._encoded = b"".join([b"%b: %b\r\n" % line for line in default_headers])
+        return self._encoded
 
 
 class StrictHttpProtocol(HttpToolsProtocol):
@@ -193,8 +200,8 @@ class StrictHttpProtocol(HttpToolsProtocol):
             self._method, self._target = line.groups()
             known = self._method in _PARSED_METHODS
             head = head[line.start(1) :] if known else _STAND_IN + head[line.end(1) :]
-        end = head.find(_END_OF_HEAD, max(0, self._passed - len(_END_OF_HEAD)))
-        size = len(head) if end < 0 else end + len(_END_OF_HEAD)
+        end = head.find(END_OF_HEAD, max(0, self._passed - len(END_OF_HEAD)))
+        size = len(head) if end < 0 else end + len(END_OF_HEAD)
         self._check_head_size(size)
         try:
             self.parser.feed_data(head[self._passed : size])
@@ -232,9 +239,9 @@ class StrictHttpProtocol(HttpToolsProtocol):
         else:
             # A chunked body ends with an empty line; the data of a chunk may contain one, too.
             window = self._tail + data
-            end = window.find(_END_OF_HEAD)
-            size = len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._tail)
-            self._tail = window[1 - len(_END_OF_HEAD) :] if end < 0 else b""
+            end = window.find(END_OF_HEAD)
+            size = len(data) if end < 0 else end + len(END_OF_HEAD) - len(self._tail)
+            self._tail = window[1 - len(END_OF_HEAD) :] if end < 0 else b""
         self.parser.feed_data(data[:size])
         return data[size:]
 
@@ -366,15 +373,16 @@ class StrictHttpProtocol(HttpToolsProtocol):
             self._write_refusal(self._refusal)
         # Otherwise `on_response_complete` writes it.
 
-    def encode_response(self, response: Response, lines: list[Header]) -> bytes:
-        """Return the bytes of a reply, with the header lines `lines` after uvicorn's own."""
-        head = b"\r\n".join(map(b": ".join, (*self.server_state.default_headers, *lines)))
-        return b"%b%b\r\n\r\n%b" % (STATUS_LINE[response.status], head, response.body)
+    def encode(self, answer: Answer, more: bytes = b"") -> bytes:
+        """Return the bytes of a reply, with the header lines `more` at the end."""
+        response, headers = answer
+        default = self._transport_state.encoded(self.server_state.default_headers)
+        return b"%b%b%b%b\r\n%b" % (STATUS_LINE[response.status], default, headers, more, response.body)
 
     def _write_refusal(self, error: PaymockError) -> None:
         self._unset_keepalive_if_required()
         answer = self.app.refuse(error, self._target.decode("ascii"))
-        self.transport.write(self.encode_response(answer.response, [*answer.headers, _CLOSE]))
+        self.transport.write(self.encode(answer, _CLOSE))
         # Closing a socket with unread data resets the connection, and the client might not get the reply.
         if self.transport.can_write_eof():
             self.transport.write_eof()
