@@ -154,9 +154,8 @@ def test_an_interrupted_preparation_is_130(clone: Path, tmp_path: Path) -> None:
 
 
 def test_the_debian_packages_are_the_same_in_all_files() -> None:
-    """CI needs `wrk`, too, for the benchmarks."""
     needed = set().union(*(group.packages() for group in GROUPS.values()))
     [documented] = re.findall("^apt-get install (.+)$", markdown.read("CONTRIBUTING.md"), re.MULTILINE)
     [installed] = re.findall(r'^packages="(.+)"$', markdown.read(".ci/run"), re.MULTILINE)
     assert set(documented.split()) == needed
-    assert set(installed.split()) == {*needed, "wrk"}
+    assert set(installed.split()) == needed

@@ -43,6 +43,7 @@ GROUPS = {
         ("tests/stores/redis/",),
     ),
     "slow": Group({}, frozenset({"deployment"}), ("tests/system/",)),
+    "wrk": Group({"wrk": "wrk"}),
 }
 
 
