@@ -1,7 +1,8 @@
-"""Servers on one CPU core and wrk on another: what the HTTP benchmarks share."""
+"""Servers on the first CPU core and wrk on the last: what the HTTP benchmarks share."""
 
 import json
 import os
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -9,18 +10,16 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.api_client import API_KEY, ORDER, call
+from harness.load import CORES, Load, run_wrk
 from harness.server_process import ServerProcess, server_process_by_script
 
-SCRIPT = Path(__file__).parent / "wrk" / "requests.lua"
-CONNECTIONS = 32
-CORES = sorted(os.sched_getaffinity(0))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """For server processes: they load compiled modules, as installed ones do."""
 
@@ -45,10 +44,20 @@ def require_tools(*tools: str) -> None:
         sys.exit(f"this benchmark needs {', '.join(missing)}")
 
 
+def show_progress(message: str) -> None:
+    """Show it in place of the last message, on a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r{message}\33[K", end="", file=sys.stderr)
+
+
 @contextmanager
-def paymock(*arguments: str, cores: Sequence[int] = CORES[:1]) -> Iterator[ServerProcess]:
-    """`paymock serve` on the given cores, without an access log."""
+def paymock(
+    *arguments: str, cores: Sequence[int] = CORES[:1], checkout: Path | None = None
+) -> Iterator[ServerProcess]:
+    """`paymock serve` on the given cores, without an access log, of this or another checkout of paymock."""
     script = f'unset PYTHONDONTWRITEBYTECODE; exec taskset -c {",".join(map(str, cores))} "$@"'
+    if checkout:
+        script = f"export PYTHONPATH={shlex.quote(str(checkout.resolve() / 'src'))}; {script}"
     with (
         tempfile.TemporaryDirectory() as folder,
         server_process_by_script(Path(folder), script, "--no-access-log", *arguments) as server,
@@ -62,39 +71,16 @@ def create_payment(url: str) -> str:
     return str(call(url, API_KEY, "POST", "/v1/payments", json.loads(ORDER), key)["id"])
 
 
-def measure_creations(server: ServerProcess, seconds: float) -> LoadResult:
-    """Creations, each with a new idempotency key."""
-    return run_wrk(server, seconds, "POST", "/v1/payments", {"BODY": ORDER, "UNIQUE": uuid.uuid4().hex})
-
-
-def measure_replays(server: ServerProcess, seconds: float) -> LoadResult:
-    """Creations with one idempotency key."""
-    return run_wrk(server, seconds, "POST", "/v1/payments", {"BODY": ORDER})
-
-
-def measure_reads(server: ServerProcess, seconds: float, payment_id: str) -> LoadResult:
-    """Reads of one payment."""
-    return run_wrk(server, seconds, "GET", f"/v1/payments/{payment_id}", {})
-
-
-def run_wrk(
-    server: ServerProcess, seconds: float, method: str, path: str, variables: Mapping[str, str]
-) -> LoadResult:
-    """Run wrk on the last core. Exit with a message when a request is refused."""
-    command = ["taskset", "-c", str(CORES[-1]), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s"]
-    command += ["--timeout", "30s", "-s", str(SCRIPT), server.url]
-    environment = {**os.environ, "METHOD": method, "BENCH_PATH": path, "API_KEY": API_KEY, **variables}
+def measure_load(server: ServerProcess, seconds: int, load: Load) -> LoadResult:
+    """Put a load on the server. Exit with a message when a request is refused."""
     before = server.tree.cpu_seconds
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    report = run_wrk(server.url, seconds, load)
     spent = server.tree.cpu_seconds - before
-    result = json.loads(run.stdout.splitlines()[-1])
-    if result["refused"] or result["broken"]:
-        sys.exit(
-            f"{method} {path}: {result['refused']} refused, {result['broken']} broken of {result['requests']}"
-        )
-    rate = result["requests"] / result["microseconds"] * 1e6
-    p50, p99, p999 = (result[name] / 1000 for name in ("p50", "p99", "p999"))
-    return LoadResult(rate, p50, p99, p999, cpu=spent / max(1, result["requests"]) * 1e6)
+    if report.refused or report.broken:
+        counts = f"{report.refused} refused, {report.broken} broken of {report.requests}"
+        sys.exit(f"{load.method} {load.path}: {counts}")
+    rate, cpu = report.requests / report.seconds, spent / max(1, report.requests) * 1e6
+    return LoadResult(rate, report.p50, report.p99, report.p999, cpu)
 
 
 def median(results: list[LoadResult]) -> LoadResult:

@@ -15,8 +15,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from benchmarks.load import measure_creations, paymock, require_tools
+from benchmarks.load import measure_load, paymock, require_tools
 from harness.api_client import API_KEY, ORDER, call, event_streams
+from harness.load import create_load
 from harness.server_process import ServerProcess
 
 SANDBOXES = 20
@@ -76,7 +77,7 @@ def busy(
     for _ in range(rounds):
         for name, streams in cases.items():
             with open_pages(server, streams):
-                rates[name].append(measure_creations(server, 2).rate)
+                rates[name].append(measure_load(server, 2, create_load()).rate)
             call(server.url, API_KEY, "POST", "/_mock/reset")
     base = statistics.median(rates["no page"])
     for name, measured in rates.items():

@@ -20,8 +20,10 @@ web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=None)
 
 
 def install(peer: Peer, scratch: Path) -> Path:
-    """The folder of the server's commands. Installs the package if it is missing."""
+    """The folder of the server's commands. Installs a package if it is missing."""
     kind, _, package = peer.package.partition(":")
+    if kind == "path":
+        return Path(package)
     if not kind:
         return Path(sys.executable).parent
     folder = scratch / f"{peer.name}-{peer.version}".replace(" ", "-").lower()
@@ -48,13 +50,14 @@ class ServerFiles(NamedTuple):
 
     def write(self, folder: Path, port: int) -> None:
         """Write the files that the commands name; mountebank's imposter listens on `port`."""
-        read_path = READ.path.format(id=json.loads(self.payment)["id"])
+        create = [{"equals": {"method": CREATE.method, "path": CREATE.path}}]
+        read = [{"equals": {"method": READ.method}}, {"startsWith": {"path": f"{CREATE.path}/"}}]
         stubs = [
             {
-                "predicates": [{"equals": {"method": method, "path": path}}],
+                "predicates": predicates,
                 "responses": [{"is": {"statusCode": status, "headers": KEEP_ALIVE, "body": self.payment}}],
             }
-            for method, path, status in ((CREATE.method, CREATE.path, 201), (READ.method, read_path, 200))
+            for predicates, status in ((create, 201), (read, 200))
         ]
         imposter = {"protocol": "http", "host": "127.0.0.1", "port": port, "stubs": stubs}
         (folder / "openapi.yaml").write_bytes(self.document)

@@ -3,22 +3,23 @@
 import http.client
 import json
 import os
+import re
 import shlex
 import signal
 import socket
 import subprocess
 import tempfile
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.load import CORES, ENVIRONMENT, LoadResult, TimedProcess, run_wrk
+from benchmarks.load import ENVIRONMENT, TimedProcess, measure_load
 from benchmarks.peers.installation import ServerFiles
-from benchmarks.peers.servers import Call, Peer
+from benchmarks.peers.servers import Peer
 from harness.api_client import request_headers
+from harness.load import CORES, Load, fill
 from harness.server_process import ServerProcess
 
 WARM_UP = 1_000
@@ -48,15 +49,15 @@ class Client:
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
-    def request(self, call: Call, payment_id: str = "") -> str:
-        """The id in the reply, or `payment_id`."""
-        headers = request_headers(call.headers) | {"Idempotency-Key": f"warm-up-{uuid.uuid4()}"}
-        path = call.path.format(id=payment_id)
-        self._connection.request(call.method, path, call.body.encode() or None, headers)
+    def request(self, load: Load, values: Mapping[str, str] = {}) -> str:
+        """Send one request. Returns the id in the reply, or that of DynamoDB's item in the request."""
+        headers = {name: fill(value) for name, value in load.headers.items()}
+        body = fill(load.body, values)
+        self._connection.request(load.method, fill(load.path, values), body.encode() or None, headers)
         reply = self._connection.getresponse()
-        body = reply.read()
-        assert reply.status < 300, (call, reply.status, body)
-        return str(json.loads(body).get("id") or payment_id)
+        content = reply.read()
+        assert reply.status < 300, (load, reply.status, content)
+        return str(json.loads(content).get("id") or "".join(re.findall(r"pay_\w+", body)[:1]))
 
 
 @contextmanager
@@ -104,28 +105,18 @@ def free_ports() -> tuple[int, int]:
         return one.getsockname()[1], two.getsockname()[1]
 
 
-def measure(peer: Peer, folder: Path, files: ServerFiles, seconds: float) -> Figures:
+def measure(peer: Peer, folder: Path, files: ServerFiles, seconds: int) -> Figures:
     """Start the server, warm it up with sequential requests, then measure creations and reads."""
     with running_server(peer, folder, files) as (server, start):
         megabytes = server.tree.megabytes
         client = Client(server.port)
         if peer.setup:
             client.request(peer.setup)
-        payment_id = "pay_1"
-        for _ in range(WARM_UP):
-            payment_id = client.request(peer.create, payment_id)
-        for _ in range(WARM_UP):
-            client.request(peer.read, payment_id)
+        ids = [client.request(peer.create) for _ in range(WARM_UP)]
+        for payment_id in ids:
+            client.request(peer.read, {"id": payment_id})
         warm = server.tree.megabytes
-        creations, reads = (
-            measure_call(server, seconds, call, payment_id) for call in (peer.create, peer.read)
-        )
-        loads = (figure for load in (creations, reads) for figure in (load.rate, load.p99, load.cpu))
-        return Figures(start, megabytes, warm, *loads)
-
-
-def measure_call(server: ServerProcess, seconds: float, call: Call, payment_id: str) -> LoadResult:
-    """Run wrk with one kind of request."""
-    headers = "\n".join(f"{name}: {value}" for name, value in call.headers.items())
-    variables = {"HEADERS": headers, "UNIQUE": uuid.uuid4().hex} | ({"BODY": call.body} if call.body else {})
-    return run_wrk(server, seconds, call.method, call.path.format(id=payment_id), variables)
+        loads = peer.create, peer.read._replace(columns={"id": ids})
+        results = [measure_load(server, seconds, load) for load in loads]
+        rates = (figure for result in results for figure in (result.rate, result.p99, result.cpu))
+        return Figures(start, megabytes, warm, *rates)

@@ -1,10 +1,12 @@
-"""The measured servers: package, command, and requests."""
+"""The measured servers: package, command, and loads."""
 
 import json
-from collections.abc import Mapping
+import subprocess
+from pathlib import Path
 from typing import NamedTuple
 
-from harness.api_client import ORDER
+from harness.api_client import API_KEY
+from harness.load import CLIENT_HEADERS, HEX_32, NEW_ORDER_ID, Load, create_load
 
 SCOPE = "mock/20250101/us-east-1/dynamodb/aws4_request"
 AWS = f"AWS4-HMAC-SHA256 Credential={SCOPE}, SignedHeaders=host, Signature=x"
@@ -16,17 +18,8 @@ TABLE = {
 }
 
 
-class Call(NamedTuple):
-    """A request. In its path, {id} is the id of the last creation."""
-
-    method: str
-    path: str
-    body: str = ""
-    headers: Mapping[str, str] = {}
-
-
 class Peer(NamedTuple):
-    """A server: its package, the command that starts it, and the requests of a creation and a read. In the
+    """A server: its package, the command that starts it, and the loads of creations and reads. In the
     command, {port}, {other} and {files} are two free ports and a folder of files.
     """
 
@@ -34,26 +27,51 @@ class Peer(NamedTuple):
     package: str
     version: str
     command: str
-    create: Call
-    read: Call
-    setup: Call | None = None
+    create: Load
+    read: Load
+    setup: Load | None = None
     """A request before all others."""
 
 
-CREATE, READ = Call("POST", "/v1/payments", ORDER), Call("GET", "/v1/payments/{id}")
+RANDOM_ID = "<hex>" * 11
+HEADERS = {**CLIENT_HEADERS, "Authorization": f"Bearer {API_KEY}"}
+CREATE, READ = create_load(), Load("GET", "/v1/payments/<id>", headers=HEADERS)
+READ_ANY = READ._replace(path=f"/v1/payments/pay_{RANDOM_ID}")
+"""For servers that store nothing, and reply to every id."""
+
+STRIPE_HEADERS = {**CLIENT_HEADERS, "Authorization": "Bearer sk_test_12345"}
+CREATE_INTENT = Load(
+    "POST",
+    "/v1/payment_intents",
+    f"amount=1<digits>&currency=usd&metadata[order_id]={NEW_ORDER_ID}",
+    {**STRIPE_HEADERS, "Content-Type": "application/x-www-form-urlencoded", "Idempotency-Key": HEX_32},
+)
+READ_INTENT = Load("GET", "/v1/payment_intents/<id>", headers=STRIPE_HEADERS)
 
 
-def dynamodb(operation: str, body: object) -> Call:
+ITEM = {"id": {"S": f"pay_{RANDOM_ID}"}, "order": {"S": CREATE.body}}
+
+
+def dynamodb(operation: str, body: object) -> Load:
     """A request to moto's DynamoDB."""
-    return Call(
-        "POST",
-        "/",
-        json.dumps(body),
-        {
-            "Authorization": AWS,
-            "Content-Type": "application/x-amz-json-1.0",
-            "X-Amz-Target": f"DynamoDB_20120810.{operation}",
-        },
+    headers = {
+        "Authorization": AWS,
+        "Content-Type": "application/x-amz-json-1.0",
+        "X-Amz-Target": f"DynamoDB_20120810.{operation}",
+    }
+    return Load("POST", "/", json.dumps(body), CLIENT_HEADERS | headers)
+
+
+def stripe_mock(program: Path) -> Peer:
+    """The server of this program."""
+    run = subprocess.run([program, "-version"], capture_output=True, text=True, check=True)
+    return Peer(
+        "stripe-mock",
+        f"path:{program.resolve().parent}",
+        run.stdout.split()[-1],
+        f"{program.name} -http-port {{port}}",
+        CREATE_INTENT,
+        READ_INTENT._replace(path=f"/v1/payment_intents/pi_{RANDOM_ID}"),
     )
 
 
@@ -66,7 +84,7 @@ PEERS = (
         "5.14.2",
         "prism mock {files}/openapi.yaml --host 127.0.0.1 --port {port} --verboseLevel error",
         CREATE,
-        READ,
+        READ_ANY,
     ),
     Peer(
         "Mockoon CLI",
@@ -75,7 +93,7 @@ PEERS = (
         "mockoon-cli start --data {files}/openapi.yaml --hostname 127.0.0.1 --port {port} "
         "--disable-log-to-file --disable-admin-api",
         CREATE,
-        READ,
+        READ_ANY,
     ),
     Peer(
         "mountebank",
@@ -84,36 +102,31 @@ PEERS = (
         "mb start --host 127.0.0.1 --port {other} --configfile {files}/imposters.json "
         "--nologfile --loglevel error",
         CREATE,
-        READ,
+        READ_ANY,
     ),
     Peer(
         "json-server",
         "npm:json-server",
         "0.17.4",
         "json-server {files}/db.json --host 127.0.0.1 --port {port} --quiet",
-        Call("POST", "/payments", ORDER),
-        Call("GET", "/payments/{id}"),
+        CREATE._replace(path="/payments"),
+        READ._replace(path="/payments/<id>"),
     ),
     Peer(
         "localstripe",
         "pip:localstripe",
         "1.15.10",
         "python {files}/localstripe_on_loopback.py {port}",
-        Call(
-            "POST",
-            "/v1/payment_intents",
-            "amount=1000&currency=usd",
-            {"Authorization": "Bearer sk_test_12345", "Content-Type": "application/x-www-form-urlencoded"},
-        ),
-        Call("GET", "/v1/payment_intents/{id}", headers={"Authorization": "Bearer sk_test_12345"}),
+        CREATE_INTENT,
+        READ_INTENT,
     ),
     Peer(
         "moto",
         "pip:moto[server]",
         "5.2.5",
         "moto_server --host 127.0.0.1 --port {port}",
-        dynamodb("PutItem", {"TableName": "payments", "Item": {"id": {"S": "pay_1"}, "order": {"S": ORDER}}}),
-        dynamodb("GetItem", {"TableName": "payments", "Key": {"id": {"S": "pay_1"}}}),
+        dynamodb("PutItem", {"TableName": "payments", "Item": ITEM}),
+        dynamodb("GetItem", {"TableName": "payments", "Key": {"id": {"S": "<id>"}}}),
         setup=dynamodb("CreateTable", TABLE),
     ),
 )
