@@ -1,5 +1,6 @@
 """The journal: the last requests to a sandbox."""
 
+from collections.abc import Awaitable
 from itertools import islice
 
 import msgspec
@@ -27,9 +28,9 @@ class Journal:
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
 
-    async def add(self, sandbox: str, entry: StoredEntry) -> None:
+    def add(self, sandbox: str, entry: StoredEntry) -> Awaitable[None]:
         """Add a request to the journal."""
-        await self._sandboxes.append(sandbox, _LOG, _encode(entry), keep=LENGTH)
+        return self._sandboxes.append(sandbox, _LOG, _encode(entry), keep=LENGTH)
 
     async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
         """Return the last requests, newest first: all, or those about one payment."""

@@ -144,22 +144,17 @@ class Sandboxes:
         self._store = store
         self._clock = clock
         self._metadata = metadata
-        self._propagation_ms = store.propagation_ms
+        self.never_waits = store.never_waits
+        """Whether the coroutines of the store never suspend."""
+
+        self.propagation_ms = store.propagation_ms
+        """How many milliseconds a change may take until every process that shares the store sees it."""
+
         self._states: BoundedCache[str, tuple[bytes, SandboxRecord]] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
         self._note_due = 0
         self._noting: asyncio.Task[None] | None = None
-
-    @property
-    def never_waits(self) -> bool:
-        """Whether the coroutines of the store never suspend."""
-        return self._store.never_waits
-
-    @property
-    def propagation_ms(self) -> int:
-        """How many milliseconds a change may take until every process that shares the store sees it."""
-        return self._propagation_ms
 
     async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
         """Return the sandbox now, with the values under `keys`, in one step. The clock is read once."""
@@ -340,7 +335,7 @@ class Sandboxes:
     ) -> SandboxSnapshot:
         record = self._record(sandbox, state)
         clock = record.clock or self._metadata.clock
-        started = clock.since_real - self._propagation_ms  # a change of speed is not pending for longer
+        started = clock.since_real - self.propagation_ms  # a change of speed is not pending for longer
         if real < started:
             self._clock.catch_up(started)
             real = started

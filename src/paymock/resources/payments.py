@@ -124,7 +124,8 @@ def age_at(created_at: int, now: int, time_offset: int = 0) -> int:
     """The age of a payment in milliseconds when the clock of its sandbox shows `now`, and the payment is
     `time_offset` milliseconds ahead of it. `created_at` and `now` are in milliseconds since the epoch.
     """
-    return max(0, min(now + time_offset, LATEST) - created_at)
+    age = min(now + time_offset, LATEST) - created_at
+    return age if age > 0 else 0
 
 
 def states(record: PaymentRecord, simulation: SimulationRecord = NO_SIMULATION) -> tuple[State, ...]:

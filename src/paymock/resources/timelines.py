@@ -12,8 +12,8 @@ from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules.timeline import ScenarioTimeline, State, scenario_timeline, state_at
 
 MAX_TIMELINES, MAX_SIMULATED = 32_768, 50
-"""How many timelines are cached: of payments that no test has changed, 1.5 KB each with the JSON of one state,
-and of others, which can be long.
+"""How many timelines are cached: of payments that no test has changed, 1.5 KB each with the JSON of one
+state, and of others, which can be long.
 """
 
 _encode = msgspec.json.Encoder().encode

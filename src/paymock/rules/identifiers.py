@@ -69,8 +69,8 @@ def secret_from_seed(seed: str) -> bytes:
 
 def parse_token(identifier: str, prefix: str) -> str | None:
     """The token in `identifier`, or None when that is not a valid id with `prefix`."""
-    token = identifier.removeprefix(prefix)
-    return token if identifier.startswith(prefix) and _TOKEN.fullmatch(token) else None
+    valid = identifier.startswith(prefix) and _TOKEN.fullmatch(identifier, len(prefix))
+    return identifier[len(prefix) :] if valid else None
 
 
 def attempt_id(token: str) -> str:

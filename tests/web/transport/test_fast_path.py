@@ -121,19 +121,22 @@ LAST = raw.request("GET", "/livez", {"Connection": "close"})
 VARIABLE = re.compile(rb'(?<=date: )[^\r]+|req_[0-9a-f]+_[0-9a-f]+|(?<="duration_ms":)[0-9.e-]+')
 
 
-def conversation(port: int, parts: Sequence[bytes]) -> bytes:
-    """Send the parts and LAST; return all bytes of the replies, with what is different in each run masked."""
+def conversation(port: int, parts: Sequence[bytes], *, in_turn: bool) -> bytes:
+    """Send the parts and LAST; return all bytes of the replies, with what is different in each run masked. If
+    they are sent `in_turn`, each waits for the reply to the one before it.
+    """
     received = b""
     with create_connection(("127.0.0.1", port), 5) as connection:
         for part in (*parts, LAST):
             with contextlib.suppress(ConnectionError):  # the server closes the connection after a refusal
                 connection.sendall(part)
+                received += connection.recv(65_536) if in_turn and part is not LAST else b""
         while data := connection.recv(65_536):
             received += data
     return VARIABLE.sub(b"*", received)
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(st.lists(requests(), min_size=1, max_size=4), st.data())
 def test_random_requests_get_the_same_bytes_and_journal(
     pair: Pair, pipeline: list[bytes], data: st.DataObject
@@ -141,9 +144,13 @@ def test_random_requests_get_the_same_bytes_and_journal(
     """The status lines, the header lines in their order and case, the bodies, and what the journal keeps."""
     for server in pair:
         raw.exchange(server.port, raw.request("POST", "/_mock/reset", KEY))
-    sent = b"".join(pipeline).replace(b"{id}", payment_id(pair).encode())
-    cut = data.draw(st.integers(0, len(sent)))
-    quick, plain = (conversation(server.port, (sent[:cut], sent[cut:])) for server in pair)
+    parts = [request.replace(b"{id}", payment_id(pair).encode()) for request in pipeline]
+    in_turn = data.draw(st.booleans())
+    if not in_turn:
+        sent = b"".join(parts)
+        cut = data.draw(st.integers(0, len(sent)))
+        parts = [sent[:cut], sent[cut:]]
+    quick, plain = (conversation(server.port, parts, in_turn=in_turn) for server in pair)
     assert quick == plain
     journal = raw.request("GET", "/_mock/requests", KEY)
     quick, plain = (VARIABLE.sub(b"*", raw.exchange(server.port, journal)[0].body) for server in pair)

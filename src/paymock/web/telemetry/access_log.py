@@ -130,7 +130,7 @@ class RequestLog:
     def masked(self, path: str) -> str:
         """Return the path or the method of a request with secrets masked, shortened to a bounded length."""
         if _WORDS.fullmatch(path):
-            return self._without_keys(path)
+            return self._without_keys(path) if self._secrets else path
         path = quote(unquote(path, errors="replace"), safe=_SAFE_IN_PATHS)  # secrets may be percent-encoded
         path = self.without_secrets(path)
         return path if len(path) <= _MAX_PATH_LENGTH else path[:_MAX_PATH_LENGTH] + "..."

@@ -64,7 +64,7 @@ class PlainParser:
         method, target = "GET" if data[0] == _G else "POST", self._targets[0]
         if (
             len(headers) == lines <= MAX_LINES  # no name is repeated, and no line is folded
-            and headers.get(b"content-length", b"0") == b"%d" % len(body)
+            and headers.get(b"content-length") == (b"%d" % len(body) if body else None)
             and _STRICT.isdisjoint(headers)
             and headers.get(b"connection", b"keep-alive") in _KEEP_ALIVE
             and data.startswith(b" HTTP/1.1\r\n", len(method) + 1 + len(target))
@@ -87,15 +87,15 @@ class FastPathProtocol(StrictHttpProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer a plain request, if it can be answered at once."""
-        request = self._parser.parse(data) if self._at_start() else None
-        reply = None if request is None else self.app.answer_now(request)
         state = self._transport_state
-        if reply is None:
+        request = self._parser.parse(data) if self._at_start() else None
+        answer = None if request is None else self.app.answer_now(request)
+        if answer is None:
             state.write_batch.flush()  # the next reply must not overtake these
             super().data_received(data)
             return
         self.server_state.total_requests += 1
-        state.write_batch.add(self.transport, self.encode(reply))
+        state.write_batch.add(self.transport, self.encode(answer))
         if not self.used:
             state.connections.mark_used(self)
         self._start_keep_alive()
