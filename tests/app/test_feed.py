@@ -103,6 +103,7 @@ def test_what_another_process_does_is_told_too(step: str) -> None:
         one, other = UseCases(store), UseCases(store)
         await other.create()
         await other.control.journal.add(SANDBOX, line())
+        await other.control.journal.newest(SANDBOX, 1)  # so that it is stored
         async with following(one) as notices:
             do, changed = STEPS[step]
             await do(other)

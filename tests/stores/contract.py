@@ -1,8 +1,9 @@
 """Contract test suite of stores. The test module of each store subclasses it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -41,6 +42,33 @@ async def add(
     result = await store.add(sandbox, key, value, kind=kind, expected_state=None, limit=limit)
     assert result.state is None
     return result.existing
+
+
+async def reads_show_changes_of(other: Store, store: Store) -> None:
+    """Change sandboxes through `other`, as another process does. Whatever `store` has read before, and also
+    while it reads a list, its next read shows each change.
+    """
+
+    async def check(name: str, *, listing: bool) -> None:
+        keys, add = (STATE, "key", "key.note"), partial(other.add, name, kind="a")
+        steps: list[tuple[Callable[[], Awaitable[object]], list[bytes | None]]] = [
+            (lambda: add("key", b"1", expected_state=None), [None, b"1", None]),
+            (lambda: other.replace(name, "key.note", None, b"n", expected_state=None), [None, b"1", b"n"]),
+            (lambda: other.replace(name, STATE, None, b"s", expected_state=None), [b"s", b"1", b"n"]),
+            (lambda: other.reset(name, b"t", expected_state=b"s"), [b"t", None, None]),
+            (lambda: add("key", b"2", expected_state=b"t"), [b"t", b"2", None]),
+            (lambda: add("more", b"3", expected_state=b"t", new_state=b"u"), [b"u", b"2", None]),
+        ]
+        assert await store.get(name, *keys) == [None] * 3
+        for step, expected in steps:
+            await step()
+            reads = [store.get(name, *keys) for _ in range(3)]
+            lists = [store.page(name, "a", limit=9)] if listing else []
+            assert (await asyncio.gather(*lists, *reads))[len(lists) :] == [expected] * 3
+
+    await check("sandbox", listing=False)
+    await check("another", listing=True)
+    await other.close()
 
 
 class StoreContract:

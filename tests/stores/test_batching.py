@@ -3,9 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from paymock.stores.batching import Batcher
-
-NEVER_SECONDS = 1000.0
+from paymock.stores.batching import Batcher, Read, merge_reads
 
 
 class Executor:
@@ -38,78 +36,35 @@ def test_steps_that_arrive_during_a_batch_form_the_next_one() -> None:
     asyncio.run(check())
 
 
-def test_deferrable_steps_join_the_next_batch() -> None:
+def test_a_cancelled_caller_does_not_disturb_the_others() -> None:
     async def check() -> None:
         executor = Executor()
-        batcher: Batcher[str] = Batcher(executor.execute, NEVER_SECONDS)
-        deferred = [
-            asyncio.create_task(batcher.submit(step, deferrable=True)) for step in ("first", "second")
-        ]
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert executor.batches == []
-        assert await batcher.submit("third") == "third"
-        assert await asyncio.gather(*deferred) == ["first", "second"]
-        assert executor.batches == [["first", "second", "third"]]
-
-    asyncio.run(check())
-
-
-def test_deferrable_steps_are_executed_after_the_maximum_delay() -> None:
-    async def check() -> None:
-        executor = Executor()
-        batcher: Batcher[str] = Batcher(executor.execute, 0.01)
-        for step in ("first", "second"):
-            assert await batcher.submit(step, deferrable=True) == step
-        assert executor.batches == [["first"], ["second"]]
-
-    asyncio.run(check())
-
-
-def test_a_deferrable_step_that_arrives_during_a_batch_is_executed_after_the_maximum_delay() -> None:
-    async def check() -> None:
-        executor = Executor()
-        batcher: Batcher[str] = Batcher(executor.execute, 0.01)
+        batcher: Batcher[str] = Batcher(executor.execute)
         executor.resumed.clear()
-        first = asyncio.create_task(batcher.submit("first"))
+        cancelled, other = (asyncio.create_task(batcher.submit(step)) for step in ("first", "second"))
         while not executor.batches:
             await asyncio.sleep(0)
-        second = asyncio.create_task(batcher.submit("second", deferrable=True))
-        await asyncio.sleep(0)
+        cancelled.cancel()
         executor.resumed.set()
-        assert [await first, await second] == ["first", "second"]
-        assert executor.batches == [["first"], ["second"]]
+        assert await other == "second"
+        assert await batcher.submit("third") == "third"
 
     asyncio.run(check())
 
 
-def test_a_flush_makes_deferrable_steps_due_and_waits_for_them() -> None:
-    async def check() -> None:
-        executor = Executor()
-        batcher: Batcher[str] = Batcher(executor.execute, NEVER_SECONDS)
-        step = asyncio.create_task(batcher.submit("step", deferrable=True))
-        await asyncio.sleep(0)
-        await batcher.flush()
-        assert executor.batches == [["step"]]
-        assert await step == "step"
+class TestMergedReads:
+    def test_the_reads_of_a_source_become_one_that_reads_no_key_twice(self) -> None:
+        steps = [Read("a", ("state", "1")), Read("b", ("state",)), Read("a", ("2", "state")), Read("a", ())]
+        merged, split = merge_reads(steps)
+        assert merged == [Read("a", ("state", "1", "2")), Read("b", ("state",))]
+        assert split([[b"s", b"1", None], [b"t"]]) == [[b"s", b"1"], [b"t"], [None, b"s"], []]
 
-    asyncio.run(check())
+    def test_other_steps_keep_their_order_and_outcomes(self) -> None:
+        merged, split = merge_reads(["first", Read("a", ("1",)), "second", Read("a", ("2",))])
+        assert merged == ["first", Read("a", ("1", "2")), "second"]
+        assert split(["x", [b"1", b"2"], "y"]) == ["x", [b"1"], "y", [b"2"]]
 
-
-def test_a_flush_without_steps_leaves_nothing_to_the_event_loop() -> None:
-    """A start flushes in an event loop of its own; a timer that ended with it would never fire again."""
-    executor = Executor()
-    batcher: Batcher[str] = Batcher(executor.execute, 0.0)
-    asyncio.run(batcher.flush())
-    assert asyncio.run(batcher.submit("step", deferrable=True)) == "step"
-
-
-def test_a_deferrable_step_in_the_batch_of_another_leaves_nothing_to_the_event_loop() -> None:
-    executor = Executor()
-    batcher: Batcher[str] = Batcher(executor.execute, 0.05)
-
-    async def both() -> None:
-        await asyncio.gather(batcher.submit("first", deferrable=True), batcher.submit("second"))
-
-    asyncio.run(both())
-    assert asyncio.run(batcher.submit("third", deferrable=True)) == "third"
+    def test_a_failed_read_fails_all_that_it_was_merged_from_and_no_other(self) -> None:
+        _, split = merge_reads([Read("a", ("1",)), Read("b", ("1",)), Read("a", ("2",))])
+        failure = ValueError()
+        assert split([failure, [b"1"]]) == [failure, [b"1"], failure]

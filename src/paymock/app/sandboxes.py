@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from paymock.app import metadata_copies
 from paymock.app.contention import Contention
+from paymock.app.log_buffer import LogBuffer
 from paymock.app.notifier import Notifier
 from paymock.app.system_clock import Clock
 from paymock.cache import BoundedCache
@@ -153,6 +154,7 @@ class Sandboxes:
         self._states: BoundedCache[str, tuple[bytes, SandboxRecord]] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
+        self._log_buffer = LogBuffer(self._write_log)
         self._note_due = 0
         self._noting: asyncio.Task[None] | None = None
 
@@ -179,6 +181,7 @@ class Sandboxes:
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         """Return the newest entries of a log, newest first."""
+        await self._log_buffer.flush()
         return await self._store.tail(sandbox, log, limit)
 
     async def ping(self) -> None:
@@ -186,10 +189,11 @@ class Sandboxes:
         await self._store.ping()
 
     async def close(self) -> None:
-        """Note the time for the next run, and close the connections to the store."""
+        """Write what is buffered, note the time for the next run, and close the connections to the store."""
         self._note_due = 0  # however recent the last note is
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._log_buffer.flush()
                 await self._note_time()
         await self._store.close()
 
@@ -266,14 +270,20 @@ class Sandboxes:
             contention.check()
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        """Add `entry` to a log of which at least the last `keep` entries are kept, and note the time."""
-        await self._store.append(sandbox, log, entry, keep=keep)
-        self.notifier.notify(sandbox, addition=True)
-        if not self.never_waits and self._clock() >= self._note_due:
+        """Add `entry` to a log of which at least the last `keep` entries are kept, and note the time. An
+        entry of a shared store is buffered, and lost if the store fails.
+        """
+        if self.never_waits:
+            await self._store.append(sandbox, log, entry, keep=keep)
+            self.notifier.notify(sandbox, addition=True)
+            return
+        self._log_buffer.add(sandbox, log, keep, entry)
+        if self._clock() >= self._note_due:
             self._noting = asyncio.create_task(self._note_time())  # nobody waits for another node
 
     async def clear_log(self, sandbox: str, log: str) -> None:
         """Delete the entries of a log."""
+        await self._log_buffer.flush()
         await self._store.clear_log(sandbox, log)
         self.notifier.notify(sandbox, addition=True)
 
@@ -283,6 +293,7 @@ class Sandboxes:
 
     async def reset(self, sandbox: str) -> None:
         """Delete all data of the sandbox. The same idempotency keys then lead to other ids."""
+        await self._log_buffer.flush()
         contention = Contention()
         while True:
             before = await self.snapshot(sandbox)
@@ -329,6 +340,11 @@ class Sandboxes:
             self.notifier.notify(snapshot.sandbox, addition=new_state is None)
             return None
         return self._snapshot_of(snapshot.sandbox, addition.state, [addition.existing], real)
+
+    async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[bytes]) -> None:
+        with suppress(PaymockError):
+            await self._store.append(sandbox, log, *entries, keep=keep)
+            self.notifier.notify(sandbox, addition=True)
 
     def _snapshot_of(
         self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int

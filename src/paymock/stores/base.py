@@ -104,8 +104,8 @@ class Store(Protocol):
     async def increment(self, sandbox: str, key: str) -> int:
         """Increment a counter, which starts at 0, and return its new value."""
 
-    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        """Append `entry` to a log, which retains at least its last `keep` entries."""
+    async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
+        """Append entries to a log, which retains at least its last `keep` entries."""
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         """Return the newest entries of a log, newest first."""

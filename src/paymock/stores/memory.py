@@ -100,14 +100,14 @@ class MemoryStore:
         counters[key] = counters.get(key, 0) + 1
         return counters[key]
 
-    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
+    async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
         logs = (self._sandboxes.get(sandbox) or self._use(sandbox)).logs
         if log not in logs:
             logs[log] = []
-        entries = logs[log]
-        entries.append(entry)
-        if len(entries) > keep + keep // 8:  # not at every addition
-            del entries[:-keep]
+        retained = logs[log]
+        retained += entries
+        if len(retained) > keep + keep // 8:  # not at every addition
+            del retained[:-keep]
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)

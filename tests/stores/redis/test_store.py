@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from harness.redis_engine import RedisCluster, RedisEngine
+from paymock.rules.errors import PaymockError
 from paymock.stores.base import MAX_COUNTERS, STATE, companion_key
 from paymock.stores.redis.store import RedisStore
-from tests.stores.contract import StoreContract, add, run
+from tests.stores.contract import StoreContract, add, reads_show_changes_of, run
 
 DAY = 86_400
 
@@ -40,6 +41,30 @@ class TestRedisCluster(StoreContract):
     @pytest.fixture
     def store(self, cluster: RedisCluster) -> RedisStore:
         return RedisStore(cluster.url)
+
+
+def test_a_read_shows_what_another_process_has_committed_before(engine: RedisEngine) -> None:
+    store, other = RedisStore(engine.url), RedisStore(engine.url)
+    run(store, reads_show_changes_of(other, store))
+
+
+def test_concurrent_reads_of_several_sandboxes_get_their_own_values(engine: RedisEngine) -> None:
+    store = RedisStore(engine.url)
+
+    async def check() -> None:
+        names = [f"sandbox {number % 3}" for number in range(9)]
+        await asyncio.gather(
+            *(store.replace(name, STATE, None, name.encode(), expected_state=None) for name in names)
+        )
+        values = await asyncio.gather(*(store.get(name, STATE, "key") for name in names))
+        assert values == [[name.encode(), None] for name in names]
+        engine.execute("SET", "paymock:{sandbox 1}:values", "of another type")
+        refused = await asyncio.gather(
+            *(store.get(name, STATE, "key") for name in names), return_exceptions=True
+        )
+        assert [isinstance(outcome, PaymockError) for outcome in refused] == [False, True, False] * 3
+
+    run(store, check())
 
 
 def test_sandboxes_are_distributed_over_the_cluster(cluster: RedisCluster) -> None:

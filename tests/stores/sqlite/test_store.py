@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,8 +13,10 @@ import pytest
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, Change
 from paymock.stores.sqlite import queries
+from paymock.stores.sqlite.file import LOCK_SECONDS, begin
+from paymock.stores.sqlite.queries import Transaction
 from paymock.stores.sqlite.store import SqliteStore
-from tests.stores.contract import StoreContract, add, run
+from tests.stores.contract import StoreContract, add, reads_show_changes_of, run
 from tests.support.loop_time import within
 
 
@@ -125,15 +128,46 @@ def test_while_another_process_holds_the_lock_reads_go_on_and_changes_are_refuse
     run(store, check())
 
 
-def test_a_log_is_read_with_all_that_was_appended_before(path: Path) -> None:
+def test_a_read_shows_what_another_process_has_committed_before(path: Path) -> None:
+    store, other = SqliteStore(path), SqliteStore(path)
+    run(store, reads_show_changes_of(other, store))
+
+
+def test_short_reads_do_not_wait_for_a_thread(path: Path) -> None:
     store = SqliteStore(path)
 
     async def check() -> None:
-        for number in range(1, 20):
-            appends = [asyncio.create_task(store.append("sandbox", "log", b"e", keep=99)) for _ in range(2)]
+        await add(store, "sandbox", "key", b"value")
+        await store.page("sandbox", "a", limit=1)  # opens the file
+        reads = [asyncio.create_task(store.get("sandbox", key)) for key in ("key", "none")]
+        for _ in range(10):
             await asyncio.sleep(0)
-            assert len(await store.tail("sandbox", "log", 99)) == 2 * number
-            await asyncio.gather(*appends)
+        assert [read.result() for read in reads] == [[b"value"], [None]]
+
+    run(store, check())
+
+
+def test_a_short_read_that_finds_the_file_locked_waits_in_the_thread(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while another process recovers the write-ahead log after a crash."""
+    store = SqliteStore(path)
+    attempts: list[tuple[float, bool]] = []
+
+    def locked_once(connection: sqlite3.Connection, mode: str, lock_seconds: float = 0.9) -> None:
+        if mode == "DEFERRED":
+            attempts.append((lock_seconds, threading.current_thread() is threading.main_thread()))
+            if len(attempts) < 2:
+                raise sqlite3.OperationalError("database is locked")
+        begin(connection, mode, lock_seconds)
+
+    async def check() -> None:
+        await add(store, "sandbox", "key", b"value")
+        assert await store.get("sandbox", "key") == [b"value"]
+        monkeypatch.setattr("paymock.stores.sqlite.store.begin", locked_once)
+        assert await store.get("sandbox", "key") == [b"value"]
+        assert await store.get("sandbox", "key") == [b"value"]
+        assert attempts == [(0, True), (LOCK_SECONDS, False), (0, True)]
 
     run(store, check())
 
@@ -246,8 +280,8 @@ def test_a_full_disk_is_reported_and_nothing_is_partially_stored(path: Path) -> 
     async def limit(pages: int) -> None:
         """Limit the size of the file: SQLite reports the same error as for a full disk."""
 
-        def step(connection: sqlite3.Connection) -> None:
-            connection.execute(f"PRAGMA max_page_count = {pages}")
+        def step(transaction: Transaction) -> None:
+            transaction.connection.execute(f"PRAGMA max_page_count = {pages}")
 
         await store._change(step)
 

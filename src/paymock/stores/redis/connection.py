@@ -41,7 +41,7 @@ from redis.exceptions import (
 )
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.batching import Append, Batcher, merge_appends
+from paymock.stores.batching import Batcher, Read, merge_reads
 from paymock.stores.redis.access import Access, Address
 from paymock.stores.redis.scripts import pack
 
@@ -61,8 +61,8 @@ _MOVING = "The store is moving this sandbox to another node."
 _RETRY = "Retry with the same Idempotency-Key after `Retry-After` seconds."
 
 
-Step = bytes | Append
-"""A packed command, or an append, which is packed when it is sent."""
+Step = bytes | Read
+"""A packed command, or a read, which is packed when it is sent."""
 
 
 class _AskingCommand(bytes):
@@ -82,22 +82,20 @@ class Redirected(Exception):
 
 
 class Node:
-    """The node at `address`. `preamble` are the commands that each new connection sends first; `pack_append`
-    packs an append; `on_connect` is called after each new connection.
+    """The node at `address`. `preamble` are the commands that each new connection sends first; `on_connect`
+    is called after each new connection.
     """
 
     def __init__(
         self,
         access: Access,
         preamble: Sequence[bytes],
-        pack_append: Callable[[Append], bytes],
         on_connect: Callable[[], None],
         address: Address,
     ) -> None:
         self.address = address
         self._access = access
         self._preamble = preamble
-        self._pack_append = pack_append
         self._on_connect = on_connect
         self._connection: AbstractConnection | None = None
         self._last_used = 0.0
@@ -110,7 +108,7 @@ class Node:
 
     async def execute_asking(self, step: Step) -> Any:
         """Send a step for a slot that the node is importing, and return the reply."""
-        return await self.execute(_AskingCommand(_ASKING + self._command(step)))
+        return await self.execute(_AskingCommand(_ASKING + _command(step)))
 
     async def close(self) -> None:
         """Close the connection for good. Steps without a reply fail."""
@@ -121,14 +119,14 @@ class Node:
                     await self._connection.disconnect()
 
     async def _carry_out(self, steps: Sequence[Step]) -> list[Any]:
-        kept, places = merge_appends(steps)
+        merged, outcomes_of_steps = merge_reads(steps)
         outcomes: list[Any] = []
         sent = False
         failure: Exception | None = None
         try:
             async with asyncio.timeout(BUDGET_SECONDS):
                 connection = await self._open_connection()
-                commands = [self._command(step) for step in kept]
+                commands = [*map(_command, merged)]
                 sent = True
                 await connection.send_packed_command(b"".join(commands), check_health=False)
                 for command in commands:
@@ -144,14 +142,11 @@ class Node:
         except _LOST as error:
             failure = error
             lost = unknown(error) if sent else unavailable("The store cannot be reached.", error)
-            outcomes += [lost] * (len(kept) - len(outcomes))
+            outcomes += [lost] * (len(merged) - len(outcomes))
         finally:
-            if failure is not None or len(outcomes) < len(kept) or self._closed:
+            if failure is not None or len(outcomes) < len(merged) or self._closed:
                 await self._disconnect()
-        return [outcomes[place] for place in places]
-
-    def _command(self, step: Step) -> bytes:
-        return self._pack_append(step) if isinstance(step, Append) else step
+        return outcomes_of_steps(outcomes)
 
     async def _open_connection(self) -> AbstractConnection:
         connection = self._connection
@@ -220,6 +215,10 @@ async def listen(access: Access, address: Address, channel: str) -> AsyncGenerat
         return
     finally:
         await connection.disconnect(nowait=True)
+
+
+def _command(step: Step) -> bytes:
+    return pack("HMGET", step.source, *step.keys) if isinstance(step, Read) else step
 
 
 def _is_read_only(error: ResponseError) -> bool:

@@ -12,7 +12,7 @@ from functools import partial
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import AddResult, Change, StoreError
-from paymock.stores.batching import Append
+from paymock.stores.batching import Read
 from paymock.stores.redis import scripts
 from paymock.stores.redis.access import Access
 from paymock.stores.redis.checks import check_nodes
@@ -87,9 +87,7 @@ class RedisStore:
         return AddResult(*reply)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        values: list[bytes | None] = await self._nodes.execute(
-            sandbox, pack("HMGET", _values(sandbox), *keys)
-        )
+        values: list[bytes | None] = await self._nodes.execute(sandbox, Read(_values(sandbox), keys))
         return values
 
     async def replace(
@@ -114,8 +112,10 @@ class RedisStore:
         command = scripts.INCREMENT.call((_counters(sandbox),), key, self._retention or "")
         return int(await self._nodes.execute(sandbox, command))
 
-    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        await self._nodes.execute(sandbox, Append(sandbox, log, keep, (entry,)))
+    async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
+        keys = (_log(sandbox, log), _names(sandbox))
+        arguments = (keep, sandbox, self._retention or "", *entries[-keep:])
+        await self._nodes.execute(sandbox, scripts.APPEND.call(keys, *arguments))
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         if limit <= 0:
@@ -155,16 +155,11 @@ class RedisStore:
 
     def _create_nodes(self) -> Nodes:
         preamble = [script.load for script in scripts.SCRIPTS]
-        node = partial(Node, self._access, preamble, self._append_command, self._count_connection)
+        node = partial(Node, self._access, preamble, self._count_connection)
         return (Cluster if self._is_cluster else Single)(self._access.seeds, node)
 
     def _count_connection(self) -> None:
         self.connections += 1
-
-    def _append_command(self, step: Append) -> bytes:
-        keys = (_log(step.sandbox, step.log), _names(step.sandbox))
-        entries = step.entries[-step.keep :]
-        return scripts.APPEND.call(keys, step.keep, step.sandbox, self._retention or "", *entries)
 
     def _counters_if_retained(self, sandbox: str) -> tuple[str, ...]:
         return () if self._retention is None else (_counters(sandbox),)

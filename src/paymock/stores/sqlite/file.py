@@ -110,6 +110,7 @@ class StoreFile:
             try:
                 check_schema(connection)  # from now on its logs exist
                 ids = _FileIds(file_id, self._find_logs())
+                connection.execute("PRAGMA busy_timeout = 0")
             except BaseException:
                 connection.close()
                 raise
@@ -144,14 +145,35 @@ class StoreFile:
 
 
 class ThreadedConnection:
-    """A connection to a file, in a thread of its own, so that the event loop never waits for the disk."""
+    """A connection to a file, in a thread of its own, so that the event loop does not wait for commits, locks
+    and long reads.
+    """
 
     def __init__(self, file: StoreFile) -> None:
         self._file = file
         self._thread: ThreadPoolExecutor | None = None
         self._connection: tuple[sqlite3.Connection, _FileIds] | None = None
+        self._running = 0  # transactions in its thread
         self.opened = 0
         """How many times the file has been opened."""
+
+    def try_now(
+        self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
+    ) -> list[Any] | None:
+        """Run a short transaction, which does not wait for locks, in the thread of the event loop: waking the
+        other one would take as long as the transaction. Return None if `run` has to: its thread is busy, or
+        the file is not open, locked, or damaged.
+        """
+        if self._running or self._connection is None:
+            return None
+        connection, ids = self._connection
+        try:
+            self._file.check(ids)
+            return transaction(connection, steps)
+        except (sqlite3.Error, StoreError, OSError):
+            with suppress(sqlite3.Error):
+                connection.rollback()
+            return None
 
     async def run(
         self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
@@ -161,7 +183,12 @@ class ThreadedConnection:
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="paymock-sqlite")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, transaction, steps)
+        self._running += 1
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._run, transaction, steps)
+        finally:
+            self._running -= 1
 
     async def close(self) -> None:
         """Close the connection and end its thread."""
@@ -212,21 +239,22 @@ def connect(path: Path, lock_seconds: float) -> sqlite3.Connection:
     )
 
 
-def begin_immediate(connection: sqlite3.Connection, lock_seconds: float = LOCK_SECONDS) -> None:
-    """Begin a write transaction as soon as other processes have ended theirs. Raises sqlite3.Error, at the
-    latest after `lock_seconds`.
+def begin(connection: sqlite3.Connection, mode: str, lock_seconds: float = LOCK_SECONDS) -> None:
+    """Begin a transaction as soon as other processes have released their locks: an IMMEDIATE one, which
+    writes, or a DEFERRED one, which reads. Raises sqlite3.Error, at the latest after `lock_seconds`.
 
     SQLite's own busy handler waits longer after each attempt, up to a tenth of a second, so that others
     overtake.
     """
     deadline = time.monotonic() + lock_seconds
-    connection.execute("PRAGMA busy_timeout = 0")
     while True:
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"BEGIN {mode}")
+            connection.execute("PRAGMA data_version")  # takes the lock of a reader
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            connection.rollback()
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
         time.sleep(_RETRY_SECONDS)
 
@@ -251,7 +279,8 @@ def initialize(path: Path) -> None:
             _check_integrity(path, connection)
             if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
                 raise StoreError("SQLite cannot create a write-ahead log next to it")
-            begin_immediate(connection, _START_SECONDS)
+            connection.execute("PRAGMA busy_timeout = 0")
+            begin(connection, "IMMEDIATE", _START_SECONDS)
             if connection.execute("PRAGMA user_version").fetchone() == (1,):
                 for statement in _CHANGES.strip().splitlines():
                     connection.execute(statement)

@@ -2,15 +2,15 @@
 may raise sqlite3.Error.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from sqlite3 import Connection
 
 import msgspec
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, Change
-from paymock.stores.batching import Append
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, Change
 
 SANDBOX_ID = "(SELECT id FROM sandbox WHERE name = ?)"
 
@@ -35,39 +35,148 @@ def select_values(connection: Connection, sandbox: str, keys: Sequence[str]) -> 
     return values
 
 
-def sandbox_id(connection: Connection, sandbox: str) -> int:
-    """Return the id of a sandbox in the file, which is created if missing. Of the sandbox that was created
-    MAX_EMPTY before it nothing is kept if it has no values: of those, the file has MAX_EMPTY at most.
+class Transaction:
+    """A write transaction, in which the steps of a batch take turns: each reads what the others have written.
+    What concerns many of them, such as the total of a kind, is read and written once.
     """
-    rows = connection.execute("SELECT id FROM sandbox WHERE name = ?", (sandbox,)).fetchall()
-    if not rows:
-        rows = connection.execute("INSERT INTO sandbox (name) VALUES (?) RETURNING id", (sandbox,)).fetchall()
-        connection.execute(
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._ids: dict[str, int] = {}
+        self._states: dict[str, bytes | None] = {}
+        self._totals: dict[str, int] = {}
+        self._added: Counter[str] = Counter()
+        self._changed: dict[str, bool] = {}
+
+    def note_change(self, sandbox: str, *, minor: bool = False) -> None:
+        """Note that this transaction writes to a sandbox. `minor`: it only adds to a list or a log."""
+        self._changed[sandbox] = minor and self._changed.get(sandbox, True)
+
+    def sandbox_id(self, sandbox: str) -> int:
+        """Return the id of a sandbox in the file, which is created if missing. Of the sandbox that was
+        created MAX_EMPTY before it nothing is kept if it has no values: of those, the file has MAX_EMPTY at
+        most.
+        """
+        number = self._ids.get(sandbox)
+        if number is None:
+            select = "SELECT id FROM sandbox WHERE name = ?"
+            rows = self.connection.execute(select, (sandbox,)).fetchall()
+            number = self._ids[sandbox] = rows[0][0] if rows else self._create(sandbox)
+        return number
+
+    def state(self, sandbox: str) -> bytes | None:
+        """Return the own record of a sandbox."""
+        if sandbox not in self._states:
+            [self._states[sandbox]] = select_values(self.connection, sandbox, (STATE,))
+        return self._states[sandbox]
+
+    def add(self, sandbox: str, key: str, value: bytes, kind: str) -> bool:
+        """Store a value that is in the list of its kind. Return False if the key is taken."""
+        inserted = self.connection.execute(
+            "INSERT INTO entry (sandbox, key, kind, value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            (self.sandbox_id(sandbox), key, kind, value),
+        )
+        self._added[kind] += inserted.rowcount
+        return inserted.rowcount == 1
+
+    def upsert(self, sandbox: str, key: str, value: bytes) -> None:
+        """Store a value that is in no list, or replace the existing one."""
+        self.connection.execute(
+            "INSERT INTO entry (sandbox, key, value) VALUES (?, ?, ?) "
+            "ON CONFLICT (sandbox, key) DO UPDATE SET value = excluded.value",
+            (self.sandbox_id(sandbox), key, value),
+        )
+        self._states.pop(sandbox, None)
+
+    def is_full(self, sandbox: str, kind: str, limit: int | None, total_limit: int | None) -> bool:
+        """Whether the sandbox already has `limit` values of a kind, or all sandboxes together have
+        `total_limit`; None is no limit.
+        """
+        if limit is not None:
+            [(count,)] = self.connection.execute(
+                f"SELECT count(*) FROM entry WHERE sandbox = {SANDBOX_ID} AND kind = ?",  # noqa: S608 - constants
+                (sandbox, kind),
+            ).fetchall()
+            if count >= limit:
+                return True
+        if total_limit is None:
+            return False
+        if kind not in self._totals:
+            rows = self.connection.execute("SELECT number FROM total WHERE kind = ?", (kind,)).fetchall()
+            self._totals[kind] = rows[0][0] if rows else 0
+        return self._totals[kind] + self._added[kind] >= total_limit
+
+    def delete(self, sandbox: str) -> None:
+        """Delete a sandbox: it loses its name at once, and `purge` deletes its rows."""
+        counts = self.connection.execute(
+            "SELECT kind, count(*) FROM entry WHERE sandbox = ? AND kind IS NOT NULL GROUP BY kind",
+            (self.sandbox_id(sandbox),),
+        ).fetchall()
+        self._added.subtract(dict(counts))
+        self.connection.execute("UPDATE sandbox SET name = NULL WHERE name = ?", (sandbox,))
+        del self._ids[sandbox]
+        self._states.pop(sandbox, None)
+
+    def increment(self, sandbox: str, key: str) -> int:
+        """Increment a counter and return its new value. A new one beyond MAX_COUNTERS replaces the next one
+        in the order of the keys, which are hashes: any of them.
+        """
+        counter = (self.sandbox_id(sandbox), key)
+        [(number,)] = self.connection.execute(
+            "INSERT INTO counter VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET number = number + 1 "
+            "RETURNING number",
+            counter,
+        ).fetchall()
+        if number == 1:
+            self.connection.execute(
+                "DELETE FROM counter WHERE sandbox = ?1 "
+                "AND (SELECT count(*) FROM counter WHERE sandbox = ?1) > ?3 "
+                "AND key = coalesce((SELECT min(key) FROM counter WHERE sandbox = ?1 AND key > ?2), "
+                "(SELECT min(key) FROM counter WHERE sandbox = ?1))",
+                (*counter, MAX_COUNTERS),
+            )
+        return int(number)
+
+    def append(self, sandbox: str, log: str, entries: Sequence[bytes], keep: int) -> None:
+        """Insert the entries as one row, numbered by its last entry, and delete the rows that hold only
+        entries older than the last `keep`.
+        """
+        place = (self.sandbox_id(sandbox), log)
+        [(last,)] = self.connection.execute(
+            "SELECT coalesce(max(number), 0) FROM log WHERE sandbox = ? AND log = ?", place
+        ).fetchall()
+        last += len(entries)
+        self.connection.execute(
+            "INSERT INTO log VALUES (?, ?, ?, ?)", (*place, last, msgspec.msgpack.encode(entries))
+        )
+        self.connection.execute(
+            "DELETE FROM log WHERE sandbox = ? AND log = ? AND number <= ?", (*place, last - keep)
+        )
+
+    def finish(self) -> None:
+        """Write the totals, number this transaction, and record it for the sandboxes that it wrote to."""
+        if self._added:
+            self.connection.executemany(
+                "INSERT INTO total VALUES (?1, ?2) ON CONFLICT DO UPDATE SET number = number + ?2",
+                self._added.items(),
+            )
+        [(number,)] = self.connection.execute("SELECT coalesce(max(version), 0) + 1 FROM sandbox").fetchall()
+        self.connection.executemany(
+            "UPDATE sandbox SET version = ?1, changed = iif(?2, changed, ?1) WHERE name = ?3",
+            [(number, is_minor, sandbox) for sandbox, is_minor in self._changed.items()],
+        )
+
+    def _create(self, sandbox: str) -> int:
+        [(number,)] = self.connection.execute(
+            "INSERT INTO sandbox (name) VALUES (?) RETURNING id", (sandbox,)
+        ).fetchall()
+        self.connection.execute(
             "UPDATE sandbox SET name = NULL WHERE id = ? - ? "
             "AND NOT EXISTS (SELECT 1 FROM entry WHERE sandbox = sandbox.id)",
-            (*rows[0], MAX_EMPTY),
+            (number, MAX_EMPTY),
         )
-    return int(rows[0][0])
-
-
-def upsert(connection: Connection, sandbox: str, key: str, value: bytes) -> None:
-    """Store a value that is in no list, or replace the existing one."""
-    connection.execute(
-        "INSERT INTO entry (sandbox, key, value) VALUES (?, ?, ?) "
-        "ON CONFLICT (sandbox, key) DO UPDATE SET value = excluded.value",
-        (sandbox_id(connection, sandbox), key, value),
-    )
-
-
-def record_changes(connection: Connection, minor: Mapping[str, bool]) -> None:
-    """Number the current commit, and record it for the sandboxes that it wrote to. `minor`: whether it only
-    added to a list or changed a log of the sandbox.
-    """
-    [(number,)] = connection.execute("SELECT coalesce(max(version), 0) + 1 FROM sandbox").fetchall()
-    connection.executemany(
-        "UPDATE sandbox SET version = ?1, changed = iif(?2, changed, ?1) WHERE name = ?3",
-        [(number, is_minor, sandbox) for sandbox, is_minor in minor.items()],
-    )
+        self._ids.clear()  # that of a sandbox that was deleted must not be used again
+        return int(number)
 
 
 def changes_since(connection: Connection, version: int | None) -> tuple[int, list[Change]]:
@@ -82,65 +191,6 @@ def changes_since(connection: Connection, version: int | None) -> tuple[int, lis
     ).fetchall()
     changes = [Change(name, bool(minor)) for _, name, minor in rows if name is not None]
     return (rows[-1][0] if rows else version), changes
-
-
-def reserve_capacity(
-    connection: Connection, sandbox: str, kind: str, limit: int | None, total_limit: int | None
-) -> None:
-    """Count one more value of a kind. Raises PaymockError `capacity_exceeded` if the sandbox already has
-    `limit` of them, or all sandboxes together have `total_limit`; None is no limit.
-    """
-    if limit is not None:
-        [(count,)] = connection.execute(
-            f"SELECT count(*) FROM entry WHERE sandbox = {SANDBOX_ID} AND kind = ?",  # noqa: S608 - constants
-            (sandbox, kind),
-        ).fetchall()
-        if count >= limit:
-            raise PaymockError("capacity_exceeded")
-    [(total,)] = connection.execute(
-        "INSERT INTO total VALUES (?, 1) ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
-        (kind,),
-    ).fetchall()
-    if total_limit is not None and total > total_limit:
-        connection.execute("UPDATE total SET number = number - 1 WHERE kind = ?", (kind,))
-        raise PaymockError("capacity_exceeded")
-
-
-def increment(connection: Connection, sandbox: str, key: str) -> int:
-    """Increment a counter and return its new value. A new one beyond MAX_COUNTERS replaces the next one in
-    the order of the keys, which are hashes: any of them.
-    """
-    counter = (sandbox_id(connection, sandbox), key)
-    [(number,)] = connection.execute(
-        "INSERT INTO counter VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
-        counter,
-    ).fetchall()
-    if number == 1:
-        connection.execute(
-            "DELETE FROM counter WHERE sandbox = ?1 "
-            "AND (SELECT count(*) FROM counter WHERE sandbox = ?1) > ?3 "
-            "AND key = coalesce((SELECT min(key) FROM counter WHERE sandbox = ?1 AND key > ?2), "
-            "(SELECT min(key) FROM counter WHERE sandbox = ?1))",
-            (*counter, MAX_COUNTERS),
-        )
-    return int(number)
-
-
-def append(connection: Connection, step: Append) -> None:
-    """Insert the entries as one row, numbered by its last entry, and delete the rows that hold only entries
-    older than the last `keep`.
-    """
-    log = (sandbox_id(connection, step.sandbox), step.log)
-    [(last,)] = connection.execute(
-        "SELECT coalesce(max(number), 0) FROM log WHERE sandbox = ? AND log = ?", log
-    ).fetchall()
-    last += len(step.entries)
-    connection.execute(
-        "INSERT INTO log VALUES (?, ?, ?, ?)", (*log, last, msgspec.msgpack.encode(step.entries))
-    )
-    connection.execute(
-        "DELETE FROM log WHERE sandbox = ? AND log = ? AND number <= ?", (*log, last - step.keep)
-    )
 
 
 def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[bytes]:

@@ -16,36 +16,31 @@ from typing import Any, NamedTuple, TypeVar
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, AddResult, Change
-from paymock.stores.batching import Append, Batcher, merge_appends
+from paymock.stores.batching import Batcher, Read, merge_reads
 from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.file import (
+    LOCK_SECONDS,
     StoreFile,
     ThreadedConnection,
-    begin_immediate,
+    begin,
     initialize,
     write_header,
 )
-from paymock.stores.sqlite.queries import SANDBOX_ID, sandbox_id, select_values, upsert
+from paymock.stores.sqlite.queries import MAX_KEYS, SANDBOX_ID, Transaction, select_values
 
 POLL_SECONDS = 0.1
 """How often the file is polled for changes of other processes, while `changes` is iterated."""
 
-APPEND_DELAY_SECONDS = 0.005
-"""How long log entries wait for other changes to share a commit with. No caller waits for them, and at 10,000
-requests per second their commits would cost as much as the reads.
-"""
-
 _MAX_POSITION = 2**63 - 1
 
+S = TypeVar("S")
 T = TypeVar("T")
-
-_Step = Callable[[Connection], Any]
 
 
 class _Change(NamedTuple):
     """A step that writes. A `durable` one is committed with the `synchronous` mode of the store."""
 
-    run: _Step
+    run: Callable[[Transaction], Any]
     durable: bool
 
 
@@ -63,13 +58,10 @@ class SqliteStore:
         self._path = path
         self.synchronous = synchronous
         self._limits = limits or {}
-        self._changed: dict[str, bool] = {}
         file = StoreFile(path)
         self._reader, self._writer = ThreadedConnection(file), ThreadedConnection(file)
-        self._reads: Batcher[_Step] = Batcher(partial(self._reader.run, _run_reads))
-        self._changes: Batcher[_Change | Append] = Batcher(
-            partial(self._writer.run, self._run_changes), APPEND_DELAY_SECONDS
-        )
+        self._reads: Batcher[Read] = Batcher(self._run_short_reads)
+        self._changes: Batcher[_Change] = Batcher(partial(self._writer.run, self._run_changes))
 
     @property
     def connections(self) -> int:
@@ -93,32 +85,36 @@ class SqliteStore:
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
-        def step(connection: Connection) -> AddResult:
-            current = AddResult(*select_values(connection, sandbox, (STATE, key)))
-            if current == (expected_state, None):
-                queries.reserve_capacity(connection, sandbox, kind, limit, self._limits.get(kind))
-                connection.execute(
-                    "INSERT INTO entry (sandbox, key, kind, value) VALUES (?, ?, ?, ?)",
-                    (sandbox_id(connection, sandbox), key, kind, value),
-                )
+        def step(transaction: Transaction) -> AddResult:
+            state = transaction.state(sandbox)
+            expected = state == expected_state
+            full = expected and transaction.is_full(sandbox, kind, limit, self._limits.get(kind))
+            if expected and not full and transaction.add(sandbox, key, value, kind):
                 if new_state is not None:
-                    upsert(connection, sandbox, STATE, new_state)
-                self._note_change(sandbox, minor=new_state is None)
-            return current
+                    transaction.upsert(sandbox, STATE, new_state)
+                transaction.note_change(sandbox, minor=new_state is None)
+                return AddResult(state, None)
+            [existing] = select_values(transaction.connection, sandbox, (key,))
+            if full and existing is None:
+                raise PaymockError("capacity_exceeded")
+            return AddResult(state, existing)
 
         return await self._change(step)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        return await self._read(lambda connection: select_values(connection, sandbox, keys))
+        if len(keys) > MAX_KEYS:
+            return await self._read(lambda connection: select_values(connection, sandbox, keys))
+        values: list[bytes | None] = await self._reads.submit(Read(sandbox, keys))
+        return values
 
     async def replace(
         self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
     ) -> bool:
-        def step(connection: Connection) -> bool:
-            if select_values(connection, sandbox, (STATE, key)) != [expected_state, old]:
+        def step(transaction: Transaction) -> bool:
+            if select_values(transaction.connection, sandbox, (STATE, key)) != [expected_state, old]:
                 return False
-            upsert(connection, sandbox, key, new)
-            self._note_change(sandbox)
+            transaction.upsert(sandbox, key, new)
+            transaction.note_change(sandbox)
             return True
 
         return await self._change(step)
@@ -136,46 +132,47 @@ class SqliteStore:
         return await self._read(step)
 
     async def increment(self, sandbox: str, key: str) -> int:
-        def step(connection: Connection) -> int:
-            self._note_change(sandbox, minor=True)
-            return queries.increment(connection, sandbox, key)
+        def step(transaction: Transaction) -> int:
+            transaction.note_change(sandbox, minor=True)
+            return transaction.increment(sandbox, key)
 
         return await self._change(step, durable=False)
 
-    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        await self._changes.submit(Append(sandbox, log, keep, (entry,)), deferrable=True)
+    async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
+        def step(transaction: Transaction) -> None:
+            transaction.append(sandbox, log, entries, keep)
+            transaction.note_change(sandbox, minor=True)
+
+        await self._change(step, durable=False)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
-        await self._changes.flush()
         return await self._read(lambda connection: queries.tail(connection, sandbox, log, limit))
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        def step(connection: Connection) -> None:
-            connection.execute(f"DELETE FROM log WHERE sandbox = {SANDBOX_ID} AND log = ?", (sandbox, log))  # noqa: S608
-            self._note_change(sandbox, minor=True)
+        def step(transaction: Transaction) -> None:
+            transaction.connection.execute(
+                f"DELETE FROM log WHERE sandbox = {SANDBOX_ID} AND log = ?",  # noqa: S608 - constants
+                (sandbox, log),
+            )
+            transaction.note_change(sandbox, minor=True)
 
         await self._change(step, durable=False)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
-        def step(connection: Connection) -> bool:
-            if select_values(connection, sandbox, (STATE,)) != [expected_state]:
+        def step(transaction: Transaction) -> bool:
+            if transaction.state(sandbox) != expected_state:
                 return False
-            connection.execute(
-                "UPDATE total SET number = number - "
-                "(SELECT count(*) FROM entry WHERE sandbox = ? AND kind = total.kind)",
-                (sandbox_id(connection, sandbox),),
-            )
-            connection.execute("UPDATE sandbox SET name = NULL WHERE name = ?", (sandbox,))
-            upsert(connection, sandbox, STATE, new_state)
-            self._note_change(sandbox)
+            transaction.delete(sandbox)
+            transaction.upsert(sandbox, STATE, new_state)
+            transaction.note_change(sandbox)
             return True
 
         return await self._change(step)
 
     async def ping(self) -> None:
-        def step(connection: Connection) -> None:
-            write_header(connection)
-            connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall()
+        def step(transaction: Transaction) -> None:
+            write_header(transaction.connection)
+            transaction.connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall()
 
         await self._change(step, durable=False)
 
@@ -197,47 +194,50 @@ class SqliteStore:
             await connection.close()
 
     async def _read(self, step: Callable[[Connection], T]) -> T:
-        outcome: T = await self._reads.submit(step)
+        def transaction(connection: Connection, steps: Sequence[Callable[[Connection], T]]) -> list[T]:
+            begin(connection, "DEFERRED")
+            outcomes = [step(connection) for step in steps]
+            connection.execute("COMMIT")
+            return outcomes
+
+        outcome: T
+        [outcome] = await self._reader.run(transaction, [step])
         return outcome
 
-    async def _change(self, step: Callable[[Connection], T], *, durable: bool = True) -> T:
+    async def _run_short_reads(self, reads: Sequence[Read]) -> list[Any]:
+        merged, split = merge_reads(reads)
+        values = self._reader.try_now(partial(_run_reads, lock_seconds=0), merged)
+        return split(await self._reader.run(_run_reads, merged) if values is None else values)
+
+    async def _change(self, step: Callable[[Transaction], T], *, durable: bool = True) -> T:
         outcome: T = await self._changes.submit(_Change(step, durable))
         return outcome
 
-    def _run_changes(self, connection: Connection, changes: Sequence[_Change | Append]) -> list[Any]:
-        durable = any(isinstance(change, _Change) and change.durable for change in changes)
+    def _run_changes(self, connection: Connection, changes: Sequence[_Change]) -> list[Any]:
+        durable = any(change.durable for change in changes)
         connection.execute(f"PRAGMA synchronous = {self.synchronous if durable else 'normal'}")
-        begin_immediate(connection)
-        merged, indexes = merge_appends(changes)
-        self._changed.clear()
-        outcomes = [_run(connection, self._step(change)) for change in merged]
-        queries.record_changes(connection, self._changed)
+        begin(connection, "IMMEDIATE")
+        transaction = Transaction(connection)
+        outcomes = [_run(transaction, change.run) for change in changes]
+        transaction.finish()
         queries.purge(connection)
         connection.execute("COMMIT")
-        return [outcomes[index] for index in indexes]
-
-    def _step(self, change: _Change | Append) -> _Step:
-        if not isinstance(change, Append):
-            return change.run
-        self._note_change(change.sandbox, minor=True)
-        return partial(queries.append, step=change)
-
-    def _note_change(self, sandbox: str, *, minor: bool = False) -> None:
-        """Note that the current commit writes to a sandbox."""
-        self._changed[sandbox] = minor and self._changed.get(sandbox, True)
+        return outcomes
 
 
-def _run_reads(connection: Connection, steps: Sequence[_Step]) -> list[Any]:
-    connection.execute("BEGIN")
-    outcomes = [_run(connection, step) for step in steps]
+def _run_reads(
+    connection: Connection, reads: Sequence[Read], *, lock_seconds: float = LOCK_SECONDS
+) -> list[Any]:
+    begin(connection, "DEFERRED", lock_seconds)
+    values = [select_values(connection, *read) for read in reads]
     connection.execute("COMMIT")
-    return outcomes
+    return values
 
 
-def _run(connection: Connection, step: _Step) -> Any:
+def _run(source: S, step: Callable[[S], Any]) -> Any:
     """Return the result of the step, or the exception that it raises: the other steps of its batch go on."""
     try:
-        return step(connection)
+        return step(source)
     except sqlite3.Error:
         raise
     except Exception as error:  # noqa: BLE001 - raised to the caller of this step
