@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import sandbox_of
 from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE
 from paymock.stores.memory import MemoryStore
 from tests.stores.contract import StoreContract
@@ -23,11 +24,12 @@ class TestMemoryStore(StoreContract):
 
 
 SANDBOXES = 30_000
+STATE_BYTES = bytes([1, 2, 3])
 ENTRY = b"an entry of the journal" * 8
 
 
 def _names() -> list[str]:
-    return [f"{number:016x}" for number in range(SANDBOXES)]
+    return [sandbox_of(str(number)) for number in range(SANDBOXES)]
 
 
 def synchronous(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -73,9 +75,41 @@ async def test_a_reset_leaves_the_own_record_only() -> None:
             await store.add(name, "key", ENTRY, kind="payment", expected_state=None)
             await store.append(name, "requests", ENTRY, keep=1_000)
             await store.increment(name, "fault")
-            assert await store.reset(name, bytes([1, 2, 3]), expected_state=None)
+            assert await store.reset(name, STATE_BYTES, expected_state=None)
     for name in _names():
-        assert await store.get(name, "key", STATE) == [None, bytes([1, 2, 3])]
+        assert await store.get(name, "key", STATE) == [None, STATE_BYTES]
+
+
+@synchronous
+async def test_the_own_record_takes_less_than_100_bytes_however_many_there_are() -> None:
+    store = MemoryStore()
+    names = [sandbox_of(str(number)) for number in range(60_000)]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number, name in enumerate(names, 1):
+            await store.reset(name, STATE_BYTES, expected_state=None)
+            if number >= 10_000 and number % 5_000 == 0:
+                after, _ = tracemalloc.get_traced_memory()
+                assert (after - before) / number < 95
+    finally:
+        tracemalloc.stop()
+
+
+@synchronous
+async def test_own_records_are_told_apart_by_every_letter_of_the_name() -> None:
+    store = MemoryStore()
+    name = "abcdefghijklmn"
+    others = {name[:place] + letter + name[place + 1 :] for place in range(14) for letter in "az2wxyz7"}
+    others |= {name[1:], name[2:], name[:-1], f"a{name}", "w", "ww", "", "another name", "another\nname"}
+    others |= {"w" * length for length in range(16)}
+    others.discard(name)
+    await store.reset(name, STATE_BYTES, expected_state=None)
+    assert [await store.get(other, STATE) for other in others] == [[None]] * len(others)
+    for number, other in enumerate(others):
+        await store.reset(other, b"%d" % number, expected_state=None)
+    assert [await store.get(other, STATE) for other in others] == [[b"%d" % n] for n in range(len(others))]
+    assert await store.get(name, STATE) == [STATE_BYTES]
 
 
 @synchronous

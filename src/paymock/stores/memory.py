@@ -1,6 +1,7 @@
 """The in-memory store: dictionaries, lost on exit. Specification: "Limits"."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import islice
@@ -11,11 +12,61 @@ from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, AddResult, Chang
 
 
 class _Sandbox:
+    __slots__ = ("counters", "kinds", "logs", "values")
+
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
         self.kinds: dict[str, list[str]] = {}
         self.logs: dict[str, list[bytes]] = {}  # a list of few takes far less room than a deque
-        self.counters: BoundedCache[str, int] = BoundedCache(MAX_COUNTERS)
+        self.counters: BoundedCache[str, int] | None = None  # few sandboxes have any
+
+
+class _StatesByName:
+    """The own records of sandboxes, in 70 to 90 bytes each however full the dictionaries are.
+
+    An integer of up to 60 bits takes less room than any string. The last 12 letters of a name become one, and
+    the others select one of about a thousand dictionaries.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[int, bytes]] = {}
+        self._shared: BoundedCache[bytes, bytes] = BoundedCache(MAX_EMPTY)
+        """The same records, each stored once: most of them are equal."""
+
+    def get(self, name: str) -> bytes | None:
+        if not self._groups:
+            return None
+        group, number = _split(name)
+        return self._groups.get(group, {}).get(number)
+
+    def set(self, name: str, state: bytes) -> None:
+        shared = self._shared.get(state)
+        if shared is None:
+            shared = self._shared[state] = state
+        group, number = _split(name)
+        self._groups.setdefault(group, {})[number] = shared
+
+    def pop(self, name: str) -> bytes | None:
+        if not self._groups:
+            return None
+        group, number = _split(name)
+        return self._groups.get(group, {}).pop(number, None)
+
+
+_SPLIT = re.compile("(.*)([a-z2-7]{12})", re.DOTALL)
+_DIGITS = str.maketrans("wxyz", "0189")
+"""The letters of names that are no digits of base 32 in Python, with digits that names do not have."""
+
+
+def _split(name: str) -> tuple[str, int]:
+    """Split a name into a text and an integer. The integer is negative for a name of another form."""
+    match = _SPLIT.fullmatch(name)
+    return (match[1], int(match[2].translate(_DIGITS), 32)) if match else (name, -1)
+
+
+def _compact(value: bytes) -> bytes:
+    """Return a copy that takes no more room than needed, while encoders reserve more."""
+    return b"".join((value, b""))  # `bytes` would return the same object
 
 
 class MemoryStore:
@@ -34,11 +85,8 @@ class MemoryStore:
         self._totals: Counter[str] = Counter()
         self._sandboxes: dict[str, _Sandbox] = {}
         self._empty: BoundedCache[str, _Sandbox] = BoundedCache(MAX_EMPTY)
-        self._reset_states: dict[int, bytes] = {}
-        """The own records of sandboxes without other values. An integer takes less room than a name."""
-
-        self._shared_states: BoundedCache[bytes, bytes] = BoundedCache(MAX_EMPTY)
-        """The same records, each stored once: most of them are equal."""
+        self._reset_states = _StatesByName()
+        """The own records of sandboxes without other values."""
 
     def copies(self, sandbox: str) -> Sequence[str]:
         return [sandbox]
@@ -65,10 +113,10 @@ class MemoryStore:
                 raise PaymockError("capacity_exceeded")
             contents = contents or self._create(sandbox)
             self._totals[kind] = total + 1
-            contents.values[key] = value
+            contents.values[key] = _compact(value)
             contents.kinds.setdefault(kind, []).append(key)
             if new_state is not None:
-                contents.values[STATE] = new_state
+                contents.values[STATE] = _compact(new_state)
         return AddResult(state, existing)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
@@ -81,7 +129,7 @@ class MemoryStore:
         if self._values(sandbox, STATE, key) != [expected_state, old]:
             return False
         contents = self._sandboxes.get(sandbox) or self._create(sandbox)
-        contents.values[key] = new
+        contents.values[key] = _compact(new)
         return True
 
     async def page(
@@ -96,7 +144,10 @@ class MemoryStore:
         return [(position, contents.values[keys[position]]) for position in positions]
 
     async def increment(self, sandbox: str, key: str) -> int:
-        counters = self._use(sandbox).counters
+        contents = self._use(sandbox)
+        if contents.counters is None:
+            contents.counters = BoundedCache(MAX_COUNTERS)
+        counters = contents.counters
         counters[key] = counters.get(key, 0) + 1
         return counters[key]
 
@@ -105,7 +156,7 @@ class MemoryStore:
         if log not in logs:
             logs[log] = []
         retained = logs[log]
-        retained += entries
+        retained += map(_compact, entries)
         if len(retained) > keep + keep // 8:  # not at every addition
             del retained[:-keep]
 
@@ -125,10 +176,7 @@ class MemoryStore:
         old = self._sandboxes.pop(sandbox, None)
         if old is not None:
             self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
-        state = self._shared_states.get(new_state)
-        if state is None:
-            state = self._shared_states[new_state] = new_state
-        self._reset_states[_number(sandbox)] = state
+        self._reset_states.set(sandbox, new_state)
         return True
 
     async def ping(self) -> None:
@@ -146,14 +194,14 @@ class MemoryStore:
         contents = self._sandboxes.get(sandbox)
         if contents is not None:
             return [*map(contents.values.get, keys)]
-        state = self._reset_states.get(_number(sandbox)) if self._reset_states else None
+        state = self._reset_states.get(sandbox)
         return [state if key == STATE else None for key in keys]
 
     def _create(self, sandbox: str) -> _Sandbox:
         """Return a sandbox that will have values."""
         contents = self._empty.pop(sandbox, None) or _Sandbox()
         self._sandboxes[sandbox] = contents
-        state = self._reset_states.pop(_number(sandbox), None)
+        state = self._reset_states.pop(sandbox)
         if state is not None:
             contents.values[STATE] = state
         return contents
@@ -165,7 +213,3 @@ class MemoryStore:
             contents = self._empty.pop(sandbox, None) or _Sandbox()
             self._empty[sandbox] = contents  # the last one to be forgotten
         return contents
-
-
-def _number(sandbox: str) -> int:
-    return int.from_bytes(sandbox.encode(), "big")

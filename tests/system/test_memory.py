@@ -1,0 +1,67 @@
+"""Resident memory of a real server: what a payment takes, and what an API key leaves."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import process_info
+from harness.api_client import ORDER
+from harness.server_process import ServerProcess, server_process
+from tests.support.raw import exchange_on, request
+
+PIPELINED = 50
+WARM_UP = 5_000
+"""How many requests, or keys, fill the caches and journals that are bounded."""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[ServerProcess]:
+    with server_process(tmp_path, "--no-access-log") as server:
+        yield server
+
+
+def growth(served: ServerProcess, count: int, *requests: tuple[str, str, int], keys: int) -> float:
+    """Resident bytes per repetition of `requests` (method, path, status), which use so many keys by turns."""
+
+    def repeat(numbers: range) -> None:
+        for number in numbers:
+            for method, path, status in requests:
+                headers = {
+                    "Authorization": f"Bearer mk_test_{number % keys}",
+                    "Idempotency-Key": f"key-of-{number:020}",
+                    "Content-Type": "application/json",
+                }
+                body = ORDER.encode() if path == "/v1/payments" else None
+                pending.append((request(method, path, headers, body), status))
+            if len(pending) >= PIPELINED:
+                send()
+
+    def send() -> None:
+        replies = exchange_on(connection, b"".join(data for data, _ in pending), replies=len(pending))
+        assert [reply.status for reply in replies] == [status for _, status in pending]
+        pending.clear()
+
+    pending: list[tuple[bytes, int]] = []
+    with socket.create_connection(("127.0.0.1", served.port), 60) as connection:
+        repeat(range(WARM_UP))
+        before = process_info.resident_bytes(served.process.pid)
+        repeat(range(WARM_UP, WARM_UP + count))
+        return (process_info.resident_bytes(served.process.pid) - before) / count
+
+
+def test_a_payment_takes_less_than_700_bytes(served: ServerProcess) -> None:
+    assert growth(served, 20_000, ("POST", "/v1/payments", 201), keys=1) < 700
+
+
+def test_a_key_with_one_payment_takes_less_than_2000_bytes(served: ServerProcess) -> None:
+    assert growth(served, 10_000, ("POST", "/v1/payments", 201), keys=10**6) < 2_000
+
+
+def test_a_million_keys_without_payments_take_less_than_200_mb(served: ServerProcess) -> None:
+    each = growth(
+        served, 20_000, ("GET", "/v1/payments/none", 404), ("POST", "/_mock/reset", 204), keys=10**6
+    )
+    base = process_info.resident_bytes(served.process.pid)
+    assert base + 10**6 * each < 200e6
