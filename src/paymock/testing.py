@@ -10,6 +10,7 @@ import os
 import secrets
 import sys
 import warnings
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -20,6 +21,7 @@ from paymock.client.description import describe
 from paymock.client.http import (
     Call,
     Client,
+    ConnectionPool,
     Json,
     Refused,
     Unreachable,
@@ -43,11 +45,12 @@ class Sandbox:
 
     Attributes: `url` of the server and `api_key`, for the application under test. Payments are returned as
     the API sends them. Thread-safe. Each method raises Refused when the server refuses, and Unreachable when
-    it does not answer. As a context manager, it closes its connections at the end.
+    it does not answer. As a context manager, it closes its connections at the end, which it may share with
+    other sandboxes of the server.
     """
 
-    def __init__(self, url: str, api_key: str) -> None:
-        self._client = Client(url, arguments.api_key("api_key", api_key))
+    def __init__(self, url: str, api_key: str, connections: ConnectionPool | None = None) -> None:
+        self._client = Client(url, arguments.api_key("api_key", api_key), connections)
         self.url = self._client.url
         self.api_key = api_key
 
@@ -237,11 +240,13 @@ class ServerHandle:
     """A running server: its `url`, and fresh sandboxes of it.
 
     `api_keys` are the keys to use, which the server must accept; without any, the server must be in open
-    mode.
+    mode. The sandboxes share their connections, so that most tests need not open one.
     """
 
     def __init__(self, url: str, api_keys: Iterable[str] = ()) -> None:
         self.url = normalize_url(url)
+        self._connections = ConnectionPool(self.url)
+        weakref.finalize(self, self._connections.close)
         self._keys = ApiKeyPool(arguments.api_keys("api_keys", api_keys))
 
     @contextlib.contextmanager
@@ -256,15 +261,19 @@ class ServerHandle:
         process = os.getpid()
         api_key = self._keys.take() if self._keys else f"mk_test_{secrets.token_hex(16)}"
         try:
-            with Sandbox(self.url, api_key) as sandbox:
-                self._prepare(sandbox)
-                try:
-                    yield sandbox
-                finally:
-                    if os.getpid() == process:
-                        sandbox._reset()
+            sandbox = Sandbox(self.url, api_key, self._connections)
+            self._prepare(sandbox)
+            try:
+                yield sandbox
+            finally:
+                if os.getpid() == process:
+                    sandbox._reset()
         finally:
             self._keys.release(api_key)
+
+    def close(self) -> None:
+        """Close the connections of the sandboxes. The handle stays usable: the next call opens a new one."""
+        self._connections.close()
 
     def _prepare(self, sandbox: Sandbox) -> None:
         try:
@@ -327,8 +336,11 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
             "a server in a thread supports neither another store, nor a ready file, nor a metrics address"
         )
     log = RequestLog(sys.stderr, options.log, requests=options.access_log, secrets=tuple(options.api_keys))
-    with serve_in_thread(options, log) as url:
-        yield ServerHandle(url, options.api_keys)
+    with (
+        serve_in_thread(options, log) as url,
+        contextlib.closing(ServerHandle(url, options.api_keys)) as handle,
+    ):
+        yield handle
 
 
 def _parse_time(text: str) -> datetime:

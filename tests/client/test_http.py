@@ -44,7 +44,7 @@ class TestConnections:
         ):
             for _ in range(3):
                 assert sandbox.now() == datetime(2030, 1, 31, 12, tzinfo=UTC)
-                sockets = [idle.sock for idle in sandbox._client._own_idle() if idle.sock]
+                sockets = [idle.sock for idle in sandbox._client.connections.idle if idle.sock]
                 if sockets:
                     select.select(sockets, (), (), 10)  # until the end of stream has arrived
 
@@ -94,7 +94,7 @@ class TestConnections:
 
     def test_another_thread_may_take_the_last_connection(self, paymock: Sandbox) -> None:
         paymock.close()
-        paymock._client._idle[os.getpid()] = RacedList()
+        paymock._client.connections._idle[os.getpid()] = RacedList()
         assert paymock.now() == paymock.now()
         paymock.close()
 
@@ -122,9 +122,10 @@ class TestConnections:
 
     @forks
     def test_a_child_process_leaves_the_connections_of_its_parent_open(self, paymock: Sandbox) -> None:
-        [before] = paymock._client._own_idle()
+        before = [*paymock._client.connections.idle]
+        assert before
         assert in_child(paymock.now) == paymock.now()
-        assert paymock._client._own_idle() == [before]
+        assert paymock._client.connections.idle == before
 
     @forks
     def test_a_grandchild_opens_its_own_connections(self, paymock: Sandbox) -> None:

@@ -1,6 +1,7 @@
 """Servers in a thread, and handles on local and remote servers."""
 
 import signal
+import socket
 import threading
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -108,6 +109,24 @@ class TestServerHandle:
             assert one.api_key != other.api_key
             assert (len(one.payments()), other.payments()) == (1, [])
             assert one.now() - other.now() > timedelta(seconds=99)
+
+    def test_sandboxes_share_connections(self) -> None:
+        def use(handle: ServerHandle) -> socket.socket:
+            with handle.sandbox() as sandbox:
+                sandbox.create()
+                [connection] = sandbox._client.connections.idle
+            assert connection.sock is not None
+            return connection.sock
+
+        with serve() as server:
+            opened = {use(server) for _ in range(3)}
+            assert len(opened) == 1
+            server.close()
+            assert use(server) not in opened
+            closed_with_its_handle = use(remote(server.url))
+            assert closed_with_its_handle.fileno() == -1
+            [connection] = server._connections.idle
+        assert connection.sock is None
 
     def test_a_sandbox_is_reset_at_the_end(self) -> None:
         with serve() as server:

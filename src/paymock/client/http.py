@@ -45,23 +45,77 @@ class Unreachable(ConnectionError):
     """No server answers at the URL, the connection broke before the reply, or the reply is not paymock's."""
 
 
-class Client:
-    """A client of the server at `url`, for the sandbox of `api_key`. Thread-safe, and usable after a fork.
+class ConnectionPool:
+    """Connections to the server at `url`. Thread-safe, and usable after a fork.
 
     Connections are reused: there are as many as there were concurrent requests, so that a thread that waits
     does not block another. A child process opens its own. There are no locks, which another thread could hold
     during a fork. Raises ValueError when `url` is not an HTTP URL.
     """
 
-    def __init__(self, url: str, api_key: str | None = None) -> None:
-        self.url = normalize_url(url)
-        self.api_key = api_key
-        parts = urlsplit(self.url)
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(normalize_url(url))
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._new_connection = partial(kind, parts.hostname or "", parts.port)
-        self._prefix = parts.path
         self._idle: dict[int, list[http.client.HTTPConnection]] = {}
         """The idle connections, by the id of the process that opened them."""
+
+    @property
+    def idle(self) -> list[http.client.HTTPConnection]:
+        """The idle connections of this process, after closing its copies of those of its parent."""
+        process = os.getpid()
+        if process not in self._idle:
+            for parent in [*self._idle]:
+                for connection in self._idle.pop(parent, ()):  # another thread may do the same
+                    connection.close()
+        return self._idle.setdefault(process, [])
+
+    def take(self, timeout: float) -> http.client.HTTPConnection:
+        """Return an open connection with a timeout in seconds. Raises OSError, and UnicodeError for a
+        malformed host name.
+        """
+        while (idle := self._pop_idle()) is not None:
+            if _is_open(idle.sock):
+                idle.sock.settimeout(timeout)
+                return idle
+            idle.close()
+        connection = self._new_connection(timeout=min(_CONNECT_TIMEOUT, timeout))
+        try:
+            connection.connect()
+        except BaseException:
+            connection.close()
+            raise
+        connection.sock.settimeout(timeout)
+        return connection
+
+    def release(self, connection: http.client.HTTPConnection) -> None:
+        """Return a connection whose reply has been read, for reuse."""
+        self.idle.append(connection)
+
+    def close(self) -> None:
+        """Close the idle connections. The pool stays usable."""
+        while (connection := self._pop_idle()) is not None:
+            connection.close()
+
+    def _pop_idle(self) -> http.client.HTTPConnection | None:
+        try:
+            return self.idle.pop()
+        except IndexError:  # no check beforehand: another thread may take the last one
+            return None
+
+
+class Client:
+    """A client of the server at `url`, for the sandbox of `api_key`, which may share `connections` with
+    others. Thread-safe, and usable after a fork. Raises ValueError when `url` is not an HTTP URL.
+    """
+
+    def __init__(
+        self, url: str, api_key: str | None = None, connections: ConnectionPool | None = None
+    ) -> None:
+        self.url = normalize_url(url)
+        self.api_key = api_key
+        self.connections = connections or ConnectionPool(self.url)
+        self._prefix = urlsplit(self.url).path
 
     def send(
         self,
@@ -87,7 +141,10 @@ class Client:
         if body is not None:
             content = json.dumps(body, allow_nan=False).encode()
             all_headers["Content-Type"] = "application/json"
-        connection = self._connection(timeout)
+        try:
+            connection = self.connections.take(timeout)
+        except (OSError, UnicodeError) as error:
+            raise self.unreachable(error) from None
         try:
             connection.request(method, self._prefix + target, content, all_headers)
         except (OSError, http.client.HTTPException) as error:
@@ -100,12 +157,7 @@ class Client:
 
     def close(self) -> None:
         """Close the idle connections. The client stays usable: the next request opens a new connection."""
-        while (connection := self._pop_idle()) is not None:
-            connection.close()
-
-    def release(self, connection: http.client.HTTPConnection) -> None:
-        """Return a connection whose reply has been read, for reuse."""
-        self._own_idle().append(connection)
+        self.connections.close()
 
     def unreachable(self, error: Exception) -> Unreachable:
         """The exception for a request without a reply."""
@@ -125,36 +177,6 @@ class Client:
         if status >= 500:
             return Unreachable(f"the server at {self.url} failed with {status}: it is stopping or broken")
         return Unreachable(f"the server at {self.url} is not paymock, or is another version of it")
-
-    def _connection(self, timeout: float) -> http.client.HTTPConnection:
-        while (idle := self._pop_idle()) is not None:
-            if _is_open(idle.sock):
-                idle.sock.settimeout(timeout)
-                return idle
-            idle.close()
-        connection = self._new_connection(timeout=min(_CONNECT_TIMEOUT, timeout))
-        try:
-            connection.connect()
-        except (OSError, UnicodeError) as error:  # UnicodeError: a malformed host name
-            connection.close()
-            raise self.unreachable(error) from None
-        connection.sock.settimeout(timeout)
-        return connection
-
-    def _pop_idle(self) -> http.client.HTTPConnection | None:
-        try:
-            return self._own_idle().pop()
-        except IndexError:  # no check beforehand: another thread may take the last one
-            return None
-
-    def _own_idle(self) -> list[http.client.HTTPConnection]:
-        """The idle connections of this process, after closing its copies of those of its parent."""
-        process = os.getpid()
-        if process not in self._idle:
-            for parent in [*self._idle]:
-                for connection in self._idle.pop(parent, ()):  # another thread may do the same
-                    connection.close()
-        return self._idle.setdefault(process, [])
 
 
 class Call(Generic[T]):
@@ -199,7 +221,7 @@ class Call(Generic[T]):
         except BaseException:
             self._connection.close()  # a half-read reply must not be left for the next request
             raise
-        self._client.release(self._connection)
+        self._client.connections.release(self._connection)
         self.replayed = response.headers.get("Idempotent-Replayed") == "true"
         self.warning = response.headers.get("X-Mock-Warning")
         try:
