@@ -5,6 +5,7 @@
 Measures the time to the end of `paymock --version`, to the ready file of `paymock serve` and to its first
 reply, and that of an interpreter that does nothing, in N rounds (default 15). Time in which the process was
 ready to run, and other processes had all cores, does not count. It fails when a median exceeds its budget.
+Ratios are to the interpreter that does nothing.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from harness.process_info import ProcessTree
 
 BARE, VERSION, READY, REPLY = "bare interpreter", "paymock --version", "serve: ready", "serve: first reply"
 MEMORY = "resident memory"
-BUDGETS = {VERSION: 150, READY: 350}
+BUDGETS = {VERSION: 150, READY: 350, REPLY: 350}
 """Milliseconds."""
 
 
@@ -77,7 +78,8 @@ def main() -> None:
     figures = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
     for name, figure in figures.items():
         budget = f"   the budget is {BUDGETS[name]}" if name in BUDGETS else ""
-        print(f"{name:<20} {figure:>5.0f} {'MB' if name == MEMORY else 'ms'}{budget}")
+        ratio = "" if name == MEMORY else f" {figure / figures[BARE]:>6.1f}"
+        print(f"{name:<20} {figure:>5.0f} {'MB' if name == MEMORY else 'ms'}{ratio}{budget}")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     over = [name for name, most in BUDGETS.items() if figures[name] > most]

@@ -1,5 +1,6 @@
 """Entry point of `paymock` and `python -m paymock`."""
 
+import gc
 import sys
 
 _INTERRUPTED = 130
@@ -9,8 +10,11 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line. An interrupt ends the line on which a terminal shows ^C, during imports, too."""
     try:
+        gc.disable()  # what is imported lives until the end
         from paymock.cli.main import main as run  # imported here, inside the `try`
 
+        gc.freeze()
+        gc.enable()
         run()
     except KeyboardInterrupt:
         if sys.stderr.isatty():

@@ -130,6 +130,29 @@ def test_modules_are_imported_lazily() -> None:
     assert outcome.stdout.split() == ["['paymock.cli.common_options']", "[]", "[]", "[]"]
 
 
+def test_a_start_needs_few_modules() -> None:
+    script = (
+        "import sys, paymock.server.uvicorn_server\n"
+        "unused = {'importlib.resources', 'paymock.stores.sqlite', 'paymock.stores.redis', 'zipfile'}\n"
+        "server = paymock.server.uvicorn_server.Server\n"
+        "server.run = lambda *_, **__: print(sorted(unused & {*sys.modules}))\n"
+        "import paymock.cli.main\n"
+        "paymock.cli.main.cli(['serve', '--port', '0'])\n"
+    )
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert outcome.stdout == "[]\n"
+
+
+def test_commands_run_with_the_garbage_collector() -> None:
+    script = (
+        "import gc, paymock.__main__, paymock.cli.main\n"
+        "paymock.cli.main.main = lambda: print(gc.isenabled())\n"
+        "paymock.__main__.main()\n"
+    )
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert outcome.stdout == "True\n"
+
+
 def test_the_script_runs_the_module() -> None:
     assert tomllib.loads(markdown.read("pyproject.toml"))["project"]["scripts"] == {
         "paymock": "paymock.__main__:main"

@@ -13,8 +13,9 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn, Protocol
+
+from msgspec import Struct
 
 from paymock.server.accept import ConnectionCounts
 from paymock.server.errors import StartError
@@ -44,8 +45,7 @@ class LogEvent(Protocol):
         """Write the event in the format of the log."""
 
 
-@dataclass
-class _Worker:
+class _Worker(Struct):
     number: int
     pid: int
     pipe: socket.socket
@@ -57,8 +57,7 @@ class _Worker:
         return self.received.startswith(_READY)
 
 
-@dataclass
-class _Exit:
+class _Exit(Struct):
     """A worker that has ended, its exit status, and when its replacement may start."""
 
     worker: _Worker

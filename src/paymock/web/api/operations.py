@@ -1,8 +1,9 @@
 """Operations of the API: route, handler and OpenAPI description in one place."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
 
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
@@ -32,8 +33,7 @@ class Query(NamedTuple):
     schema: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Operation:
+class Operation(Struct, frozen=True, kw_only=True):
     """An operation of the API. `errors` are its codes besides those of every operation."""
 
     method: str
@@ -52,7 +52,7 @@ class Operation:
     takes_scenario: bool = False
     errors: tuple[str, ...] = ()
     reply_headers: tuple[str, ...] = ()
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = {}
     """The descriptions of path parameters by name."""
 
     query: tuple[Query, ...] = ()

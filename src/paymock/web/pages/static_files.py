@@ -1,8 +1,9 @@
 """Static files: scripts and styles of the pages, and Swagger UI."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
+
+from msgspec import Struct
 
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
@@ -21,7 +22,7 @@ _TYPES = {
     "png": "image/png",
     "svg": "image/svg+xml",
 }
-_FOLDER = files("paymock.web.pages").joinpath("static")
+_FOLDER = Path(__file__).with_name("static")
 _REVALIDATED = ("Cache-Control", "no-cache")
 _DOCUMENTS = b"""<nav class="documents" aria-label="Documents">
       <a href="/swagger/">The service, /v1</a>
@@ -36,8 +37,7 @@ _SWAGGER_FILES = (
 )
 
 
-@dataclass(frozen=True)
-class StaticFile:
+class StaticFile(Struct, frozen=True):
     """A file below the folder `static`, and its headers. In an HTML file, `documents` replaces the
     placeholder for the list of documents.
     """
