@@ -16,6 +16,7 @@ from paymock.resources.records import (
     SimulationRecord,
     decode,
     decode_as,
+    decode_payment,
     encode,
 )
 from paymock.rules.clock import ClockSetting
@@ -25,6 +26,12 @@ from paymock.schemas.public import CreatePayment
 from tests.support.client import order
 
 REQUEST = msgspec.convert(order(), CreatePayment)
+FULL = order(
+    refund_to={"chain": "bsc", "address": "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
+    expires_at="2999-01-01T00:00:00Z",
+    metadata={"customer_id": "c_1", "items": [1, {"price": 2.5}]},
+)
+FULL_REQUEST = msgspec.convert(FULL, CreatePayment)
 TEXT, TIMES = st.text(max_size=9), st.integers(0, 2**53)
 DEPOSITS = st.builds(DepositRecord, TEXT, st.binary(max_size=9), TEXT, TIMES, TEXT, st.none() | TEXT)
 OVERRIDES = st.lists(st.builds(Override, TEXT, st.none() | TIMES), max_size=3).map(tuple)
@@ -39,7 +46,17 @@ CREATED = (
         st.lists(TEXT, max_size=3),
         st.none() | TEXT,
     )
-    | st.builds(PaymentRecord, TEXT, st.binary(max_size=9), TIMES, TEXT, st.just(REQUEST), TEXT, TEXT, TEXT)
+    | st.builds(
+        PaymentRecord,
+        TEXT,
+        st.binary(max_size=9),
+        TIMES,
+        TEXT,
+        st.sampled_from([REQUEST, FULL_REQUEST]),
+        TEXT,
+        TEXT,
+        TEXT,
+    )
 )
 CHANGED = st.builds(SimulationRecord, TIMES, st.lists(DEPOSITS, max_size=3).map(tuple)) | st.builds(
     SandboxRecord,
@@ -69,6 +86,15 @@ def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> 
     ("record", "stored"),
     [
         (
+            PaymentRecord("token", b"\1", 9, "happy_path", FULL_REQUEST, "101", "1", "USDC"),
+            [
+                *["payment", "token", b"\1", 9, "happy_path", FULL["order_id"]],
+                *FULL["receive"].values(),
+                [*FULL["refund_to"].values()],
+                *[FULL["expires_at"], FULL["metadata"], "101", "1", "USDC"],
+            ],
+        ),
+        (
             DepositRecord("token", b"\1", "payment", 5_000, "7", None),
             ["deposit", "token", b"\1", "payment", 5_000, "7", None],
         ),
@@ -84,6 +110,12 @@ def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> 
 )
 def test_the_order_of_fields_in_existing_stores_is_kept(record: msgspec.Struct, stored: list[Any]) -> None:
     assert msgspec.msgpack.decode(encode(record)) == stored
+
+
+def test_another_record_is_no_payment() -> None:
+    with pytest.raises(PaymockError) as caught:
+        decode_payment(encode(EndpointRecord("token", b"", 9, "https://merchant.example", ["*"], None)))
+    assert caught.value.kind.code == "store_unavailable"
 
 
 def test_simulated_deposits_are_transfers() -> None:

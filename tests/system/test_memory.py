@@ -51,8 +51,8 @@ def growth(served: ServerProcess, count: int, *requests: tuple[str, str, int], k
         return (process_info.resident_bytes(served.process.pid) - before) / count
 
 
-def test_a_payment_takes_less_than_700_bytes(served: ServerProcess) -> None:
-    assert growth(served, 20_000, ("POST", "/v1/payments", 201), keys=1) < 700
+def test_a_payment_takes_less_than_600_bytes(served: ServerProcess) -> None:
+    assert growth(served, 20_000, ("POST", "/v1/payments", 201), keys=1) < 600
 
 
 def test_a_key_with_one_payment_takes_less_than_2000_bytes(served: ServerProcess) -> None:

@@ -5,17 +5,24 @@ A created resource is one immutable record: the request and what was decided at 
 states are computed. What a test does to time and payments is stored separately, in records that are replaced.
 """
 
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
 from paymock.rules.timeline import Transfer
-from paymock.schemas.public import CreatePayment
+from paymock.schemas.public import (
+    SETTLEMENT_MODE,
+    CreatePayment,
+    PayWithRequest,
+    ReceiveRequest,
+    RefundToRequest,
+    SettlementRequest,
+)
 
 
-class PaymentRecord(msgspec.Struct, frozen=True, gc=False, tag="payment", array_like=True):
+class PaymentRecord(msgspec.Struct, frozen=True, gc=False):
     """A created payment. `created_at` is in milliseconds since the epoch, `due` and `fee` are raw units."""
 
     KIND: ClassVar = "payment"
@@ -24,6 +31,28 @@ class PaymentRecord(msgspec.Struct, frozen=True, gc=False, tag="payment", array_
     created_at: int
     scenario: str
     request: CreatePayment
+    due: str
+    fee: str
+    other_asset: str
+
+
+class _StoredPayment(msgspec.Struct, frozen=True, gc=False, tag="payment", array_like=True):
+    """A payment as stored, a third shorter: the request without field names, and without what all accepted
+    requests have in common. Their settlement has the same mode, and they pay with what they receive.
+    """
+
+    token: str
+    fingerprint: bytes
+    created_at: int
+    scenario: str
+    order_id: str
+    chain: str
+    asset: str
+    amount: str
+    address: str
+    refund_to: tuple[str, str] | None
+    expires_at: str | None
+    metadata: dict[str, Any] | None
     due: str
     fee: str
     other_asset: str
@@ -99,31 +128,37 @@ class StoreMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     format: int = 1
 
 
-RECORD_FORMAT = 2
+RECORD_FORMAT = 3
 """The version of the format of identifiers and records. Stores of another version are refused."""
 
 Record = PaymentRecord | EndpointRecord | DepositRecord
 T = TypeVar("T")
 
-_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+_decoder: msgspec.msgpack.Decoder[_StoredPayment | EndpointRecord | DepositRecord] = msgspec.msgpack.Decoder(
+    _StoredPayment | EndpointRecord | DepositRecord
+)
 
 
 def encode(record: msgspec.Struct) -> bytes:
     """Encode `record` for a store."""
-    return msgspec.msgpack.encode(record)
+    return msgspec.msgpack.encode(_flat(record) if isinstance(record, PaymentRecord) else record)
 
 
 def decode(stored: bytes) -> Record:
     """Decode the record of a created resource. Raises PaymockError `store_unavailable` if it is damaged."""
     try:
-        return _decoder.decode(stored)
+        record = _decoder.decode(stored)
     except (msgspec.DecodeError, TypeError):
         raise _damaged() from None
+    return _payment(record) if isinstance(record, _StoredPayment) else record
 
 
 def decode_payment(stored: bytes) -> PaymentRecord:
     """Decode the record of a payment. Raises PaymockError `store_unavailable` if it is not one."""
-    return decode_as(PaymentRecord, stored)
+    record = decode(stored)
+    if not isinstance(record, PaymentRecord):
+        raise _damaged()
+    return record
 
 
 def decode_as(record_type: type[T], stored: bytes | None) -> T:
@@ -134,6 +169,51 @@ def decode_as(record_type: type[T], stored: bytes | None) -> T:
         return record_type() if stored is None else msgspec.msgpack.decode(stored, type=record_type)
     except (msgspec.DecodeError, TypeError):
         raise _damaged() from None
+
+
+def _flat(record: PaymentRecord) -> _StoredPayment:
+    request = record.request
+    receive, refund_to = request.receive, request.refund_to
+    return _StoredPayment(
+        record.token,
+        record.fingerprint,
+        record.created_at,
+        record.scenario,
+        request.order_id,
+        receive.chain,
+        receive.asset,
+        receive.amount,
+        receive.address,
+        None if refund_to is None else (refund_to.chain, refund_to.address),
+        request.expires_at,
+        request.metadata,
+        record.due,
+        record.fee,
+        record.other_asset,
+    )
+
+
+def _payment(stored: _StoredPayment) -> PaymentRecord:
+    chain, asset, refund_to = stored.chain, stored.asset, stored.refund_to
+    request = CreatePayment(
+        order_id=stored.order_id,
+        receive=ReceiveRequest(chain=chain, asset=asset, amount=stored.amount, address=stored.address),
+        settlement=SettlementRequest(mode=SETTLEMENT_MODE),
+        pay_with=[PayWithRequest(chain=chain, asset=asset)],
+        refund_to=None if refund_to is None else RefundToRequest(chain=refund_to[0], address=refund_to[1]),
+        expires_at=stored.expires_at,
+        metadata=stored.metadata,
+    )
+    return PaymentRecord(
+        stored.token,
+        stored.fingerprint,
+        stored.created_at,
+        stored.scenario,
+        request,
+        stored.due,
+        stored.fee,
+        stored.other_asset,
+    )
 
 
 def _damaged() -> PaymockError:

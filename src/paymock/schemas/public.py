@@ -5,7 +5,7 @@ Amounts are strings of raw token units; times are RFC 3339 strings. Requests ref
 typo is an error; later releases may add fields to replies. Specification: "Resources and their fields".
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -33,7 +33,7 @@ from paymock.schemas.fields import (
 )
 
 INSTRUCTION_TYPE = "evm_invoice_address"
-SETTLEMENT_MODE = "same_chain_merchant_payout"
+SETTLEMENT_MODE: Final = "same_chain_merchant_payout"
 
 
 SETTLING = (
