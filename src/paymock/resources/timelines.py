@@ -21,12 +21,11 @@ _ATTEMPTS = b'"attempts":'
 
 
 class PaymentTimeline:
-    """A payment and all its states. `stored` is its record, `simulation` what tests have done to it."""
+    """A payment and all its states: its record, decoded and as `stored`, and what tests have done to it."""
 
     __slots__ = ("_index", "_json", "_scripted", "_simulated", "_stored", "created_at", "simulation")
 
-    def __init__(self, stored: bytes, simulation: SimulationRecord = payments.NO_SIMULATION) -> None:
-        record = records.decode_payment(stored)
+    def __init__(self, record: PaymentRecord, stored: bytes, simulation: SimulationRecord) -> None:
         self._stored = stored
         self.created_at = record.created_at
         self.simulation = simulation
@@ -42,7 +41,7 @@ class PaymentTimeline:
 
     def with_simulation(self, simulation: SimulationRecord) -> "PaymentTimeline":
         """The timeline of the same payment with other changes."""
-        return PaymentTimeline(self._stored, simulation)
+        return PaymentTimeline(self.record, self._stored, simulation)
 
     @property
     def states(self) -> tuple[State, ...]:
@@ -91,6 +90,7 @@ class PaymentTimelines:
 
 
 def _timeline(stored: bytes, simulation: bytes | None = None) -> PaymentTimeline | None:
-    if not isinstance(records.decode(stored), PaymentRecord):
+    record = records.decode(stored)
+    if not isinstance(record, PaymentRecord):
         return None
-    return PaymentTimeline(stored, records.decode_as(SimulationRecord, simulation))
+    return PaymentTimeline(record, stored, records.decode_as(SimulationRecord, simulation))
