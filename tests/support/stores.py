@@ -82,9 +82,11 @@ def everything_in(store: object) -> object:
         return [(key, everything_in(value)) for key, value in store.items()]
     if isinstance(store, str | bytes | int | float | None):
         return store
-    return (
-        everything_in(vars(store)) if hasattr(store, "__dict__") else [*map(everything_in, iterated(store))]
-    )
+    if hasattr(store, "__dict__"):
+        return everything_in(vars(store))
+    if hasattr(store, "__slots__"):
+        return [(name, everything_in(getattr(store, name))) for name in store.__slots__]
+    return [*map(everything_in, iterated(store))]
 
 
 def iterated(value: object) -> Iterable[object]:

@@ -45,6 +45,6 @@ class MetricsEndpoint:
             return None
         from paymock.web.metrics_page import create_metrics_app
 
-        app.metrics = RequestMetrics(self._counters, worker, app.routes.templates)
+        app.metrics = RequestMetrics(self._counters, worker, app.routes)
         page = create_metrics_app(app, app.metrics.counters, self._address, self._log)
         return MetricsListener(uvicorn_config(page), self.sockets)

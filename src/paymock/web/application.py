@@ -189,7 +189,8 @@ class Application:
                 "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
             )
         sandbox = self._keyring.sandbox(request) if route.needs_key else ""
-        return replace(request, params=match.params, sandbox=sandbox), route
+        template, _, params = match
+        return replace(request, template=template, params=params, sandbox=sandbox), route
 
     def _error_response(self, error: Exception, request: Request, request_id: str) -> Response:
         if isinstance(error, PaymockError):

@@ -70,7 +70,7 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     """What a client sent. `path` is as it was sent, `headers` are by lower-case name, `repeated` are the
     names that were sent more than once.
 
-    The application adds the values of the path's parameters, and the sandbox of the API key.
+    The application adds the template of the path, the values of its parameters, and the sandbox of the key.
     `fault_applied`: the fault of an override has been applied already.
     """
 
@@ -80,6 +80,7 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     content: Body
     query_string: bytes = b""
     repeated: Collection[bytes] = ()
+    template: str = ""
     params: Mapping[str, str] = {}
     sandbox: str = ""
     fault_applied: bool = False

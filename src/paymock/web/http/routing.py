@@ -40,8 +40,9 @@ class Answer(NamedTuple):
 
 
 class Match(NamedTuple, Generic[T]):
-    """The targets of a path by method, and the values of its parameters by name."""
+    """The template of a path, its targets by method, and the values of its parameters by name."""
 
+    template: str
     targets: Mapping[str, T]
     params: Mapping[str, str]
 
@@ -54,6 +55,7 @@ class _Node(Generic[T]):
         self.parameters: dict[str, tuple[str, _Node[T]]] = {}
         """The names of parameters and their nodes by suffix, the longest suffix first."""
 
+        self.template = ""
         self.targets: dict[str, T] = {}
 
 
@@ -85,9 +87,10 @@ class Routes(Generic[T]):
                 node = node.children.setdefault(segment, _Node())
             if "{" not in path:
                 self._fixed[path] = node
+        node.template = template
         node.targets[method] = target
         if "{" not in template:
-            self._exact[template] = Match(node.targets, {})
+            self._exact[template] = Match(template, node.targets, {})
 
     def find(self, path: str) -> Match[T] | None:
         """Return the match of `path`, as it was sent, or None."""
@@ -116,4 +119,4 @@ def _search(node: _Node[T], segments: list[str]) -> Match[T] | None:
                 break
         else:
             return None
-    return Match(node.targets, params) if node.targets else None
+    return Match(node.template, node.targets, params) if node.targets else None

@@ -13,7 +13,7 @@ including other metrics of an application that runs the server in a thread.
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from paymock.rules.scenarios import SCENARIOS
 from paymock.web.http.requests import Request
@@ -176,36 +176,32 @@ class WorkerCounters:
 
 
 class RequestMetrics:
-    """Records each request once, when it has been answered, in the counters of one worker. `templates` are
-    the path templates of the routes.
-    """
+    """Records each request once, when it has been answered, in the counters of one worker."""
 
-    def __init__(self, shared: SharedCounters, worker: int, templates: Iterable[str]) -> None:
-        names = [MALFORMED, UNKNOWN, *templates]
+    def __init__(self, shared: SharedCounters, worker: int, routes: Routes[Any]) -> None:
+        names = [MALFORMED, UNKNOWN, *routes.templates]
         self.counters = WorkerCounters(shared, worker, names)
-        self._routes: Routes[int] = Routes()
-        for index, name in enumerate(names):
-            self._routes.add("", name, index)
-        self._malformed, self._unknown = names.index(MALFORMED), names.index(UNKNOWN)
-        self._creation = names.index(_CREATION)
+        self._routes = routes
+        self._indexes = {name: index for index, name in enumerate(names)}
 
     def record(self, request: Request, response: Response, seconds: float) -> None:
         """Record a request that was answered within `seconds`, or whose reply was dropped."""
-        match = self._routes.find(request.path)
-        route = self._unknown if match is None else match.targets[""]
-        self.counters.observe(
-            route, request.method, DROPPED if response.dropped else response.status, seconds
-        )
+        template = request.template
+        if not template:  # it was refused before it was routed
+            match = self._routes.find(request.path)
+            template = UNKNOWN if match is None else match.template
+        status = DROPPED if response.dropped else response.status
+        self.counters.observe(self._indexes[template], request.method, status, seconds)
         if response.error in _ERROR_METRICS:
             self.counters.increment(_ERROR_METRICS[response.error])
         elif response.replayed:
             self.counters.increment(REPLAYS)
-        elif route == self._creation and response.status == 201 and response.scenario:
+        elif template == _CREATION and response.status == 201 and response.scenario:
             self.counters.increment(PAYMENTS, response.scenario)
 
     def record_malformed(self, response: Response) -> None:
         """Record the refusal of what is not an HTTP request."""
-        self.counters.observe(self._malformed, "", response.status, 0.0)
+        self.counters.observe(self._indexes[MALFORMED], "", response.status, 0.0)
 
 
 def _series_key(route: int, method: str, status: int) -> int:
