@@ -32,12 +32,12 @@ from harness.load import CORES, Load, Payment, create_load, read_load, replay_lo
 from harness.polling import wait_until
 from harness.server_process import ServerProcess
 
-FLOORS = {"create": 0.10, "replay": 0.11, "read": 0.12, "attempts": 0.12}
+FLOORS = {"create": 0.20, "replay": 0.25, "read": 0.33, "attempts": 0.38}
 """Minimum ratios to the request rate of the baseline, for the mix. The ratio depends on the processor: the
 floors leave room for that, and none for a request that takes twice as long.
 """
 
-MAX_P99 = 8.0
+MAX_P99 = 4.0
 """Maximum ratio to the p99 latency of the baseline, for the mix."""
 
 MAX_REPEATS = 3
