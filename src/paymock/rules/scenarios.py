@@ -61,13 +61,9 @@ class Share(StrEnum):
 
     def amount(self, due: int) -> int:
         """The raw units to send for a payment of `due` raw units."""
-        match self:
-            case Share.FULL:
-                return due
-            case Share.HALF:
-                return due // 2
-            case Share.EXCESS:
-                return due + max(1, due // 10)
+        if self is Share.FULL:
+            return due
+        return due // 2 if self is Share.HALF else due + max(1, due // 10)
 
 
 class ScriptedTransfer(NamedTuple):
