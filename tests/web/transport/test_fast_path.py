@@ -57,7 +57,7 @@ ALIKE: dict[str, Callable[[Pair], bytes]] = {
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_a_reply_of_the_lane_is_that_of_asgi(pair: Pair, name: str) -> None:
+def test_a_reply_of_the_fast_path_is_that_of_asgi(pair: Pair, name: str) -> None:
     data = ALIKE[name](pair)
     [quick], [plain] = (raw.exchange(server.port, data) for server in pair)
     assert without_chance(quick) == without_chance(plain)
@@ -166,7 +166,7 @@ def test_pending_faults_and_scenarios_are_taken_alike(pair: Pair) -> None:
     assert [reply.status for reply in quick] == [200, 200, 500, 201, 201]
 
 
-def test_what_the_lane_answers_is_in_the_journal_once(pair: Pair) -> None:
+def test_what_the_fast_path_answers_is_in_the_journal_once(pair: Pair) -> None:
     headers = {"Authorization": "Bearer mk_test_lane_journal"}
     paths = "/v1/chains", "/v1/payments/pay_x"
     for path in paths:
@@ -186,7 +186,7 @@ def test_a_request_in_parts_is_answered(pair: Pair, cut: int) -> None:
     assert (reply.status, "idempotent-replayed" in reply.headers) == (201, False)
 
 
-def test_requests_in_and_out_of_the_lane_are_answered_in_order(pair: Pair) -> None:
+def test_requests_on_and_off_the_fast_path_are_answered_in_order(pair: Pair) -> None:
     ways = [
         raw.request("GET", "/v1/chains", KEY),
         raw.request("GET", "/_mock/clock", KEY),
@@ -333,7 +333,7 @@ def test_uvicorn_is_the_one_that_the_fast_path_was_written_for() -> None:
     assert hashlib.sha256(source.encode()).hexdigest()[:16] == "3d8a2c0242453cd6"
 
 
-def test_the_lane_stays_short() -> None:
+def test_the_fast_path_stays_short() -> None:
     lines = Path(inspect.getsourcefile(FastPathProtocol) or "").read_text(encoding="utf-8").splitlines()
     assert len(lines) < 120
 

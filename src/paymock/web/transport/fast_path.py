@@ -10,6 +10,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from paymock.web.http.requests import Body, Request
 from paymock.web.transport.protocol import END_OF_HEAD, MAX_HEAD, MAX_LINES, StrictHttpProtocol
 
+_G = ord("G")
 _STARTS = (b"GET /v1/", b"POST /v1/")
 _KEEP_ALIVE = (b"keep-alive", b"Keep-Alive")
 _STRICT = frozenset((b"transfer-encoding", b"expect"))
@@ -59,6 +60,8 @@ class PlainParser:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             return None
         end = data.find(END_OF_HEAD)
+        if end < 0:
+            return None
         headers = {_lower_case[name]: value for name, value in self._headers.items()}
         lines, body = data.count(b"\r\n", 0, end), data[end + len(END_OF_HEAD) :]
         method, target = "GET" if data[0] == _G else "POST", self._targets[0]
@@ -73,9 +76,6 @@ class PlainParser:
         ):
             return Request(method, target.decode("latin-1"), headers, Body(body))
         return None
-
-
-_G = ord("G")
 
 
 class FastPathProtocol(StrictHttpProtocol):
