@@ -147,15 +147,18 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
     timeline = sandboxes.timelines.get(stored, simulation) if stored else None
     if timeline is None:
         raise PaymockError("payment_not_found")
-    if not sandboxes.never_waits:  # the only process of a store has shown no later time
-        await _check_time(sandboxes, snapshot, [timeline])
+    # The only process of a store has shown no later time.
+    if not sandboxes.never_waits and timeline.created_at > snapshot.now:
+        await sandboxes.check_time(snapshot, timeline.created_at)
     return PaymentSnapshot(timeline, simulation, snapshot)
 
 
 async def newest_payments(
     sandboxes: Sandboxes, sandbox: str, limit: int, before: int | None = None
 ) -> PaymentsPage:
-    """Return the newest payments, or the newest ones before a position."""
+    """Return the newest payments, or the newest ones before a position. These are two steps: payments of
+    before a reset can be later than the clock of after it.
+    """
     page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
     tokens = [records.decode(stored).token for _, stored in page]
     snapshot = await sandboxes.snapshot(sandbox, *map(companion_key, tokens))
@@ -164,13 +167,4 @@ async def newest_payments(
         for (position, stored), simulation in zip(page, snapshot.values, strict=True)
         if (timeline := sandboxes.timelines.get(stored, simulation))
     ]
-    await _check_time(sandboxes, snapshot, [payment.timeline for _, payment in payments])
     return PaymentsPage(snapshot, payments)
-
-
-async def _check_time(
-    sandboxes: Sandboxes, snapshot: SandboxSnapshot, timelines: list[PaymentTimeline]
-) -> None:
-    latest = max((timeline.created_at for timeline in timelines), default=0)
-    if latest > snapshot.now:
-        await sandboxes.check_time(snapshot, latest)

@@ -15,7 +15,7 @@ from paymock.app import metadata_copies
 from paymock.app.contention import Contention
 from paymock.app.log_buffer import LogBuffer
 from paymock.app.notifier import Notifier
-from paymock.app.system_clock import Clock
+from paymock.app.system_clock import MAX_DRIFT_MS, Clock
 from paymock.cache import BoundedCache
 from paymock.resources import records
 from paymock.resources.records import (
@@ -198,10 +198,13 @@ class Sandboxes:
         await self._store.close()
 
     async def check_time(self, snapshot: SandboxSnapshot, latest: int) -> None:
-        """Catch up with other processes if the store has a virtual time `latest` ahead of the snapshot."""
+        """Catch up with other processes if the store has a virtual time `latest` ahead of the snapshot, and
+        warn if it stays ahead by more than drift.
+        """
         if latest > snapshot.clock.at(self._clock()):  # otherwise the reply of the store was late
             await self._note_time()
-            if latest > snapshot.clock.at(self._clock()):
+            delay = snapshot.clock.real_delay(latest, self._clock())
+            if delay is None or delay >= MAX_DRIFT_MS:
                 self._clock.warn_behind()
 
     async def change(

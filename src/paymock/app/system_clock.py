@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-_MIN_JUMP_NS = 1_000_000_000
-"""Smaller differences between the clocks are drift."""
+MAX_DRIFT_MS = 1_000
+"""Smaller differences between clocks are drift."""
+
+_MIN_JUMP_NS = MAX_DRIFT_MS * 1_000_000
 
 _SET_BACK, _BEHIND = range(2)
 """What is logged once."""
@@ -62,7 +64,8 @@ class SystemClock:
         ahead = time - self()
         if ahead > 0:
             self._offset += ahead * 1_000_000
-            self.warn_behind(ahead)
+            if ahead >= MAX_DRIFT_MS:
+                self.warn_behind(ahead)
 
     def warn_behind(self, milliseconds: int | None = None) -> None:
         """Log, once, that the store has times ahead of now."""
