@@ -28,7 +28,7 @@ from harness.server_process import ServerProcess
 MEMORY = "memory"
 FAST_PATH = "memory, fast path"
 TWO_WORKERS = ", 2 workers"
-FLOORS = {"sqlite full": (0.45, 0.65), "sqlite normal": (0.45, 0.65), "redis": (0.70, 0.70)}
+FLOORS = {"sqlite full": (0.55, 0.65), "sqlite normal": (0.55, 0.65), "redis": (0.75, 0.75)}
 """Minimum ratios to memory: creations, reads. Two workers have none, since they may share a core with wrk."""
 
 
