@@ -118,8 +118,8 @@ class Application:
                 await response.stream.aclose()
 
     def answer_now(self, request: Request) -> Answer | None:
-        """Answer a complete request without suspending. Return None, without any effect, if the request must
-        go through ASGI: it has a fault, or has to wait.
+        """Answer a complete request without suspending. Return None, without a visible effect, if the request
+        must go through ASGI: it has a fault, or has to wait.
         """
         if _FAULT in request.headers:
             return None

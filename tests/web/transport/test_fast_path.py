@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from harness.polling import wait_until
-from paymock.web.transport.fast_path import FastPathProtocol
+from paymock.web.transport.fast_path import FastPathProtocol, PlainParser
 from tests.support import raw
 from tests.support.client import order
 from tests.support.fast_paths import JSON, KEY, Pair, creation, payment_id, without_chance
@@ -47,6 +47,7 @@ ALIKE: dict[str, Callable[[Pair], bytes]] = {
     "a fragment": lambda _: raw.request("GET", "/v1/chains#top", KEY),
     "a body that nobody reads": lambda _: raw.request("GET", "/v1/chains", KEY, b"something"),
     "the last of a connection": lambda _: raw.request("GET", "/v1/chains", {**KEY, "Connection": "close"}),
+    "the last of a proxy": lambda _: raw.request("GET", "/v1/chains", {**KEY, "Proxy-Connection": "close"}),
     "HTTP/1.0": lambda _: raw.request("GET", "/v1/chains", KEY).replace(b"HTTP/1.1", b"HTTP/1.0"),
     "an unknown method": lambda _: raw.request("FOO", "/v1/payments", JSON, b"{}"),
     "DEL in a key": lambda _: creation("a-creation\x7f"),
@@ -155,6 +156,29 @@ def test_random_requests_get_the_same_bytes_and_journal(
     journal = raw.request("GET", "/_mock/requests", KEY)
     quick, plain = (VARIABLE.sub(b"*", raw.exchange(server.port, journal)[0].body) for server in pair)
     assert quick == plain
+
+
+FIRST = b"POST /v1/payments HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer mk_test_a\r\n%b\r\n\r\n"
+SECOND = b"GET /v1/chains HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("repeated", "second"),
+    [
+        (b"Authorization: Bearer mk_test_b", b""),
+        (b"Host: b", b""),
+        (b"X: 1\r\nX: 2", b"Authorization: Bearer mk_test_b\r\n"),
+        (b"X: 1\r\nX: 2", b"Host: b\r\n"),
+    ],
+)
+def test_two_requests_that_come_together_are_not_taken_for_one(repeated: bytes, second: bytes) -> None:
+    """The second one announces its own length, as if it were the body of the first."""
+    length = len(SECOND % (second, 10))
+    parser = PlainParser()
+    assert parser.parse(FIRST % repeated + SECOND % (second, length)) is None
+    plain = parser.parse(raw.request("GET", "/v1/chains", KEY))
+    assert plain is not None
+    assert plain.path == "/v1/chains"
 
 
 def test_pending_faults_and_scenarios_are_taken_alike(pair: Pair) -> None:

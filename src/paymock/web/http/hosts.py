@@ -10,8 +10,8 @@ from paymock.web.http.requests import Request
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
 
-_CACHED = 256
-"""How many accepted values of the header are cached: one comes with every request of a client."""
+_CACHED, _MAX_CACHED_LENGTH = 256, 256
+"""How many accepted headers are cached, and the longest: a client sends one with each request."""
 
 
 class AllowedHosts:
@@ -40,6 +40,7 @@ class AllowedHosts:
         if match is None:
             raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
         if self._allow_any or match[1].lower() in self._allowed:
-            self._accepted[value] = True
+            if len(value) <= _MAX_CACHED_LENGTH:
+                self._accepted[value] = True
         elif request.path not in self._health_checks:
             raise PaymockError("misdirected_request")

@@ -13,17 +13,17 @@ from paymock.web.transport.protocol import END_OF_HEAD, MAX_HEAD, MAX_LINES, Str
 _G = ord("G")
 _STARTS = (b"GET /v1/", b"POST /v1/")
 _KEEP_ALIVE = (b"keep-alive", b"Keep-Alive")
-_STRICT = frozenset((b"transfer-encoding", b"expect"))
+_STRICT = frozenset((b"transfer-encoding", b"expect", b"proxy-connection"))
 """Headers that only the strict protocol handles."""
 
-_MAX_NAMES = 1_000
+_MAX_NAMES, _MAX_NAME_LENGTH = 1_000, 64
 
 
 class _LowerCase(dict[bytes, bytes]):
     """The names of headers in lower case, cached: clients send few."""
 
     def __missing__(self, name: bytes) -> bytes:
-        if len(self) < _MAX_NAMES:
+        if len(self) < _MAX_NAMES and len(name) <= _MAX_NAME_LENGTH:
             self[name] = name.lower()
         return name.lower()
 
@@ -60,7 +60,7 @@ class PlainParser:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             return None
         end = data.find(END_OF_HEAD)
-        if end < 0:
+        if end < 0 or len(self._targets) != 1:  # a part of a request, or several
             return None
         headers = {_lower_case[name]: value for name, value in self._headers.items()}
         lines, body = data.count(b"\r\n", 0, end), data[end + len(END_OF_HEAD) :]
