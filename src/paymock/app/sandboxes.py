@@ -195,6 +195,8 @@ class Sandboxes:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._log_buffer.flush()
                 await self._note_time()
+        if self._noting is not None:
+            self._noting.cancel()
         await self._store.close()
 
     async def check_time(self, snapshot: SandboxSnapshot, latest: int) -> None:

@@ -172,6 +172,33 @@ def test_a_short_read_that_finds_the_file_locked_waits_in_the_thread(
     run(store, check())
 
 
+def test_a_read_whose_caller_has_gone_keeps_its_connection(path: Path) -> None:
+    store = SqliteStore(path)
+    started, released = threading.Event(), threading.Event()
+
+    def slow(connection: sqlite3.Connection) -> list[Any]:
+        started.set()
+        released.wait(5)
+        return connection.execute("SELECT 1").fetchall()
+
+    async def check() -> None:
+        await add(store, "sandbox", "key", b"value")
+        await store.page("sandbox", "a", limit=1)  # opens the file
+        opened = store.connections
+        reading = asyncio.create_task(store._read(slow))
+        await asyncio.to_thread(started.wait, 5)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        getting = asyncio.create_task(store.get("sandbox", "key"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        released.set()
+        assert await getting == [b"value"]
+        assert store.connections == opened
+
+    run(store, check())
+
+
 def test_several_stores_share_a_file(path: Path) -> None:
     one, other = SqliteStore(path), SqliteStore(path)
 

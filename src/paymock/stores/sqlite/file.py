@@ -153,7 +153,7 @@ class ThreadedConnection:
         self._file = file
         self._thread: ThreadPoolExecutor | None = None
         self._connection: tuple[sqlite3.Connection, _FileIds] | None = None
-        self._running = 0  # transactions in its thread
+        self._in_use = Lock()  # held by the thread that uses the connection
         self.opened = 0
         """How many times the file has been opened."""
 
@@ -164,16 +164,21 @@ class ThreadedConnection:
         other one would take as long as the transaction. Return None if `run` has to: its thread is busy, or
         the file is not open, locked, or damaged.
         """
-        if self._running or self._connection is None:
+        if not self._in_use.acquire(blocking=False):
             return None
-        connection, ids = self._connection
         try:
-            self._file.check(ids)
-            return transaction(connection, steps)
-        except (sqlite3.Error, StoreError, OSError):
-            with suppress(sqlite3.Error):
-                connection.rollback()
-            return None
+            if self._connection is None:
+                return None
+            connection, ids = self._connection
+            try:
+                self._file.check(ids)
+                return transaction(connection, steps)
+            except (sqlite3.Error, StoreError, OSError):
+                with suppress(sqlite3.Error):
+                    connection.rollback()
+                return None
+        finally:
+            self._in_use.release()
 
     async def run(
         self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
@@ -183,21 +188,26 @@ class ThreadedConnection:
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="paymock-sqlite")
-        self._running += 1
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._thread, self._run, transaction, steps)
-        finally:
-            self._running -= 1
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, transaction, steps)
 
     async def close(self) -> None:
         """Close the connection and end its thread."""
         if self._thread is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
             self._thread.shutdown()
             self._thread = None
 
     def _run(
+        self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
+    ) -> list[Any]:
+        with self._in_use:  # also when nobody waits for the outcome any more
+            return self._transact(transaction, steps)
+
+    def _end(self) -> None:
+        with self._in_use:
+            self._disconnect()
+
+    def _transact(
         self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
     ) -> list[Any]:
         try:
