@@ -130,6 +130,11 @@ def test_modules_are_imported_lazily() -> None:
     assert outcome.stdout.split() == ["['paymock.cli.common_options']", "[]", "[]", "[]"]
 
 
+def printed_by(script: str) -> str:
+    """What a script prints in an interpreter of its own."""
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+
+
 def test_a_start_needs_few_modules() -> None:
     script = (
         "import sys, paymock.server.uvicorn_server\n"
@@ -139,8 +144,7 @@ def test_a_start_needs_few_modules() -> None:
         "import paymock.cli.main\n"
         "paymock.cli.main.cli(['serve', '--port', '0'])\n"
     )
-    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert outcome.stdout == "[]\n"
+    assert printed_by(script) == "[]\n"
 
 
 def test_commands_run_with_the_garbage_collector() -> None:
@@ -149,8 +153,7 @@ def test_commands_run_with_the_garbage_collector() -> None:
         "paymock.cli.main.main = lambda: print(gc.isenabled())\n"
         "paymock.__main__.main()\n"
     )
-    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert outcome.stdout == "True\n"
+    assert printed_by(script) == "True\n"
 
 
 def test_the_script_runs_the_module() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from paymock.app.catalog_file import load_catalog
 from paymock.resources import payments
-from paymock.resources.payment_json import template
+from paymock.resources.payment_json import payment_template
 from paymock.rules.amounts import MAX_RAW
 from paymock.rules.scenarios import SCENARIOS
 from tests.support.client import order
@@ -52,5 +52,5 @@ def test_every_payment_in_every_state_of_every_scenario_has_the_json_of_its_view
         creation = payments.Creation(token, b"fingerprint", scenario, created_at)
         record = payments.create_record(body, creation, CATALOG, 100)
         for index, state in enumerate(payments.states(record)):
-            json = template(scenario, index).render(record)
+            json = payment_template(scenario, index).render(record)
             assert json == msgspec.json.encode(payments.view(record, state))

@@ -8,7 +8,7 @@ from paymock.app.payment_lookup import find_payment
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.resources import endpoints, payments, records
 from paymock.resources.catalog import Catalog
-from paymock.resources.payment_json import AT_CREATION, template
+from paymock.resources.payment_json import AT_CREATION, payment_template
 from paymock.resources.records import EndpointRecord, PaymentRecord, SandboxRecord
 from paymock.rules import identifiers
 from paymock.rules.errors import PaymockError
@@ -71,7 +71,8 @@ class PaymentsService:
         created = await self._sandboxes.create(request, PaymentRecord, accept)
         record = created.record
         timeline = self._sandboxes.timelines.get(created.stored, None) if created.replayed else None
-        json = timeline.json_at(0) if timeline else template(record.scenario, AT_CREATION).render(record)
+        template = payment_template(record.scenario, AT_CREATION)
+        json = timeline.json_at(0) if timeline else template.render(record)
         return CreatedPayment(
             identifiers.PAYMENT_PREFIX + record.token, json, record.scenario, created.replayed
         )

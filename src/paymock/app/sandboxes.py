@@ -341,7 +341,7 @@ class Sandboxes:
         )
         if addition == (snapshot.state, None):
             if new_state is not None:
-                self._record(snapshot.sandbox, new_state)
+                self._decode_state(snapshot.sandbox, new_state)
             self.notifier.notify(snapshot.sandbox, addition=new_state is None)
             return None
         return self._snapshot_of(snapshot.sandbox, addition.state, [addition.existing], real)
@@ -354,7 +354,7 @@ class Sandboxes:
     def _snapshot_of(
         self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int
     ) -> SandboxSnapshot:
-        record = self._record(sandbox, state)
+        record = self._decode_state(sandbox, state)
         clock = record.clock or self._metadata.clock
         started = clock.since_real - self.propagation_ms  # a change of speed is not pending for longer
         if real < started:
@@ -397,7 +397,7 @@ class Sandboxes:
             await self._store.append(metadata_copies.METADATA, _TIME, b"%d" % now, keep=_TIMES)
             await catch_up(self._store, self._clock)
 
-    def _record(self, sandbox: str, state: bytes | None) -> SandboxRecord:
+    def _decode_state(self, sandbox: str, state: bytes | None) -> SandboxRecord:
         """Decode the own record of a sandbox, and cache it."""
         if state is None:
             self._states.pop(sandbox, None)

@@ -19,6 +19,7 @@ from paymock.rules import identifiers
 from paymock.rules.timeline import State, scenario_timeline
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.public import (
+    SETTLEMENT_MODE,
     CreatePayment,
     PayWithRequest,
     ReceiveRequest,
@@ -31,7 +32,7 @@ AT_CREATION = 0
 _encode = msgspec.json.Encoder().encode
 
 
-class Template:
+class PaymentTemplate:
     """The JSON of the payments in one state of a scenario."""
 
     def __init__(self, scenario: str, index: int) -> None:
@@ -58,9 +59,9 @@ class Template:
 
 
 @cache
-def template(scenario: str, index: int) -> Template:
+def payment_template(scenario: str, index: int) -> PaymentTemplate:
     """The template of payments in the state of `scenario` with this index."""
-    return Template(scenario, index)
+    return PaymentTemplate(scenario, index)
 
 
 def _values(record: PaymentRecord, state: State) -> Sequence[str]:
@@ -124,7 +125,7 @@ _SAMPLE = PaymentRecord(
             amount="70000000000000000003",
             address="sample address",
         ),
-        settlement=SettlementRequest(mode="same_chain_merchant_payout"),
+        settlement=SettlementRequest(mode=SETTLEMENT_MODE),
         pay_with=[PayWithRequest(chain="sample chain", asset="sample asset")],
     ),
     due="71111111111111111117",

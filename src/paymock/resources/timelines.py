@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from paymock.resources import payments, records
-from paymock.resources.payment_json import template
+from paymock.resources.payment_json import payment_template
 from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules.timeline import ScenarioTimeline, State, scenario_timeline, state_at
 
@@ -66,7 +66,7 @@ class PaymentTimeline:
         index = self._scripted.index_at(age)
         if index != self._index:
             record = self.record
-            self._json, self._index = template(record.scenario, index).render(record), index
+            self._json, self._index = payment_template(record.scenario, index).render(record), index
         return self._json
 
     def attempts_json_at(self, age: int) -> bytes:

@@ -193,7 +193,7 @@ class ThreadedConnection:
     async def close(self) -> None:
         """Close the connection and end its thread."""
         if self._thread is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
             self._thread.shutdown()
             self._thread = None
 
@@ -203,7 +203,7 @@ class ThreadedConnection:
         with self._in_use:  # also when nobody waits for the outcome any more
             return self._transact(transaction, steps)
 
-    def _end(self) -> None:
+    def _close(self) -> None:
         with self._in_use:
             self._disconnect()
 

@@ -16,9 +16,6 @@ from paymock.web.telemetry.access_log import RequestLog
 MAX_DETAILS = 5
 """How many problems of a refused body an entry holds."""
 
-METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"))
-"""Methods that need no masking."""
-
 _CONFLICT = "idempotency_key_reused_with_different_payload"
 
 
@@ -46,7 +43,7 @@ def entry_for(
         payment_id = None
     return StoredEntry(
         at=to_rfc3339(now),
-        method=request.method if request.method in METHODS else log.masked(request.method),
+        method=log.masked(request.method),
         path=log.masked(request.path),
         status=0 if response.dropped else response.status,
         error=response.error,
