@@ -82,12 +82,3 @@ def test_of_concurrent_creations_one_takes_a_fault() -> None:
         assert (await pending.pending(SANDBOX)).data == []
 
     run(check())
-
-
-def test_attempts_are_counted_for_each_operation_and_fault() -> None:
-    async def check() -> None:
-        pending = UseCases(MemoryStore()).control.overrides
-        attempts = [("key-1", "drop"), ("key-1", "drop"), ("key-2", "drop"), ("key-1", "delay=1")]
-        assert [await pending.count_attempt(SANDBOX, *attempt) for attempt in attempts] == [1, 2, 1, 1]
-
-    run(check())

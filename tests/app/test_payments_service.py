@@ -71,7 +71,7 @@ def test_of_creations_that_interleave_in_the_store_one_is_stored_and_all_see_it(
         ]
         outcomes = await asyncio.gather(*creations)
         assert [payment.replayed for payment in outcomes].count(False) == 1
-        assert len({payment.json for payment in outcomes}) == 1
+        assert len({created.payment.json for created in outcomes}) == 1
         assert len(await store.page(SANDBOX, "payment", limit=99)) == 1
 
     run(check())
@@ -110,7 +110,7 @@ def test_a_thousand_parallel_runs_of_all_scenarios_give_the_same_transcript() ->
                 creation = KeyedRequest(sandbox, key, fingerprint("POST", "/v1/payments", scenario), order())
                 created = await service.create_payment(creation, scenario)
                 for _ in COURSES[scenario][1:]:
-                    payment = await control.advance_payment(sandbox, created.id, {"to": "next"})
+                    payment = await control.advance_payment(sandbox, created.payment.id, {"to": "next"})
                     attempt = payment.attempts[0]
                     transcript.append((scenario, payment.status, attempt.status, attempt.funding))
             return transcript

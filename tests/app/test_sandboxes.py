@@ -202,7 +202,7 @@ def test_no_time_comes_after_the_year_9999() -> None:
             with pytest.raises(PaymockError) as caught:
                 await move
             assert caught.value.details == {"seconds": "leads beyond 9999-12-31T23:59:59.999Z"}
-        assert b'"status":"completed"' in await app.service.payment(SANDBOX, early.id)
+        assert b'"status":"completed"' in (await app.service.payment(SANDBOX, early.id)).json
         assert (await app.control.payment(SANDBOX, late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
 
     run(check())

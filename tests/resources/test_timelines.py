@@ -30,8 +30,11 @@ def test_a_cached_timeline_equals_the_rules_at_every_age() -> None:
             state = timeline.state_at(age)
             assert state in timeline.states
             payment = payments.view(timeline.record, state)
-            assert timeline.json_at(age) == msgspec.json.encode(payment)
-            assert timeline.attempts_json_at(age) == msgspec.json.encode(AttemptList(data=payment.attempts))
+            rendered = timeline.rendered_at(age)
+            assert rendered.json == msgspec.json.encode(payment)
+            assert rendered.attempts_json == msgspec.json.encode(AttemptList(data=payment.attempts))
+            assert (rendered.id, rendered.order_id) == (payment.id, "order-1001")
+            assert (rendered.status, rendered.at) == (state.status, state.at)
 
 
 def test_the_age_is_that_of_the_record() -> None:

@@ -1,24 +1,46 @@
-"""The format of a fault."""
+"""Faults: their format, and the rules that select requests for them."""
 
 import pytest
 
-from paymock.rules.faults import Fault, fault_problem, parse_fault
+from paymock.rules.faults import (
+    FAULT_ROWS,
+    Fault,
+    FaultKind,
+    FaultRule,
+    FaultTarget,
+    counted,
+    fault_problem,
+    first_due,
+    parse_fault,
+)
+
+S, D, T = FaultKind.STATUS, FaultKind.DELAY, FaultKind.TRUNCATE
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "kind", "number", "after", "html", "times"),
     [
-        ("status=503", Fault(503, None, drop=False, times=None)),
-        ("status=400; times=2", Fault(400, None, drop=False, times=2)),
-        ("delay=1500", Fault(None, 1500, drop=False, times=None)),
-        ("delay=0;times=1", Fault(None, 0, drop=False, times=1)),
-        ("delay=30000", Fault(None, 30_000, drop=False, times=None)),
-        ("drop", Fault(None, None, drop=True, times=None)),
-        ("drop ; times=999999", Fault(None, None, drop=True, times=999_999)),
+        ("status=503", S, 503, False, False, None),
+        ("status=400; times=2", S, 400, False, False, 2),
+        ("status=503; after", S, 503, True, False, None),
+        ("status=502; before; html; times=1", S, 502, False, True, 1),
+        ("status=599;html", S, 599, False, True, None),
+        ("delay=1500", D, 1500, False, False, None),
+        ("delay=0;times=1", D, 0, False, False, 1),
+        ("delay=30000 ;\tafter", D, 30_000, True, False, None),
+        ("drop", FaultKind.DROP, 0, True, False, None),
+        ("drop ; times=999999", FaultKind.DROP, 0, True, False, 999_999),
+        ("drop; before", FaultKind.DROP, 0, False, False, None),
+        ("reset", FaultKind.RESET, 0, True, False, None),
+        ("hang; before; times=3", FaultKind.HANG, 0, False, False, 3),
+        ("truncate=0", T, 0, True, False, None),
+        ("truncate=100; after; times=1", T, 100, True, False, 1),
     ],
 )
-def test_a_fault_is_parsed(text: str, fault: Fault) -> None:
-    assert parse_fault(text) == fault
+def test_a_fault_is_parsed(
+    text: str, kind: FaultKind, number: int, *, after: bool, html: bool, times: int | None
+) -> None:
+    assert parse_fault(text) == Fault(text, kind, number, after, html, times)
     assert fault_problem(text) is None
 
 
@@ -26,8 +48,88 @@ def test_a_fault_is_parsed(text: str, fault: Fault) -> None:
     "text",
     ["", "status", "status=", "status=200", "status=600", "status=5033", "delay=30001", "delay=-1",
      "delay=1.5", "DROP", "drop=1", "drop; times=0", "drop; times=", "drop; times=1; times=2",
-     "status=503,drop", "drop\n", "delay=\uff11"],
+     "status=503,drop", "drop\n", "delay=\uff11", "truncate", "truncate=-1", "truncate=1; before",
+     "truncate=1; html", "drop; html", "delay=1; html", "status=503; html; after", "drop; times=1; before",
+     "drop; before; after", "drop;", "; after", "reset=1", "hang=60", "truncate=1000000"],
 )  # fmt: skip
 def test_any_other_text_is_not_a_fault(text: str) -> None:
     assert parse_fault(text) is None
     assert "status=CODE" in (fault_problem(text) or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "prevents", "loses_reply"),
+    [
+        ("status=503", True, False),
+        ("status=503; after", False, False),
+        ("delay=1", False, False),
+        ("drop", False, True),
+        ("reset; before", True, True),
+        ("hang", False, True),
+        ("truncate=1", False, False),
+    ],
+)
+def test_a_fault_says_whether_the_request_is_carried_out_and_answered(
+    text: str, *, prevents: bool, loses_reply: bool
+) -> None:
+    fault = parse_fault(text)
+    assert fault
+    assert (fault.prevents, fault.loses_reply) == (prevents, loses_reply)
+
+
+def test_the_table_has_an_example_of_each_kind() -> None:
+    examples = [parse_fault(row.example.strip("`")) for row in FAULT_ROWS]
+    assert [example and example.kind for example in examples] == [*FaultKind]
+    for row, example in zip(FAULT_ROWS, examples, strict=True):
+        assert example
+        assert row.phase.startswith("`after`" if example.after else "`before`")
+
+
+CREATION = FaultTarget("createPayment", "order-1", "pay_1")
+
+
+@pytest.mark.parametrize(
+    ("rule", "selected"),
+    [
+        (FaultRule("r", "drop"), True),
+        (FaultRule("r", "drop", operation="createPayment"), True),
+        (FaultRule("r", "drop", operation="getPayment"), False),
+        (FaultRule("r", "drop", order_id="order-1"), True),
+        (FaultRule("r", "drop", order_id="order-2"), False),
+        (FaultRule("r", "drop", payment_id="pay_1"), True),
+        (FaultRule("r", "drop", payment_id="pay_2"), False),
+        (FaultRule("r", "drop", "createPayment", "order-1", "pay_1"), True),
+    ],
+)
+def test_a_rule_selects_by_operation_order_and_payment(rule: FaultRule, *, selected: bool) -> None:
+    assert rule.selects(CREATION) is selected
+
+
+def test_a_rule_applies_after_those_it_skips_and_so_many_times() -> None:
+    rules: tuple[FaultRule, ...] = (FaultRule("r", "drop", skip=2, times=3),)
+    applied = []
+    for _ in range(7):
+        due = first_due(rules, CREATION)
+        applied.append(due is not None)
+        rules = counted(rules, CREATION, due)
+    assert applied == [False, False, True, True, True, False, False]
+    assert (rules[0].seen, rules[0].applied) == (7, 3)
+
+
+def test_a_rule_without_times_applies_until_it_is_deleted() -> None:
+    rules = (FaultRule("r", "drop", times=None, applied=10**6, seen=10**6),)
+    assert first_due(rules, CREATION) is rules[0]
+
+
+def test_the_first_rule_that_is_due_applies_and_the_others_only_count() -> None:
+    rules = tuple(
+        FaultRule(name, "drop", operation, times=times)
+        for name, operation, times in [("a", "getPayment", 1), ("b", None, 1), ("c", None, None)]
+    )
+    due = first_due(rules, CREATION)
+    assert due is rules[1]
+    assert first_due(rules, CREATION, frozenset("b")) is rules[2]
+    after = counted(rules, CREATION, due)
+    assert [(rule.seen, rule.applied) for rule in after] == [(0, 0), (1, 1), (1, 0)]
+    assert first_due(after, CREATION) is after[2]
+    assert [rule.seen for rule in counted(after, CREATION, None)] == [0, 2, 2]

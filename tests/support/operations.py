@@ -17,6 +17,8 @@ from tests.support.contract import Json
 
 OPERATIONS = (*PUBLIC_API.operations, *CONTROL_API.operations)
 OF_PAYMENTS = tuple(operation for operation in OPERATIONS if "payment_id" in operation.parameters)
+OF_RULES = tuple(operation for operation in OPERATIONS if "fault_id" in operation.parameters)
+NO_RULE = f"flt_{'0' * 32}"
 BRIEFLY = {"timeout": "0"}
 """Parameters without which a request may take long."""
 
@@ -37,6 +39,7 @@ def body_of(operation: Operation) -> Json | None:
 def path_of(operation: Operation, payment_id: str, query: Mapping[str, str] = BRIEFLY) -> str:
     """The operation's path with this payment, and those parameters of the query that it knows."""
     path = operation.path.replace("{payment_id}", payment_id).replace("{chain}", "bsc")
+    path = path.replace("{fault_id}", NO_RULE)
     known = {one.name: query[one.name] for one in operation.query if one.name in query}
     return f"{path}?{urlencode(known)}" if known else path
 

@@ -45,7 +45,7 @@ class UseCases:
         body = order(**changes)
         request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
         created = await self.service.create_payment(request, scenario)
-        return msgspec.json.decode(created.json, type=Payment), created.replayed
+        return msgspec.json.decode(created.payment.json, type=Payment), created.replayed
 
 
 def line() -> StoredEntry:
@@ -62,6 +62,11 @@ def line() -> StoredEntry:
         idempotency=None,
         request_id=f"req_{next(_numbers)}",
         duration_ms=0.1,
+        operation="listChains",
+        order_id=None,
+        shown=None,
+        fault=None,
+        shown_at=None,
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from paymock.app.contention import Contention
+from paymock.app.fault_rules import FaultRules
 from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal
 from paymock.app.overrides import Overrides
@@ -21,6 +22,7 @@ from paymock.resources import payments, records
 from paymock.resources.catalog import Catalog
 from paymock.resources.records import DepositRecord, SandboxRecord, SimulationRecord
 from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PAYMENT_WINDOW
 from paymock.rules.timeline import State, changed_deposit, describe_change, state_at
 from paymock.rules.times import LATEST, to_rfc3339
@@ -41,6 +43,7 @@ class ControlService:
         self._catalog = catalog
         self._sandboxes = sandboxes
         self.overrides = Overrides(sandboxes)
+        self.fault_rules = FaultRules(sandboxes)
         self.journal = Journal(sandboxes)
         self.feed = Feed(sandboxes, self.journal)
 
@@ -207,6 +210,18 @@ class ControlService:
     async def reset(self, sandbox: str) -> None:
         """Delete payments, keys, endpoints, overrides, journal and clock of this sandbox."""
         await self._sandboxes.reset(sandbox)
+
+    async def order_of(self, sandbox: str, payment_id: str) -> str | None:
+        """Return the order of a payment, or None if there is no such payment, or no store."""
+        try:
+            return (await self._find(sandbox, payment_id)).record.request.order_id
+        except PaymockError:
+            return None
+
+    async def payment_id_of(self, sandbox: str, idempotency_key: str) -> str:
+        """Return the id of the payment that a creation with this key has, or will have."""
+        snapshot = await self._sandboxes.snapshot(sandbox)
+        return PAYMENT_PREFIX + self._sandboxes.token(snapshot, idempotency_key)
 
     async def _find(self, sandbox: str, payment_id: str) -> PaymentSnapshot:
         return await find_payment(self._sandboxes, sandbox, payment_id)

@@ -16,7 +16,11 @@ _LOG = "requests"
 
 
 class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
-    """An entry as stored: an array, since field names would double its size."""
+    """An entry as stored: an array, since field names would double its size. `shown_at`: when the state began
+    that the reply showed, in milliseconds after the creation of the payment.
+    """
+
+    shown_at: int | None
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -4,7 +4,6 @@ Scenarios and faults wait in separate queues. So a fault that refuses a creation
 retry, and does not replace a permanent scenario.
 """
 
-import hashlib
 from typing import Any
 
 from msgspec.structs import replace
@@ -85,11 +84,6 @@ class Overrides:
 
         await self._sandboxes.change(sandbox, take)
         return taken
-
-    async def count_attempt(self, sandbox: str, operation: str, fault: str) -> int:
-        """Return how often `operation` has been attempted with `fault`, this time included."""
-        key = hashlib.blake2b(f"{operation}\n{fault}".encode(), digest_size=16).hexdigest()
-        return await self._sandboxes.increment(sandbox, f"fault {key}")
 
 
 def _enqueued(queue: Queue, value: str | None, times: int | None) -> Queue:

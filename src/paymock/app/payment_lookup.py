@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from paymock.app.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.resources import payments, records
 from paymock.resources.records import PaymentRecord, SimulationRecord
-from paymock.resources.timelines import PaymentTimeline
+from paymock.resources.timelines import PaymentTimeline, RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.timeline import State, visible
@@ -63,14 +63,9 @@ class PaymentSnapshot(Struct, frozen=True):
         return self.timeline.state_at(self.elapsed)
 
     @property
-    def json(self) -> bytes:
+    def rendered(self) -> RenderedPayment:
         """The payment in its current state, as JSON."""
-        return self.timeline.json_at(self.elapsed)
-
-    @property
-    def attempts_json(self) -> bytes:
-        """Its attempts in their current state, as JSON."""
-        return self.timeline.attempts_json_at(self.elapsed)
+        return self.timeline.rendered_at(self.elapsed)
 
     @property
     def visible_states(self) -> list[State]:

@@ -1,8 +1,11 @@
 """The use cases of `/v1`: take a snapshot, compute, apply."""
 
+from contextlib import suppress
+
 from msgspec import Struct
 from msgspec.structs import replace
 
+from paymock.app.fault_rules import RulesDue
 from paymock.app.overrides import FaultDue, without_first
 from paymock.app.payment_lookup import find_payment
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
@@ -10,18 +13,18 @@ from paymock.resources import endpoints, payments, records
 from paymock.resources.catalog import Catalog
 from paymock.resources.payment_json import AT_CREATION, payment_template
 from paymock.resources.records import EndpointRecord, PaymentRecord, SandboxRecord
-from paymock.rules import identifiers
+from paymock.resources.timelines import RenderedPayment, rendered
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import DEFAULT_SCENARIO
+from paymock.rules.timeline import CREATED
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import CreatedWebhookEndpoint, WebhookEndpointList
 
 
 class CreatedPayment(Struct, frozen=True):
-    """A payment as it was created, and whether it was created by an earlier request."""
+    """A payment as it was created, its scenario, and whether an earlier request created it."""
 
-    id: str
-    json: bytes
+    payment: RenderedPayment
     scenario: str
     replayed: bool
 
@@ -48,18 +51,25 @@ class PaymentsService:
         return AssetList(data=list(assets.values()))
 
     async def create_payment(
-        self, request: KeyedRequest, scenario: str | None, *, fault_applied: bool = False
+        self,
+        request: KeyedRequest,
+        scenario: str | None,
+        *,
+        rules_counted: bool = False,
+        fault_applied: bool = False,
     ) -> CreatedPayment:
         """Return the payment as it was created, and whether this request repeats an earlier one.
 
         Without a `scenario`, it takes the next override of its sandbox, or DEFAULT_SCENARIO, and the next
         fault unless one has been applied. A repeated request shows the payment as it was at its creation, so
         no reply is ever stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the
-        idempotency conflict, and FaultDue. Specification: "POST /v1/payments", "Limits".
+        idempotency conflict; RulesDue unless the rules have counted the request; and FaultDue. Specification:
+        "POST /v1/payments", "Limits".
         """
 
         def accept(token: str, snapshot: SandboxSnapshot) -> tuple[PaymentRecord, SandboxRecord]:
             sandbox = snapshot.record
+            _check_rules(sandbox, counted=rules_counted)
             pending = sandbox.scenarios if scenario is None else ()
             chosen = scenario or (pending[0].value if pending else DEFAULT_SCENARIO)
             creation = payments.Creation(token, request.fingerprint, chosen, snapshot.now)
@@ -69,37 +79,47 @@ class PaymentsService:
             return record, replace(sandbox, scenarios=without_first(pending)) if pending else sandbox
 
         created = await self._sandboxes.create(request, PaymentRecord, accept)
+        _check_rules(created.sandbox, counted=rules_counted)
         record = created.record
         timeline = self._sandboxes.timelines.get(created.stored, None) if created.replayed else None
-        template = payment_template(record.scenario, AT_CREATION)
-        json = timeline.json_at(0) if timeline else template.render(record)
-        return CreatedPayment(
-            identifiers.PAYMENT_PREFIX + record.token, json, record.scenario, created.replayed
-        )
+        if timeline is not None:
+            payment = timeline.rendered_at(0)
+        else:
+            payment = rendered(record, CREATED, payment_template(record.scenario, AT_CREATION).render(record))
+        return CreatedPayment(payment, record.scenario, created.replayed)
 
-    async def payment(self, sandbox: str, payment_id: str) -> bytes:
-        """Return the payment in its current state, as JSON. Raises PaymockError `payment_not_found`.
-        Specification: "GET /v1/payments/{payment_id}"."""
-        return (await find_payment(self._sandboxes, sandbox, payment_id)).json
+    async def payment(self, sandbox: str, payment_id: str, *, rules_counted: bool = False) -> RenderedPayment:
+        """Return the payment in its current state. Raises PaymockError `payment_not_found`; RulesDue unless
+        the rules have counted the request. Specification: "GET /v1/payments/{payment_id}" and the attempts.
+        """
+        payment = await find_payment(self._sandboxes, sandbox, payment_id)
+        _check_rules(payment.sandbox.record, counted=rules_counted)
+        return payment.rendered
 
-    async def attempts(self, sandbox: str, payment_id: str) -> bytes:
-        """Return the attempts of a payment in their current state, as JSON. Raises PaymockError
-        `payment_not_found`. Specification: "GET /v1/payments/{payment_id}/attempts"."""
-        return (await find_payment(self._sandboxes, sandbox, payment_id)).attempts_json
+    async def check_rules(self, sandbox: str) -> None:
+        """Check the fault rules for a request that needs no data of its sandbox, and is answered even if the
+        store is unavailable. Raises RulesDue.
+        """
+        with suppress(PaymockError):
+            _check_rules((await self._sandboxes.snapshot(sandbox)).record, counted=False)
 
-    async def create_endpoint(self, request: KeyedRequest) -> tuple[CreatedWebhookEndpoint, bool]:
+    async def create_endpoint(
+        self, request: KeyedRequest, *, rules_counted: bool = False
+    ) -> tuple[CreatedWebhookEndpoint, bool]:
         """Return the endpoint as it was created, with its secret, and whether this request repeats an earlier
         one.
 
-        Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict.
-        Specification: "POST /v1/webhooks".
+        Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; RulesDue
+        unless the rules have counted the request. Specification: "POST /v1/webhooks".
         """
 
         def accept(token: str, snapshot: SandboxSnapshot) -> tuple[EndpointRecord, SandboxRecord]:
+            _check_rules(snapshot.record, counted=rules_counted)
             record = endpoints.create_record(request.body, token, request.fingerprint, snapshot.now)
             return record, snapshot.record
 
         created = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
+        _check_rules(created.sandbox, counted=rules_counted)
         return endpoints.render_created(created.record), created.replayed
 
     async def endpoints(self, sandbox: str) -> WebhookEndpointList:
@@ -113,3 +133,9 @@ class PaymentsService:
     async def ready(self) -> None:
         """Return when requests can be served. Raises PaymockError `store_unavailable`."""
         await self._sandboxes.ping()
+
+
+def _check_rules(sandbox: SandboxRecord, *, counted: bool) -> None:
+    """Raise RulesDue if the sandbox has fault rules that have not counted the request yet."""
+    if sandbox.rules and not counted:
+        raise RulesDue

@@ -76,11 +76,14 @@ class SandboxSnapshot(Struct, frozen=True):
 
 
 class Created(Struct, Generic[R], frozen=True):
-    """A created resource, its stored bytes, and whether an earlier request created it."""
+    """A created resource, its stored bytes, whether an earlier request created it, and the own record of its
+    sandbox before that, or when it was found.
+    """
 
     record: R
     stored: bytes
     replayed: bool
+    sandbox: SandboxRecord
 
 
 class KeyedRequest(Struct, frozen=True):
@@ -247,15 +250,14 @@ class Sandboxes:
         if self._verified != self._store.connections:
             await self._verify_metadata()
         sandbox = request.sandbox
-        state, _ = self._states.get(sandbox, (None, None))
-        snapshot = self._snapshot_of(sandbox, state, [], self._clock())
+        snapshot = await self._recent_snapshot(sandbox)
         contention = Contention()
         while True:
             token = self.token(snapshot, request.idempotency_key)
             if self.never_waits:
                 [existing] = await self._store.get(sandbox, token)
                 if existing is not None:
-                    return Created(_replay(existing, request, kind), existing, replayed=True)
+                    return _replayed(existing, request, kind, snapshot)
             try:
                 record, new_state = accept(token, snapshot)
                 value = records.encode(record)
@@ -266,11 +268,11 @@ class Sandboxes:
             else:
                 conflicting = await self._add(snapshot, token, value, record.KIND, new_state, limit)
                 if conflicting is None:
-                    return Created(record, value, replayed=False)
+                    return Created(record, value, replayed=False, sandbox=snapshot.record)
                 current = conflicting
             [existing] = current.values
             if existing is not None:
-                return Created(_replay(existing, request, kind), existing, replayed=True)
+                return _replayed(existing, request, kind, current)
             snapshot = current
             contention.check()
 
@@ -316,6 +318,13 @@ class Sandboxes:
         return identifiers.derive_token(
             self._metadata.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
         )
+
+    async def _recent_snapshot(self, sandbox: str) -> SandboxSnapshot:
+        """Return the sandbox now, or as this process saw it last if asking the store costs a step."""
+        if self.never_waits:
+            return await self.snapshot(sandbox)
+        state, _ = self._states.get(sandbox, (None, None))
+        return self._snapshot_of(sandbox, state, [], self._clock())
 
     async def _add(
         self,
@@ -410,9 +419,9 @@ class Sandboxes:
         return record
 
 
-def _replay(stored: bytes, request: KeyedRequest, kind: type[R]) -> R:
-    """Return the existing record that `request` repeats. Raises PaymockError, the idempotency conflict."""
+def _replayed(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot) -> Created[R]:
+    """Return the existing resource that `request` repeats. Raises PaymockError, the idempotency conflict."""
     existing = records.decode(stored)
     if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
         raise PaymockError("idempotency_key_reused_with_different_payload")
-    return existing
+    return Created(existing, stored, replayed=True, sandbox=snapshot.record)

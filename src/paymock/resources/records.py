@@ -11,6 +11,7 @@ import msgspec
 
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
+from paymock.rules.faults import FaultRule
 from paymock.rules.timeline import Transfer
 from paymock.schemas.public import (
     SETTLEMENT_MODE,
@@ -108,14 +109,15 @@ class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A sandbox: how often it was reset, its clock once that was changed, and the scenarios and faults of its
-    next creations, in order.
+    """A sandbox: how often it was reset, its clock once that was changed, the scenarios and faults of its
+    next creations, and the fault rules of its requests, in order.
     """
 
     generation: int = 0
     clock: ClockSetting | None = None
     scenarios: tuple[Override, ...] = ()
     faults: tuple[Override, ...] = ()
+    rules: tuple[FaultRule, ...] = ()
 
 
 class StoreMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -128,7 +130,7 @@ class StoreMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     format: int = 1
 
 
-RECORD_FORMAT = 3
+RECORD_FORMAT = 4
 """The version of the format of identifiers and records. Stores of another version are refused."""
 
 Record = PaymentRecord | EndpointRecord | DepositRecord

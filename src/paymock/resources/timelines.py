@@ -9,6 +9,8 @@ import msgspec
 from paymock.resources import payments, records
 from paymock.resources.payment_json import payment_template
 from paymock.resources.records import PaymentRecord, SimulationRecord
+from paymock.rules.identifiers import PAYMENT_PREFIX
+from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.timeline import ScenarioTimeline, State, scenario_timeline, state_at
 
 MAX_TIMELINES, MAX_SIMULATED = 32_768, 50
@@ -20,10 +22,33 @@ _encode = msgspec.json.Encoder().encode
 _ATTEMPTS = b'"attempts":'
 
 
+class RenderedPayment(msgspec.Struct, frozen=True, gc=False):
+    """A payment in one state as JSON, with its id, its order, its status, and the begin of the state in
+    milliseconds after creation.
+    """
+
+    id: str
+    order_id: str
+    status: PaymentStatus
+    at: int
+    json: bytes
+
+    @property
+    def attempts_json(self) -> bytes:
+        """Its attempts, the last member of a payment, as JSON."""
+        return b'{"data":%b' % self.json[self.json.rindex(_ATTEMPTS) + len(_ATTEMPTS) :]
+
+
+def rendered(record: PaymentRecord, state: State, json: bytes) -> RenderedPayment:
+    """The payment in `state`, with the `json` of that."""
+    payment_id = PAYMENT_PREFIX + record.token
+    return RenderedPayment(payment_id, record.request.order_id, state.status, state.at, json)
+
+
 class PaymentTimeline:
     """A payment and all its states: its record, decoded and as `stored`, and what tests have done to it."""
 
-    __slots__ = ("_index", "_json", "_scripted", "_simulated", "_stored", "created_at", "simulation")
+    __slots__ = ("_index", "_rendered", "_scripted", "_simulated", "_stored", "created_at", "simulation")
 
     def __init__(self, record: PaymentRecord, stored: bytes, simulation: SimulationRecord) -> None:
         self._stored = stored
@@ -31,8 +56,8 @@ class PaymentTimeline:
         self.simulation = simulation
         self._scripted: ScenarioTimeline = scenario_timeline(record.scenario)
         self._simulated = payments.states(record, simulation) if simulation.deposits else None
-        self._json = b""
-        self._index: int | None = None  # of the state of the JSON
+        self._rendered: RenderedPayment | None = None
+        self._index: int | None = None  # of the rendered state
 
     @property
     def record(self) -> PaymentRecord:
@@ -59,20 +84,18 @@ class PaymentTimeline:
         record = self.record
         return self._scripted.state(self._scripted.index_at(age), int(record.due), record.other_asset)
 
-    def json_at(self, age: int) -> bytes:
+    def rendered_at(self, age: int) -> RenderedPayment:
         """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""
         if self._simulated:
-            return _encode(payments.view(self.record, state_at(self._simulated, age)))
+            record, state = self.record, state_at(self._simulated, age)
+            return rendered(record, state, _encode(payments.view(record, state)))
         index = self._scripted.index_at(age)
-        if index != self._index:
+        if self._rendered is None or index != self._index:
             record = self.record
-            self._json, self._index = payment_template(record.scenario, index).render(record), index
-        return self._json
-
-    def attempts_json_at(self, age: int) -> bytes:
-        """Its attempts when it is `age` milliseconds old, as JSON: the last member of a payment."""
-        json = self.json_at(age)
-        return b'{"data":%b' % json[json.rindex(_ATTEMPTS) + len(_ATTEMPTS) :]
+            state = self._scripted.state(index, int(record.due), record.other_asset)
+            json = payment_template(record.scenario, index).render(record)
+            self._rendered, self._index = rendered(record, state, json), index
+        return self._rendered
 
 
 class PaymentTimelines:

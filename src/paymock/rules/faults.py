@@ -1,48 +1,198 @@
-"""Faults to inject, in the format of the header `X-Mock-Fault`, to test the retries of a client."""
+"""Faults to inject, to test the retries of a client, and the rules that select requests for them.
+
+A fault is text, the same in the header `X-Mock-Fault`, in a rule and in an override:
+`KIND[; before|after][; html][; times=N]`.
+"""
 
 import re
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 MAX_DELAY = 30_000
 """The longest delay, in milliseconds."""
 
+MAX_HANG = 60
+"""How long a request hangs at most, in seconds."""
+
+
+class FaultKind(StrEnum):
+    """What happens to a request, or to its reply."""
+
+    STATUS = "status"
+    DELAY = "delay"
+    DROP = "drop"
+    RESET = "reset"
+    HANG = "hang"
+    TRUNCATE = "truncate"
+
+
+_BEFORE = (FaultKind.STATUS, FaultKind.DELAY)
+"""The kinds that apply before the request is carried out, unless they say `after`."""
+
 _FAULT = re.compile(
-    r"(?:status=([45][0-9]{2})|delay=([0-9]{1,5})|(drop))(?:[ \t]*;[ \t]*times=([1-9][0-9]{0,5}))?"
+    r"(?:(status)=([45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang))"
+    r"(?:[ \t]*;[ \t]*(before|after))?"
+    r"(?:[ \t]*;[ \t]*(html))?"
+    r"(?:[ \t]*;[ \t]*times=([1-9][0-9]{0,5}))?"
+)
+
+FAULT_FORM = (
+    f"status=CODE (400 to 599), delay=MILLISECONDS (at most {MAX_DELAY}), drop, reset, hang or "
+    "truncate=BYTES; then, if wanted and in this order, ; before or ; after (truncate: after only), "
+    "; html (status only), ; times=N"
+)
+"""What a fault looks like, for messages."""
+
+
+class FaultRow(NamedTuple):
+    """A row of the table of faults: an example, the phase if it names none, and what happens."""
+
+    example: str
+    phase: str
+    meaning: str
+
+
+FAULT_ROWS = (
+    FaultRow(
+        "`status=503`",
+        "`before`",
+        "The reply has this status, 400 to 599. `before`: nothing is carried out; `after`: the request is "
+        "carried out, and its reply is replaced. `html`: a gateway's page in place of the error envelope",
+    ),
+    FaultRow(
+        "`delay=1500`",
+        "`before`",
+        f"A delay of so many milliseconds, at most {MAX_DELAY:,}, before the request is carried out; "
+        "`after`: it is carried out at once, and the reply comes late",
+    ),
+    FaultRow(
+        "`drop`",
+        "`after`",
+        "The connection is closed without a reply; the request is carried out, but not with `before`",
+    ),
+    FaultRow("`reset`", "`after`", "Like `drop`, with a TCP reset"),
+    FaultRow(
+        "`hang`",
+        "`after`",
+        f"Like `drop`, but the connection stays open until the client closes it, at most {MAX_HANG} seconds",
+    ),
+    FaultRow(
+        "`truncate=100`",
+        "`after` only",
+        "The head of the reply, with the whole `Content-Length`, and so many bytes of the body; then the "
+        "connection is closed",
+    ),
 )
 
 
 class Fault(NamedTuple):
-    """A fault: an error status, a delay in milliseconds, or a dropped reply. `times`: how many attempts of an
+    """A fault, which `text` describes. `number` is a status, milliseconds or bytes. `after`: the request is
+    carried out first. `html`: a gateway's page replaces the error envelope. `times`: how many attempts of an
     operation it is injected into; None: all.
     """
 
-    status: int | None
-    delay: int | None
-    drop: bool
-    times: int | None
+    text: str
+    kind: FaultKind
+    number: int = 0
+    after: bool = False
+    html: bool = False
+    times: int | None = None
+
+    @property
+    def prevents(self) -> bool:
+        """Whether the request is not carried out."""
+        return not self.after and self.kind is not FaultKind.DELAY
+
+    @property
+    def loses_reply(self) -> bool:
+        """Whether the client gets no reply at all."""
+        return self.kind in (FaultKind.DROP, FaultKind.RESET, FaultKind.HANG)
 
 
 def parse_fault(text: str) -> Fault | None:
-    """The fault that `text` describes (`status=503; times=2`, `delay=1500`, `drop`), or None when it is
-    invalid.
-    """
+    """The fault that `text` describes (`status=503; after; times=2`, `drop`), or None if it is invalid."""
     match = _FAULT.fullmatch(text)
-    if match is None or (match[2] and int(match[2]) > MAX_DELAY):
+    if match is None:
         return None
-    status, delay, drop, times = match.groups()
-    return Fault(
-        int(status) if status else None,
-        int(delay) if delay else None,
-        drop is not None,
-        int(times) if times else None,
-    )
+    *kinds, phase, html, times = match.groups()
+    name, *numbers = [part for part in kinds if part is not None]
+    kind, number = FaultKind(name), int(numbers[0]) if numbers else 0
+    after = kind not in _BEFORE if phase is None else phase == "after"
+    if (
+        (kind is FaultKind.DELAY and number > MAX_DELAY)
+        or (kind is FaultKind.TRUNCATE and not after)
+        or (html and kind is not FaultKind.STATUS)
+    ):
+        return None
+    return Fault(text, kind, number, after, html is not None, int(times) if times else None)
 
 
 def fault_problem(text: str) -> str | None:
-    """The reason why `text` is not a fault, or None when it is one."""
-    if parse_fault(text) is None:
+    """The reason why `text` is not a fault, or None if it is one."""
+    return f"must be {FAULT_FORM}" if parse_fault(text) is None else None
+
+
+class FaultTarget(NamedTuple):
+    """A request that rules may select: the id of its operation, and the order and the payment that it is
+    about, if any.
+    """
+
+    operation: str
+    order_id: str | None = None
+    payment_id: str | None = None
+
+
+class FaultRule(Struct, frozen=True, gc=False, array_like=True):
+    """A rule: the fault for requests of an operation, an order or a payment, where None selects all.
+
+    It applies to `times` of those requests (None: to all) once `skip` of them have passed. `seen` counts the
+    selected requests, whatever fault they got, and `applied` those that got the fault of this rule.
+    """
+
+    id: str
+    fault: str
+    operation: str | None = None
+    order_id: str | None = None
+    payment_id: str | None = None
+    skip: int = 0
+    times: int | None = 1
+    seen: int = 0
+    applied: int = 0
+
+    def selects(self, target: FaultTarget) -> bool:
+        """Whether the rule is about this request."""
         return (
-            f"must be status=CODE (400 to 599), delay=MILLISECONDS (at most {MAX_DELAY}) or drop; "
-            "each with ; times=N after it, or without"
+            self.operation in (None, target.operation)
+            and self.order_id in (None, target.order_id)
+            and self.payment_id in (None, target.payment_id)
         )
-    return None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the rule applies to the next request that it selects."""
+        return self.seen >= self.skip and (self.times is None or self.applied < self.times)
+
+
+def first_due(
+    rules: Sequence[FaultRule], target: FaultTarget, excluded: frozenset[str] = frozenset()
+) -> FaultRule | None:
+    """The first rule that applies to this request, without those whose ids are `excluded`."""
+    return next(
+        (rule for rule in rules if rule.selects(target) and rule.is_due and rule.id not in excluded), None
+    )
+
+
+def counted(
+    rules: Sequence[FaultRule], target: FaultTarget, applied: FaultRule | None
+) -> tuple[FaultRule, ...]:
+    """The rules after this request, which got the fault of the rule `applied`, if any."""
+    return tuple(
+        replace(rule, seen=rule.seen + 1, applied=rule.applied + (rule is applied))
+        if rule.selects(target)
+        else rule
+        for rule in rules
+    )

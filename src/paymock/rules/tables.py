@@ -5,6 +5,7 @@ command line and the documentation print them, so that they cannot differ.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from paymock.rules.faults import FAULT_ROWS
 from paymock.rules.scenarios import DEFAULT_SCENARIO, PAYMENT_WINDOW, SCENARIOS, Scenario
 from paymock.rules.timeline import State, describe_change, simulate
 
@@ -63,6 +64,11 @@ def scenario_table() -> str:
 def timing_table() -> str:
     """The timing table as Markdown."""
     return markdown(("Step", "After creation"), timing_rows())
+
+
+def fault_table() -> str:
+    """The table of faults as Markdown."""
+    return markdown(("Fault", "Without a phase", "What happens"), FAULT_ROWS)
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,18 +1,24 @@
 """The request and reply bodies of the control API, `/_mock`. See docs/control-api.md."""
 
+import re
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_speed
-from paymock.rules.faults import fault_problem
+from paymock.rules.faults import FAULT_FORM, fault_problem
+from paymock.rules.identifiers import ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import PaymentStatus
-from paymock.schemas.fields import Amount, AssetId, ScenarioName, Timestamp, enumeration
-from paymock.schemas.public import Payment, Problem, Reply, Request
+from paymock.schemas.fields import Amount, AssetId, OrderId, ScenarioName, Timestamp, enumeration, identifier
+from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Reply, Request
 
 NEXT, END = "next", "end"
 TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
 MAX_TIMES = 1_000_000
+
+
+def _payment_id_problem(text: str) -> str | None:
+    return None if re.fullmatch(ID_PATTERNS[PAYMENT_PREFIX], text) else "must be the `id` of a payment"
 
 
 def _speed_problem(number: float) -> str | None:
@@ -29,11 +35,20 @@ Target = Annotated[
 Fault = Annotated[
     str,
     Meta(
-        description="A fault in the form of `X-Mock-Fault`.",
+        description=f"A fault in the form of `X-Mock-Fault`: {FAULT_FORM}.",
         examples=["status=503; times=2"],
         extra={"check": fault_problem},
     ),
 ]
+
+
+PaymentId = Annotated[
+    str, identifier(PAYMENT_PREFIX, "a payment"), Meta(extra={"check": _payment_id_problem})
+]
+OperationId = Annotated[
+    str, enumeration("OperationId", "The id of an operation in the document of `/v1`.", OPERATION_IDS)
+]
+_Times = Annotated[int, Meta(ge=1, le=MAX_TIMES)]
 
 
 class VirtualClock(Reply):
@@ -89,7 +104,7 @@ class MakeDeposit(Request):
 
 class _Override(Request, kw_only=True):
     times: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_TIMES)] | None,
+        _Times | None,
         Meta(description="How many creations; `null`: all, until a reset. Default: 1."),
     ] = 1
 
@@ -129,6 +144,53 @@ class PendingOverrideList(Reply):
     """The pending overrides of this sandbox."""
 
     data: Annotated[list[PendingOverride], Meta(description="In the order in which they are taken.")]
+
+
+class NewFaultRule(Request, kw_only=True):
+    """A rule that injects a fault into the requests that it selects. Fields that are absent select all."""
+
+    fault: Fault
+    operation: OperationId | None = None
+    order_id: Annotated[OrderId | None, Meta(description="Requests about payments of this order.")] = None
+    payment_id: Annotated[PaymentId | None, Meta(description="Requests about this payment.")] = None
+    skip: Annotated[
+        int, Meta(description="How many requests pass first. Default: 0.", ge=0, le=MAX_TIMES)
+    ] = 0
+    times: Annotated[
+        _Times | None,
+        Meta(
+            description="How many requests get the fault; `null`: all, until the rule is deleted. Default: 1."
+        ),
+    ] = 1
+
+
+class FaultRule(Reply):
+    """A rule, and how often it was met."""
+
+    id: Annotated[
+        str,
+        Meta(
+            description="Identifier of a fault rule.",
+            examples=["flt_8c6f2ab1d94e7035c1a2f07d5b3e9a64"],
+            extra_json_schema={"pattern": "^flt_[0-9a-f]{32}$"},
+        ),
+    ]
+    fault: Fault
+    operation: Annotated[OperationId | None, Meta(description="`null`: every operation.")]
+    order_id: Annotated[str | None, Meta(description="`null`: every order, and none.")]
+    payment_id: Annotated[str | None, Meta(description="`null`: every payment, and none.")]
+    skip: Annotated[int, Meta(description="How many requests pass first.", ge=0)]
+    times: Annotated[int | None, Meta(description="How many requests get the fault; `null`: all.")]
+    seen: Annotated[
+        int, Meta(description="How many requests it has selected, whatever fault they got.", ge=0)
+    ]
+    applied: Annotated[int, Meta(description="How many requests got its fault.", ge=0)]
+
+
+class FaultRuleList(Reply):
+    """The fault rules of this sandbox."""
+
+    data: Annotated[list[FaultRule], Meta(description="In order: a request gets the fault of the first due.")]
 
 
 class ListedPayment(Payment):
@@ -207,6 +269,16 @@ class JournalEntry(Reply):
     ]
     request_id: str
     duration_ms: Annotated[float, Meta(description="Milliseconds from the head to the reply.", ge=0)]
+    operation: Annotated[OperationId | None, Meta(description="`null`: the request met no operation.")]
+    order_id: Annotated[str | None, Meta(description="The order that it was about.")]
+    shown: Annotated[
+        PaymentStatus | None,
+        Meta(
+            description="The status of the payment in the reply; `null` if it showed none, or a fault other "
+            "than a delay was injected."
+        ),
+    ]
+    fault: Annotated[str | None, Meta(description="The injected fault; `null`: none.")]
 
 
 class Journal(Reply):

@@ -23,6 +23,9 @@ from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.rules.times import time_problem
 from paymock.schemas.metadata import MAX_ENTRIES, MAX_KEY_CHARACTERS, metadata_problem
 
+MAX_ORDER_ID = 128
+"""The largest number of characters in an order id."""
+
 ANY_EVENT = "*"
 EVENTS = (ANY_EVENT, *(f"payment.{status}" for status in PaymentStatus))
 
@@ -82,7 +85,7 @@ OrderId = Annotated[
     Meta(
         description="The merchant's internal order identifier. No control characters.",
         min_length=1,
-        max_length=128,
+        max_length=MAX_ORDER_ID,
         examples=["order-1001"],
         # Bytes of U+0080 to U+009F are parts of other characters to engines that compare bytes.
         extra_json_schema={"pattern": r"^[^\x00-\x1f\x7f]*$"},

@@ -35,6 +35,19 @@ from paymock.schemas.fields import (
 INSTRUCTION_TYPE = "evm_invoice_address"
 SETTLEMENT_MODE: Final = "same_chain_merchant_payout"
 
+CREATE_PAYMENT = "createPayment"
+PAYMENT_READS = ("getPayment", "listAttempts")
+PAYMENT_OPERATIONS = (CREATE_PAYMENT, *PAYMENT_READS)
+"""The ids of the operations that are about one payment."""
+
+OPERATION_IDS = (
+    "listChains",
+    "listAssets",
+    *PAYMENT_OPERATIONS,
+    "createWebhookEndpoint",
+    "listWebhookEndpoints",
+)
+"""The ids of all operations of `/v1`."""
 
 SETTLING = (
     PaymentStatus.SETTLEMENT_PENDING,

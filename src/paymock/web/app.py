@@ -12,7 +12,7 @@ from paymock.resources.records import StoreMetadata
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.api import checkout, control, health, public
-from paymock.web.api.faults import inject_fault
+from paymock.web.api.faults import inject_fault, without_faults
 from paymock.web.application import Application
 from paymock.web.http.auth import Keyring
 from paymock.web.http.hosts import AllowedHosts
@@ -37,13 +37,13 @@ def create_app(
     examples = ExampleContext(catalog, settings.fee_bps, keyring)
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
-        without_faults: Handler = partial(operation.handler, payments_service)
-        handler = without_faults
+        handler: Handler = partial(operation.handler, payments_service)
+        fast_handler = handler
         if control_service is not None:
-            handler = partial(inject_fault, control_service, carry_out=without_faults)
-        routes.add(
-            operation.method, operation.path, Route(handler, needs_key=True, fast_handler=without_faults)
-        )
+            fast_handler = partial(without_faults, control_service, carry_out=handler)
+            handler = partial(inject_fault, control_service, carry_out=handler)
+        route = Route(handler, needs_key=True, fast_handler=fast_handler, operation=operation.operation_id)
+        routes.add(operation.method, operation.path, route)
     for operation in health.OPERATIONS:
         handler = partial(operation.handler, payments_service)
         routes.add(operation.method, operation.path, Route(handler, fast_handler=handler))

@@ -1,34 +1,33 @@
 """The ASGI application: routes, authenticates, answers and records each request."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from paymock.app.control_service import ControlService
+from paymock.app.fault_rules import RulesDue
 from paymock.app.overrides import FaultDue
 from paymock.app.sandboxes import Sandboxes
 from paymock.app.system_clock import Clock
 from paymock.rules.errors import PaymockError
-from paymock.schemas.public import ErrorEnvelope
 from paymock.web.http.auth import Keyring
 from paymock.web.http.cors import allowed_methods, cors_headers, options_response
-from paymock.web.http.error_responses import error_response
+from paymock.web.http.delivery import interrupt, is_interrupted, send_head
+from paymock.web.http.error_responses import error_response, refusal
 from paymock.web.http.hosts import AllowedHosts
 from paymock.web.http.request_ids import request_ids
 from paymock.web.http.requests import Body, ClientGone, Request, parse_request
-from paymock.web.http.responses import JSON, Response, header_block, header_lines
+from paymock.web.http.responses import Response, header_block, header_lines
 from paymock.web.http.routing import PUBLIC, Answer, Route, Routes
 from paymock.web.telemetry import journal_entry
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.metrics import RequestMetrics
 
 _FAULT = b"x-mock-fault"
-_MIN_KEY_LENGTH = 9
-"""A shorter word may be part of a message by chance, and is not a secret API key."""
 
 
 class Suspended(Exception):
@@ -96,18 +95,13 @@ class Application:
             request, response = await self._respond(request, request_id)
         except ClientGone:
             return
-        if response.dropped:
+        headers = header_lines(header_block(response, request_id, cors_headers(request.path)))
+        if is_interrupted(response):
             await self._record(request, response, request_id, started)
-            await _drop(scope, receive)
+            await interrupt(request, response, headers, self._sleep, scope, receive, send)
             return
         try:
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": response.status,
-                    "headers": header_lines(header_block(response, request_id, cors_headers(request.path))),
-                }
-            )
+            await send_head(response, headers, send)
             body, stream = (b"", None) if request.method == "HEAD" else (response.body, response.stream)
             await send({"type": "http.response.body", "body": body, "more_body": stream is not None})
             await self._record(request, response, request_id, started)
@@ -129,7 +123,7 @@ class Application:
         except StopIteration as done:
             answer: Answer = done.value
             return answer
-        except (Suspended, FaultDue):
+        except (Suspended, RulesDue, FaultDue):
             return None
         answering.close()  # it has to wait
         return None
@@ -154,7 +148,7 @@ class Application:
     ) -> tuple[Request, Response]:
         """Return the response, and the request with its sandbox, as far as that is known.
 
-        Raises ClientGone; on the `fast` path Suspended and FaultDue if it must be left.
+        Raises ClientGone; on the `fast` path Suspended, RulesDue and FaultDue if it must be left.
         """
         try:
             request, route = self._route(request)
@@ -165,7 +159,7 @@ class Application:
         except ClientGone:
             raise
         except Exception as error:
-            if fast and isinstance(error, (Suspended, FaultDue)):
+            if fast and isinstance(error, (Suspended, RulesDue, FaultDue)):
                 raise
             return request, self._error_response(error, request, request_id)
 
@@ -190,13 +184,20 @@ class Application:
             )
         sandbox = self._keyring.sandbox(request) if route.needs_key else ""
         template, _, params = match
-        return replace(request, template=template, params=params, sandbox=sandbox), route
+        request = replace(
+            request, template=template, params=params, sandbox=sandbox, operation=route.operation
+        )
+        return request, route
 
     def _error_response(self, error: Exception, request: Request, request_id: str) -> Response:
         if isinstance(error, PaymockError):
-            return _without_key(error_response(error), request)
+            return refusal(error, request)
         self._log.defect(request_id)
         return error_response(PaymockError("internal_error"))
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait for `seconds`, or until the server stops."""
+        await self._sandboxes.notifier.sleep_until(asyncio.get_running_loop().time() + seconds)
 
     async def _push(
         self, request: Request, request_id: str, stream: AsyncGenerator[bytes, None], send: Any
@@ -231,27 +232,3 @@ class Application:
             await self._control.journal.add(sandbox, entry)
         except PaymockError:
             return  # without a valid key, or without the store, there is no entry
-
-
-async def _drop(scope: Any, receive: Any) -> None:
-    """Close the connection without a reply."""
-    close = scope.get("paymock.close")
-    if close is None:
-        raise ConnectionResetError("a fault dropped the reply")
-    close()
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _without_key(response: Response, request: Request) -> Response:
-    """Mask the API key in a refusal, which names unknown fields: a client may send the key as a name."""
-    presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
-    contains_key = len(presented) >= _MIN_KEY_LENGTH and presented in response.body
-    if not contains_key or response.content_type != JSON:
-        return response
-    key, error = presented.decode("latin-1"), msgspec.json.decode(response.body, type=ErrorEnvelope).error
-    error.message = error.message.replace(key, "***")
-    for problem in error.details or ():
-        problem.field = problem.field.replace(key, "***")
-        problem.message = problem.message.replace(key, "***")
-    return replace(response, body=msgspec.json.encode(ErrorEnvelope(error=error)))

@@ -13,7 +13,15 @@ from paymock.web.http.auth import Keyring
 from paymock.web.http.requests import Body, parse_request
 from tests.support.client import Api, error_of, fresh_key, order
 from tests.support.contract import Contract, Json
-from tests.support.operations import BRIEFLY, OF_PAYMENTS, OPERATIONS, arguments_of, body_of, path_of
+from tests.support.operations import (
+    BRIEFLY,
+    OF_PAYMENTS,
+    OF_RULES,
+    OPERATIONS,
+    arguments_of,
+    body_of,
+    path_of,
+)
 from tests.support.server import RunningServer
 from tests.support.stream import following
 
@@ -146,7 +154,7 @@ def test_another_key_sees_nothing_of_the_owner(unchanged: Owner, stranger: Api, 
         if operation.path.startswith("/checkout/"):  # whoever has the id may see it
             assert reply.status_code == 200
             continue
-        assert reply.status_code == (404 if operation in OF_PAYMENTS else operation.status)
+        assert reply.status_code == (404 if operation in (*OF_PAYMENTS, *OF_RULES) else operation.status)
         assert "idempotent-replayed" not in reply.headers or payment_id != unchanged.payment_ids[0]
         told = f"{reply.headers} {reply.text}"
         assert not [mark for mark in unchanged.marks if mark in told]
@@ -250,3 +258,10 @@ def test_a_token_is_compared_with_every_key_in_constant_time(
         with pytest.raises(PaymockError):
             keyring.sandbox(request)
     assert compared == [(token.encode(), key.encode()) for key in keys]
+
+
+def test_a_fault_rule_of_another_key_cannot_be_deleted(owner: Owner, stranger: Api) -> None:
+    rule = owner.client.post("/_mock/faults", json={"fault": "drop", "order_id": "order-1002"}).json()
+    assert error_of(stranger.delete(f"/_mock/faults/{rule['id']}")) == (404, "not_found")
+    assert stranger.delete("/_mock/faults").status_code == 204
+    assert owner.client.get("/_mock/faults").json() == {"data": [rule]}

@@ -8,9 +8,11 @@ import msgspec
 
 from paymock.app import journal
 from paymock.app.control_service import ControlService
+from paymock.app.fault_rules import MAX_RULES
 from paymock.app.payment_lookup import PaymentFilter
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.rules.tables import fault_table
 from paymock.schemas import control as schemas
 from paymock.schemas import json_decoding
 from paymock.schemas.public import Payment
@@ -101,6 +103,25 @@ async def get_next(control: ControlService, request: Request) -> Response:
 
 async def clear_next(control: ControlService, request: Request) -> Response:
     await control.overrides.clear(request.sandbox)
+    return Response(204, content_type=None)
+
+
+async def add_fault(control: ControlService, request: Request) -> Response:
+    rule = await control.fault_rules.add(request.sandbox, await _body(request))
+    return Response(201, _encode(rule))
+
+
+async def list_faults(control: ControlService, request: Request) -> Response:
+    return _ok(await control.fault_rules.list(request.sandbox))
+
+
+async def delete_fault(control: ControlService, request: Request) -> Response:
+    await control.fault_rules.delete(request.sandbox, request.params["fault_id"])
+    return Response(204, content_type=None)
+
+
+async def clear_faults(control: ControlService, request: Request) -> Response:
+    await control.fault_rules.clear(request.sandbox)
     return Response(204, content_type=None)
 
 
@@ -304,16 +325,7 @@ Scenarios and faults wait in separate queues, and are taken in the order in whic
 permanent one last. A refused request takes none; one that a fault refuses takes the fault and leaves the
 scenario to the retry.
 
-Faults, here and in the header `X-Mock-Fault` of any request below `/v1`:
-
-| Value | What happens |
-| --- | --- |
-| `status=503` | The request is refused with this status, 400 to 599; nothing is stored |
-| `delay=1500` | The request is carried out after this many milliseconds, at most 30,000 |
-| `drop` | The request is carried out, then the connection is closed without a reply |
-
-With `; times=2` after it, the fault applies to the first two attempts only: of an idempotency key, or without
-one, of a method and path.""",
+The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         request=(schemas.ScenarioOverride, schemas.FaultOverride),
         reply=schemas.PendingOverrideList,
         errors=(*BODY_ERRORS, "capacity_exceeded"),
@@ -336,6 +348,66 @@ one, of a method and path.""",
         tag="Overrides and faults",
         summary="Clear what is pending",
         description="The next creations take what their own headers say.",
+        reply=None,
+        status=204,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/faults",
+        handler=add_fault,
+        operation_id="addFault",
+        tag="Overrides and faults",
+        summary="Add a fault rule",
+        description=f"""Injects a fault into the requests that the rule selects by `operation`, `order_id` and
+`payment_id`: into `times` of them, once `skip` have passed. So the polls of an unmodified application can
+fail. A sandbox has at most {MAX_RULES} rules.
+
+A rule counts each request that it selects in `seen`, whatever fault that gets. A request gets the fault of
+the first rule that is due, and that rule counts it in `applied`. The header `X-Mock-Fault` has precedence
+over rules, rules over the faults of `POST /_mock/next`. A reset deletes rules.
+
+A fault is `KIND[; before|after][; html][; times=N]`, in a rule, in the header and in `POST /_mock/next`:
+
+{fault_table()}
+
+With `; times=2`, the fault applies to the first two attempts only: of an idempotency key or, without one, of
+a method and path.""",
+        request=schemas.NewFaultRule,
+        reply=schemas.FaultRule,
+        status=201,
+        errors=(*BODY_ERRORS, "capacity_exceeded"),
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/faults",
+        handler=list_faults,
+        operation_id="listFaults",
+        tag="Overrides and faults",
+        summary="List fault rules",
+        description="The fault rules in their order, with their counts.",
+        reply=schemas.FaultRuleList,
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/faults/{fault_id}",
+        handler=delete_fault,
+        operation_id="deleteFault",
+        tag="Overrides and faults",
+        summary="Delete a fault rule",
+        description="The rule applies to no further request.",
+        reply=None,
+        status=204,
+        errors=("not_found",),
+        parameters={"fault_id": "The `id` of the rule."},
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/faults",
+        handler=clear_faults,
+        operation_id="clearFaults",
+        tag="Overrides and faults",
+        summary="Delete all fault rules",
+        description="The requests get the faults of their headers and of overrides only.",
         reply=None,
         status=204,
     ),
@@ -377,8 +449,8 @@ one, of a method and path.""",
         operation_id="reset",
         tag="Sandbox",
         summary="Reset the sandbox",
-        description="Deletes payments, idempotency keys, webhook endpoints, overrides, journal and clock of "
-        "this sandbox, and of no other.",
+        description="Deletes payments, idempotency keys, webhook endpoints, overrides, fault rules, journal "
+        "and clock of this sandbox, and of no other.",
         reply=None,
         status=204,
     ),

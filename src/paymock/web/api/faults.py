@@ -1,16 +1,23 @@
-"""Fault injection: error statuses, delays, dropped replies. See docs/control-api.md."""
+"""Fault injection: by the header of a request, by the rules of its sandbox, or by an override. See
+docs/faults.md.
+"""
 
 import asyncio
+from contextlib import suppress
+from http import HTTPStatus
 
 from msgspec.structs import replace
 
 from paymock.app.contention import Contention
 from paymock.app.control_service import ControlService
+from paymock.app.fault_rules import RulesDue
 from paymock.app.overrides import FaultDue
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import Fault, parse_fault
+from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
+from paymock.schemas.public import CREATE_PAYMENT
 from paymock.web.http.auth import REALM
-from paymock.web.http.error_responses import RETRY_AFTER_SECONDS, error_response
+from paymock.web.http.error_responses import RETRY_AFTER_SECONDS, error_response, refusal
+from paymock.web.http.headers import idempotency_key
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 from paymock.web.http.routing import Handler
@@ -18,56 +25,151 @@ from paymock.web.http.routing import Handler
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
 """The headers of injected errors. Every 503 has `Retry-After` anyway."""
 
+_STATUSES = frozenset(HTTPStatus)
+_CARRIED_OUT = (
+    "An injected fault, with the requested status. The request was carried out. Retry as your client should."
+)
+_GATEWAY_PAGE = (
+    "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
+    "<hr><center>gateway</center>\r\n</body>\r\n</html>\r\n"
+)
+
+
+async def without_faults(control: ControlService, request: Request, carry_out: Handler) -> Response:
+    """Carry out a request without a fault header, unless a fault may be injected into it. Raises RulesDue or
+    FaultDue if one may; then nothing has been carried out.
+    """
+    try:
+        return await carry_out(request)
+    except PaymockError as refusal:
+        # A refused request has not met the rules yet.
+        if refusal.kind.code != "store_unavailable" and await control.fault_rules.exist(request.sandbox):
+            raise RulesDue from None
+        raise
+
 
 async def inject_fault(control: ControlService, request: Request, carry_out: Handler) -> Response:
-    """Carry out a request below `/v1` with the fault of its header, or of an override of its sandbox.
-
-    The response to a fault that drops the reply is `dropped`. Raises PaymockError `invalid_fault`, or
-    `injected_fault` with the status of the fault.
+    """Carry out a request below `/v1` with the fault of its header, or of a rule or an override of its
+    sandbox, in this order. The response has the fault that was applied. Raises PaymockError `invalid_fault`.
     """
-    value = _fault_header(request)
-    if value is not None:
-        fault = parse_fault(value)
+    header = _fault_header(request)
+    try:
+        if header is None:
+            return await without_faults(control, request, carry_out)
+    except RulesDue:
+        pass
+    except FaultDue as due:
+        return await _apply_override(control, request, carry_out, due)
+    return await _apply_rules(control, request, carry_out, header)
+
+
+async def _apply_rules(
+    control: ControlService, request: Request, carry_out: Handler, header: str | None
+) -> Response:
+    """Carry out a request with the fault of its header or of a rule, and count it in the rules."""
+    target, attempt = await _target(control, request), _attempt(request)
+    counting = control.fault_rules.count(request.sandbox, target, attempt, applies=header is None)
+    request = replace(request, rules_counted=True)
+    if header is not None:
+        with suppress(PaymockError):  # the fault of a header needs no store
+            await counting
+        fault = parse_fault(header)
         if fault is None:
-            raise PaymockError("invalid_fault")
-        applies = fault.times is None or await _count_attempt(control, request, value) <= fault.times
-        return await _apply(fault if applies else None, request, carry_out)
+            raise PaymockError("invalid_fault", f"X-Mock-Fault must be {FAULT_FORM}.")
+        if fault.times is not None:
+            number = await control.fault_rules.count_attempt(request.sandbox, attempt, header)
+            fault = fault if number <= fault.times else None
+        return await _apply(fault, target, request, carry_out)
+    rule_fault = await counting
+    if rule_fault is not None:
+        return await _apply(parse_fault(rule_fault), target, replace(request, fault_applied=True), carry_out)
+    try:
+        return await carry_out(request)
+    except FaultDue as due:
+        return await _apply_override(control, request, carry_out, due)
+
+
+async def _apply_override(
+    control: ControlService, request: Request, carry_out: Handler, due: FaultDue
+) -> Response:
+    """Carry out a creation with the first fault of the queue of overrides."""
+    target, attempt = await _target(control, request), _attempt(request)
     contention = Contention()
     while True:
+        fault, number = parse_fault(due.fault.value), 1
+        if fault and fault.times:
+            number = await control.fault_rules.count_attempt(request.sandbox, attempt, due.fault.value)
+        last = (fault and fault.prevents and fault.times) or number
+        if number != last or await control.overrides.take(request.sandbox, due.fault):
+            fault = fault if number <= last else None
+            return await _apply(fault, target, replace(request, fault_applied=True), carry_out)
+        contention.check()  # a concurrent creation has taken the fault
         try:
             return await carry_out(request)
-        except FaultDue as due:
-            fault = parse_fault(due.fault.value)
-            attempt = await _count_attempt(control, request, due.fault.value) if fault and fault.times else 1
-            last = (fault and fault.status and fault.times) or attempt
-            if attempt == last and not await control.overrides.take(request.sandbox, due.fault):
-                contention.check()  # a concurrent creation has taken the fault
-                continue
-            applied = replace(request, fault_applied=True)
-            return await _apply(fault if attempt <= last else None, applied, carry_out)
+        except FaultDue as another:
+            due = another
 
 
-async def _apply(fault: Fault | None, request: Request, carry_out: Handler) -> Response:
+async def _apply(fault: Fault | None, target: FaultTarget, request: Request, carry_out: Handler) -> Response:
     if fault is None:
         return await carry_out(request)
-    if fault.status:
-        raise PaymockError("injected_fault", status=fault.status, headers=_HEADERS.get(fault.status, ()))
-    if fault.delay:
-        await asyncio.sleep(fault.delay / 1000)
-    if not fault.drop:
-        return await carry_out(request)
+    if fault.kind is FaultKind.DELAY:
+        return await _delay(fault, request, carry_out)
+    carried_out = await _result(request, carry_out) if fault.after else None
+    response = _error_reply(fault) if fault.kind is FaultKind.STATUS else carried_out or Response(0)
+    return replace(response, fault=fault, carried_out=carried_out, order_id=target.order_id)
+
+
+async def _delay(fault: Fault, request: Request, carry_out: Handler) -> Response:
+    seconds = fault.number / 1000
+    if fault.after:
+        response = await _result(request, carry_out)
+        await asyncio.sleep(seconds)
+    else:
+        await asyncio.sleep(seconds)
+        response = await _result(request, carry_out)
+    return replace(response, fault=fault, lost=await request.client_has_left())
+
+
+async def _result(request: Request, carry_out: Handler) -> Response:
     try:
-        response = await carry_out(request)
+        return await carry_out(request)
     except PaymockError as error:
-        response = error_response(error)
-    return replace(response, dropped=True)
+        return refusal(error, request)
 
 
-async def _count_attempt(control: ControlService, request: Request, fault: str) -> int:
-    """Return how often this operation has been attempted with this fault, this time included."""
+def _error_reply(fault: Fault) -> Response:
+    status, message = fault.number, _CARRIED_OUT if fault.after else None
+    response = error_response(
+        PaymockError("injected_fault", message, status=status, headers=_HEADERS.get(status, ()))
+    )
+    if not fault.html:
+        return response
+    phrase = f" {HTTPStatus(status).phrase}" if status in _STATUSES else ""
+    page = _GATEWAY_PAGE.format(f"{status}{phrase}")
+    return replace(response, body=page.encode(), content_type="text/html")
+
+
+async def _target(control: ControlService, request: Request) -> FaultTarget:
+    """Return what the rules compare: of a creation, the order in its body and the payment of its key."""
+    payment_id = request.params.get("payment_id")
+    if payment_id is not None:
+        order_id = await control.order_of(request.sandbox, payment_id)
+    elif request.operation == CREATE_PAYMENT:
+        with suppress(PaymockError):
+            await request.json()
+        order_id = request.order_id
+        with suppress(PaymockError):
+            payment_id = await control.payment_id_of(request.sandbox, idempotency_key(request))
+    else:
+        order_id = None
+    return FaultTarget(request.operation, order_id, payment_id)
+
+
+def _attempt(request: Request) -> str:
+    """Return what tells the attempts of one operation from those of others."""
     key = request.headers.get(b"idempotency-key")
-    operation = key.decode("latin-1").strip() if key else f"{request.method} {request.path}"
-    return await control.overrides.count_attempt(request.sandbox, operation, fault)
+    return key.decode("latin-1").strip() if key else f"{request.method} {request.path}"
 
 
 def _fault_header(request: Request) -> str | None:

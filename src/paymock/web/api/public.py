@@ -8,6 +8,7 @@ import msgspec
 
 from paymock.app.payments_service import CreatedPayment, PaymentsService
 from paymock.app.sandboxes import KeyedRequest
+from paymock.resources.timelines import RenderedPayment
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.rules.tables import scenario_table, timing_table
 from paymock.schemas import catalog as catalog_schemas
@@ -23,10 +24,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def list_chains(service: PaymentsService, request: Request) -> Response:
+    await _check_rules(service, request)
     return Response(200, _encode(service.chains()))
 
 
 async def list_assets(service: PaymentsService, request: Request) -> Response:
+    await _check_rules(service, request)
     return Response(200, _encode(service.assets(request.params["chain"])))
 
 
@@ -34,13 +37,17 @@ async def create_payment(service: PaymentsService, request: Request) -> Response
     requested = scenario = requested_scenario(request)
     if scenario is None and b"x-mock-fault" in request.headers:
         scenario = DEFAULT_SCENARIO  # a request with a fault header takes no override
-    payment = await service.create_payment(
-        await _keyed(request), scenario, fault_applied=request.fault_applied
+    created = await service.create_payment(
+        await _keyed(request),
+        scenario,
+        rules_counted=request.rules_counted,
+        fault_applied=request.fault_applied,
     )
+    payment = created.payment
     location = ("Location", f"/v1/payments/{payment.id}")
     link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
-    headers = (location, link, *_replay_headers(payment, requested)) if payment.replayed else (location, link)
-    return Response(201, payment.json, headers=headers, payment_id=payment.id, scenario=payment.scenario)
+    headers = (location, link, *_replay_headers(created, requested)) if created.replayed else (location, link)
+    return Response(201, payment.json, headers=headers, payment=payment, scenario=created.scenario)
 
 
 def _replay_headers(payment: CreatedPayment, requested: str | None) -> tuple[tuple[str, str], ...]:
@@ -51,20 +58,36 @@ def _replay_headers(payment: CreatedPayment, requested: str | None) -> tuple[tup
 
 
 async def read_payment(service: PaymentsService, request: Request) -> Response:
-    return Response(200, await service.payment(request.sandbox, request.params["payment_id"]))
+    payment = await _payment(service, request)
+    return Response(200, payment.json, payment=payment)
 
 
 async def list_attempts(service: PaymentsService, request: Request) -> Response:
-    return Response(200, await service.attempts(request.sandbox, request.params["payment_id"]))
+    payment = await _payment(service, request)
+    return Response(200, payment.attempts_json, payment=payment)
 
 
 async def create_endpoint(service: PaymentsService, request: Request) -> Response:
-    endpoint, replayed = await service.create_endpoint(await _keyed(request))
+    endpoint, replayed = await service.create_endpoint(
+        await _keyed(request), rules_counted=request.rules_counted
+    )
     return Response(201, _encode(endpoint), headers=(REPLAYED,) if replayed else ())
 
 
 async def list_endpoints(service: PaymentsService, request: Request) -> Response:
+    await _check_rules(service, request)
     return Response(200, _encode(await service.endpoints(request.sandbox)))
+
+
+async def _payment(service: PaymentsService, request: Request) -> RenderedPayment:
+    return await service.payment(
+        request.sandbox, request.params["payment_id"], rules_counted=request.rules_counted
+    )
+
+
+async def _check_rules(service: PaymentsService, request: Request) -> None:
+    if not request.rules_counted:
+        await service.check_rules(request.sandbox)
 
 
 async def _keyed(request: Request) -> KeyedRequest:

@@ -1,12 +1,17 @@
 """Responses that carry errors. Specification: "Errors"."""
 
 import msgspec
+from msgspec.structs import replace
 
 from paymock.rules.errors import PaymockError
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
+from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 
 RETRY_AFTER_SECONDS = 1
+
+_MIN_KEY_LENGTH = 9
+"""A shorter word may be part of a message by chance, and is not a secret API key."""
 
 
 def error_response(error: PaymockError) -> Response:
@@ -24,3 +29,19 @@ def error_response(error: PaymockError) -> Response:
         headers=headers,
         error=error.kind.code,
     )
+
+
+def refusal(error: PaymockError, request: Request) -> Response:
+    """Return the response that refuses `request`. The API key in it is masked: a refusal names unknown
+    fields, and a client may send the key as a name.
+    """
+    response = error_response(error)
+    presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
+    if len(presented) < _MIN_KEY_LENGTH or presented not in response.body:
+        return response
+    key, detail = presented.decode("latin-1"), msgspec.json.decode(response.body, type=ErrorEnvelope).error
+    detail.message = detail.message.replace(key, "***")
+    for problem in detail.details or ():
+        problem.field = problem.field.replace(key, "***")
+        problem.message = problem.message.replace(key, "***")
+    return replace(response, body=msgspec.json.encode(ErrorEnvelope(error=detail)))

@@ -10,6 +10,7 @@ import msgspec
 
 from paymock.rules.errors import PaymockError
 from paymock.schemas import json_decoding
+from paymock.schemas.fields import MAX_ORDER_ID
 from paymock.web.http.responses import Header
 
 T = TypeVar("T")
@@ -70,8 +71,8 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     """What a client sent. `path` is as it was sent, `headers` are by lower-case name, `repeated` are the
     names that were sent more than once.
 
-    The application adds the template of the path, the values of its parameters, and the sandbox of the key.
-    `fault_applied`: the fault of an override has been applied already.
+    The application adds the operation, the template of the path, the values of its parameters, and the
+    sandbox of the key. `rules_counted`: the fault rules have counted it. `fault_applied`: it got its fault.
     """
 
     method: str
@@ -83,6 +84,8 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     template: str = ""
     params: Mapping[str, str] = {}
     sandbox: str = ""
+    operation: str = ""
+    rules_counted: bool = False
     fault_applied: bool = False
 
     def __repr__(self) -> str:
@@ -126,6 +129,22 @@ class Request(msgspec.Struct, frozen=True, eq=False):
                 content = await body.read(self.headers.get(b"content-length", b"0"))
             body.decoded = json_decoding.decode(content)
         return body.decoded
+
+    @property
+    def order_id(self) -> str | None:
+        """The order that the body names, if it has been decoded."""
+        body = self.content.decoded
+        order_id = body.get("order_id") if isinstance(body, dict) else None
+        return order_id if isinstance(order_id, str) and len(order_id) <= MAX_ORDER_ID else None
+
+    async def client_has_left(self) -> bool:
+        """Whether the client has closed the connection. The body must have been read before."""
+        try:
+            async with asyncio.timeout(0):
+                await self.content.disconnected()
+        except TimeoutError:
+            return False
+        return True
 
     async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`. The body must have been read before.

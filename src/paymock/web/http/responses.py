@@ -5,6 +5,9 @@ from functools import cache
 
 import msgspec
 
+from paymock.resources.timelines import RenderedPayment
+from paymock.rules.faults import Fault
+
 Header = tuple[bytes, bytes]
 
 JSON = "application/json"
@@ -21,8 +24,9 @@ _NO_STORE = b"cache-control: no-store\r\n"
 class Response(msgspec.Struct, frozen=True):
     """What is sent to the client. The parts of a `stream` follow the `body` until the client disconnects.
 
-    `error` (a code), `payment_id` and `scenario` (of a created payment) are for log, journal and metrics. If
-    it is `dropped`, a fault closes the connection instead.
+    `error` (a code), the `payment` that it shows, `scenario` (of a created payment), and the `order_id` of a
+    request with a fault are for log, journal and metrics. `fault` was injected; `carried_out` is the response
+    that it replaces, if the request was carried out. A response is `lost` if the client has left.
     """
 
     status: int
@@ -31,9 +35,17 @@ class Response(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     error: str | None = None
     stream: AsyncGenerator[bytes, None] | None = None
-    payment_id: str | None = None
+    payment: RenderedPayment | None = None
     scenario: str | None = None
-    dropped: bool = False
+    order_id: str | None = None
+    fault: Fault | None = None
+    carried_out: "Response | None" = None
+    lost: bool = False
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the client gets no reply."""
+        return self.lost or (self.fault is not None and self.fault.loses_reply)
 
     @property
     def replayed(self) -> bool:

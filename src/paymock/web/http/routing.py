@@ -23,13 +23,14 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """A handler, whether it needs an API key, and the handler for requests without faults, which the fast
-    path calls; None if the route is not on the fast path.
+    """A handler, whether it needs an API key, the handler that the fast path calls (None if the route is not
+    on the fast path), and the id of the operation of `/v1`.
     """
 
     handler: Handler
     needs_key: bool = False
     fast_handler: Handler | None = None
+    operation: str = ""
 
 
 class Answer(NamedTuple):

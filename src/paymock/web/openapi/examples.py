@@ -220,6 +220,17 @@ CONTROL_REQUESTS = {
     "standing_fault": Example(
         "The first attempt at every creation fails", {"fault": "status=503; times=1", "times": None}
     ),
+    "lost_reply": Example("The reply to a creation is lost", {"fault": "drop", "operation": "createPayment"}),
+    "failing_reads": Example(
+        "The second and the third read of an order's payments fail with the page of a gateway",
+        {
+            "fault": "status=502; html",
+            "operation": "getPayment",
+            "order_id": "order-1002",
+            "skip": 1,
+            "times": 2,
+        },
+    ),
 }
 
 _REQUESTS = {
@@ -228,6 +239,7 @@ _REQUESTS = {
     "advancePayment": ("to_completed", "to_next", "by_8_seconds"),
     "makeDeposit": ("half_of_due", "another_asset"),
     "setNext": ("next_scenario", "standing_fault"),
+    "addFault": ("failing_reads", "lost_reply"),
     "createPayment": ("create_payment", "create_payment_minimal"),
     "createWebhookEndpoint": ("create_webhook_endpoint",),
 }

@@ -72,12 +72,16 @@ class RequestLog:
             fields = {"method": method, "path": path, "status": response.status, "duration_ms": milliseconds}
             fields |= {"error": response.error} if response.error else {}
             fields |= {"replayed": True} if response.replayed else {}
+            fields |= {"fault": response.fault.text} if response.fault else {}
             fields |= {"warning": response.warning} if response.warning else {}
             fields |= trace_of(request) if request else {}
             self.event("request", **fields, request_id=request_id)
         else:
             status = self._colored(f"{response.status}", _color_of(response.status))
             note = response.error or response.warning or ("replayed" if response.replayed else "")
+            note = " ".join(
+                part for part in (note, response.fault and f"fault {response.fault.text}") if part
+            )
             note = f"  {note}" if note else ""
             dim = self._colored(f"{milliseconds:.1f} ms  {request_id}", _DIM)
             self.line(f"{time.strftime('%H:%M:%S')}  {status}  {method:<4}  {path}{note}  {dim}")

@@ -6,11 +6,13 @@ from typing import Literal
 import msgspec
 
 from paymock.app.journal import StoredEntry
+from paymock.resources.timelines import RenderedPayment
+from paymock.rules.faults import FaultKind
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
 from paymock.web.http.requests import Request
-from paymock.web.http.responses import Response
+from paymock.web.http.responses import JSON, Response
 from paymock.web.telemetry.access_log import RequestLog
 
 MAX_DETAILS = 5
@@ -31,16 +33,21 @@ def entry_for(
 
     `now` is in milliseconds since the epoch. Path and messages are masked as in the `log`.
     """
+    carried_out = response.carried_out or response
     outcome: Literal["new", "replayed", "conflict"] | None = None
     refusal = None
-    if response.status == 201:
-        outcome = "replayed" if response.replayed else "new"
+    if carried_out.status == 201:
+        outcome = "replayed" if carried_out.replayed else "new"
     elif response.error:
         outcome = "conflict" if response.error == _CONFLICT else None
-        refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error
-    payment_id = response.payment_id or request.params.get("payment_id")
+        if response.content_type == JSON:
+            refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error
+    payment = carried_out.payment
+    payment_id = payment.id if payment else request.params.get("payment_id")
     if payment_id and refusal and not parse_token(payment_id, PAYMENT_PREFIX):
         payment_id = None
+    order_id = payment.order_id if payment else response.order_id or request.order_id
+    shown = _shown(request, response)
     return StoredEntry(
         at=to_rfc3339(now),
         method=log.masked(request.method),
@@ -53,7 +60,20 @@ def entry_for(
         idempotency=outcome,
         request_id=request_id,
         duration_ms=int(seconds * 1_000_000) / 1000,
+        operation=request.operation or None,
+        order_id=log.without_secrets(order_id) if order_id else None,
+        shown=shown.status if shown else None,
+        fault=response.fault.text if response.fault else None,
+        shown_at=shown.at if shown else None,
     )
+
+
+def _shown(request: Request, response: Response) -> RenderedPayment | None:
+    """Return the payment that the client has seen."""
+    fault = response.fault
+    if response.lost or request.method == "HEAD" or (fault and fault.kind is not FaultKind.DELAY):
+        return None
+    return response.payment
 
 
 def _masked_details(refusal: ErrorDetail, mask: Callable[[str], str]) -> list[Problem]:

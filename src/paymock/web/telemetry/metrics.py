@@ -191,13 +191,14 @@ class RequestMetrics:
             match = self._routes.find(request.path)
             template = UNKNOWN if match is None else match.template
         status = DROPPED if response.dropped else response.status
+        carried_out = response.carried_out or response
         self.counters.observe(self._indexes[template], request.method, status, seconds)
         if response.error in _ERROR_METRICS:
             self.counters.increment(_ERROR_METRICS[response.error])
-        elif response.replayed:
+        elif carried_out.replayed:
             self.counters.increment(REPLAYS)
-        elif template == _CREATION and response.status == 201 and response.scenario:
-            self.counters.increment(PAYMENTS, response.scenario)
+        elif template == _CREATION and carried_out.status == 201 and carried_out.scenario:
+            self.counters.increment(PAYMENTS, carried_out.scenario)
 
     def record_malformed(self, response: Response) -> None:
         """Record the refusal of what is not an HTTP request."""

@@ -5,6 +5,8 @@ Specification: "Limits", "Errors".
 
 import asyncio
 import re
+import socket
+import struct
 from typing import Any
 
 import httptools
@@ -275,9 +277,16 @@ class StrictHttpProtocol(HttpToolsProtocol):
         """Let the application answer the request with this head, after the requests before it."""
         self._unset_keepalive_if_required()  # a request before it in the same data may have set it
         self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
+        self.scope["paymock.reset"] = self._reset  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         self.scope["method"] = self._method.decode("ascii")
         self._receiving = self.cycle
+
+    def _reset(self) -> None:
+        """Close the connection with a TCP reset. What the client has not received yet is lost."""
+        no_linger = struct.pack("ii", 1, 0)
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+        self.transport.abort()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._active = cycle
