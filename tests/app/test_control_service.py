@@ -25,6 +25,7 @@ def test_a_payment_advances_from_status_to_status(scenario: str) -> None:
         payment, _ = await app.create(scenario=scenario)
         for _, status in COURSES[scenario][1:]:
             moved = await app.control.advance_payment(SANDBOX, payment.id, {"to": status})
+            assert isinstance(moved, Payment)
             assert moved.status == status
         detail = await app.control.payment(SANDBOX, payment.id)
         reached = {entry.status for entry in detail.timeline if entry.reached}
@@ -95,7 +96,7 @@ def test_a_wait_says_whether_its_status_was_reached_and_still_can_be(
     async def check() -> None:
         app = UseCases(MemoryStore())
         payment, _ = await app.create()
-        result = await app.control.wait(SANDBOX, payment.id, status, timeout=30)
+        result = await app.control.waits.payment(SANDBOX, payment.id, status, timeout=30)
         assert (result.reached, result.possible) == (reached, possible)
 
     run(check())

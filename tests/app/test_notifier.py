@@ -66,7 +66,7 @@ def test_what_another_process_merely_adds_wakes_nobody_who_waits() -> None:
 
 
 async def wait_for_detection(app: UseCases, payment_id: str) -> None:
-    assert (await app.control.wait(SANDBOX, payment_id, "payment_detected", 60)).reached
+    assert (await app.control.waits.payment(SANDBOX, payment_id, "payment_detected", 60)).reached
 
 
 async def follow_checkout(app: UseCases, payment_id: str) -> None:
@@ -122,7 +122,8 @@ def test_waits_read_nothing_until_their_sandbox_changes_in_a_file_that_processes
         app, other = UseCases(store), UseCases(SqliteStore(tmp_path / "store.db"))
         payment, _ = await app.create()
         waits = [
-            asyncio.create_task(app.control.wait(SANDBOX, payment.id, "completed", 60)) for _ in range(50)
+            asyncio.create_task(app.control.waits.payment(SANDBOX, payment.id, "completed", 60))
+            for _ in range(50)
         ]
         with app.sandboxes.notifier.subscribe(elsewhere) as changed:
 

@@ -16,6 +16,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.json_decoding import fingerprint
+from paymock.schemas.public import Payment
 from paymock.settings import Settings
 from paymock.stores.base import AddResult
 from paymock.stores.memory import MemoryStore
@@ -111,6 +112,7 @@ def test_a_thousand_parallel_runs_of_all_scenarios_give_the_same_transcript() ->
                 created = await service.create_payment(creation, scenario)
                 for _ in COURSES[scenario][1:]:
                     payment = await control.advance_payment(sandbox, created.payment.id, {"to": "next"})
+                    assert isinstance(payment, Payment)
                     attempt = payment.attempts[0]
                     transcript.append((scenario, payment.status, attempt.status, attempt.funding))
             return transcript

@@ -111,7 +111,7 @@ def test_a_wait_misses_no_change_between_its_look_and_its_sleep() -> None:
     async def check() -> None:
         app = UseCases(SharedStore())
         payment, _ = await app.create()
-        waiting = asyncio.create_task(app.control.wait(SANDBOX, payment.id, "payment_detected", 30))
+        waiting = asyncio.create_task(app.control.waits.payment(SANDBOX, payment.id, "payment_detected", 30))
         for _ in range(5):
             await asyncio.sleep(0)
             await app.control.advance(SANDBOX, {"seconds": 1})
@@ -125,7 +125,7 @@ def test_a_stop_ends_waits_at_once() -> None:
     async def check() -> None:
         app = UseCases(SharedStore())
         payment, _ = await app.create()
-        waiting = asyncio.create_task(app.control.wait(SANDBOX, payment.id, "completed", 30))
+        waiting = asyncio.create_task(app.control.waits.payment(SANDBOX, payment.id, "completed", 30))
         await asyncio.sleep(0.01)
         app.sandboxes.notifier.stop()
         async with asyncio.timeout(5):
@@ -140,7 +140,7 @@ def test_a_wait_is_told_of_what_other_processes_do_even_after_the_store_has_fail
         store = TellingStore()
         one, other = UseCases(store), UseCases(store)
         payment, _ = await one.create()
-        waiting = asyncio.create_task(one.control.wait(SANDBOX, payment.id, "payment_detected", 30))
+        waiting = asyncio.create_task(one.control.waits.payment(SANDBOX, payment.id, "payment_detected", 30))
         await asyncio.sleep(0.01)
         await other.control.advance(SANDBOX, {"seconds": 5})
         store.told.put_nowait(Change(SANDBOX))

@@ -35,7 +35,7 @@ CONFIGURED_KEY = "canary+key/of.the~first-merchant=="
 OTHER_KEYS = {OPEN_KEY: "mk_test_another_tenant", CONFIGURED_KEY: "key-of-the-second-merchant"}
 
 BELONGS: Mapping[str, tuple[str, ...]] = {
-    "canary-order-id": (OWN, CHECKOUT, STORE),
+    "canary-order-id": (OWN, JOURNAL, CHECKOUT, STORE),
     "canary-metadata-name": (OWN, STORE),
     "canary-metadata-value": (OWN, STORE),
     "https://canary-hook.example/path": (OWN, STORE),
@@ -43,7 +43,7 @@ BELONGS: Mapping[str, tuple[str, ...]] = {
     PAYOUT: (OWN, STORE),
     REFUND: (OWN, STORE),
     "canary-unknown-field": (REFUSALS, JOURNAL, STORE),
-    "canary-refused-value": (),
+    "canary-refused-value": (JOURNAL, STORE),
     "canary-broken-json": (),
     "canary-idempotency-key": (),
     "canary-header-value": (),
@@ -55,7 +55,7 @@ BELONGS: Mapping[str, tuple[str, ...]] = {
     WRONG_KEY: (),
 }
 """Where each word is found: what a merchant sends comes back to the merchant alone, the log has paths, the
-journal paths and the names of unknown fields, and the store has the journal.
+journal paths, order ids and the names of unknown fields, and the store has the journal.
 """
 (
     ORDER_ID, META_NAME, META_VALUE, HOOK, NOTE, _, _, NAME, VALUE, BROKEN, IDEMPOTENCY, HEADER, QUERY_NAME,
@@ -175,7 +175,9 @@ class Merchant:
             self.ask(operation.method, operation.path.replace(f"{{{parameter}}}", part))
         for other in (f"{path}/{part}", f"/v1/{word}", f"/_mock/{word}", f"/{part}"):
             self.ask(operation.method, other)
-        queries = [query_value, *(f"{name}={query_value}" for name in (query_name, *names_of(operation)))]
+        names = names_of(operation)
+        at_once = "&timeout=0" if "timeout" in names else ""
+        queries = [query_value, *(f"{name}={query_value}{at_once}" for name in (query_name, *names))]
         for query in queries:
             self.ask(operation.method, f"{path}?{query}")
         for method in ("PATCH", "TRACE", "OPTIONS", "HEAD", "DELETE" if operation.method == "GET" else "GET"):

@@ -40,7 +40,11 @@ def path_of(operation: Operation, payment_id: str, query: Mapping[str, str] = BR
     """The operation's path with this payment, and those parameters of the query that it knows."""
     path = operation.path.replace("{payment_id}", payment_id).replace("{chain}", "bsc")
     path = path.replace("{fault_id}", NO_RULE)
-    known = {one.name: query[one.name] for one in operation.query if one.name in query}
+    known = {
+        one.name: query.get(one.name, "order-1001")
+        for one in operation.query
+        if one.name in query or one.required
+    }
     return f"{path}?{urlencode(known)}" if known else path
 
 

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from paymock.app.contention import Contention
 from paymock.app.fault_rules import FaultRules
 from paymock.app.feed import Feed, clock_of
-from paymock.app.journal import Journal
+from paymock.app.journal import Journal, JournalReader
 from paymock.app.overrides import Overrides
 from paymock.app.payment_lookup import PaymentFilter, PaymentSnapshot, find_payment, newest_payments
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.app.waits import Waits
 from paymock.resources import payments, records
 from paymock.resources.catalog import Catalog
 from paymock.resources.records import DepositRecord, SandboxRecord, SimulationRecord
@@ -45,6 +46,7 @@ class ControlService:
         self.overrides = Overrides(sandboxes)
         self.fault_rules = FaultRules(sandboxes)
         self.journal = Journal(sandboxes)
+        self.waits = Waits(sandboxes, self.journal)
         self.feed = Feed(sandboxes, self.journal)
 
     async def clock(self, sandbox: str) -> schemas.VirtualClock:
@@ -77,25 +79,59 @@ class ControlService:
 
         return clock_of(await self._sandboxes.change(sandbox, advanced))
 
-    async def advance_payment(self, sandbox: str, payment_id: str, body: Any) -> Payment:
-        """Advance one payment relative to its sandbox. Raises PaymockError `payment_not_found`,
-        `validation_failed`, or `status_unreachable` if the payment cannot reach the target `to`.
+    async def advance_payment(
+        self, sandbox: str, payment_id: str, body: Any
+    ) -> Payment | schemas.ObservedPayment:
+        """Advance one payment relative to its sandbox; with `until_observed`, from change to change, to each
+        when the application has seen the one before.
+
+        Raises PaymockError `payment_not_found`, `validation_failed`, or `status_unreachable` if the payment
+        cannot reach the target `to`.
         """
         target = validate(_check_advance_payment, body, schemas.AdvancePayment)
         if (target.seconds is None) == (target.to is None):
             raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
+        if target.timeout is not None and not target.until_observed:
+            raise validation_failed({"timeout": "applies with until_observed only"})
+        if target.until_observed:
+            return await self._advance_observed(sandbox, payment_id, target)
 
         def advanced(payment: PaymentSnapshot) -> SimulationRecord:
-            step = (
-                _milliseconds(target.seconds)
-                if target.seconds is not None
-                else _step_to(payment, target.to or END)
-            )
-            time_offset = payment.simulation.time_offset + step
-            _check_time(payment.sandbox.now + time_offset)
-            return replace(payment.simulation, time_offset=time_offset)
+            return _advanced(payment, _step(payment, target))
 
         return (await self._simulate(sandbox, payment_id, advanced)).payment
+
+    async def _advance_observed(
+        self, sandbox: str, payment_id: str, target: schemas.AdvancePayment
+    ) -> schemas.ObservedPayment:
+        """Go to each visible change until the target, and stay until the application has had a reply to
+        `getPayment` or `listAttempts` that shows it; at most until the timeout.
+        """
+        timeout = schemas.DEFAULT_TIMEOUT if target.timeout is None else target.timeout
+        deadline = asyncio.get_running_loop().time() + timeout
+        reader = JournalReader(self.journal, sandbox)
+        await reader.skip()
+        payment = await self._find(sandbox, payment_id)
+        position = payment.elapsed
+        goal = position + _step(payment, target)
+
+        def next_change(payment: PaymentSnapshot) -> int | None:
+            changes = (state.at for state in payment.visible_states if position < state.at <= goal)
+            return next(changes, None)
+
+        def at_next_change(payment: PaymentSnapshot) -> SimulationRecord:
+            change = next_change(payment)
+            return _advanced(payment, max(0, (goal if change is None else change) - payment.elapsed))
+
+        observed = True
+        while observed:
+            payment = await self._simulate(sandbox, payment_id, at_next_change)
+            change = next_change(payment)
+            if change is None:
+                break
+            observed = await self.waits.observed(sandbox, reader, payment_id, change, deadline)
+            position = change
+        return schemas.ObservedPayment(payment=payment.payment, observed=observed)
 
     async def deposit(
         self, sandbox: str, payment_id: str, body: Any, key: str | None, fingerprint: bytes
@@ -183,30 +219,6 @@ class ControlService:
             before=payments.view(payment.record, past[-2]) if len(past) > 1 else None,
         )
 
-    async def wait(
-        self, sandbox: str, payment_id: str, status: str | None, timeout: float
-    ) -> schemas.WaitResult:
-        """Return when the payment has reached `status`, or without one, has changed; at once if that cannot
-        happen any more; after `timeout` real seconds at the latest. Raises PaymockError `payment_not_found`.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
-        first: State | None = None
-        with self._sandboxes.notifier.subscribe(sandbox) as changed:
-            while True:
-                changed.clear()
-                payment = await self._find(sandbox, payment_id)
-                current = payment.state
-                first = first or current
-                upcoming = [state for state in payment.upcoming if status in (None, state.status)]
-                reached = current != first if status is None else payment.has_been(status)
-                possible = reached or bool(upcoming) or payment.can_reach(status)
-                now = loop.time()
-                if reached or not possible or now >= deadline or self._sandboxes.notifier.stopping:
-                    return schemas.WaitResult(reached=reached, possible=possible, payment=payment.payment)
-                seconds = payment.seconds_to(upcoming[0]) if upcoming else None
-                await changed.until(deadline if seconds is None else min(now + seconds, deadline))
-
     async def reset(self, sandbox: str) -> None:
         """Delete payments, keys, endpoints, overrides, journal and clock of this sandbox."""
         await self._sandboxes.reset(sandbox)
@@ -275,6 +287,20 @@ def _check_time(virtual: int) -> None:
 
 def _milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
+
+
+def _advanced(payment: PaymentSnapshot, milliseconds: int) -> SimulationRecord:
+    """Return the simulation record of a payment that is advanced. Raises PaymockError `validation_failed`."""
+    time_offset = payment.simulation.time_offset + milliseconds
+    _check_time(payment.sandbox.now + time_offset)
+    return replace(payment.simulation, time_offset=time_offset)
+
+
+def _step(payment: PaymentSnapshot, target: schemas.AdvancePayment) -> int:
+    """Return the milliseconds until the payment reaches its target. Raises PaymockError
+    `status_unreachable`.
+    """
+    return _step_to(payment, target.to or END) if target.seconds is None else _milliseconds(target.seconds)
 
 
 def _step_to(payment: PaymentSnapshot, target: str) -> int:

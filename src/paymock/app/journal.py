@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,6 +14,8 @@ LENGTH = 1_000
 """How many requests a journal holds."""
 
 _LOG = "requests"
+_FEW = 16
+"""How many of the newest entries a reader looks at first."""
 
 
 class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
@@ -38,20 +41,84 @@ class Journal:
 
     async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
         """Return the last requests, newest first: all, or those about one payment."""
-        stored = await self._sandboxes.tail(sandbox, _LOG, LENGTH if payment_id else limit)
+        stored = await self.stored(sandbox, LENGTH if payment_id else limit)
         decoded = (records.decode_as(StoredEntry, entry) for entry in stored)
         entries = (entry for entry in decoded if payment_id in (None, entry.payment_id))
-        return schemas.Journal(data=[_public(entry) for entry in islice(entries, limit)])
+        return schemas.Journal(data=[public_entry(entry) for entry in islice(entries, limit)])
 
     async def mark(self, sandbox: str) -> bytes | None:
         """Return a mark that differs whenever the journal differs."""
-        newest = await self._sandboxes.tail(sandbox, _LOG, 1)
+        newest = await self.stored(sandbox, 1)
         return newest[0] if newest else None
+
+    async def stored(self, sandbox: str, limit: int) -> list[bytes]:
+        """Return the newest entries as stored, newest first."""
+        return await self._sandboxes.tail(sandbox, _LOG, limit)
 
     async def clear(self, sandbox: str) -> None:
         """Empty the journal."""
         await self._sandboxes.clear_log(sandbox, _LOG)
 
 
-def _public(entry: StoredEntry) -> schemas.JournalEntry:
+class RequestFilter(NamedTuple):
+    """Selects entries by operation, order, payment and shown status; None matches all."""
+
+    operation: str | None = None
+    order_id: str | None = None
+    payment_id: str | None = None
+    shown: str | None = None
+
+    def matches(self, entry: StoredEntry) -> bool:
+        """Whether the filter matches this entry."""
+        return (
+            self.operation in (None, entry.operation)
+            and self.order_id in (None, entry.order_id)
+            and self.payment_id in (None, entry.payment_id)
+            and self.shown in (None, entry.shown)
+        )
+
+
+class JournalReader:
+    """Reads each entry of a journal once. It begins `after` the request with that id, or without one, with
+    the oldest entry. While the journal has room and no such request, that has not been recorded yet.
+    """
+
+    def __init__(self, journal: Journal, sandbox: str, after: str | None = None) -> None:
+        self._journal = journal
+        self._sandbox = sandbox
+        self._after = after
+        self._newest: bytes | None = None
+
+    async def skip(self) -> None:
+        """Skip the entries that there are."""
+        self._newest = await self._journal.mark(self._sandbox)
+
+    async def new(self) -> list[StoredEntry]:
+        """Return the entries since the last call, oldest first."""
+        stored = await self._stored()
+        if not stored:
+            return []
+        entries = [records.decode_as(StoredEntry, entry) for entry in stored]
+        if self._after is not None:
+            older = [number for number, entry in enumerate(entries) if entry.request_id == self._after]
+            if not older and len(entries) < LENGTH:
+                return []
+            del entries[older[0] if older else len(entries) :]
+            self._after = None
+        self._newest = stored[0]
+        return entries[::-1]
+
+    async def _stored(self) -> list[bytes]:
+        """Return what is stored since the last entry that was read, newest first."""
+        for limit in (_FEW, LENGTH):
+            stored = await self._journal.stored(self._sandbox, limit)
+            if self._newest in stored:
+                return stored[: stored.index(self._newest)]
+            if len(stored) < limit:
+                break
+        return stored
+
+
+def public_entry(entry: StoredEntry) -> schemas.JournalEntry:
+    """Return an entry as a reply shows it."""
     return msgspec.convert(entry, schemas.JournalEntry, from_attributes=True)

@@ -1,5 +1,7 @@
 """Look-ups of payments: snapshots with past and future states."""
 
+import asyncio
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -15,6 +17,9 @@ from paymock.rules.timeline import State, visible
 from paymock.rules.times import LATEST
 from paymock.schemas.public import Payment
 from paymock.stores.base import companion_key
+
+_FEW, _MANY = 16, 500
+"""How many payments a search reads at a time: at first, and then."""
 
 _SLEEP_MARGIN = 0.001
 """How many seconds too early a sleep may end."""
@@ -146,6 +151,54 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
     if not sandboxes.never_waits and timeline.created_at > snapshot.now:
         await sandboxes.check_time(snapshot, timeline.created_at)
     return PaymentSnapshot(timeline, simulation, snapshot)
+
+
+class OrderSearch:
+    """The search for the newest payment of an order, which looks at each payment of the sandbox once."""
+
+    def __init__(self, sandboxes: Sandboxes, sandbox: str, order_id: str) -> None:
+        self._sandboxes = sandboxes
+        self._sandbox = sandbox
+        self._order_id = order_id
+        self._generation: int | None = None
+        self._searched = -1  # the position up to which there is no later payment of the order
+        self._found: str | None = None  # the id of the payment
+
+    async def newest(self) -> PaymentSnapshot | None:
+        """Return the newest payment of the order, or None if there is none yet."""
+        generation = (await self._sandboxes.snapshot(self._sandbox)).record.generation
+        if generation != self._generation:  # a reset has deleted what was found
+            self._generation, self._searched, self._found = generation, -1, None
+        await self._search()
+        if self._found is None:
+            return None
+        try:
+            return await find_payment(self._sandboxes, self._sandbox, self._found)
+        except PaymockError as error:
+            if error.kind.code != "payment_not_found":
+                raise
+            return None
+
+    async def _search(self) -> None:
+        """Look at the payments that have been created since the last search, newest first."""
+        wanted, searched, before = self._order_id.encode(), self._searched, None
+        for limit in chain((_FEW,), repeat(_MANY)):
+            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit, before=before)
+            for position, stored in page:
+                self._searched = max(self._searched, position)
+                if position <= searched:
+                    return
+                # decoding a record takes longer than looking for the text in it
+                if (
+                    wanted in stored
+                    and (record := records.decode_payment(stored)).request.order_id == self._order_id
+                ):
+                    self._found = PAYMENT_PREFIX + record.token
+                    return
+                before = position
+            if len(page) < limit:
+                return
+            await asyncio.sleep(0)  # let other requests run between pages
 
 
 async def newest_payments(

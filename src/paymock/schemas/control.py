@@ -16,6 +16,12 @@ NEXT, END = "next", "end"
 TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
 MAX_TIMES = 1_000_000
 
+MAX_WAIT, DEFAULT_TIMEOUT = 60, 30
+"""The longest time to wait, and that without a timeout, in real seconds."""
+
+MAX_COUNT = 1000
+"""The most requests to wait for."""
+
 
 def _payment_id_problem(text: str) -> str | None:
     return None if re.fullmatch(ID_PATTERNS[PAYMENT_PREFIX], text) else "must be the `id` of a payment"
@@ -82,14 +88,36 @@ class Advance(Request):
     seconds: Annotated[Seconds, Meta(examples=[45])]
 
 
-class AdvanceTo(Request):
+class _PaymentAdvance(Request, kw_only=True):
+    until_observed: Annotated[
+        bool,
+        Meta(
+            description="Whether to stay at each visible change until the application has had a reply to "
+            "`getPayment` or `listAttempts` that shows it. Default: false."
+        ),
+    ] = False
+    timeout: Annotated[
+        Annotated[float, Meta(ge=0, le=MAX_WAIT)] | None,
+        Meta(
+            description=f"With `until_observed`: real seconds for the whole call. Default: {DEFAULT_TIMEOUT}."
+        ),
+    ] = None
+
+
+class AdvanceBy(_PaymentAdvance, kw_only=True):
+    """A step ahead of one payment in time."""
+
+    seconds: Annotated[Seconds, Meta(examples=[8])]
+
+
+class AdvanceTo(_PaymentAdvance, kw_only=True):
     """A step ahead to a status, to the next change or to the end."""
 
     to: Target
 
 
-class AdvancePayment(Request):
-    """A step ahead of one payment: either as in `Advance` or as in `AdvanceTo`."""
+class AdvancePayment(_PaymentAdvance, kw_only=True):
+    """A step ahead of one payment: either as in `AdvanceBy` or as in `AdvanceTo`."""
 
     seconds: Seconds | None = None
     to: Target | None = None
@@ -248,6 +276,34 @@ class WaitResult(Reply):
     payment: Payment
 
 
+class OrderWaitResult(Reply):
+    """How a wait for an order ended."""
+
+    reached: Annotated[bool, Meta(description="Whether what was waited for has come.")]
+    possible: Annotated[
+        bool,
+        Meta(
+            description="Whether its newest payment has reached that or can still do so, or does not exist."
+        ),
+    ]
+    payment: Annotated[
+        Payment | None, Meta(description="The newest payment of the order; `null`: it has none.")
+    ]
+
+
+class ObservedPayment(Reply):
+    """How an advance until the application has observed it ended."""
+
+    payment: Payment
+    observed: Annotated[
+        bool,
+        Meta(
+            description="Whether the application has read every change; `false`: the timeout has passed, and "
+            "the payment stands at the change that nobody has read."
+        ),
+    ]
+
+
 class JournalEntry(Reply):
     """A request that this sandbox has seen."""
 
@@ -285,6 +341,13 @@ class Journal(Reply):
     """The last requests of this sandbox below `/v1`."""
 
     data: Annotated[list[JournalEntry], Meta(description="Newest first.")]
+
+
+class RequestWaitResult(Reply):
+    """How a wait for requests ended."""
+
+    reached: Annotated[bool, Meta(description="Whether there were as many as `count`.")]
+    data: Annotated[list[JournalEntry], Meta(description="The requests that match, newest first.")]
 
 
 Changed = Literal["payments", "requests"]

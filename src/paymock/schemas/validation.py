@@ -163,6 +163,8 @@ def _checker(info: inspect.Type) -> Checker:
             return _number(info)
         case inspect.DictType():
             return _instance_of(dict)
+        case inspect.BoolType():
+            return _instance_of(bool)
     raise TypeError(f"no checker for {info!r}")
 
 

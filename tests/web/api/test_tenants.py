@@ -55,7 +55,7 @@ class Owner:
         reading = [
             path_of(operation, payment_id)
             for operation in OPERATIONS
-            if operation.method == "GET" and operation.path != "/_mock/requests"
+            if operation.method == "GET" and not operation.path.startswith("/_mock/requests")
             for payment_id in (self.payment_ids if operation in OF_PAYMENTS else [""])
         ]
         noted = sum(path.startswith("/v1/") for path in reading)

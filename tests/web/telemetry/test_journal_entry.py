@@ -118,6 +118,9 @@ def test_a_refused_creation_belongs_to_the_order_in_its_body() -> None:
         request = Request("POST", "/v1/payments", {}, Body(b"", decoded=body), operation="createPayment")
         return entry_for(request, response, "req_1", NOON, 0.0, LOG).order_id
 
+    digest = "0123456789abcdef" * 4
+    assert order_of({"order_id": digest}) == digest
+    assert order_of({"order_id": "for mk_test_demo"}) == "for ***"
     bodies: list[Any] = [
         {"order_id": "order-7"},
         {"order_id": "own-key"},

@@ -9,13 +9,14 @@ import msgspec
 from paymock.app import journal
 from paymock.app.control_service import ControlService
 from paymock.app.fault_rules import MAX_RULES
+from paymock.app.journal import RequestFilter
 from paymock.app.payment_lookup import PaymentFilter
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.rules.tables import fault_table
 from paymock.schemas import control as schemas
 from paymock.schemas import json_decoding
-from paymock.schemas.public import Payment
+from paymock.schemas.public import OPERATION_IDS, Payment
 from paymock.web.api.operations import BODY_ERRORS, PAYMENT_ID, Operation, Query
 from paymock.web.http.headers import check_json_body, idempotency_key
 from paymock.web.http.requests import Request
@@ -24,9 +25,6 @@ from paymock.web.http.sse import event_stream
 
 MAX_PAGE = 200
 """The most payments on a page."""
-
-MAX_WAIT = 60
-"""The longest time to wait, in seconds."""
 
 _INTEGER = re.compile("[0-9]{1,18}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([Ee][+-]?[0-9]+)?")
@@ -47,7 +45,10 @@ async def advance(control: ControlService, request: Request) -> Response:
 
 async def advance_payment(control: ControlService, request: Request) -> Response:
     payment_id = request.params["payment_id"]
-    return _ok(await control.advance_payment(request.sandbox, payment_id, await _body(request)))
+    body = await _body(request)
+    advance = control.advance_payment(request.sandbox, payment_id, body)
+    waits = isinstance(body, dict) and body.get("until_observed")
+    return _ok(await (request.unless_gone(advance) if waits else advance))
 
 
 async def deposit(control: ControlService, request: Request) -> Response:
@@ -68,10 +69,8 @@ async def list_payments(control: ControlService, request: Request) -> Response:
         _choice(query, "scenario", [*SCENARIOS]),
         query.get("order_id"),
     )
-    page = await control.payments(
-        request.sandbox, payment_filter, _integer(query, "limit", MAX_PAGE, 50), cursor
-    )
-    return _ok(page)
+    limit = _integer(query, "limit", MAX_PAGE, 50, minimum=1)
+    return _ok(await control.payments(request.sandbox, payment_filter, limit, cursor))
 
 
 async def get_payment(control: ControlService, request: Request) -> Response:
@@ -80,11 +79,31 @@ async def get_payment(control: ControlService, request: Request) -> Response:
 
 async def wait(control: ControlService, request: Request) -> Response:
     query = _query(request, "status", "timeout")
-    timeout = query.get("timeout", "30")
-    if not _NUMBER.fullmatch(timeout) or not 0 <= float(timeout) <= MAX_WAIT:
-        raise PaymockError("invalid_query", f"timeout must be a number of seconds from 0 to {MAX_WAIT}.")
     status = _choice(query, "status", [*PaymentStatus])
-    result = control.wait(request.sandbox, request.params["payment_id"], status, float(timeout))
+    payment_id = request.params["payment_id"]
+    result = control.waits.payment(request.sandbox, payment_id, status, _timeout(query))
+    return _ok(await request.unless_gone(result))
+
+
+async def wait_for_order(control: ControlService, request: Request) -> Response:
+    query = _query(request, "order_id", "status", "timeout")
+    if not query.get("order_id"):
+        raise PaymockError("invalid_query", "order_id is required.")
+    status = _choice(query, "status", [*PaymentStatus])
+    result = control.waits.order(request.sandbox, query["order_id"], status, _timeout(query))
+    return _ok(await request.unless_gone(result))
+
+
+async def wait_for_requests(control: ControlService, request: Request) -> Response:
+    query = _query(request, *RequestFilter._fields, "count", "after", "timeout")
+    wanted = RequestFilter(
+        _choice(query, "operation", [*OPERATION_IDS]),
+        query.get("order_id"),
+        query.get("payment_id"),
+        _choice(query, "shown", [*PaymentStatus]),
+    )
+    count = _integer(query, "count", schemas.MAX_COUNT, 1, minimum=1)
+    result = control.waits.requests(request.sandbox, wanted, count, query.get("after"), _timeout(query))
     return _ok(await request.unless_gone(result))
 
 
@@ -127,7 +146,7 @@ async def clear_faults(control: ControlService, request: Request) -> Response:
 
 async def list_requests(control: ControlService, request: Request) -> Response:
     query = _query(request, "limit", "payment_id")
-    limit = _integer(query, "limit", journal.LENGTH, 100)
+    limit = _integer(query, "limit", journal.LENGTH, 100, minimum=1)
     return _ok(await control.journal.newest(request.sandbox, limit, query.get("payment_id")))
 
 
@@ -157,8 +176,17 @@ def _query(request: Request, *allowed: str) -> dict[str, str]:
         raise PaymockError("invalid_query", f"{error}.") from None
 
 
-def _integer(query: Mapping[str, str], name: str, maximum: int, default: int = 0) -> int:
-    value, minimum = query.get(name, str(default)), 1 if name == "limit" else 0
+def _timeout(query: Mapping[str, str]) -> float:
+    text = query.get("timeout", str(schemas.DEFAULT_TIMEOUT))
+    if not _NUMBER.fullmatch(text) or not 0 <= float(text) <= schemas.MAX_WAIT:
+        raise PaymockError(
+            "invalid_query", f"timeout must be a number of seconds from 0 to {schemas.MAX_WAIT}."
+        )
+    return float(text)
+
+
+def _integer(query: Mapping[str, str], name: str, maximum: int, default: int = 0, *, minimum: int = 0) -> int:
+    value = query.get(name, str(default))
     if not _INTEGER.fullmatch(value) or not minimum <= int(value) <= maximum:
         raise PaymockError("invalid_query", f"{name} must be an integer from {minimum} to {maximum}.")
     return int(value)
@@ -172,7 +200,13 @@ def _choice(query: Mapping[str, str], name: str, allowed: list[str]) -> str | No
 
 
 _STATUS = {"$ref": "#/components/schemas/PaymentStatus"}
+_OPERATION = {"$ref": "#/components/schemas/OperationId"}
 _SCENARIO = {"$ref": "#/components/schemas/Scenario"}
+_TIMEOUT = Query(
+    "timeout",
+    f"Real seconds, at most {schemas.MAX_WAIT}.",
+    {"type": "number", "minimum": 0, "maximum": schemas.MAX_WAIT, "default": schemas.DEFAULT_TIMEOUT},
+)
 
 OPERATIONS = (
     Operation(
@@ -219,9 +253,13 @@ OPERATIONS = (
         tag="Time",
         summary="Move one payment ahead",
         description="Moves one payment ahead of its sandbox: by `seconds`, or `to` a status, to the `next` "
-        "change, or to the `end` of its timeline. 409 when the payment cannot reach that.",
-        request=(schemas.Advance, schemas.AdvanceTo),
-        reply=Payment,
+        "change, or to the `end` of its timeline. 409 when the payment cannot reach that.\n\n"
+        "With `until_observed`, it goes to each visible change in turn and stays there until the application "
+        "has had a reply to `getPayment` or `listAttempts` that shows it, with no fault but a delay: so a "
+        "poller sees every status in order, if the clock stands still. After `timeout` real seconds, the "
+        "payment stands at the change that nobody has read.",
+        request=(schemas.AdvanceBy, schemas.AdvanceTo),
+        reply=(Payment, schemas.ObservedPayment),
         errors=("payment_not_found", "status_unreachable", *BODY_ERRORS),
         parameters=PAYMENT_ID,
     ),
@@ -304,11 +342,52 @@ OPERATIONS = (
         parameters=PAYMENT_ID,
         query=(
             Query("status", "What to wait for; without it, the next change.", _STATUS),
+            _TIMEOUT,
+        ),
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/wait",
+        handler=wait_for_order,
+        operation_id="waitForOrder",
+        tag="Time",
+        summary="Wait for a payment of an order",
+        description="Answers as soon as the newest payment of the order, which need not exist yet, has "
+        "reached `status` or, without one, has been created or has changed; at once with `reached: false` "
+        "when that payment can no longer do so; after `timeout` real seconds at the latest.",
+        reply=schemas.OrderWaitResult,
+        errors=("invalid_query",),
+        query=(
+            Query("order_id", "The order to wait for.", {"type": "string", "minLength": 1}, required=True),
+            Query("status", "What to wait for; without it, the next change.", _STATUS),
+            _TIMEOUT,
+        ),
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/requests/wait",
+        handler=wait_for_requests,
+        operation_id="waitForRequests",
+        tag="Time",
+        summary="Wait for requests of the application",
+        description="Answers as soon as the journal has `count` requests that match all given parameters, of "
+        "those `after` a request; after `timeout` real seconds at the latest. Requests that got a fault "
+        "count, too, but they show no status. While the journal has not recorded `after`, nothing counts, "
+        "unless it is full.",
+        reply=schemas.RequestWaitResult,
+        errors=("invalid_query",),
+        query=(
+            Query("operation", "Only those of this operation.", _OPERATION),
+            Query("order_id", "Only those about payments of this order.", {"type": "string"}),
+            Query("payment_id", "Only those about this payment.", {"type": "string"}),
+            Query("shown", "Only those whose reply showed a payment with this status.", _STATUS),
             Query(
-                "timeout",
-                f"Real seconds, at most {MAX_WAIT}.",
-                {"type": "number", "minimum": 0, "maximum": MAX_WAIT, "default": 30},
+                "count",
+                f"How many, 1 to {schemas.MAX_COUNT:,}.",
+                {"type": "integer", "minimum": 1, "maximum": schemas.MAX_COUNT, "default": 1},
             ),
+            Query("after", "Only those after the request with this `request_id`.", {"type": "string"}),
+            _TIMEOUT,
         ),
     ),
     Operation(

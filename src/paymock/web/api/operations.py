@@ -31,6 +31,7 @@ class Query(NamedTuple):
     name: str
     description: str
     schema: Mapping[str, Any]
+    required: bool = False
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -43,7 +44,9 @@ class Operation(Struct, frozen=True, kw_only=True):
     tag: str
     summary: str
     description: str
-    reply: type | None
+    reply: type | tuple[type, ...] | None
+    """The type of the body; of several types, the body is one, and the first is usual."""
+
     status: int = 200
     request: type | tuple[type, ...] | None = None
     """The type of the body; of several types, the body is exactly one."""

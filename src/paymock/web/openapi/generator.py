@@ -133,7 +133,7 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
         {
             "name": query.name,
             "in": "query",
-            "required": False,
+            "required": query.required,
             "description": query.description,
             "schema": dict(query.schema),
         }
@@ -153,7 +153,7 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
             "required": True,
             "content": {
                 "application/json": _content(
-                    _request_name(operation), examples.requests_of(operation.operation_id)
+                    _body_name(operation.request, operation), examples.requests_of(operation.operation_id)
                 )
             },
         }
@@ -168,16 +168,17 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
 def _success(operation: Operation) -> Json:
     if operation.reply is None:
         return {"description": "Done.", "headers": _header_references(["X-Request-Id"])}
+    usual = operation.reply[0] if isinstance(operation.reply, tuple) else operation.reply
     reply: Json = {
-        "description": _plain(getdoc(operation.reply) or ""),
+        "description": _plain(getdoc(usual) or ""),
         "headers": _header_references(["X-Request-Id", *operation.reply_headers]),
         "content": {
             "application/json": _content(
-                operation.reply.__name__, examples.replies_of(operation.operation_id)
+                _body_name(operation.reply, operation, "Reply"), examples.replies_of(operation.operation_id)
             )
         },
     }
-    if operation.reply is schemas.Payment and operation.request is schemas.CreatePayment:
+    if usual is schemas.Payment and operation.request is schemas.CreatePayment:
         reply["links"] = PAYMENT_LINKS
     return reply
 
@@ -211,13 +212,13 @@ def _meanings(codes: Iterable[str]) -> list[str]:
     return [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
 
 
-def _request_name(operation: Operation) -> str:
-    """Return the name of the schema of the body. A choice gets that of the operation: code generators would
-    make up a name.
+def _body_name(types: type | tuple[type, ...], operation: Operation, suffix: str = "") -> str:
+    """Return the name of the schema of a body. A choice gets that of the operation, with a suffix: code
+    generators would make up a name.
     """
-    if isinstance(operation.request, type):
-        return operation.request.__name__
-    return operation.operation_id[0].upper() + operation.operation_id[1:]
+    if isinstance(types, type):
+        return types.__name__
+    return operation.operation_id[0].upper() + operation.operation_id[1:] + suffix
 
 
 def _content(schema: str, names: Iterable[str]) -> Json:
@@ -235,19 +236,19 @@ def _reference(section: str, name: str) -> Json:
 
 
 def _schemas(operations: Sequence[Operation]) -> Json:
-    types: set[Any] = {operation.reply for operation in operations if operation.reply}
-    types |= {schemas.ErrorEnvelope}
+    types: set[Any] = {schemas.ErrorEnvelope}
     types |= {ScenarioName for operation in operations if operation.takes_scenario}
     bodies: Json = {}
     for operation in operations:
-        if isinstance(operation.request, tuple):
-            types.update(operation.request)
-            bodies[_request_name(operation)] = {
-                "description": f"The body of `{operation.method} {operation.path}`.",
-                "oneOf": [_reference("schemas", variant.__name__) for variant in operation.request],
-            }
-        elif operation.request:
-            types.add(operation.request)
+        for variants, noun in ((operation.request, ""), (operation.reply, "Reply")):
+            if isinstance(variants, tuple):
+                types.update(variants)
+                bodies[_body_name(variants, operation, noun)] = {
+                    "description": f"The {noun.lower() or 'body'} of `{operation.method} {operation.path}`.",
+                    "oneOf": [_reference("schemas", variant.__name__) for variant in variants],
+                }
+            elif variants:
+                types.add(variants)
     inline, components = msgspec.json.schema_components(
         sorted(types, key=str), ref_template="#/components/schemas/{name}"
     )

@@ -25,6 +25,9 @@ stay locked in the child process. It is reentrant, since the module that registe
 _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
 """What may be an address, a hash, an API key or a webhook secret. Ids have shorter runs of hex digits."""
 
+_SECRET_ORDER = re.compile("0[xX][0-9a-fA-F]{33,}|mk_test_[A-Za-z0-9_-]+|whsec_[0-9a-f]+")
+"""What is a secret in an order id, which may contain any hash."""
+
 _WORDS = re.compile("[A-Z]{1,7}|/v1/[a-z]{1,12}(?:/pay_[a-z2-7]{40}(?:/[a-z]{1,12})?)?")
 """Methods, and paths of words and ids of payments: they need no masking. Most requests have such a path."""
 
@@ -142,6 +145,10 @@ class RequestLog:
     def without_secrets(self, text: str) -> str:
         """Return a text with all secrets masked, and what looks like one."""
         return _SECRET.sub("***", self._without_keys(text))
+
+    def masked_order(self, order_id: str) -> str:
+        """Return an order id with secrets masked."""
+        return _SECRET_ORDER.sub("***", self._without_keys(order_id))
 
     def _without_keys(self, text: str) -> str:
         for secret in self._secrets:

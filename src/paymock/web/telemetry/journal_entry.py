@@ -61,7 +61,7 @@ def entry_for(
         request_id=request_id,
         duration_ms=int(seconds * 1_000_000) / 1000,
         operation=request.operation or None,
-        order_id=log.without_secrets(order_id) if order_id else None,
+        order_id=log.masked_order(order_id) if order_id else None,
         shown=shown.status if shown else None,
         fault=response.fault.text if response.fault else None,
         shown_at=shown.at if shown else None,

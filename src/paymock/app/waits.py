@@ -1,0 +1,125 @@
+"""Waits: for a change of a payment, for a payment of an order, and for the requests of the application."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from paymock.app.journal import Journal, JournalReader, RequestFilter, StoredEntry, public_entry
+from paymock.app.payment_lookup import OrderSearch, PaymentSnapshot, find_payment
+from paymock.app.sandboxes import Sandboxes
+from paymock.rules.timeline import State
+from paymock.schemas import control as schemas
+from paymock.schemas.public import PAYMENT_READS
+
+Find = Callable[[], Awaitable[PaymentSnapshot | None]]
+
+
+class Waits:
+    """Waits within sandboxes. They end at the change, at once if it cannot come any more, after their timeout
+    in real seconds, or when the server stops.
+    """
+
+    def __init__(self, sandboxes: Sandboxes, journal: Journal) -> None:
+        self._sandboxes = sandboxes
+        self._journal = journal
+
+    async def payment(
+        self, sandbox: str, payment_id: str, status: str | None, timeout: float
+    ) -> schemas.WaitResult:
+        """Return when the payment has reached `status` or, without one, has changed. Raises PaymockError
+        `payment_not_found`.
+        """
+
+        async def find() -> PaymentSnapshot:
+            return await find_payment(self._sandboxes, sandbox, payment_id)
+
+        reached, possible, payment = await self._change(sandbox, find, status, timeout)
+        return schemas.WaitResult(
+            reached=reached, possible=possible, payment=(payment or await find()).payment
+        )
+
+    async def order(
+        self, sandbox: str, order_id: str, status: str | None, timeout: float
+    ) -> schemas.OrderWaitResult:
+        """Return when the newest payment of the order, which need not exist yet, has reached `status` or,
+        without one, has been created or has changed.
+        """
+        search = OrderSearch(self._sandboxes, sandbox, order_id)
+        reached, possible, payment = await self._change(
+            sandbox, search.newest, status, timeout, additions=True
+        )
+        return schemas.OrderWaitResult(
+            reached=reached, possible=possible, payment=payment.payment if payment else None
+        )
+
+    async def requests(
+        self, sandbox: str, wanted: RequestFilter, count: int, after: str | None, timeout: float
+    ) -> schemas.RequestWaitResult:
+        """Return when the journal has `count` entries that match, of those `after` the request of that id."""
+        reader = JournalReader(self._journal, sandbox, after)
+        matching: list[StoredEntry] = []
+
+        async def is_reached() -> bool:
+            matching.extend(filter(wanted.matches, await reader.new()))
+            return len(matching) >= count
+
+        reached = await self._until(sandbox, is_reached, asyncio.get_running_loop().time() + timeout)
+        return schemas.RequestWaitResult(reached=reached, data=[*map(public_entry, reversed(matching))])
+
+    async def observed(
+        self, sandbox: str, reader: JournalReader, payment_id: str, at: int, deadline: float
+    ) -> bool:
+        """Return whether the application gets a reply that shows the payment in the state that begins `at`
+        milliseconds after its creation, or in a later one, until `deadline` by the clock of the event loop.
+        """
+
+        async def is_observed() -> bool:
+            return any(
+                entry.payment_id == payment_id
+                and entry.operation in PAYMENT_READS
+                and entry.shown_at is not None
+                and entry.shown_at >= at
+                for entry in await reader.new()
+            )
+
+        return await self._until(sandbox, is_observed, deadline)
+
+    async def _until(self, sandbox: str, reached: Callable[[], Awaitable[bool]], deadline: float) -> bool:
+        """Return True as soon as `reached` does, which is asked again at each change, or False at the end."""
+        notifier, time = self._sandboxes.notifier, asyncio.get_running_loop().time
+        with notifier.subscribe(sandbox, additions=True) as changed:
+            while True:
+                changed.clear()
+                if await reached():
+                    return True
+                if time() >= deadline or notifier.stopping:
+                    return False
+                await changed.until(deadline)
+
+    async def _change(
+        self, sandbox: str, find: Find, status: str | None, timeout: float, *, additions: bool = False
+    ) -> tuple[bool, bool, PaymentSnapshot | None]:
+        """Wait for `status`, or for any change of the payment that `find` returns; with `additions`, that may
+        be another one after a creation. Return whether it is reached, whether it is or can still be reached,
+        and the payment.
+        """
+        notifier, time = self._sandboxes.notifier, asyncio.get_running_loop().time
+        deadline = time() + timeout
+        first: list[tuple[str, State] | None] = []
+        with notifier.subscribe(sandbox, additions=additions) as changed:
+            while True:
+                changed.clear()
+                payment = await find()
+                current = (payment.record.token, payment.state) if payment else None
+                first = first or [current]
+                upcoming: list[State] = []
+                if payment is None:
+                    reached, possible = False, True
+                else:
+                    upcoming = [state for state in payment.upcoming if status in (None, state.status)]
+                    reached = current != first[0] if status is None else payment.has_been(status)
+                    possible = reached or bool(upcoming) or payment.can_reach(status)
+                now = time()
+                if reached or not possible or now >= deadline or notifier.stopping:
+                    return reached, possible, payment
+                seconds = payment.seconds_to(upcoming[0]) if payment and upcoming else None
+                await changed.until(deadline if seconds is None else min(now + seconds, deadline))
