@@ -30,7 +30,13 @@ from paymock.client.http import (
     payment_path,
     payment_request,
 )
-from paymock.client.wait import NotReached, wait_for_payment
+from paymock.client.wait import (
+    NotReached,
+    advance_until_observed,
+    wait_for_order,
+    wait_for_payment,
+    wait_for_requests,
+)
 
 __all__ = ["Json", "NotReached", "Refused", "Sandbox", "ServerHandle", "Unreachable", "remote", "serve"]
 
@@ -128,16 +134,29 @@ class Sandbox:
             query["cursor"] = page["next_cursor"]
 
     def advance_payment(
-        self, payment_id: str, to: str | None = None, seconds: float | timedelta | None = None
+        self,
+        payment_id: str,
+        to: str | None = None,
+        seconds: float | timedelta | None = None,
+        *,
+        until_observed: bool = False,
+        timeout: float | timedelta = 30,
     ) -> Json:
         """Advance one payment ahead of its sandbox and return it.
 
-        Either `to` a status, to the `"next"` change or to the `"end"` of its timeline, or by `seconds`.
-        Raises Refused `status_unreachable` when the status does not lie ahead.
+        Either `to` a status, to the `"next"` change or to the `"end"` of its timeline, or by `seconds`. With
+        `until_observed`, it goes from change to change, and stays at each until the application has read the
+        payment in that state. Raises Refused `status_unreachable` when the status does not lie ahead, and
+        NotReached when the application has not read a change within `timeout` real seconds for all of them,
+        at most 60; the payment then stands at that change.
         """
         body: Json = {} if to is None else {"to": to}
         if seconds is not None:
             body["seconds"] = arguments.seconds("seconds", seconds, minimum=MIN_ADVANCE)
+        if until_observed:
+            return advance_until_observed(
+                self._client, payment_id, body, arguments.seconds("timeout", timeout)
+            )
         payment: Json = self._call("POST", payment_path(payment_id, "advance"), body)
         return payment
 
@@ -172,6 +191,48 @@ class Sandbox:
         if status is not None:
             arguments.text("status", status)
         return wait_for_payment(self._client, payment_id, status, arguments.seconds("timeout", timeout))
+
+    def wait_for(self, order_id: str, status: str | None = None, timeout: float | timedelta = 30) -> Json:
+        """Wait until the newest payment of the order, which need not exist yet, reaches `status` or, without
+        one, until it is created or changes; return the payment.
+
+        Raises NotReached after `timeout` real seconds, or at once when the status can no longer come.
+        """
+        if status is not None:
+            arguments.text("status", status)
+        order_id = arguments.text("order_id", order_id)
+        return wait_for_order(self._client, order_id, status, arguments.seconds("timeout", timeout))
+
+    def wait_for_requests(
+        self,
+        count: int = 1,
+        *,
+        operation: str | None = None,
+        order_id: str | None = None,
+        payment_id: str | None = None,
+        shown: str | None = None,
+        after: str | None = None,
+        timeout: float | timedelta = 30,
+    ) -> list[Json]:
+        """Wait until the application has sent `count` requests that match all given arguments, and return
+        those that match, newest first, in the form of `requests`.
+
+        `operation` is an operation id such as `getPayment`, `shown` the status of the payment in the reply,
+        `after` the `request_id` of an earlier request. Requests that got a fault count, too, but show no
+        status. Raises NotReached after `timeout` real seconds.
+        """
+        query = {
+            "operation": operation,
+            "order_id": order_id,
+            "payment_id": payment_id,
+            "shown": shown,
+            "after": after,
+        }
+        for name, value in query.items():
+            if value is not None:
+                arguments.text(name, value)
+        seconds = arguments.seconds("timeout", timeout)
+        return wait_for_requests(self._client, query, arguments.integer("count", count), seconds)
 
     def requests(self) -> list[Json]:
         """List the last 1,000 requests below `/v1`, newest first: `method`, `path`, `status` (0 when the

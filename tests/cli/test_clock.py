@@ -53,3 +53,31 @@ def test_clock_shows_the_time_and_sets_the_speed(terminal: Terminal, api: Api) -
     assert terminal.text("clock").endswith("  frozen\n")
     terminal.text("clock", "--speed", "10")
     assert terminal.text("clock", "--speed", "0").endswith("  frozen\n")
+
+
+def test_a_payment_advances_until_the_application_has_read_it(terminal: Terminal, api: Api) -> None:
+    payment = api.created()
+    arguments = ("advance", payment["id"], "--to", "payment_detected", "--until-observed")
+    message = terminal.fails(4, *arguments, "--timeout", "0")
+    assert message.endswith("is payment_detected, and the application has not read that after 0 s\n")
+    on = ("advance", payment["id"], "--to", "completed", "--until-observed", "--json")
+    with terminal.start(*on) as process:
+        while process.poll() is None:
+            api.payment(payment["id"])
+        assert process.stdout
+        assert '"status":"completed"' in process.stdout.read()
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("5", "--until-observed"), "--until-observed needs ID or --to"),
+        (("--to", "end", "--timeout", "5"), "--timeout needs --until-observed"),
+        (("--to", "end", "--until-observed", "--timeout", "61"), "61"),
+    ],
+)
+def test_an_observation_that_makes_no_sense_is_refused(
+    terminal: Terminal, arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in terminal.fails(2, "advance", *arguments)

@@ -380,3 +380,13 @@ def test_watch_exits_with_1_after_a_reset(terminal: Terminal, api: Api) -> None:
         _, message = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 1
     assert message.startswith("Error: payment_not_found: ")
+
+
+def test_wait_takes_the_newest_payment_of_an_order(terminal: Terminal, api: Api) -> None:
+    first, second = api.created(order_id="order-7"), api.created(order_id="order-7")
+    api.created()
+    result = terminal.json("wait", "--order", "order-7", "--status", "awaiting_payment")
+    assert result["payment"]["id"] == second["id"]
+    message = terminal.fails(4, "wait", "--order", "order-8", "--timeout", "0")
+    assert message == "Error: order order-8: it has no payment after 0 s\n"
+    assert "not both" in terminal.fails(2, "wait", first["id"], "--order", "order-7")

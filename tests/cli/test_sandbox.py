@@ -69,3 +69,31 @@ def test_reset_empties_the_sandbox(terminal: Terminal, api: Api) -> None:
     api.created()
     assert terminal.json("reset") == {"reset": True}
     assert api.get("/_mock/payments").json()["data"] == []
+
+
+def test_requests_are_waited_for(terminal: Terminal, api: Api) -> None:
+    api.created()
+    payment = api.created(order_id="order-7")
+    api.payment(payment["id"])
+    selection = ("--operation", "getPayment", "--order", "order-7", "--shown", "awaiting_payment")
+    assert "  200  GET   /v1/payments/pay_" in terminal.text("requests", "--wait", "1", *selection)
+    of_payment = ("--payment", payment["id"], "--operation", "getPayment")
+    [found] = terminal.json("requests", "--wait", "1", *of_payment)["data"]
+    assert found["shown"] == "awaiting_payment"
+    message = terminal.fails(4, "requests", "--wait", "2", *selection, "--timeout", "0")
+    assert message.startswith("Error: 1 of 2 requests with operation=getPayment, order_id=order-7, shown=")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--order", "order-7"], "need --wait"),
+        (["--timeout", "1"], "need --wait"),
+        (["--wait", "1", "--follow"], "not both"),
+        (["--wait", "1", "--operation", "getPaiment"], "Did you mean 'getPayment'?"),
+    ],
+)
+def test_a_selection_of_requests_that_makes_no_sense_is_refused(
+    terminal: Terminal, options: list[str], message: str
+) -> None:
+    assert message in terminal.fails(2, "requests", *options)

@@ -1,4 +1,4 @@
-"""Waiting for a payment."""
+"""Waiting for payments, orders and requests."""
 
 import socket
 import threading
@@ -88,7 +88,7 @@ class TestWait:
 
         def result_and_advance(call: Call[Any]) -> Any:
             value = result(call)
-            if isinstance(value, tuple):  # of a wait
+            if value and "reached" in value:
                 paymock.advance(6)
             return value
 
@@ -105,7 +105,7 @@ class TestWait:
 
         def result_and_advance(call: Call[Any]) -> Any:
             value = result(call)
-            if isinstance(value, tuple):
+            if value and "reached" in value:
                 paymock.advance(45)
             return value
 
@@ -175,3 +175,122 @@ class TestWait:
     def test_an_unknown_status_is_refused(self, paymock: Sandbox) -> None:
         with pytest.raises(Refused, match="400 invalid_query: status must be one of"):
             paymock.wait(paymock.create()["id"], "paid")
+
+
+class Worker:
+    """An application that polls its payment in a thread until it is final."""
+
+    def __init__(self, paymock: Sandbox, payment_id: str) -> None:
+        self.seen: list[str] = []
+        self._reader = Sandbox(paymock.url, paymock.api_key)
+        self._thread = threading.Thread(target=self._poll, args=(payment_id,), daemon=True)
+        self._thread.start()
+
+    def _poll(self, payment_id: str) -> None:
+        with self._reader:
+            while "completed" not in self.seen:
+                payment = self._reader._call("GET", f"/v1/payments/{payment_id}")
+                if self.seen[-1:] != [payment["status"]]:
+                    self.seen.append(payment["status"])
+
+    def join(self) -> None:
+        self._thread.join(20)
+
+
+class TestWaitingForTheApplication:
+    def test_a_worker_sees_every_status_in_order(self, paymock: Sandbox) -> None:
+        payment = paymock.create()
+        worker = Worker(paymock, payment["id"])
+        final = paymock.advance_payment(payment["id"], "completed", until_observed=True, timeout=20)
+        worker.join()
+        assert final["status"] == "completed"
+        assert [*filter("awaiting_payment".__ne__, worker.seen)] == [
+            "payment_detected",
+            "payment_finalized",
+            "settlement_pending",
+            "settlement_submitted",
+            "completed",
+        ]
+
+    def test_a_change_that_nobody_reads_is_reported(self, paymock: Sandbox) -> None:
+        payment = paymock.create()
+        with pytest.raises(NotReached, match="has not read that after 0 s") as caught:
+            paymock.advance_payment(payment["id"], "end", until_observed=True, timeout=0)
+        assert caught.value.payment == paymock.payment(payment["id"])
+        assert caught.value.payment["status"] == "payment_detected"
+
+    def test_an_observation_takes_at_most_a_minute(self, paymock: Sandbox) -> None:
+        with pytest.raises(ValueError, match="timeout must be at most 60"):
+            paymock.advance_payment("pay_x", "end", until_observed=True, timeout=61)
+
+    def test_an_order_is_waited_for_before_it_exists(self, paymock: Sandbox) -> None:
+        found: list[Any] = []
+        waiter = threading.Thread(
+            target=lambda: found.append(paymock.wait_for("order-7", "completed", timeout=20)), daemon=True
+        )
+        waiter.start()
+        payment = paymock.create(order_id="order-7")
+        paymock.advance(45)
+        waiter.join(20)
+        assert [one["id"] for one in found] == [payment["id"]]
+        assert paymock.wait_for("order-7", "payment_detected")["status"] == "completed"
+
+    def test_an_order_that_does_not_come_is_reported(self, paymock: Sandbox) -> None:
+        with pytest.raises(NotReached, match=r"^order order-7: it has no payment after 0 s$") as caught:
+            paymock.wait_for("order-7", timeout=0)
+        assert (caught.value.payment, caught.value.timed_out) == (None, True)
+        payment = paymock.create(order_id="order-7")
+        message = f"^order order-7: payment {payment['id']} is awaiting_payment after 0 s$"
+        with pytest.raises(NotReached, match=message):
+            paymock.wait_for("order-7", "completed", timeout=0)
+        paymock.advance(45)
+        with pytest.raises(NotReached, match="failed can no longer come") as caught:
+            paymock.wait_for("order-7", "failed", timeout=600)
+        assert not caught.value.timed_out
+
+    def test_a_long_wait_for_an_order_takes_several_requests(
+        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("paymock.client.wait.MAX_WAIT", 0.0)
+        result = Call.result
+
+        def result_and_create(call: Call[Any]) -> Any:
+            value = result(call)
+            if value and "reached" in value:
+                paymock.create(order_id="order-7")
+            return value
+
+        monkeypatch.setattr(Call, "result", result_and_create)
+        assert paymock.wait_for("order-7")["status"] == "awaiting_payment"
+
+    def test_requests_are_waited_for(self, paymock: Sandbox) -> None:
+        payment = paymock.create(order_id="order-7")
+        [creation] = paymock.wait_for_requests(operation="createPayment", order_id="order-7", timeout=20)
+        assert creation["payment_id"] == payment["id"]
+        worker = Worker(paymock, payment["id"])
+        first = paymock.wait_for_requests(3, operation="getPayment", payment_id=payment["id"], timeout=20)
+        assert len(first) >= 3
+        paymock.advance(45)
+        shown = paymock.wait_for_requests(shown="completed", after=creation["request_id"], timeout=20)
+        assert {entry["shown"] for entry in shown} == {"completed"}
+        worker.join()
+
+    def test_requests_that_do_not_come_are_reported(self, paymock: Sandbox) -> None:
+        paymock.create()
+        message = r"^0 of 2 requests with operation=getPayment, shown=completed after 0 s$"
+        with pytest.raises(NotReached, match=message) as caught:
+            paymock.wait_for_requests(2, operation="getPayment", shown="completed", timeout=0)
+        assert caught.value.timed_out
+        with pytest.raises(NotReached, match=r"^1 of 2 requests after 0 s$"):
+            paymock.wait_for_requests(2, timeout=0)
+
+    @pytest.mark.parametrize(("count", "error"), [(0, ValueError), (True, TypeError), ("1", TypeError)])
+    def test_an_invalid_count_is_refused(self, paymock: Sandbox, count: Any, error: type[Exception]) -> None:
+        with pytest.raises(error, match=r"^count must be"):
+            paymock.wait_for_requests(count)
+
+    def test_unknown_operations_and_statuses_are_refused(self, paymock: Sandbox) -> None:
+        with pytest.raises(Refused, match="400 invalid_query: operation must be one of"):
+            paymock.wait_for_requests(operation="getPayments")
+        with pytest.raises(Refused, match="400 invalid_query: status must be one of"):
+            paymock.wait_for("order-7", "paid")

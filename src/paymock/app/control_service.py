@@ -107,7 +107,7 @@ class ControlService:
         """Go to each visible change until the target, and stay until the application has had a reply to
         `getPayment` or `listAttempts` that shows it; at most until the timeout.
         """
-        timeout = schemas.DEFAULT_TIMEOUT if target.timeout is None else target.timeout
+        timeout = schemas.DEFAULT_WAIT if target.timeout is None else target.timeout
         deadline = asyncio.get_running_loop().time() + timeout
         reader = JournalReader(self.journal, sandbox)
         await reader.skip()

@@ -4,7 +4,7 @@ import click
 
 from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import Choice, as_json
-from paymock.cli.errors import ApiCommand
+from paymock.cli.errors import ApiCommand, WaitTimedOut
 from paymock.cli.options import (
     NEWEST,
     Number,
@@ -15,8 +15,9 @@ from paymock.cli.options import (
 )
 from paymock.cli.output import echo, echo_json, payment_lines
 from paymock.client.http import payment_path
+from paymock.client.wait import NotReached, advance_until_observed
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
-from paymock.schemas.control import TARGETS, VirtualClock
+from paymock.schemas.control import DEFAULT_WAIT, MAX_WAIT, TARGETS, VirtualClock
 from paymock.schemas.public import Payment
 
 _ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
@@ -41,6 +42,17 @@ _ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
     metavar="STATUS",
     help="Advance a payment to this status, `next` for the next change, or `end` for the last.",
 )
+@click.option(
+    "--until-observed",
+    is_flag=True,
+    help="Advance a payment from change to change, each once the application has read the one before.",
+)
+@click.option(
+    "--timeout",
+    type=Number(0, MAX_WAIT),
+    metavar="SECONDS",
+    help=f"Maximum wait with --until-observed, in real time. [default: {DEFAULT_WAIT}]",
+)
 @as_json
 def advance(
     client: ApiClient,
@@ -49,12 +61,15 @@ def advance(
     seconds_option: float | None,
     payment_option: str | None,
     to: str | None,
+    until_observed: bool,
+    timeout: float | None,
     as_json: bool,
 ) -> None:
     """Advance the clock at once.
 
     Without ID, the whole sandbox by SECONDS. With ID, an id or `newest`, one payment by SECONDS, to a status,
-    to its next change or to the end of its timeline. --to without ID advances the newest payment.
+    to its next change or to the end of its timeline. --to without ID advances the newest payment. Exit status
+    4 when the application has not read a change before the timeout.
     """
     payment_argument, seconds_argument = split_payment_id(arguments)
     if sum(value is not None for value in (seconds_argument, seconds_option, to)) != 1:
@@ -63,13 +78,26 @@ def advance(
         raise click.UsageError("Give ID or --payment, not both.")
     seconds = seconds_option if seconds_argument is None else _parse_seconds(seconds_argument)
     payment_id = payment_option if payment_argument is None else payment_argument
+    if timeout is not None and not until_observed:
+        raise click.UsageError("--timeout needs --until-observed.")
     if payment_id is None and to is None:
+        if until_observed:
+            raise click.UsageError("--until-observed needs ID or --to.")
         clock = client.call(VirtualClock, "POST", "/_mock/clock/advance", body={"seconds": seconds}).result()
         _print_clock(clock, as_json=as_json)
         return
     body = {"seconds": seconds} if to is None else {"to": to}
-    path = payment_path(resolve_payment_id(client, NEWEST if payment_id is None else payment_id), "advance")
-    payment = client.call(Payment, "POST", path, body=body).result()
+    resolved_id = resolve_payment_id(client, NEWEST if payment_id is None else payment_id)
+    if until_observed:
+        try:
+            seen = advance_until_observed(
+                client, resolved_id, body, DEFAULT_WAIT if timeout is None else timeout
+            )
+        except NotReached as error:
+            raise WaitTimedOut(str(error)) from None
+        payment = client.convert(seen, Payment)
+    else:
+        payment = client.call(Payment, "POST", payment_path(resolved_id, "advance"), body=body).result()
     if as_json:
         echo_json(payment)
     else:

@@ -48,7 +48,7 @@ from paymock.client.http import (
     payment_request,
 )
 from paymock.client.text import format_seconds
-from paymock.client.wait import GRACE_PERIOD, NotReached, wait_for_payment
+from paymock.client.wait import GRACE_PERIOD, NotReached, wait_for_order, wait_for_payment
 from paymock.schemas.control import ListedPayment, PaymentDetail, PaymentPage
 from paymock.schemas.public import Funding, Payment
 
@@ -324,17 +324,34 @@ def _missing_amount(payment: Payment) -> int:
     metavar="SECONDS",
     help="Maximum wait, in real time.",
 )
+@click.option("--order", metavar="ORDER", help="The newest payment of this order, which need not exist yet.")
 @as_json
-def wait(client: ApiClient, *, payment_id: str, status: str | None, timeout: float, as_json: bool) -> None:
+def wait(
+    client: ApiClient,
+    *,
+    payment_id: str,
+    status: str | None,
+    timeout: float,
+    order: str | None,
+    as_json: bool,
+) -> None:
     """Wait until a payment reaches a status, or changes.
 
-    Without ID, the newest payment. Exit status 4 after a timeout, 1 when the change can no longer come.
+    Without ID and --order, the newest payment. Exit status 4 after a timeout, 1 when the change can no longer
+    come.
     """
+    if order is not None and payment_id != NEWEST:
+        raise click.UsageError("Give ID or --order, not both.")
+    hint = f"waiting for {status or 'the next change'}, at most {format_seconds(timeout)} s"
     try:
-        lookup_timeout = min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT)
-        resolved_id = resolve_payment_id(client, payment_id, lookup_timeout)
-        echo_hint(f"waiting for {status or 'the next change'}, at most {format_seconds(timeout)} s")
-        payment = wait_for_payment(client, resolved_id, status, timeout)
+        if order is None:
+            lookup_timeout = min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT)
+            resolved_id = resolve_payment_id(client, payment_id, lookup_timeout)
+            echo_hint(hint)
+            payment = wait_for_payment(client, resolved_id, status, timeout)
+        else:
+            echo_hint(hint)
+            payment = wait_for_order(client, order, status, timeout)
     except NotReached as error:
         if as_json:
             echo_json({"reached": False, "possible": error.timed_out, "payment": error.payment})

@@ -1,13 +1,26 @@
 """Commands on the whole sandbox: `next`, `requests` and `reset`."""
 
+from collections.abc import Mapping
+
 import click
 
 from paymock.cli.api_client import ApiClient
-from paymock.cli.common_options import as_json
-from paymock.cli.errors import ApiCommand
-from paymock.cli.options import SCENARIO, with_client
-from paymock.cli.output import echo, echo_json, echo_note, wait_readable
-from paymock.schemas.control import MAX_TIMES, Journal, JournalEntry, PendingOverride, PendingOverrideList
+from paymock.cli.common_options import Choice, as_json
+from paymock.cli.errors import ApiCommand, WaitTimedOut
+from paymock.cli.options import ONE_DAY, SCENARIO, STATUS, with_client
+from paymock.cli.output import echo, echo_hint, echo_json, echo_note, wait_readable
+from paymock.client.text import format_seconds
+from paymock.client.wait import NotReached, wait_for_requests
+from paymock.schemas.control import (
+    DEFAULT_WAIT,
+    MAX_COUNT,
+    MAX_TIMES,
+    Journal,
+    JournalEntry,
+    PendingOverride,
+    PendingOverrideList,
+)
+from paymock.schemas.public import OPERATION_IDS
 
 _OVERRIDES_PATH = "/_mock/next"
 _MAX_JOURNAL = 1000
@@ -81,13 +94,45 @@ def _override_line(override: PendingOverride) -> str:
     show_default=True,
     help="Maximum number of past requests.",
 )
+@click.option(
+    "--wait", "count", type=click.IntRange(1, MAX_COUNT), metavar="COUNT", help="Wait for so many that match."
+)
+@click.option("--operation", type=Choice(OPERATION_IDS), metavar="NAME", help="With --wait: this operation.")
+@click.option("--order", "order_id", metavar="ORDER", help="With --wait: about payments of this order.")
+@click.option("--payment", "payment_id", metavar="ID", help="With --wait: about this payment.")
+@click.option("--shown", type=STATUS, metavar="STATUS", help="With --wait: the reply showed this status.")
+@click.option("--after", metavar="REQUEST_ID", help="With --wait: after this request.")
+@click.option(
+    "--timeout",
+    type=ONE_DAY,
+    metavar="SECONDS",
+    help=f"Maximum wait, in real time. [default: {DEFAULT_WAIT}]",
+)
 @as_json
-def requests(client: ApiClient, *, follow: bool, limit: int, as_json: bool) -> None:
+def requests(
+    client: ApiClient,
+    *,
+    follow: bool,
+    limit: int,
+    count: int | None,
+    timeout: float | None,
+    as_json: bool,
+    **wanted: str | None,
+) -> None:
     """List the requests to the sandbox, newest last.
 
     Only those below /v1. --json prints one document, newest first; with --follow, one document a line, newest
-    last.
+    last. With --wait, those that match, as soon as there are so many; exit status 4 after the timeout.
     """
+    if count is not None:
+        if follow:
+            raise click.UsageError("Give --follow or --wait, not both.")
+        seconds = DEFAULT_WAIT if timeout is None else timeout
+        echo_hint(f"waiting for {count} requests, at most {format_seconds(seconds)} s")
+        _print_matching(client, wanted, count, seconds, as_json=as_json)
+        return
+    if timeout is not None or any(value is not None for value in wanted.values()):
+        raise click.UsageError("The options that select requests, and --timeout, need --wait.")
     query = {"limit": _MAX_JOURNAL if follow else limit}
     journal = client.get(Journal, "/_mock/requests", query=query)
     if as_json and not follow:
@@ -104,6 +149,20 @@ def requests(client: ApiClient, *, follow: bool, limit: int, as_json: bool) -> N
         if known_ids and len(new) == _MAX_JOURNAL:
             echo_note("there were more requests than the journal holds: some are not shown")
         _print_requests(new, as_json=as_json)
+
+
+def _print_matching(
+    client: ApiClient, wanted: Mapping[str, str | None], count: int, timeout: float, *, as_json: bool
+) -> None:
+    try:
+        entries = wait_for_requests(client, wanted, count, timeout)
+    except NotReached as error:
+        raise WaitTimedOut(str(error)) from None
+    journal = client.convert({"data": entries}, Journal)
+    if as_json:
+        echo_json(journal)
+    else:
+        _print_requests(journal.data, as_json=False)
 
 
 def _print_requests(newest_first: list[JournalEntry], *, as_json: bool) -> None:

@@ -31,6 +31,15 @@ def number(name: str, value: float, *, minimum: float = 0, expected: str = "a nu
         return math.inf
 
 
+def integer(name: str, value: int, *, minimum: int = 1) -> int:
+    """An integer, `minimum` or more. Raises TypeError, ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, not {_shown(value)}")
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, not {_shown(value)}")
+    return value
+
+
 def raw_units(name: str, value: str | int) -> str:
     """An amount in raw units, as the API takes it. Raises TypeError, ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | str):

@@ -1,8 +1,10 @@
-"""Waiting for a status of a payment, without polling: the server answers at the change."""
+"""Waiting for payments, orders and requests, without polling: the server answers at the change."""
 
 import json
 import time
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 from paymock.client.http import Client, Json, payment_path
 
@@ -19,12 +21,13 @@ __tracebackhide__ = True  # pytest shows a failing test with its own lines, not 
 
 
 class NotReached(Exception):
-    """A wait ended without the expected change.
+    """A wait ended without what was expected.
 
-    `payment` is the payment at the end; `timed_out` is False when the change can no longer come.
+    `payment` is the payment at the end, if there is one; `timed_out` is False when the change can no longer
+    come.
     """
 
-    def __init__(self, message: str, payment: Json, *, timed_out: bool) -> None:
+    def __init__(self, message: str, payment: Json | None, *, timed_out: bool) -> None:
         super().__init__(message)
         self.payment = payment
         self.timed_out = timed_out
@@ -37,30 +40,101 @@ def wait_for_payment(client: Client, payment_id: str, status: str | None, timeou
     and Unreachable, at most some seconds after the timeout.
     """
     path, previous = payment_path(payment_id), None
+    for result in _results(client, f"{path}/wait", {"status": status}, timeout):
+        payment: Json = result["payment"]
+        changed_between_requests = status is None and previous not in (None, payment)
+        if result["reached"] or changed_between_requests:
+            return payment
+        previous = payment
+        if not result["possible"]:
+            reason = f"{status} can no longer come" if status else "no change is left"
+            raise NotReached(f"{_summary(payment)}: {reason}", payment, timed_out=False)
+    detail = client.send("GET", path, decode=json.loads, timeout=GRACE_PERIOD).result()
+    changed: Json = detail["payment"]
+    if changed != payment:  # since the last reply
+        return changed if status is None else wait_for_payment(client, payment_id, status, 0.0)
+    reason = _time_left(client, detail["timeline"], detail["now"], status)
+    message = f"{_summary(payment)} after {timeout:g} s: {reason}"
+    raise NotReached(message, payment, timed_out=True)
+
+
+def wait_for_order(client: Client, order_id: str, status: str | None, timeout: float) -> Json:
+    """Wait until the newest payment of the order reaches `status` or, without one, until it is created or
+    changes; return it.
+
+    Raises NotReached after `timeout` real seconds, or at once when the change can no longer come; Refused;
+    and Unreachable, at most some seconds after the timeout.
+    """
+    previous: list[Json | None] = []
+    for result in _results(client, "/_mock/wait", {"order_id": order_id, "status": status}, timeout):
+        payment: Json | None = result["payment"]
+        changed_between_requests = status is None and payment not in (previous or [payment])
+        if payment is not None and (result["reached"] or changed_between_requests):
+            return payment
+        previous = [payment]
+        target = status or "the next change"
+        if not result["possible"]:
+            reason = f"{_summary(payment or {})}: {target} can no longer come"
+            raise NotReached(f"order {order_id}: {reason}", payment, timed_out=False)
+    state = _summary(payment) if payment else "it has no payment"
+    raise NotReached(f"order {order_id}: {state} after {timeout:g} s", payment, timed_out=True)
+
+
+def wait_for_requests(client: Client, query: Mapping[str, Any], count: int, timeout: float) -> list[Json]:
+    """Wait until the journal has `count` requests that match the `query`; return them, newest first.
+
+    Raises NotReached after `timeout` real seconds; Refused; and Unreachable, at most some seconds after the
+    timeout.
+    """
+    for result in _results(client, "/_mock/requests/wait", {**query, "count": count}, timeout):
+        requests: list[Json] = result["data"]
+        if result["reached"]:
+            return requests
+    wanted = ", ".join(f"{name}={value}" for name, value in query.items() if value is not None)
+    found = f"{len(requests)} of {count} requests{f' with {wanted}' if wanted else ''}"
+    raise NotReached(f"{found} after {timeout:g} s", None, timed_out=True)
+
+
+def advance_until_observed(client: Client, payment_id: str, target: Json, timeout: float) -> Json:
+    """Advance a payment to its `target` from change to change, each once the application has read the one
+    before, and return it.
+
+    Raises ValueError if the timeout exceeds MAX_WAIT; NotReached if it has not read a change when `timeout`
+    real seconds have passed; Refused; and Unreachable, at most some seconds after the timeout.
+    """
+    if timeout > MAX_WAIT:
+        raise ValueError(f"timeout must be at most {MAX_WAIT:g} with until_observed, not {timeout:g}")
+    result = client.send(
+        "POST",
+        payment_path(payment_id, "advance"),
+        body={**target, "until_observed": True, "timeout": timeout},
+        timeout=timeout + GRACE_PERIOD,
+        decode=json.loads,
+    ).result()
+    payment: Json = result["payment"]
+    if not result["observed"]:
+        message = f"{_summary(payment)}, and the application has not read that after {timeout:g} s"
+        raise NotReached(message, payment, timed_out=True)
+    return payment
+
+
+def _results(client: Client, path: str, query: Mapping[str, Any], timeout: float) -> Iterator[Json]:
+    """Yield the replies of requests that wait, until `timeout` real seconds have passed."""
     deadline = time.monotonic() + timeout
     while True:
         sent_at = time.monotonic()
         duration = min(max(0.0, deadline - sent_at), MAX_WAIT)
-        query = {"status": status, "timeout": f"{duration:.3f}"}
-        call = client.send(
-            "GET", f"{path}/wait", query=query, timeout=duration + GRACE_PERIOD, decode=_wait_result
-        )
-        reached, possible, payment = call.result()
-        changed_between_requests = status is None and previous not in (None, payment)
-        if reached or changed_between_requests:
-            return payment
-        previous = payment
-        if not possible:
-            reason = f"{status} can no longer come" if status else "no change is left"
-            raise NotReached(f"{_summary(payment)}: {reason}", payment, timed_out=False)
+        yield client.send(
+            "GET",
+            path,
+            query={**query, "timeout": f"{duration:.3f}"},
+            timeout=duration + GRACE_PERIOD,
+            decode=json.loads,
+        ).result()
         now = time.monotonic()
         if now >= deadline:
-            detail = client.send("GET", path, decode=json.loads, timeout=GRACE_PERIOD).result()
-            if detail["payment"] == payment:
-                reason = _time_left(client, detail["timeline"], detail["now"], status)
-                message = f"{_summary(payment)} after {timeout:g} s: {reason}"
-                raise NotReached(message, payment, timed_out=True)
-        elif now < sent_at + duration - _RETRY_PAUSE:
+            return
+        if now < sent_at + duration - _RETRY_PAUSE:
             time.sleep(min(_RETRY_PAUSE, deadline - now))  # the server may be stopping
 
 
@@ -74,11 +148,6 @@ def _time_left(client: Client, timeline: list[Json], now: str, status: str | Non
     clock = f"runs at speed {speed:g}" if speed else "stands still until it is advanced"
     left = datetime.fromisoformat(upcoming[0]["at"]) - datetime.fromisoformat(now)
     return f"{target} lies {left.total_seconds():g} s ahead on a clock that {clock}"
-
-
-def _wait_result(content: bytes) -> tuple[bool, bool, Json]:
-    result = json.loads(content)
-    return result["reached"], result["possible"], result["payment"]
 
 
 def _summary(payment: Json) -> str:

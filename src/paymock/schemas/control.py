@@ -16,7 +16,7 @@ NEXT, END = "next", "end"
 TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
 MAX_TIMES = 1_000_000
 
-MAX_WAIT, DEFAULT_TIMEOUT = 60, 30
+MAX_WAIT, DEFAULT_WAIT = 60, 30
 """The longest time to wait, and that without a timeout, in real seconds."""
 
 MAX_COUNT = 1000
@@ -98,9 +98,7 @@ class _PaymentAdvance(Request, kw_only=True):
     ] = False
     timeout: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_WAIT)] | None,
-        Meta(
-            description=f"With `until_observed`: real seconds for the whole call. Default: {DEFAULT_TIMEOUT}."
-        ),
+        Meta(description=f"With `until_observed`: real seconds for the whole call. Default: {DEFAULT_WAIT}."),
     ] = None
 
 

@@ -177,7 +177,7 @@ def _query(request: Request, *allowed: str) -> dict[str, str]:
 
 
 def _timeout(query: Mapping[str, str]) -> float:
-    text = query.get("timeout", str(schemas.DEFAULT_TIMEOUT))
+    text = query.get("timeout", str(schemas.DEFAULT_WAIT))
     if not _NUMBER.fullmatch(text) or not 0 <= float(text) <= schemas.MAX_WAIT:
         raise PaymockError(
             "invalid_query", f"timeout must be a number of seconds from 0 to {schemas.MAX_WAIT}."
@@ -205,7 +205,7 @@ _SCENARIO = {"$ref": "#/components/schemas/Scenario"}
 _TIMEOUT = Query(
     "timeout",
     f"Real seconds, at most {schemas.MAX_WAIT}.",
-    {"type": "number", "minimum": 0, "maximum": schemas.MAX_WAIT, "default": schemas.DEFAULT_TIMEOUT},
+    {"type": "number", "minimum": 0, "maximum": schemas.MAX_WAIT, "default": schemas.DEFAULT_WAIT},
 )
 
 OPERATIONS = (
