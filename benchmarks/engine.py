@@ -54,7 +54,7 @@ def subjects() -> dict[str, tuple[Callable[[], object], int]]:
     measured: dict[str, tuple[Callable[[], object], int]] = {BASELINE: (baseline, 0)}
     cases = [(name, name, ()) for name in SCENARIOS] + [("most deposits", DEFAULT_SCENARIO, DEPOSITS)]
     for case, scenario, deposits in cases:
-        creation = payments.Creation("0" * 32, bytes(16), scenario, now=1_900_000_000_000)
+        creation = payments.Creation("0" * 32, bytes(16), SCENARIOS[scenario], now=1_900_000_000_000)
         accept = partial(payments.create_record, body, creation, catalog, 100)
         record = accept()
         timeline = partial(simulate, SCENARIOS[scenario], int(record.due), record.other_asset, deposits)

@@ -14,7 +14,7 @@ from paymock.resources import payments, records
 from paymock.resources.payments import Creation
 from paymock.resources.records import PaymentRecord
 from paymock.rules import identifiers
-from paymock.rules.scenarios import DEFAULT_SCENARIO
+from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.app import create_app
@@ -88,7 +88,7 @@ def key_of_sandbox(number: int) -> str:
 async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None:
     """Stores a completed payment for each number, in so many sandboxes by turns."""
     now = SystemClock(print)() - 3_600_000
-    creation = Creation("", b"", DEFAULT_SCENARIO, now)
+    creation = Creation("", b"", SCENARIOS[DEFAULT_SCENARIO], now)
     record = payments.create_record(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
     names = [identifiers.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]
     pending = iter(numbers)

@@ -27,7 +27,9 @@ def created(
     body = order(
         receive__amount=str(amount), receive__asset=asset, pay_with=[{"chain": "bsc", "asset": asset}]
     )
-    return payments.create_record(body, payments.Creation(TOKEN, b"", scenario, NOON), CATALOG, bps)
+    return payments.create_record(
+        body, payments.Creation(TOKEN, b"", SCENARIOS[scenario], NOON), CATALOG, bps
+    )
 
 
 def checkout_at(

@@ -49,7 +49,7 @@ def test_every_payment_in_every_state_of_every_scenario_has_the_json_of_its_view
         expires_at=expires_at,
     )
     for scenario in SCENARIOS:
-        creation = payments.Creation(token, b"fingerprint", scenario, created_at)
+        creation = payments.Creation(token, b"fingerprint", SCENARIOS[scenario], created_at)
         record = payments.create_record(body, creation, CATALOG, 100)
         for index, state in enumerate(payments.states(record)):
             json = payment_template(scenario, index).render(record)

@@ -24,7 +24,7 @@ TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
 
 
 def create(body: Any = None, scenario: str = "happy_path", fee_bps: int = 100) -> PaymentRecord:
-    creation = payments.Creation(TOKEN, b"fingerprint", scenario, NOON)
+    creation = payments.Creation(TOKEN, b"fingerprint", SCENARIOS[scenario], NOON)
     return payments.create_record(order() if body is None else body, creation, CATALOG, fee_bps)
 
 
@@ -98,7 +98,7 @@ def test_a_body_that_is_not_an_object_is_one_problem(body: Any) -> None:
 
 def test_an_unsupported_type_has_no_checker() -> None:
     with pytest.raises(TypeError, match="no checker"):
-        checker_for(bool)
+        checker_for(bytes)
 
 
 @pytest.mark.parametrize("name", ["refund_to", "expires_at", "metadata"])

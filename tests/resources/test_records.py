@@ -24,6 +24,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.timeline import Transfer
 from paymock.schemas.public import CreatePayment
 from tests.support.client import order
+from tests.support.courses import COURSES
 
 REQUEST = msgspec.convert(order(), CreatePayment)
 FULL = order(
@@ -34,7 +35,7 @@ FULL = order(
 FULL_REQUEST = msgspec.convert(FULL, CreatePayment)
 TEXT, TIMES = st.text(max_size=9), st.integers(0, 2**53)
 DEPOSITS = st.builds(DepositRecord, TEXT, st.binary(max_size=9), TEXT, TIMES, TEXT, st.none() | TEXT)
-OVERRIDES = st.lists(st.builds(Override, TEXT, st.none() | TIMES), max_size=3).map(tuple)
+OVERRIDES = st.lists(st.builds(Override, TEXT, st.none() | TIMES, st.none() | COURSES), max_size=3).map(tuple)
 CREATED = (
     DEPOSITS
     | st.builds(
@@ -56,6 +57,7 @@ CREATED = (
         TEXT,
         TEXT,
         TEXT,
+        st.none() | COURSES,
     )
 )
 CHANGED = st.builds(SimulationRecord, TIMES, st.lists(DEPOSITS, max_size=3).map(tuple)) | st.builds(
@@ -91,7 +93,7 @@ def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> 
                 *["payment", "token", b"\1", 9, "happy_path", FULL["order_id"]],
                 *FULL["receive"].values(),
                 [*FULL["refund_to"].values()],
-                *[FULL["expires_at"], FULL["metadata"], "101", "1", "USDC"],
+                *[FULL["expires_at"], FULL["metadata"], "101", "1", "USDC", None],
             ],
         ),
         (
@@ -104,7 +106,7 @@ def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> 
         ),
         (
             SandboxRecord(1, ClockSetting(2, 3, 4.0), (Override("late_payment", None),)),
-            [1, [2, 3, 4.0, 0], [["late_payment", None]], []],
+            [1, [2, 3, 4.0, 0], [["late_payment", None, None]], []],
         ),
     ],
 )

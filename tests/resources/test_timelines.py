@@ -1,5 +1,7 @@
 """Timelines and their cache are equal to the rules."""
 
+import tracemalloc
+
 import msgspec
 import pytest
 
@@ -7,6 +9,8 @@ from paymock.app.catalog_file import load_catalog
 from paymock.resources import payments, records, timelines
 from paymock.resources.records import DepositRecord, EndpointRecord, SimulationRecord
 from paymock.resources.timelines import PaymentTimelines
+from paymock.rules.scenarios import HALF, SCENARIOS, Scenario, ScriptedTransfer
+from paymock.rules.timeline import state_at
 from paymock.schemas.public import AttemptList
 from tests.support.client import order
 from tests.support.clock import NOON
@@ -14,21 +18,27 @@ from tests.support.clock import NOON
 CATALOG = load_catalog(None)
 
 
-def stored_payment(token: str) -> bytes:
-    creation = payments.Creation(token, b"fingerprint", "happy_path", NOON)
+def stored_payment(token: str, scenario: Scenario = SCENARIOS["happy_path"]) -> bytes:
+    creation = payments.Creation(token, b"fingerprint", scenario, NOON)
     return records.encode(payments.create_record(order(), creation, CATALOG, 100))
 
 
-def test_a_cached_timeline_equals_the_rules_at_every_age() -> None:
-    stored = stored_payment("a" * 40)
+HALVES = Scenario("two_halves", "", (ScriptedTransfer(0, HALF), ScriptedTransfer(29_999, HALF)))
+
+
+@pytest.mark.parametrize("scenario", [SCENARIOS["happy_path"], HALVES], ids=lambda scenario: scenario.name)
+def test_a_cached_timeline_equals_the_rules_at_every_age(scenario: Scenario) -> None:
+    stored = stored_payment("a" * 40, scenario)
     simulation = SimulationRecord(7, (DepositRecord("d", b"", "a" * 40, 1000, "5", None),))
     cache = PaymentTimelines()
     for stored_simulation in (None, records.encode(SimulationRecord(7)), records.encode(simulation)):
         timeline = cache.get(stored, stored_simulation)
         assert timeline is not None
+        expected = payments.states(timeline.record, timeline.simulation)
+        assert timeline.states == expected
         for age in [*range(0, 50_000, 500), 0]:
             state = timeline.state_at(age)
-            assert state in timeline.states
+            assert state == state_at(expected, age)
             payment = payments.view(timeline.record, state)
             rendered = timeline.rendered_at(age)
             assert rendered.json == msgspec.json.encode(payment)
@@ -42,6 +52,19 @@ def test_the_age_is_that_of_the_record() -> None:
     assert timeline is not None
     assert timeline.age(NOON + 1000) == 1000
     assert timeline.with_simulation(SimulationRecord(7)).age(NOON + 1000) == 1007
+
+
+def test_a_timeline_does_not_keep_the_states_of_a_course() -> None:
+    many = tuple(ScriptedTransfer(second * 1000) for second in range(100))
+    timeline = PaymentTimelines().get(stored_payment("a" * 40, HALVES._replace(transfers=many)), None)
+    assert timeline is not None
+    assert len(timeline.json_at(200_000)) > 10_000
+    tracemalloc.start()
+    kept = timeline.with_simulation(SimulationRecord(7))
+    assert kept.json_at(200_000)
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert size < 10_000
 
 
 def test_the_least_recently_used_timeline_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The use cases of `/v1`: take a snapshot, compute, apply."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from msgspec import Struct
@@ -11,12 +12,10 @@ from paymock.app.payment_lookup import find_payment
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.resources import endpoints, payments, records
 from paymock.resources.catalog import Catalog
-from paymock.resources.payment_json import AT_CREATION, payment_template
 from paymock.resources.records import EndpointRecord, PaymentRecord, SandboxRecord
-from paymock.resources.timelines import RenderedPayment, rendered
+from paymock.resources.timelines import RenderedPayment, rendered_at_creation
 from paymock.rules.errors import PaymockError
-from paymock.rules.scenarios import DEFAULT_SCENARIO
-from paymock.rules.timeline import CREATED
+from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import CreatedWebhookEndpoint, WebhookEndpointList
 
@@ -32,7 +31,14 @@ class CreatedPayment(Struct, frozen=True):
 class PaymentsService:
     """The operations of `/v1`, without HTTP. Every method works within one sandbox."""
 
-    def __init__(self, catalog: Catalog, fee_bps: int, sandboxes: Sandboxes) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        fee_bps: int,
+        sandboxes: Sandboxes,
+        scenarios: Mapping[str, Scenario] = SCENARIOS,
+    ) -> None:
+        self.scenarios = scenarios
         self._catalog = catalog
         self._fee_bps = fee_bps
         self._sandboxes = sandboxes
@@ -60,18 +66,21 @@ class PaymentsService:
     ) -> CreatedPayment:
         """Return the payment as it was created, and whether this request repeats an earlier one.
 
-        Without a `scenario`, it takes the next override of its sandbox, or DEFAULT_SCENARIO, and the next
-        fault unless one has been applied. A repeated request shows the payment as it was at its creation, so
-        no reply is ever stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the
-        idempotency conflict; RulesDue unless the rules have counted the request; and FaultDue. Specification:
-        "POST /v1/payments", "Limits".
+        Without a `scenario`, a name in `scenarios`, it takes the next override of its sandbox, or
+        DEFAULT_SCENARIO, and the next fault unless one has been applied. A repeated request shows the payment
+        as it was at its creation, so no reply is ever stored. Raises PaymockError `validation_failed`,
+        `capacity_exceeded`, or the idempotency conflict; RulesDue unless the rules have counted the request;
+        and FaultDue. Specification: "POST /v1/payments", "Limits".
         """
 
         def accept(token: str, snapshot: SandboxSnapshot) -> tuple[PaymentRecord, SandboxRecord]:
             sandbox = snapshot.record
             _check_rules(sandbox, counted=rules_counted)
             pending = sandbox.scenarios if scenario is None else ()
-            chosen = scenario or (pending[0].value if pending else DEFAULT_SCENARIO)
+            if pending:
+                chosen = pending[0].course or SCENARIOS[pending[0].value]
+            else:
+                chosen = self.scenarios[scenario or DEFAULT_SCENARIO]
             creation = payments.Creation(token, request.fingerprint, chosen, snapshot.now)
             record = payments.create_record(request.body, creation, self._catalog, self._fee_bps)
             if sandbox.faults and scenario is None and not fault_applied:
@@ -82,10 +91,7 @@ class PaymentsService:
         _check_rules(created.sandbox, counted=rules_counted)
         record = created.record
         timeline = self._sandboxes.timelines.get(created.stored, None) if created.replayed else None
-        if timeline is not None:
-            payment = timeline.rendered_at(0)
-        else:
-            payment = rendered(record, CREATED, payment_template(record.scenario, AT_CREATION).render(record))
+        payment = timeline.at_creation if timeline else rendered_at_creation(record)
         return CreatedPayment(payment, record.scenario, created.replayed)
 
     async def payment(self, sandbox: str, payment_id: str, *, rules_counted: bool = False) -> RenderedPayment:

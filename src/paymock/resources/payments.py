@@ -11,7 +11,7 @@ from paymock.resources.catalog import Catalog
 from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import MAX_RAW, fee_for
-from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus
+from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import State, Transfer, scenario_timeline, simulate, state_at, visible
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.schemas.public import (
@@ -44,7 +44,7 @@ class Creation(msgspec.Struct, frozen=True):
 
     token: str
     fingerprint: bytes
-    scenario: str
+    scenario: Scenario
     now: int
 
 
@@ -78,12 +78,23 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
         token=creation.token,
         fingerprint=creation.fingerprint,
         created_at=creation.now,
-        scenario=creation.scenario,
+        scenario=creation.scenario.name,
         request=request,
         due=due,
         fee=fee,
         other_asset=catalog.another_asset(request.receive.chain, request.receive.asset),
+        course=course_of(creation.scenario),
     )
+
+
+def course_of(scenario: Scenario) -> Scenario | None:
+    """What a record holds of its scenario besides the name: nothing of one of SCENARIOS."""
+    return None if scenario.name in SCENARIOS else scenario
+
+
+def scenario_of(record: PaymentRecord) -> Scenario:
+    """The scenario that the payment follows, whichever ones the server knows."""
+    return record.course or SCENARIOS[record.scenario]
 
 
 def render(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SIMULATION) -> Payment:
@@ -131,8 +142,8 @@ def age_at(created_at: int, now: int, time_offset: int = 0) -> int:
 def states(record: PaymentRecord, simulation: SimulationRecord = NO_SIMULATION) -> tuple[State, ...]:
     """Every state of the payment, in order. Specification: "Payment transitions"."""
     due, other = int(record.due), record.other_asset
-    if simulation.deposits:
-        return simulate(SCENARIOS[record.scenario], due, other, simulation.transfers)
+    if simulation.deposits or record.course:
+        return simulate(scenario_of(record), due, other, simulation.transfers)
     return scenario_timeline(record.scenario).states(due, other)
 
 
@@ -141,7 +152,7 @@ def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, 
     deposit. With None: whether it can reach any status other than its current one.
     """
     current = state_at(states(record, simulation), age)
-    due, scenario = int(record.due), SCENARIOS[record.scenario]
+    due, scenario = int(record.due), scenario_of(record)
     missing = due - current.received_pending - current.received_finalized
     possible_transfers = [simulation.transfers] + [
         (*simulation.transfers, Transfer(age, amount, asset))

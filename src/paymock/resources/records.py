@@ -12,6 +12,7 @@ import msgspec
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultRule
+from paymock.rules.scenarios import Scenario
 from paymock.rules.timeline import Transfer
 from paymock.schemas.public import (
     SETTLEMENT_MODE,
@@ -24,7 +25,11 @@ from paymock.schemas.public import (
 
 
 class PaymentRecord(msgspec.Struct, frozen=True, gc=False):
-    """A created payment. `created_at` is in milliseconds since the epoch, `due` and `fee` are raw units."""
+    """A created payment. `created_at` is in milliseconds since the epoch, `due` and `fee` are raw units.
+
+    `scenario` is a name; `course` is that scenario, unless it is one of SCENARIOS. So no payment depends on
+    the scenarios of the server that shows it.
+    """
 
     KIND: ClassVar = "payment"
     token: str
@@ -35,6 +40,7 @@ class PaymentRecord(msgspec.Struct, frozen=True, gc=False):
     due: str
     fee: str
     other_asset: str
+    course: Scenario | None = None
 
 
 class _StoredPayment(msgspec.Struct, frozen=True, gc=False, tag="payment", array_like=True):
@@ -57,6 +63,7 @@ class _StoredPayment(msgspec.Struct, frozen=True, gc=False, tag="payment", array
     due: str
     fee: str
     other_asset: str
+    course: Scenario | None = None
 
 
 class EndpointRecord(msgspec.Struct, frozen=True, gc=False, tag="endpoint", array_like=True):
@@ -101,11 +108,12 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A scenario or a fault for the next `times` creations that have no header for it; None: for all of
-    them.
+    them. `course` is the scenario, unless it is one of SCENARIOS.
     """
 
     value: str
     times: int | None
+    course: Scenario | None = None
 
 
 class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -192,6 +200,7 @@ def _flat(record: PaymentRecord) -> _StoredPayment:
         record.due,
         record.fee,
         record.other_asset,
+        record.course,
     )
 
 
@@ -215,6 +224,7 @@ def _payment(stored: _StoredPayment) -> PaymentRecord:
         stored.due,
         stored.fee,
         stored.other_asset,
+        stored.course,
     )
 
 

@@ -7,15 +7,15 @@ from functools import lru_cache
 import msgspec
 
 from paymock.resources import payments, records
-from paymock.resources.payment_json import payment_template
+from paymock.resources.payment_json import AT_CREATION, payment_template
 from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules.identifiers import PAYMENT_PREFIX
-from paymock.rules.scenarios import PaymentStatus
-from paymock.rules.timeline import ScenarioTimeline, State, scenario_timeline, state_at
+from paymock.rules.scenarios import DEFAULT_SCENARIO, PaymentStatus
+from paymock.rules.timeline import CREATED, ScenarioTimeline, State, scenario_timeline, state_at
 
 MAX_TIMELINES, MAX_SIMULATED = 32_768, 50
 """How many timelines are cached: of payments that no test has changed, 1.5 KB each with the JSON of one
-state, and of others, which can be long.
+state, and of others, whose states can be many. The states of payments with a course are cached apart.
 """
 
 _encode = msgspec.json.Encoder().encode
@@ -45,6 +45,11 @@ def rendered(record: PaymentRecord, state: State, json: bytes) -> RenderedPaymen
     return RenderedPayment(payment_id, record.request.order_id, state.status, state.at, json)
 
 
+def rendered_at_creation(record: PaymentRecord) -> RenderedPayment:
+    """The payment as it was created: until then, payments of all scenarios have the same JSON."""
+    return rendered(record, CREATED, payment_template(DEFAULT_SCENARIO, AT_CREATION).render(record))
+
+
 class PaymentTimeline:
     """A payment and all its states: its record, decoded and as `stored`, and what tests have done to it."""
 
@@ -54,7 +59,8 @@ class PaymentTimeline:
         self._stored = stored
         self.created_at = record.created_at
         self.simulation = simulation
-        self._scripted: ScenarioTimeline = scenario_timeline(record.scenario)
+        is_scripted = not simulation.deposits and record.course is None
+        self._scripted: ScenarioTimeline | None = scenario_timeline(record.scenario) if is_scripted else None
         self._simulated = payments.states(record, simulation) if simulation.deposits else None
         self._rendered: RenderedPayment | None = None
         self._index: int | None = None  # of the rendered state
@@ -71,7 +77,9 @@ class PaymentTimeline:
     @property
     def states(self) -> tuple[State, ...]:
         """Every state of the payment, past and future."""
-        return self._simulated or payments.states(self.record)
+        if self._scripted:
+            return payments.states(self.record)
+        return self._simulated or _states(self._stored)
 
     def age(self, now: int) -> int:
         """The age of the payment in milliseconds at `now`, in milliseconds since the epoch."""
@@ -79,15 +87,15 @@ class PaymentTimeline:
 
     def state_at(self, age: int) -> State:
         """The state of the payment when it is `age` milliseconds old."""
-        if self._simulated:
-            return state_at(self._simulated, age)
+        if self._scripted is None:
+            return state_at(self.states, age)
         record = self.record
         return self._scripted.state(self._scripted.index_at(age), int(record.due), record.other_asset)
 
     def rendered_at(self, age: int) -> RenderedPayment:
         """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""
-        if self._simulated:
-            record, state = self.record, state_at(self._simulated, age)
+        if self._scripted is None:
+            record, state = self.record, self.state_at(age)
             return rendered(record, state, _encode(payments.view(record, state)))
         index = self._scripted.index_at(age)
         if self._rendered is None or index != self._index:
@@ -96,6 +104,12 @@ class PaymentTimeline:
             json = payment_template(record.scenario, index).render(record)
             self._rendered, self._index = rendered(record, state, json), index
         return self._rendered
+
+
+    @property
+    def at_creation(self) -> RenderedPayment:
+        """The payment as it was created, whatever happens at 0 s."""
+        return rendered_at_creation(self.record) if self._scripted is None else self.rendered_at(0)
 
 
 class PaymentTimelines:
@@ -110,6 +124,12 @@ class PaymentTimelines:
         one. None where `stored` is not a payment.
         """
         return self._timeline(stored) if simulation is None else self._simulated_timeline(stored, simulation)
+
+
+@lru_cache(MAX_SIMULATED)
+def _states(stored: bytes) -> tuple[State, ...]:
+    """The states of a payment with a course, which a timeline would keep for too long."""
+    return payments.states(records.decode_payment(stored))
 
 
 def _timeline(stored: bytes, simulation: bytes | None = None) -> PaymentTimeline | None:

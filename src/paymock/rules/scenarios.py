@@ -1,13 +1,16 @@
-"""The eight scenarios as eight rows of data, and the timing table. All times are milliseconds.
+"""Scenarios as data: the eight of the specification, and the timing table. All times are milliseconds.
 
-A row says what happens *outside* the service: which transfers reach the invoice address, whether the payout
-succeeds, whether a reviewer holds the payment. How the *service* reacts is defined by `timeline`.
+A scenario says what happens *outside* the service: which transfers reach the invoice address, whether the
+payout succeeds, whether a reviewer holds the payment. How the *service* reacts, and so the final status, is
+defined by `timeline`. Users can add scenarios of their own: see docs/scenarios.md.
 Specification: "Scenarios", "Happy-path timing".
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
+
+from paymock.rules.amounts import MAX_RAW
 
 CONFIRMATIONS_REQUIRED = 16
 CONFIRMATION_STEPS = ((2_000, 4), (4_000, 8), (6_000, 12), (8_000, CONFIRMATIONS_REQUIRED))
@@ -52,18 +55,31 @@ class DepositStatus(StrEnum):
     REJECTED = "rejected"
 
 
-class Share(StrEnum):
-    """How much of `due` the simulated customer sends."""
+class Share(NamedTuple):
+    """How much the simulated customer sends: a fraction of `due`, rounded down, and `plus` raw units, which
+    can be negative. `plus` is text, since records cannot hold integers of 256 bits.
+    """
 
-    FULL = "all of due"
-    HALF = "half of due, rounded down"
-    EXCESS = "due and a tenth more"
+    numerator: int = 1
+    denominator: int = 1
+    plus: str = "0"
 
     def amount(self, due: int) -> int:
-        """The raw units to send for a payment of `due` raw units."""
-        if self is Share.FULL:
-            return due
-        return due // 2 if self is Share.HALF else due + max(1, due // 10)
+        """The raw units to send for a payment of `due` raw units: at least 1 and at most MAX_RAW."""
+        return min(max(1, due * self.numerator // self.denominator + int(self.plus)), MAX_RAW)
+
+
+class _Excess(Share):
+    """A share that always exceeds `due`, however small or large it is."""
+
+    __slots__ = ()
+
+    def amount(self, due: int) -> int:
+        """The raw units to send for a payment of `due` raw units: at least one more."""
+        return max(due + 1, due * self.numerator // self.denominator)
+
+
+FULL, HALF, EXCESS = Share(), Share(1, 2), _Excess(11, 10)
 
 
 class ScriptedTransfer(NamedTuple):
@@ -72,17 +88,16 @@ class ScriptedTransfer(NamedTuple):
     """
 
     at: int
-    share: Share
+    share: Share = FULL
     other_asset: bool = False
 
 
 class Scenario(NamedTuple):
-    """One row of the scenario table."""
+    """What happens outside the service. One of the eight is a row of the specification's table."""
 
     name: str
-    final_status: PaymentStatus
     description: str
-    transfers: tuple[ScriptedTransfer, ...] = (ScriptedTransfer(5_000, Share.FULL),)
+    transfers: tuple[ScriptedTransfer, ...] = (ScriptedTransfer(5_000),)
     payout_succeeds: bool = True
     review_hold: bool = False
 
@@ -90,48 +105,40 @@ class Scenario(NamedTuple):
 _ROWS = (
     Scenario(
         "happy_path",
-        PaymentStatus.COMPLETED,
         "The customer pays the full `due` in the correct asset; the deposit finalizes; settlement completes.",
     ),
     Scenario(
         "no_payment_expired",
-        PaymentStatus.EXPIRED,
         "No deposit before expiry.",
         transfers=(),
     ),
     Scenario(
         "underpaid_expired",
-        PaymentStatus.UNDERPAID_EXPIRED,
         "The customer sends half of `due`; the funding finalizes and stays insufficient at expiry.",
-        transfers=(ScriptedTransfer(5_000, Share.HALF),),
+        transfers=(ScriptedTransfer(5_000, HALF),),
     ),
     Scenario(
         "overpaid_review",
-        PaymentStatus.OVERPAID_REVIEW,
         "The customer sends more than `due`; the payment is held for review after finality.",
-        transfers=(ScriptedTransfer(5_000, Share.EXCESS),),
+        transfers=(ScriptedTransfer(5_000, EXCESS),),
     ),
     Scenario(
         "asset_mismatch",
-        PaymentStatus.MANUAL_REVIEW,
         "A transfer in another supported asset of the chain arrives; the deposit is rejected for funding.",
-        transfers=(ScriptedTransfer(5_000, Share.FULL, other_asset=True),),
+        transfers=(ScriptedTransfer(5_000, other_asset=True),),
     ),
     Scenario(
         "late_payment",
-        PaymentStatus.MANUAL_REVIEW,
         "The payment expires first; a deposit is observed later.",
-        transfers=(ScriptedTransfer(35_000, Share.FULL),),
+        transfers=(ScriptedTransfer(35_000),),
     ),
     Scenario(
         "settlement_failed",
-        PaymentStatus.FAILED,
         "The funding finalizes, the settlement is submitted and fails.",
         payout_succeeds=False,
     ),
     Scenario(
         "manual_review",
-        PaymentStatus.MANUAL_REVIEW,
         "The funding finalizes, then the payment is held for review: risk, compliance, operations, support.",
         review_hold=True,
     ),

@@ -3,15 +3,17 @@ command line and the documentation print them, so that they cannot differ.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from paymock.rules.faults import FAULT_ROWS
 from paymock.rules.scenarios import DEFAULT_SCENARIO, PAYMENT_WINDOW, SCENARIOS, Scenario
 from paymock.rules.timeline import State, describe_change, simulate
 
-_DUE = 1010
+EXAMPLE_DUE = 1_000_000
+"""The raw units due in the payment whose timeline stands for those of a scenario."""
+
 _OTHER_ASSET = "USDC"
-_SECOND = 1000
 
 
 class ScenarioRow(NamedTuple):
@@ -19,7 +21,7 @@ class ScenarioRow(NamedTuple):
 
     name: str
     final_status: str
-    after_seconds: int
+    after_seconds: float
     description: str
 
     @property
@@ -35,29 +37,34 @@ class TimingRow(NamedTuple):
     after: str
 
 
-def scenario_rows() -> list[ScenarioRow]:
+def scenario_rows(scenarios: Iterable[Scenario] = SCENARIOS.values()) -> list[ScenarioRow]:
     """The scenario table. Specification: "Scenarios"."""
-    return [
-        ScenarioRow(row.name, row.final_status, _final_state(row).at // _SECOND, row.description)
-        for row in SCENARIOS.values()
-    ]
+    return [_row(scenario) for scenario in scenarios]
+
+
+def example_states(scenario: Scenario) -> tuple[State, ...]:
+    """The states of a payment of EXAMPLE_DUE raw units in `scenario`."""
+    return simulate(scenario, EXAMPLE_DUE, _OTHER_ASSET)
 
 
 def timing_rows() -> list[TimingRow]:
     """The timing table. Specification: "Happy-path timing"."""
     rows = [TimingRow("Created: `awaiting_payment`", "0 s")]
     before = None
-    for state in simulate(SCENARIOS[DEFAULT_SCENARIO], _DUE, _OTHER_ASSET):
+    for state in example_states(SCENARIOS[DEFAULT_SCENARIO]):
         if before is not None:
-            rows.append(TimingRow(describe_change(before, state), _seconds(state.at)))
+            rows.append(TimingRow(describe_change(before, state), f"{_seconds(state.at)} s"))
         before = state
-    rows.append(TimingRow("Expiry scenarios expire", _seconds(PAYMENT_WINDOW)))
+    rows.append(TimingRow("Expiry scenarios expire", f"{_seconds(PAYMENT_WINDOW)} s"))
     return rows
 
 
-def scenario_table() -> str:
+def scenario_table(scenarios: Iterable[Scenario] = SCENARIOS.values()) -> str:
     """The scenario table as Markdown."""
-    rows = [(f"`{row.name}`", f"`{row.final_status}`", row.after, row.description) for row in scenario_rows()]
+    rows = [
+        (f"`{row.name}`", f"`{row.final_status}`", row.after, row.description.replace("|", "\\|"))
+        for row in scenario_rows(scenarios)
+    ]
     return markdown(("Scenario", "Final status", "After", "Simulates"), rows)
 
 
@@ -77,11 +84,13 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _final_state(scenario: Scenario) -> State:
-    return next(
-        state for state in simulate(scenario, _DUE, _OTHER_ASSET) if state.status == scenario.final_status
-    )
+@lru_cache(maxsize=256)  # those of a server; a long one takes milliseconds
+def _row(scenario: Scenario) -> ScenarioRow:
+    states = example_states(scenario)
+    final = next(state for state in states if state.status is states[-1].status)
+    return ScenarioRow(scenario.name, final.status, _seconds(final.at), scenario.description)
 
 
-def _seconds(milliseconds: int) -> str:
-    return f"{milliseconds // _SECOND} s"
+def _seconds(milliseconds: int) -> float:
+    """Seconds: an integer where there is no fraction."""
+    return milliseconds / 1000 if milliseconds % 1000 else milliseconds // 1000

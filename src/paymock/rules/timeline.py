@@ -128,9 +128,9 @@ def _transfer(scripted: ScriptedTransfer, due: int, other_asset: str) -> Transfe
 
 
 class ScenarioTimeline:
-    """The states of all payments of a scenario to which no test has added deposits. They differ in amounts
-    and assets only, since a share of `due` compares with `due` in the same way whatever it is. So the rules
-    are applied once for each scenario.
+    """The states of all payments of one of SCENARIOS to which no test has added deposits. They differ in
+    amounts and assets only, since its share of `due` compares with `due` in the same way whatever that is. So
+    the rules are applied once for each scenario.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -161,7 +161,7 @@ class ScenarioTimeline:
 
 @cache
 def scenario_timeline(name: str) -> ScenarioTimeline:
-    """The timeline of the scenario with this name."""
+    """The timeline of one of SCENARIOS, by its name."""
     return ScenarioTimeline(SCENARIOS[name])
 
 

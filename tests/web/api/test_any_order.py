@@ -25,6 +25,7 @@ from tests.support.client import Api, error_of, order
 from tests.support.contract import Contract, Json
 from tests.support.model import Queue, Remembered, check_money, milliseconds
 from tests.support.server import RunningServer
+from tests.support.specification import FINAL_STATUS
 from tests.support.twins import Twins
 
 EXAMPLES, STEPS = 80, 30
@@ -242,7 +243,7 @@ class Requests(RuleBasedStateMachine):
         payment.see(reply.json(), self.now)
         if to == "end":
             assert all(entry["reached"] for entry in after["timeline"])
-            assert payment.paid or payment.seen["status"] == SCENARIOS[payment.scenario].final_status
+            assert payment.paid or payment.seen["status"] == FINAL_STATUS[payment.scenario]
             self.happened[f"ended {payment.seen['status']}"] += 1
         elif to != "next":
             assert payment.seen["status"] == to

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from paymock.rules.scenarios import SCENARIOS
 from tests.support.browser import Visit
 from tests.support.client import Api
 from tests.support.contract import Json
+from tests.support.specification import FINAL_STATUS
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -152,7 +152,7 @@ class Tab(Visit):
         """Goes through the dialog."""
         self.button("New payment…").click()
         dialog = self.page.get_by_role("dialog", name="New payment")
-        dialog.get_by_role("radio", name=f"{scenario} ends {SCENARIOS[scenario].final_status}").check()
+        dialog.get_by_role("radio", name=f"{scenario} ends {FINAL_STATUS[scenario]}").check()
         dialog.get_by_label("Order id").fill(order_id)
         dialog.get_by_label("Amount").fill(amount)
         dialog.get_by_role("button", name="Create").click()

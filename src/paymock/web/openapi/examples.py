@@ -82,7 +82,7 @@ class ExampleContext(NamedTuple):
 
     def record(self, scenario: str) -> PaymentRecord:
         """Return the record of the example payment in a scenario."""
-        creation = payments.Creation(_token(IDEMPOTENCY_KEY), b"", scenario, NOW)
+        creation = payments.Creation(_token(IDEMPOTENCY_KEY), b"", SCENARIOS[scenario], NOW)
         return payments.create_record(self.payment, creation, self.catalog, self.fee_bps)
 
 
@@ -191,7 +191,7 @@ def _error(code: str, context: ExampleContext) -> PaymockError:
         "unauthenticated": lambda: context.keyring.sandbox(_request((b"authorization", b"Bearer unknown"))),
         "validation_failed": lambda: payments.create_record(
             context.invalid_payment,
-            payments.Creation("", b"", "happy_path", NOW),
+            payments.Creation("", b"", SCENARIOS["happy_path"], NOW),
             context.catalog,
             context.fee_bps,
         ),

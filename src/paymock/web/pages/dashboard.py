@@ -3,7 +3,7 @@
 import json
 
 from paymock.resources.checkout import VIEWS
-from paymock.rules.scenarios import SCENARIOS
+from paymock.rules.tables import scenario_rows
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
@@ -27,7 +27,7 @@ class DashboardPage:
         catalog, receive = self._context.catalog, self._context.payment["receive"]
         html = render(
             self._template,
-            scenarios=SCENARIOS.values(),
+            scenarios=scenario_rows(),
             views=VIEWS,
             chains=catalog.chains.values(),
             assets={chain: catalog.assets(chain) for chain in catalog.chains},

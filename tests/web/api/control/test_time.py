@@ -12,7 +12,7 @@ from paymock.settings import Settings
 from tests.support.client import DUE, HALF, Api, error_of, fields_of, order
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
-from tests.support.specification import COURSES
+from tests.support.specification import COURSES, FINAL_STATUS
 from tests.web.api.control.steps import advance, deposit, detail, move
 
 TINY_SPEEDS = (5e-324, 1e-320, 1e-9, 0.000999, -5e-324)
@@ -112,7 +112,7 @@ class TestOnePayment:
     def test_end_goes_to_the_end_and_stays_there(self, api: Api, scenario: str) -> None:
         payment = api.created(scenario)
         final = move(api, payment, to="end").json()
-        assert final["status"] == SCENARIOS[scenario].final_status
+        assert final["status"] == FINAL_STATUS[scenario]
         assert move(api, payment, to="end").json() == final
         assert api.payment(payment["id"]) == final
 

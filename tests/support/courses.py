@@ -1,0 +1,31 @@
+"""Arbitrary scenarios: hypothesis strategies for scripted transfers and for whole scenarios."""
+
+from hypothesis import strategies as st
+
+from paymock.rules.amounts import MAX_RAW
+from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
+
+LATEST = 3_600_000
+
+_NUMBERS = st.sampled_from([1, 2, 3]) | st.integers(1, 999_999_999)
+SHARES = st.builds(
+    Share,
+    st.just(0) | _NUMBERS,
+    _NUMBERS,
+    st.sampled_from(["0", "1", "-1"]) | st.integers(-MAX_RAW, MAX_RAW).map(str),
+)
+TRANSFERS = st.builds(
+    ScriptedTransfer,
+    st.sampled_from([0, 1, 5_000, 21_999, 22_000, 29_999, 30_000, 30_001, LATEST]) | st.integers(0, LATEST),
+    st.sampled_from([Share(), Share(1, 2)]) | SHARES,
+    st.booleans(),
+)
+COURSES = st.builds(
+    Scenario,
+    st.from_regex("[a-z][a-z0-9_]{0,63}", fullmatch=True),
+    st.text(max_size=20),
+    st.lists(TRANSFERS, max_size=4).map(tuple) | st.lists(TRANSFERS, max_size=100).map(tuple),
+    st.booleans(),
+    st.booleans(),
+)
+"""Scenarios of 0 to 100 transfers, mostly of few."""
