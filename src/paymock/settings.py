@@ -70,6 +70,7 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     fee_bps: int = DEFAULT_FEE_BPS
     catalog: Path | None = None
+    scenarios: Path | None = None
     seed: str | None = None
     store: str = MEMORY_STORE
     ready_file: Path | None = None

@@ -170,14 +170,20 @@ class Sandbox:
         return payment
 
     def next(
-        self, scenario: str | None = None, fault: str | None = None, times: int | None = 1
+        self,
+        scenario: str | None = None,
+        fault: str | None = None,
+        times: int | None = 1,
+        *,
+        course: Json | None = None,
     ) -> list[Json]:
         """Set a scenario, a fault in the form of `X-Mock-Fault`, or both, for the next `times` creations.
 
+        In place of the name of a scenario, `course` describes one, with the fields of a file of scenarios.
         They apply to requests without the headers `X-Mock-Scenario` and `X-Mock-Fault`; with `times` None, to
         all until `reset`. Returns all pending overrides.
         """
-        override = {"scenario": scenario, "fault": fault}
+        override = {"scenario": scenario, "course": course, "fault": fault}
         body = {name: value for name, value in override.items() if value is not None} | {"times": times}
         pending: list[Json] = self._call("POST", "/_mock/next", body)["data"]
         return pending
@@ -375,7 +381,7 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     It handles no signals, and can be started from any thread. `settings` are those of
     `paymock.settings.Settings`: `fee_bps=50`, `seed="demo"`, `api_keys=["k"]`. The log goes to standard
     error; `access_log=True` adds every request. Raises TypeError for a setting of a wrong type, and
-    SettingsError, CatalogError or StartError when the server cannot start with the settings.
+    SettingsError, CatalogError, ScenarioFileError or StartError when the server cannot start with them.
     """
     # Imported here, since it takes long, and a remote sandbox does not need it.
     from pathlib import Path
@@ -389,8 +395,9 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     for name in {"host", "seed"} & settings.keys():
         if settings[name] is not None:
             arguments.text(name, settings[name])
-    if settings.get("catalog") is not None:
-        settings["catalog"] = Path(arguments.path("catalog", settings["catalog"]))
+    for name in {"catalog", "scenarios"} & settings.keys():
+        if settings[name] is not None:
+            settings[name] = Path(arguments.path(name, settings[name]))
     options = Settings(**{"port": 0, "access_log": False, **settings})
     if options.store != MEMORY_STORE or options.ready_file or options.metrics_address:
         raise SettingsError(

@@ -58,10 +58,10 @@ def test_a_timeline_does_not_keep_the_states_of_a_course() -> None:
     many = tuple(ScriptedTransfer(second * 1000) for second in range(100))
     timeline = PaymentTimelines().get(stored_payment("a" * 40, HALVES._replace(transfers=many)), None)
     assert timeline is not None
-    assert len(timeline.json_at(200_000)) > 10_000
+    assert len(timeline.rendered_at(200_000).json) > 10_000
     tracemalloc.start()
     kept = timeline.with_simulation(SimulationRecord(7))
-    assert kept.json_at(200_000)
+    assert kept.rendered_at(200_000).json
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert size < 10_000

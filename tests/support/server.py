@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from paymock.app.catalog_file import load_catalog
 from paymock.app.sandboxes import new_metadata
+from paymock.app.scenario_file import load_scenarios
 from paymock.server.metrics_listener import MetricsEndpoint
 from paymock.server.sockets import bind_sockets, server_url
 from paymock.server.uvicorn_server import GRACE_SECONDS, Server, uvicorn_config
@@ -46,11 +47,12 @@ def running_server(settings: Settings | None = None, grace: int = GRACE_SECONDS)
     store = MemoryStore()
     metadata = new_metadata(clock(), settings.speed, settings.seed or "tests")
     request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
-    app = create_app(settings, load_catalog(settings.catalog), store, metadata, clock, request_log)
+    scenarios = load_scenarios(settings.scenarios)
+    app = create_app(settings, load_catalog(settings.catalog), store, metadata, clock, request_log, scenarios)
     sockets = bind_sockets(settings)
     ready = threading.Event()
     config = uvicorn_config(app, grace, fast_path=settings.fast_path and FAST_PATH)
-    metrics = MetricsEndpoint(settings, request_log)
+    metrics = MetricsEndpoint(settings, request_log, scenarios)
     metrics.open()
     server = Server(config, ready.set, metrics.create_listener(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)

@@ -5,7 +5,8 @@ Every method works within one sandbox and touches no other.
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -20,12 +21,13 @@ from paymock.app.payment_lookup import PaymentFilter, PaymentSnapshot, find_paym
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.app.waits import Waits
 from paymock.resources import payments, records
+from paymock.resources import scenarios as scenario_views
 from paymock.resources.catalog import Catalog
 from paymock.resources.records import DepositRecord, SandboxRecord, SimulationRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX
-from paymock.rules.scenarios import PAYMENT_WINDOW
-from paymock.rules.timeline import State, changed_deposit, describe_change, state_at
+from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, Scenario
+from paymock.rules.timeline import State, state_at
 from paymock.rules.times import LATEST, to_rfc3339
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
@@ -40,14 +42,23 @@ _SCANNED = 500
 class ControlService:
     """The control API, without HTTP."""
 
-    def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
+    def __init__(
+        self, catalog: Catalog, sandboxes: Sandboxes, scenarios: Mapping[str, Scenario] = SCENARIOS
+    ) -> None:
+        self.scenarios = scenarios
         self._catalog = catalog
         self._sandboxes = sandboxes
-        self.overrides = Overrides(sandboxes)
+        self.overrides = Overrides(sandboxes, scenarios)
         self.fault_rules = FaultRules(sandboxes)
         self.journal = Journal(sandboxes)
         self.waits = Waits(sandboxes, self.journal)
         self.feed = Feed(sandboxes, self.journal)
+
+    @cached_property
+    def scenario_list(self) -> bytes:
+        """The scenarios of this server with their timelines, as JSON."""
+        listed = [scenario_views.render_listed(scenario) for scenario in self.scenarios.values()]
+        return msgspec.json.encode(schemas.ScenarioList(data=listed))
 
     async def clock(self, sandbox: str) -> schemas.VirtualClock:
         """Return the sandbox's virtual clock."""
@@ -261,15 +272,10 @@ def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:
 
 
 def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapshot) -> schemas.TimelineEntry:
-    number = None if previous is None else changed_deposit(previous, state)
     return schemas.TimelineEntry(
         at=to_rfc3339(payment.record.created_at + state.at),
-        offset_seconds=state.at / 1000,
-        event="Created" if previous is None else describe_change(previous, state).replace("`", ""),
-        status=state.status,
         reached=state.at <= payment.elapsed,
-        deposit=None if number is None else number + 1,
-        confirmations=None if number is None else state.deposits[number].confirmations,
+        **scenario_views.change(previous, state),
     )
 
 

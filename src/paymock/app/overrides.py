@@ -4,13 +4,18 @@ Scenarios and faults wait in separate queues. So a fault that refuses a creation
 retry, and does not replace a permanent scenario.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from paymock.app.sandboxes import Sandboxes, SandboxSnapshot
+from paymock.resources.payments import course_of
 from paymock.resources.records import Override, SandboxRecord
+from paymock.resources.scenarios import render, scenario_from
 from paymock.rules.errors import PaymockError
+from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.schemas import control as schemas
 from paymock.schemas.validation import checker_for, validate, validation_failed
 
@@ -38,31 +43,50 @@ def without_first(queue: Queue) -> Queue:
 
 
 class Overrides:
-    """The pending overrides of sandboxes."""
+    """The pending overrides of sandboxes. `scenarios` are those of the server, by name."""
 
-    def __init__(self, sandboxes: Sandboxes) -> None:
+    def __init__(self, sandboxes: Sandboxes, scenarios: Mapping[str, Scenario] = SCENARIOS) -> None:
         self._sandboxes = sandboxes
+        self._scenarios = scenarios
 
     async def pending(self, sandbox: str) -> schemas.PendingOverrideList:
         """Return what is pending, in the order in which it will be taken."""
         return _pending(await self._sandboxes.snapshot(sandbox))
 
     async def add(self, sandbox: str, body: Any) -> schemas.PendingOverrideList:
-        """Add a scenario, a fault or both for the next creations. Raises PaymockError `validation_failed`,
-        `capacity_exceeded`.
+        """Add a scenario or a course, a fault, or both for the next creations. Raises PaymockError
+        `validation_failed`, `capacity_exceeded`.
         """
         override = validate(_check_set_next, body, schemas.SetNext)
-        if override.scenario is None and override.fault is None:
-            raise validation_failed({"scenario": "give a scenario, a fault, or both"})
+        scenario = self._scenario(override)
+        if scenario is None and override.fault is None:
+            raise validation_failed({"scenario": "give a scenario or a course, a fault, or both"})
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
             return replace(
                 snapshot.record,
-                scenarios=_enqueued(snapshot.record.scenarios, override.scenario, override.times),
+                scenarios=_enqueued(
+                    snapshot.record.scenarios,
+                    scenario and scenario.name,
+                    override.times,
+                    scenario and course_of(scenario),
+                ),
                 faults=_enqueued(snapshot.record.faults, override.fault, override.times),
             )
 
         return _pending(await self._sandboxes.change(sandbox, add))
+
+    def _scenario(self, override: schemas.SetNext) -> Scenario | None:
+        """Return the scenario of an override. Raises PaymockError `validation_failed`."""
+        if override.course is not None:
+            if override.scenario is not None:
+                raise validation_failed({"course": "give a scenario or a course, not both"})
+            return scenario_from(override.course)
+        if override.scenario is None:
+            return None
+        if override.scenario not in self._scenarios:
+            raise validation_failed({"scenario": f"must be one of {', '.join(self._scenarios)}"})
+        return self._scenarios[override.scenario]
 
     async def clear(self, sandbox: str) -> None:
         """Delete what is pending."""
@@ -86,21 +110,27 @@ class Overrides:
         return taken
 
 
-def _enqueued(queue: Queue, value: str | None, times: int | None) -> Queue:
+def _enqueued(queue: Queue, value: str | None, times: int | None, course: Scenario | None = None) -> Queue:
     """Return the queue with one more override. A permanent one, of which there is at most one, stays last."""
     if value is None:
         return queue
     limited = tuple(override for override in queue if override.times is not None)
     if len(limited) >= MAX_OVERRIDES:
         raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
-    added = Override(value, times)
+    added = Override(value, times, course)
     return (*limited, added) if times is None else (*limited, added, *queue[len(limited) :])
 
 
 def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
     record = snapshot.record
     scenarios = [
-        schemas.PendingOverride(scenario=one.value, fault=None, times=one.times) for one in record.scenarios
+        schemas.PendingOverride(
+            scenario=one.value,
+            fault=None,
+            times=one.times,
+            course=render(one.course) if one.course else UNSET,
+        )
+        for one in record.scenarios
     ]
     faults = [
         schemas.PendingOverride(scenario=None, fault=one.value, times=one.times) for one in record.faults

@@ -102,6 +102,11 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     help="TOML file of chains and assets, in place of the built-in catalog.",
 )
 @_option(
+    "--scenarios",
+    type=click.Path(path_type=Path),
+    help="TOML file of scenarios, in addition to the built-in ones.",
+)
+@_option(
     "--speed",
     type=click.FloatRange(0, MAX_SPEED),
     default=1,
@@ -158,13 +163,14 @@ def serve(**options: Any) -> None:
         signal.signal(number, _exit_early)
     garbage_collection.suspend()
     from paymock.resources.catalog import CatalogError  # imported here, since it takes long
+    from paymock.resources.scenarios import ScenarioFileError
     from paymock.server.errors import StartError
     from paymock.server.run import serve as serve_forever
 
     try:
         serve_forever(settings_from_options(**options), sys.stdout, program())
         _end_line()
-    except (SettingsError, CatalogError, StartError) as error:
+    except (SettingsError, CatalogError, ScenarioFileError, StartError) as error:
         raise click.ClickException(str(error)) from None
 
 

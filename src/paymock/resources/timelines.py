@@ -105,7 +105,6 @@ class PaymentTimeline:
             self._rendered, self._index = rendered(record, state, json), index
         return self._rendered
 
-
     @property
     def at_creation(self) -> RenderedPayment:
         """The payment as it was created, whatever happens at 0 s."""

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_speed
 from paymock.rules.faults import FAULT_FORM, fault_problem
@@ -11,6 +11,7 @@ from paymock.rules.identifiers import ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import PaymentStatus
 from paymock.schemas.fields import Amount, AssetId, OrderId, ScenarioName, Timestamp, enumeration, identifier
 from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Reply, Request
+from paymock.schemas.scenarios import AnyScenarioName, Course, CourseRequest
 
 NEXT, END = "next", "end"
 TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
@@ -151,19 +152,33 @@ class ScenarioOverride(_Override, kw_only=True):
     fault: Fault | None = None
 
 
-class SetNext(_Override, kw_only=True):
-    """What the next creations take: as in `ScenarioOverride` or as in `FaultOverride`."""
+class CourseOverride(_Override, kw_only=True):
+    """A scenario of your own for the next creations without headers of their own, and a fault, if wanted."""
 
-    scenario: ScenarioName | None = None
+    course: CourseRequest
+    fault: Fault | None = None
+
+
+class SetNext(_Override, kw_only=True):
+    """What the next creations take: as in `ScenarioOverride`, `CourseOverride` or `FaultOverride`. The server
+    knows which scenarios there are.
+    """
+
+    scenario: str | None = None
+    course: CourseRequest | None = None
     fault: Fault | None = None
 
 
 class PendingOverride(Reply):
     """A scenario or a fault that is still to be taken."""
 
-    scenario: Annotated[ScenarioName | None, Meta(description="`null`: the default.")]
+    scenario: Annotated[AnyScenarioName | None, Meta(description="`null`: the default.")]
     fault: Annotated[Fault | None, Meta(description="`null`: none.")]
     times: Annotated[int | None, Meta(description="How many times are left; `null`: all, until a reset.")]
+    course: (
+        Annotated[Course, Meta(description="Present if the scenario is not one of the eight built-in ones.")]
+        | UnsetType
+    ) = UNSET
 
 
 class PendingOverrideList(Reply):
@@ -222,7 +237,7 @@ class FaultRuleList(Reply):
 class ListedPayment(Payment):
     """A payment, and what only the control API tells of it."""
 
-    scenario: ScenarioName
+    scenario: AnyScenarioName
     age_seconds: Annotated[float, Meta(description="Seconds of virtual time since its creation.", ge=0)]
 
 
@@ -233,27 +248,57 @@ class PaymentPage(Reply):
     next_cursor: Annotated[str | None, Meta(description="The `cursor` of the next page; `null` on the last.")]
 
 
+Offset = Annotated[float, Meta(description="Seconds after creation.", ge=0)]
+ChangeText = Annotated[str, Meta(description="What happens, in words.")]
+StatusThen = Annotated[PaymentStatus, Meta(description="The payment's status from then on.")]
+DepositNumber = Annotated[
+    int | None, Meta(description="The number of the deposit that it happens to, from 1; `null`: to none.")
+]
+Confirmations = Annotated[
+    int | None, Meta(description="How many confirmations that deposit has from then on.")
+]
+
+
 class TimelineEntry(Reply):
     """A change of a payment, past or to come."""
 
     at: Annotated[Timestamp, Meta(description="On the payment's clock, which may be ahead of its sandbox's.")]
-    offset_seconds: Annotated[float, Meta(description="Seconds after creation.", ge=0)]
-    event: Annotated[str, Meta(description="What happens, in words.")]
-    status: Annotated[PaymentStatus, Meta(description="The payment's status from then on.")]
+    offset_seconds: Offset
+    event: ChangeText
+    status: StatusThen
     reached: Annotated[bool, Meta(description="Whether it has happened.")]
-    deposit: Annotated[
-        int | None, Meta(description="The number of the deposit that it happens to, from 1; `null`: to none.")
-    ]
-    confirmations: Annotated[
-        int | None, Meta(description="How many confirmations that deposit has from then on.")
-    ]
+    deposit: DepositNumber
+    confirmations: Confirmations
+
+
+class ScenarioChange(Reply):
+    """A change of every payment of a scenario."""
+
+    offset_seconds: Offset
+    event: ChangeText
+    status: StatusThen
+    deposit: DepositNumber
+    confirmations: Confirmations
+
+
+class ListedScenario(Course):
+    """A scenario, and what it leads to for a `due` of 1,000,000 raw units."""
+
+    final_status: Annotated[PaymentStatus, Meta(description="What the rules make of it.")]
+    timeline: Annotated[list[ScenarioChange], Meta(description="In order.")]
+
+
+class ScenarioList(Reply):
+    """The scenarios of this server."""
+
+    data: Annotated[list[ListedScenario], Meta(description="The built-in ones, then those of its file.")]
 
 
 class PaymentDetail(Reply):
     """A payment with its past and its future."""
 
     payment: Payment
-    scenario: ScenarioName
+    scenario: AnyScenarioName
     now: Annotated[Timestamp, Meta(description="The time on the payment's clock.")]
     timeline: Annotated[list[TimelineEntry], Meta(description="In order.")]
     window_seconds: Annotated[

@@ -153,8 +153,8 @@ def _checker(info: inspect.Type) -> Checker:
         case inspect.ListType():
             return _list(info)
         case inspect.UnionType():
-            (inner,) = (member for member in info.types if not isinstance(member, inspect.NoneType))
-            return _nullable(_checker(inner))
+            members = [member for member in info.types if not isinstance(member, inspect.NoneType)]
+            return _nullable(_checker(members[0])) if len(members) == 1 else _any_value
         case inspect.StrType():
             return _string(info)
         case inspect.LiteralType(values=values):
@@ -174,6 +174,12 @@ def _instance_of(kind: type) -> Checker:
             problems.setdefault(path or BODY, _wrong_type(_TYPE_NAMES[kind], value))
 
     return check
+
+
+def _any_value(value: Any, path: str, problems: Problems) -> None:
+    """The checker of a choice between types, such as an integer or a string: its `check` is the rule."""
+    if value is None:
+        problems.setdefault(path, "must not be null")
 
 
 def _struct(info: inspect.StructType) -> Checker:
@@ -282,7 +288,8 @@ def _and_also(check_structure: Checker, find_problem: Rule | None) -> Checker:
 def _wrong_type(expected: str, value: Any) -> str:
     if value is None:
         return f"must be {expected}, not null"
-    return f"must be {expected}, not {_TYPE_NAMES[type(value)]}"
+    actual = _TYPE_NAMES.get(type(value), "a date or a time")  # which TOML has, and JSON has not
+    return f"must be {expected}, not {actual}"
 
 
 def _range(minimum: int, maximum: int | None, unit: str) -> str:

@@ -1,7 +1,9 @@
 """The separate listener for metrics, if an address for it is configured."""
 
 import socket
+from collections.abc import Iterable
 
+from paymock.rules.scenarios import SCENARIOS
 from paymock.server.errors import StartError
 from paymock.server.sockets import bind_sockets, server_url
 from paymock.server.uvicorn_server import MetricsListener, uvicorn_config
@@ -16,7 +18,7 @@ class MetricsEndpoint:
     settings nothing is counted or served. Raises StartError if prometheus-client is not installed.
     """
 
-    def __init__(self, settings: Settings, log: RequestLog) -> None:
+    def __init__(self, settings: Settings, log: RequestLog, scenarios: Iterable[str] = SCENARIOS) -> None:
         self._address = settings.metrics_listener
         self._log = log
         self.sockets: list[socket.socket] = []
@@ -27,7 +29,7 @@ class MetricsEndpoint:
             except ImportError:
                 message = "--metrics-address requires the extra: pip install 'paymock[metrics]'"
                 raise StartError(message) from None
-            self._counters = SharedCounters(settings.workers)
+            self._counters = SharedCounters(settings.workers, scenarios)
 
     def open(self) -> None:
         """Bind the address. Raises StartError."""

@@ -11,6 +11,7 @@ from typing import TextIO
 
 from paymock.app.catalog_file import load_catalog
 from paymock.app.sandboxes import SeedMismatch, catch_up, load_metadata, new_metadata
+from paymock.app.scenario_file import load_scenarios
 from paymock.app.system_clock import Clock, SystemClock
 from paymock.resources.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
@@ -38,19 +39,21 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     process is tuned for the server. The banner shows commands of `program`.
 
     Raises StartError if the store cannot be used, an address cannot be bound, the ready file cannot be
-    written or workers cannot be started, and CatalogError.
+    written or workers cannot be started, CatalogError and ScenarioFileError.
     """
     if settings.workers > 1 and not hasattr(os, "fork"):
         raise StartError("--workers requires a system with fork")
     raise_file_limit()
-    catalog = load_catalog(settings.catalog)
+    catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
     color = settings.log == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)
-    metrics = MetricsEndpoint(settings, log)
+    metrics = MetricsEndpoint(settings, log, scenarios)
     clock = SystemClock(log.warning)
     store = _open_store(settings)
     metadata = run_until_signal(lambda: _initialize(store, settings, clock, log))
-    application = partial(create_app, settings, catalog, metadata=metadata, clock=clock, log=log)
+    application = partial(
+        create_app, settings, catalog, metadata=metadata, clock=clock, log=log, scenarios=scenarios
+    )
     sockets = bind_sockets(settings)
     url = server_url(settings, sockets)
 
@@ -126,12 +129,13 @@ def serve_in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECO
     It handles no signals. At the end it waits up to `grace` seconds for requests in progress. A child process
     that is forked within the block can use the server, and does not stop it.
 
-    Raises StartError and CatalogError.
+    Raises StartError, CatalogError and ScenarioFileError.
     """
     clock = SystemClock(log.warning)
     store = open_store(MEMORY_STORE, limits=_limits(settings))
     metadata = new_metadata(clock(), settings.speed, settings.seed)
-    app = create_app(settings, load_catalog(settings.catalog), store, metadata, clock, log)
+    catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
+    app = create_app(settings, catalog, store, metadata, clock, log, scenarios)
     sockets = bind_sockets(settings)
     ready = threading.Event()
     server = Server(uvicorn_config(app, grace, fast_path=settings.fast_path), ready.set)

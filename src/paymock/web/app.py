@@ -1,5 +1,6 @@
 """Assembles the application: all routes with their handlers."""
 
+from collections.abc import Mapping
 from functools import partial
 
 from paymock.app.checkout_service import CheckoutService
@@ -9,6 +10,7 @@ from paymock.app.sandboxes import Sandboxes
 from paymock.app.system_clock import Clock
 from paymock.resources.catalog import Catalog
 from paymock.resources.records import StoreMetadata
+from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.api import checkout, control, health, public
@@ -26,15 +28,23 @@ from paymock.web.telemetry.access_log import RequestLog
 
 
 def create_app(
-    settings: Settings, catalog: Catalog, store: Store, metadata: StoreMetadata, clock: Clock, log: RequestLog
+    settings: Settings,
+    catalog: Catalog,
+    store: Store,
+    metadata: StoreMetadata,
+    clock: Clock,
+    log: RequestLog,
+    scenarios: Mapping[str, Scenario] = SCENARIOS,
 ) -> Application:
-    """Return the service as an ASGI application. `metadata` is that of `store`."""
+    """Return the service as an ASGI application. `metadata` is that of `store`; `scenarios` are those that
+    new payments can follow, by name.
+    """
     sandboxes = Sandboxes(store, clock, metadata)
-    payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes)
+    payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
     checkout_service = CheckoutService(catalog, sandboxes)
-    control_service = ControlService(catalog, sandboxes) if settings.control else None
+    control_service = ControlService(catalog, sandboxes, scenarios) if settings.control else None
     keyring = Keyring(settings.api_keys)
-    examples = ExampleContext(catalog, settings.fee_bps, keyring)
+    examples = ExampleContext(catalog, settings.fee_bps, keyring, scenarios)
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
         handler: Handler = partial(operation.handler, payments_service)

@@ -1,10 +1,12 @@
 """Checks of request headers."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from paymock.rules.errors import PaymockError
+from paymock.rules.scenarios import SCENARIOS
 from paymock.web.http.headers import check_json_body, idempotency_key, requested_scenario
 from paymock.web.http.requests import Body, Request, parse_request
 from paymock.web.http.responses import Header
@@ -73,7 +75,7 @@ def test_any_other_idempotency_key_is_refused(values: list[bytes], code: str) ->
     ("read", "name", "value"),
     [
         (idempotency_key, b"idempotency-key", b"order-1001"),
-        (requested_scenario, b"x-mock-scenario", b"happy_path"),
+        (partial(requested_scenario, scenarios=SCENARIOS), b"x-mock-scenario", b"happy_path"),
     ],
 )
 def test_a_repeated_header_is_refused_even_with_equal_values(
@@ -84,11 +86,11 @@ def test_a_repeated_header_is_refused_even_with_equal_values(
 
 
 def test_a_request_without_a_scenario_has_none() -> None:
-    assert requested_scenario(request()) is None
-    assert requested_scenario(request((b"x-mock-scenario", b"late_payment"))) == "late_payment"
+    assert requested_scenario(request(), SCENARIOS) is None
+    assert requested_scenario(request((b"x-mock-scenario", b"late_payment")), SCENARIOS) == "late_payment"
 
 
 @pytest.mark.parametrize(("value", "nearest"), [(b"Happy_Path", "happy_path"), (b"late", "late_payment")])
 def test_the_refusal_of_a_scenario_names_the_nearest(value: bytes, nearest: str) -> None:
     with pytest.raises(PaymockError, match=f"The nearest is {nearest}"):
-        requested_scenario(request((b"x-mock-scenario", value)))
+        requested_scenario(request((b"x-mock-scenario", value)), SCENARIOS)

@@ -16,7 +16,7 @@ from harness.polling import wait_until
 from harness.redis_engine import redis_server
 from harness.server_process import ServerProcess, server_process
 from paymock.rules.scenarios import SCENARIOS
-from paymock.web.telemetry.metrics import BUCKETS, METHODS, METRICS, SharedCounters, WorkerCounters
+from paymock.web.telemetry.metrics import BUCKETS, COURSE, METHODS, METRICS, SharedCounters, WorkerCounters
 from tests.support import raw
 from tests.support.client import ORDER, fresh_key, order
 from tests.support.figures import figures, grown, requests
@@ -119,7 +119,7 @@ def test_every_scenario_is_there_before_it_is_chosen(tmp_path: Path) -> None:
         found = fresh.figures()
     assert {
         key[1]: value for key, value in found.items() if key[0] == "paymock_payments_created_total"
-    } == dict.fromkeys(SCENARIOS, 0)
+    } == dict.fromkeys([*SCENARIOS, COURSE], 0)
 
 
 def test_replays_and_conflicts_are_counted_and_are_no_payments(server: Watched) -> None:

@@ -12,11 +12,12 @@ from paymock.app.fault_rules import MAX_RULES
 from paymock.app.journal import RequestFilter
 from paymock.app.payment_lookup import PaymentFilter
 from paymock.rules.errors import PaymockError
-from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.tables import fault_table
 from paymock.schemas import control as schemas
 from paymock.schemas import json_decoding
 from paymock.schemas.public import OPERATION_IDS, Payment
+from paymock.schemas.scenarios import NAME_PATTERN
 from paymock.web.api.operations import BODY_ERRORS, PAYMENT_ID, Operation, Query
 from paymock.web.http.headers import check_json_body, idempotency_key
 from paymock.web.http.requests import Request
@@ -61,16 +62,23 @@ async def deposit(control: ControlService, request: Request) -> Response:
     return _ok(payment, *([REPLAYED] if replayed else []))
 
 
+async def list_scenarios(control: ControlService, request: Request) -> Response:
+    return Response(200, control.scenario_list)
+
+
 async def list_payments(control: ControlService, request: Request) -> Response:
     query = _query(request, "limit", "cursor", "status", "scenario", "order_id")
     cursor = _integer(query, "cursor", 10**18) if "cursor" in query else None
     payment_filter = PaymentFilter(
         _choice(query, "status", [*PaymentStatus]),
-        _choice(query, "scenario", [*SCENARIOS]),
+        query.get("scenario"),
         query.get("order_id"),
     )
     limit = _integer(query, "limit", MAX_PAGE, 50, minimum=1)
-    return _ok(await control.payments(request.sandbox, payment_filter, limit, cursor))
+    page = await control.payments(request.sandbox, payment_filter, limit, cursor)
+    if not page.data and payment_filter.scenario is not None:
+        _choice(query, "scenario", [*control.scenarios])  # or the name of a course, if a payment follows it
+    return _ok(page)
 
 
 async def get_payment(control: ControlService, request: Request) -> Response:
@@ -201,7 +209,7 @@ def _choice(query: Mapping[str, str], name: str, allowed: list[str]) -> str | No
 
 _STATUS = {"$ref": "#/components/schemas/PaymentStatus"}
 _OPERATION = {"$ref": "#/components/schemas/OperationId"}
-_SCENARIO = {"$ref": "#/components/schemas/Scenario"}
+_SCENARIO = {"type": "string", "pattern": NAME_PATTERN}
 _TIMEOUT = Query(
     "timeout",
     f"Real seconds, at most {schemas.MAX_WAIT}.",
@@ -309,7 +317,7 @@ OPERATIONS = (
                 {"type": "string", "pattern": "^[0-9]{1,18}$"},
             ),
             Query("status", "Only payments with this status.", _STATUS),
-            Query("scenario", "Only payments of this scenario.", _SCENARIO),
+            Query("scenario", "Only payments of this scenario, or of the course with this name.", _SCENARIO),
             Query("order_id", "Only payments of this order.", {"type": "string"}),
         ),
     ),
@@ -399,13 +407,13 @@ OPERATIONS = (
         summary="Override the next creations",
         description="""The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take
 this scenario and this fault: for applications that cannot add headers. With `times: null` it is permanent
-until a reset.
+until a reset. In place of a scenario, a `course` describes one of your own; the rules compute where it leads.
 Scenarios and faults wait in separate queues, and are taken in the order in which they were added, a
 permanent one last. A refused request takes none; one that a fault refuses takes the fault and leaves the
 scenario to the retry.
 
 The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
-        request=(schemas.ScenarioOverride, schemas.FaultOverride),
+        request=(schemas.ScenarioOverride, schemas.CourseOverride, schemas.FaultOverride),
         reply=schemas.PendingOverrideList,
         errors=(*BODY_ERRORS, "capacity_exceeded"),
     ),
@@ -489,6 +497,16 @@ a method and path.""",
         description="The requests get the faults of their headers and of overrides only.",
         reply=None,
         status=204,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/scenarios",
+        handler=list_scenarios,
+        operation_id="listScenarios",
+        tag="Overrides and faults",
+        summary="List the scenarios",
+        description="The scenarios of this server, each with what it leads to for a `due` of 1,000,000.",
+        reply=schemas.ScenarioList,
     ),
     Operation(
         method="GET",

@@ -34,7 +34,7 @@ async def list_assets(service: PaymentsService, request: Request) -> Response:
 
 
 async def create_payment(service: PaymentsService, request: Request) -> Response:
-    requested = scenario = requested_scenario(request)
+    requested = scenario = requested_scenario(request, service.scenarios)
     if scenario is None and b"x-mock-fault" in request.headers:
         scenario = DEFAULT_SCENARIO  # a request with a fault header takes no override
     created = await service.create_payment(

@@ -1,11 +1,11 @@
 """Checks of request headers: media type, idempotency key, scenario. Specification: "Limits", "Scenarios"."""
 
 import re
+from collections.abc import Collection
 from difflib import get_close_matches
 from functools import lru_cache
 
 from paymock.rules.errors import PaymockError
-from paymock.rules.scenarios import SCENARIOS
 from paymock.web.http.requests import Request
 
 MIN_KEY_LENGTH, MAX_KEY_LENGTH = 8, 128
@@ -67,18 +67,18 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
-def requested_scenario(request: Request) -> str | None:
-    """Return the scenario of the X-Mock-Scenario header, or None without one. Raises PaymockError
-    `invalid_scenario`, whose message names the nearest value. Specification: "Scenarios".
+def requested_scenario(request: Request, scenarios: Collection[str]) -> str | None:
+    """Return the scenario of the X-Mock-Scenario header, one of `scenarios`, or None without one. Raises
+    PaymockError `invalid_scenario`, whose message names the nearest value. Specification: "Scenarios".
     """
     try:
         name = request.header(b"x-mock-scenario")
     except ValueError:
         raise PaymockError("invalid_scenario", "The X-Mock-Scenario header was sent twice.") from None
-    if name is not None and name not in SCENARIOS:
-        nearest = get_close_matches(name.lower()[:64], SCENARIOS, n=1, cutoff=0.0)[0]
+    if name is not None and name not in scenarios:
+        nearest = get_close_matches(name.lower()[:64], scenarios, n=1, cutoff=0.0)[0]
         raise PaymockError(
             "invalid_scenario",
-            f"X-Mock-Scenario is not one of {', '.join(SCENARIOS)}. The nearest is {nearest}.",
+            f"X-Mock-Scenario is not one of {', '.join(scenarios)}. The nearest is {nearest}.",
         )
     return name

@@ -15,7 +15,7 @@ from paymock.resources.catalog import Catalog
 from paymock.resources.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.rules.errors import ERRORS, PaymockError
-from paymock.rules.scenarios import SCENARIOS
+from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.rules.timeline import CREATED, simulate
 from paymock.schemas import json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
@@ -42,11 +42,14 @@ ENDPOINT: Mapping[str, Any] = {
 
 
 class ExampleContext(NamedTuple):
-    """The settings of a server that its examples depend on: catalog, fee in basis points, API keys."""
+    """The settings of a server that its documents depend on: catalog, fee in basis points, API keys and
+    scenarios.
+    """
 
     catalog: Catalog
     fee_bps: int
     keyring: Keyring
+    scenarios: Mapping[str, Scenario] = SCENARIOS
 
     @property
     def chain(self) -> str:
@@ -187,7 +190,9 @@ def _error(code: str, context: ExampleContext) -> PaymockError:
     """
     invalid_requests: Mapping[str, Callable[[], object]] = {
         "invalid_json": lambda: json_decoding.decode(b'{"order_id": "order-1001",}'),
-        "invalid_scenario": lambda: requested_scenario(_request((b"x-mock-scenario", b"happy"))),
+        "invalid_scenario": lambda: requested_scenario(
+            _request((b"x-mock-scenario", b"happy")), context.scenarios
+        ),
         "unauthenticated": lambda: context.keyring.sandbox(_request((b"authorization", b"Bearer unknown"))),
         "validation_failed": lambda: payments.create_record(
             context.invalid_payment,
@@ -217,6 +222,15 @@ CONTROL_REQUESTS = {
     "half_of_due": Example("Half of the due amount of the other examples", {"amount": "505000000000000000"}),
     "another_asset": Example("In another asset", {"amount": "1010000000000000000", "asset": "USDC"}),
     "next_scenario": Example("The next payment expires", {"scenario": "no_payment_expired"}),
+    "next_course": Example(
+        "The next payment is paid in two halves",
+        {
+            "course": {
+                "name": "two_halves",
+                "sending": [{"at": 5, "share": "1/2"}, {"at": 10, "share": "1/2", "plus": 1}],
+            }
+        },
+    ),
     "standing_fault": Example(
         "The first attempt at every creation fails", {"fault": "status=503; times=1", "times": None}
     ),
@@ -238,7 +252,7 @@ _REQUESTS = {
     "advanceClock": ("advance_45_seconds",),
     "advancePayment": ("to_completed", "to_next", "by_8_seconds"),
     "makeDeposit": ("half_of_due", "another_asset"),
-    "setNext": ("next_scenario", "standing_fault"),
+    "setNext": ("next_scenario", "next_course", "standing_fault"),
     "addFault": ("failing_reads", "lost_reply"),
     "createPayment": ("create_payment", "create_payment_minimal"),
     "createWebhookEndpoint": ("create_webhook_endpoint",),

@@ -15,6 +15,7 @@ import msgspec
 from paymock import __version__
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import DepositStatus, PaymentStatus
+from paymock.rules.tables import scenario_table
 from paymock.schemas import public as schemas
 from paymock.schemas.fields import ScenarioName
 from paymock.settings import DEFAULT_PORT
@@ -94,7 +95,7 @@ def document(api: Api, context: examples.ExampleContext) -> Json:
             "headers": _used("headers", HEADERS, (paths, _OTHER_RESPONSES)),
             "examples": _used("examples", _examples(context), (paths, _OTHER_RESPONSES)),
             "responses": _OTHER_RESPONSES,
-            "schemas": _schemas(operations),
+            "schemas": _schemas(operations, context),
         },
     }
 
@@ -114,7 +115,9 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
         "operationId": operation.operation_id,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "description": operation.description,
+        "description": operation.description.replace(
+            scenario_table(), scenario_table(context.scenarios.values())
+        ),
     }
     if not operation.needs_key:
         entry["security"] = []
@@ -235,7 +238,7 @@ def _reference(section: str, name: str) -> Json:
     return {"$ref": f"#/components/{section}/{name}"}
 
 
-def _schemas(operations: Sequence[Operation]) -> Json:
+def _schemas(operations: Sequence[Operation], context: examples.ExampleContext) -> Json:
     types: set[Any] = {schemas.ErrorEnvelope}
     types |= {ScenarioName for operation in operations if operation.takes_scenario}
     bodies: Json = {}
@@ -260,6 +263,7 @@ def _schemas(operations: Sequence[Operation]) -> Json:
     tidy = {name: _tidy(_without_title(schema), named) for name, schema in components.items()}
     used = set(OTHER_ERRORS).union(*map(_codes, operations))
     named["ErrorCode"]["enum"] = [code for code in ERRORS if code in used]
+    named["Scenario"]["enum"] = list(context.scenarios)
     components = dict(sorted((tidy | named | bodies).items()))
     _distinguish_constants(components)
     return components
@@ -300,10 +304,14 @@ def _tidy(schema: Any, named: Json) -> Any:
         if named.setdefault(name, component) != component:
             raise ValueError(f"{name} is described in two ways")
         return _reference("schemas", name)
-    tidy = {key: _tidy(value, named) for key, value in schema.items() if key != "default"}
+    tidy = {
+        key: _tidy(value, named)
+        for key, value in schema.items()
+        if key != "default" and (key, value) != ("required", [])
+    }
     match tidy:
-        case {"anyOf": [{"type": str(kind), **inner}, {"type": "null"}], **outer}:
-            return {**inner, **outer, "type": [kind, "null"]}
+        case {"anyOf": [{"type": str(kind), **inner}, {"type": "null" | "string" as other}], **outer}:
+            return {**inner, **outer, "type": [kind, other]}
         case {"discriminator": discriminator, "$ref": reference, **outer}:
             return {**outer, "oneOf": [{"$ref": reference}], "discriminator": discriminator}
         case {"enum": [*_]}:

@@ -27,7 +27,7 @@ class DashboardPage:
         catalog, receive = self._context.catalog, self._context.payment["receive"]
         html = render(
             self._template,
-            scenarios=scenario_rows(),
+            scenarios=scenario_rows(self._context.scenarios.values()),
             views=VIEWS,
             chains=catalog.chains.values(),
             assets={chain: catalog.assets(chain) for chain in catalog.chains},

@@ -12,10 +12,11 @@ including other metrics of an application that runs the server in a thread.
 
 import mmap
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from paymock.rules.scenarios import SCENARIOS
+from paymock.schemas.scenarios import MAX_SCENARIOS
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 from paymock.web.http.routing import Routes
@@ -63,6 +64,9 @@ MALFORMED, UNKNOWN = "malformed", "unknown"
 DROPPED = 0
 """The status of a request whose reply was dropped by a fault."""
 
+COURSE = "course"
+"""The scenario of payments that follow none of the server."""
+
 _OTHER = "other"
 _OTHER_STATUS = 999
 _STATUSES = 1000
@@ -80,16 +84,10 @@ _ERROR_METRICS = {
 
 LabelValues = tuple[str, ...]
 
-_COUNTER_OFFSETS: Mapping[tuple[Metric, LabelValues], int] = {
-    labeled: offset
-    for offset, labeled in enumerate(
-        [
-            *((PAYMENTS, (scenario,)) for scenario in SCENARIOS),
-            *((metric, ()) for metric in (REPLAYS, CONFLICTS, STORE_ERRORS)),
-        ]
-    )
-}
-_SERIES_START = len(_COUNTER_OFFSETS)
+_COUNTERS: Sequence[tuple[Metric, LabelValues]] = ((REPLAYS, ()), (CONFLICTS, ()), (STORE_ERRORS, ()))
+"""The counters besides those of scenarios."""
+
+_SERIES_START = len(_COUNTERS) + len(SCENARIOS) + MAX_SCENARIOS + 1
 _SERIES_SIZE = 2 + len(BUCKETS) + 1
 _MAX_SERIES = 4096
 """The limit for combinations of route, method and status; only faults can produce so many."""
@@ -110,9 +108,16 @@ class Series(NamedTuple):
 
 
 class SharedCounters:
-    """The memory for the counters of `workers` processes, which share it over a fork."""
+    """The memory for the counters of `workers` processes, which share it over a fork. Payments are counted by
+    the names of `scenarios`, and those of all others as COURSE.
+    """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, scenarios: Iterable[str] = SCENARIOS) -> None:
+        names = dict.fromkeys([*scenarios, COURSE])
+        counters = [*((PAYMENTS, (name,)) for name in names), *_COUNTERS]
+        self.offsets = {counter: offset for offset, counter in enumerate(counters)}
+        """Where the counters without buckets are in each segment; the series follow."""
+
         self._values = memoryview(mmap.mmap(-1, workers * _SEGMENT_SIZE * 8)).cast("q")
 
     def segments(self) -> list[memoryview]:
@@ -127,6 +132,7 @@ class WorkerCounters:
     """
 
     def __init__(self, shared: SharedCounters, worker: int, routes: Iterable[str]) -> None:
+        self._counters = shared.offsets
         self._segments = shared.segments()
         self._own = self._segments[worker]
         self._routes = (*routes, _OTHER)
@@ -142,11 +148,16 @@ class WorkerCounters:
 
     def increment(self, metric: Metric, *labels: str) -> None:
         """Add one to a counter without buckets."""
-        self._own[_COUNTER_OFFSETS[metric, labels]] += 1
+        self._own[self._counters[metric, labels]] += 1
+
+    def count_payment(self, scenario: str) -> None:
+        """Count the creation of a payment."""
+        known = (PAYMENTS, (scenario,)) in self._counters
+        self.increment(PAYMENTS, scenario if known else COURSE)
 
     def counters(self) -> Iterator[tuple[Metric, LabelValues, int]]:
         """Yield the counters without buckets, summed over all workers."""
-        for (metric, labels), offset in _COUNTER_OFFSETS.items():
+        for (metric, labels), offset in self._counters.items():
             yield metric, labels, sum(segment[offset] for segment in self._segments)
 
     def series(self) -> Iterator[Series]:
@@ -198,7 +209,7 @@ class RequestMetrics:
         elif carried_out.replayed:
             self.counters.increment(REPLAYS)
         elif template == _CREATION and carried_out.status == 201 and carried_out.scenario:
-            self.counters.increment(PAYMENTS, carried_out.scenario)
+            self.counters.count_payment(carried_out.scenario)
 
     def record_malformed(self, response: Response) -> None:
         """Record the refusal of what is not an HTTP request."""

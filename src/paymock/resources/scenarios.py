@@ -1,0 +1,122 @@
+"""Scenarios of users: from a file or a course to the scenario of the rules, and back to what is shown."""
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
+from paymock.rules.tables import example_states
+from paymock.rules.timeline import State, changed_deposit, describe_change
+from paymock.schemas.control import ListedScenario, ScenarioChange
+from paymock.schemas.scenarios import Course, CourseRequest, FileScenario, ScenarioFile, Sending, is_name
+from paymock.schemas.validation import MAX_DETAILS, Problems, checker_for
+
+DEFAULT_NAME = "course"
+"""The name of a course without one."""
+
+_IN_SCENARIO = re.compile(r"scenario\[([0-9]+)\]\.?(.*)", re.DOTALL)
+_check_file = checker_for(ScenarioFile)
+
+
+class ScenarioFileError(ValueError):
+    """An invalid file of scenarios. The message names each scenario, field and problem."""
+
+
+def parse_scenarios(document: Mapping[str, Any]) -> Mapping[str, Scenario]:
+    """The scenarios of a decoded TOML document, by name. Raises ScenarioFileError."""
+    problems: Problems = {}
+    _check_file(document, "", problems)
+    if not problems:
+        entries = msgspec.convert(document, ScenarioFile, strict=False).scenario
+        numbers: dict[str, int] = {}
+        for number, entry in enumerate(entries):
+            first = numbers.setdefault(entry.name, number)
+            if first != number:
+                problems[f"scenario[{number}].name"] = f"is that of scenario {first + 1}, too"
+        if not problems:
+            return {entry.name: scenario_from(entry) for entry in entries}
+    listed = [_problem(document, *problem) for problem in islice(problems.items(), MAX_DETAILS)]
+    raise ScenarioFileError("; ".join(listed))
+
+
+def _problem(document: Mapping[str, Any], path: str, problem: str) -> str:
+    match = _IN_SCENARIO.fullmatch(path)
+    if match is None:
+        return f"{path} {problem}"
+    number, field = int(match[1]), match[2]
+    entry = document["scenario"][number]
+    name = entry.get("name") if isinstance(entry, dict) and field != "name" else None
+    label = name if isinstance(name, str) and is_name(name) else number + 1
+    return f"scenario {label}: {field} {problem}" if field else f"scenario {label} {problem}"
+
+
+def scenario_from(course: CourseRequest | FileScenario) -> Scenario:
+    """The scenario that a valid course describes."""
+    fractions = [sending.share.split("/") for sending in course.sending]
+    return Scenario(
+        course.name or DEFAULT_NAME,
+        course.simulates,
+        tuple(
+            ScriptedTransfer(
+                round(sending.at * 1000),
+                Share(int(numerator), int(denominator), str(int(sending.plus))),
+                sending.other_asset,
+            )
+            for sending, (numerator, denominator) in zip(course.sending, fractions, strict=True)
+        ),
+        course.payout_succeeds,
+        course.review_hold,
+    )
+
+
+def render(scenario: Scenario) -> Course:
+    """The scenario as the control API shows it."""
+    return Course(**_members(scenario))
+
+
+def render_listed(scenario: Scenario) -> ListedScenario:
+    """The scenario with what it leads to, for a due of EXAMPLE_DUE raw units."""
+    states = example_states(scenario)
+    return ListedScenario(
+        **_members(scenario),
+        final_status=states[-1].status,
+        timeline=[
+            ScenarioChange(**change(previous, state))
+            for previous, state in zip((None, *states), states, strict=False)
+        ],
+    )
+
+
+def change(previous: State | None, state: State) -> dict[str, Any]:
+    """The members of a ScenarioChange, and of a TimelineEntry, between two consecutive states; `previous` is
+    None for the creation.
+    """
+    number = None if previous is None else changed_deposit(previous, state)
+    return {
+        "offset_seconds": state.at / 1000,
+        "event": "Created" if previous is None else describe_change(previous, state).replace("`", ""),
+        "status": state.status,
+        "deposit": None if number is None else number + 1,
+        "confirmations": None if number is None else state.deposits[number].confirmations,
+    }
+
+
+def _members(scenario: Scenario) -> dict[str, Any]:
+    return {
+        "name": scenario.name,
+        "simulates": scenario.description,
+        "payout_succeeds": scenario.payout_succeeds,
+        "review_hold": scenario.review_hold,
+        "sending": [
+            Sending(
+                at=transfer.at / 1000,
+                share=f"{transfer.share.numerator}/{transfer.share.denominator}",
+                plus=transfer.share.plus,
+                other_asset=transfer.other_asset,
+            )
+            for transfer in scenario.transfers
+        ],
+    }

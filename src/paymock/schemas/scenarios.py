@@ -1,0 +1,184 @@
+"""Scenarios as users write them, in the file of `--scenarios` and as `course` in `POST /_mock/next`, and as
+the control API shows them. See docs/scenarios.md.
+"""
+
+import re
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from paymock.rules.amounts import MAX_DIGITS, MAX_RAW
+from paymock.rules.scenarios import SCENARIOS
+from paymock.schemas.public import Reply, Request
+
+MAX_SCENARIOS, MAX_SENDINGS = 100, 100
+MAX_AT = 3_600
+"""The latest time of a sending, in seconds after creation."""
+
+NAME_PATTERN = "^[a-z][a-z0-9_]{0,63}$"
+_MAX_INTEGER = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly."""
+
+_NAME = re.compile(NAME_PATTERN.strip("^$"))
+_FRACTION_PATTERN = "^(0|[1-9][0-9]{0,8})/[1-9][0-9]{0,8}$"
+_FRACTION = re.compile(_FRACTION_PATTERN.strip("^$"))
+_RAW_DIFFERENCE = re.compile(f"-?[0-9]{{1,{MAX_DIGITS}}}")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` has the form of a scenario's name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def _name_problem(text: str) -> str | None:
+    if not is_name(text):
+        return "must begin with a-z and go on with at most 63 of a-z 0-9 _"
+    return "must not be one of the eight built-in scenarios" if text in SCENARIOS else None
+
+
+def _simulates_problem(text: str) -> str | None:
+    return "must be one line, without control characters" if _CONTROL.search(text) else None
+
+
+def _at_problem(seconds: float) -> str | None:
+    return None if round(seconds * 1000) / 1000 == seconds else "must be in steps of 0.001 seconds"
+
+
+def _share_problem(text: str) -> str | None:
+    if _FRACTION.fullmatch(text):
+        return None
+    return 'must be a fraction of due, "1/2", of at most 9 digits each'
+
+
+def _plus_problem(value: Any) -> str | None:
+    if isinstance(value, str):
+        valid = _RAW_DIFFERENCE.fullmatch(value) and abs(int(value)) <= MAX_RAW
+    else:
+        whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
+        valid = whole and abs(value) <= _MAX_INTEGER
+    if valid:
+        return None
+    return 'must be an integer of raw units up to 2^53-1, or as a string, "-1000", up to 2^256-1'
+
+
+Name = Annotated[
+    str,
+    Meta(
+        description="A name of your own: none of the eight built-in scenarios.",
+        examples=["two_halves"],
+        extra_json_schema={"pattern": NAME_PATTERN},
+        extra={"check": _name_problem},
+    ),
+]
+AnyScenarioName = Annotated[
+    str,
+    Meta(
+        description="A scenario of this server, or the name of a course.",
+        examples=["happy_path"],
+        extra_json_schema={"pattern": NAME_PATTERN},
+    ),
+]
+Simulates = Annotated[
+    str,
+    Meta(
+        description="What it simulates, in one line.",
+        max_length=256,
+        examples=["The customer pays in two halves."],
+        extra={"check": _simulates_problem},
+    ),
+]
+PayoutSucceeds = Annotated[
+    bool, Meta(description="Whether the payout succeeds, once it has been submitted. Default: true.")
+]
+ReviewHold = Annotated[
+    bool, Meta(description="Whether a reviewer holds the payment, once its funding is final. Default: false.")
+]
+At = Annotated[
+    float,
+    Meta(
+        description="Seconds after creation, in steps of 0.001.",
+        ge=0,
+        le=MAX_AT,
+        examples=[5],
+        extra={"check": _at_problem},
+    ),
+]
+Fraction = Annotated[
+    str,
+    Meta(
+        description='The fraction of `due` that is sent, rounded down. Default: `"1/1"`.',
+        examples=["1/2"],
+        extra_json_schema={"pattern": _FRACTION_PATTERN},
+        extra={"check": _share_problem},
+    ),
+]
+OtherAsset = Annotated[
+    bool,
+    Meta(description="Whether it is sent in another asset than that of the instructions. Default: false."),
+]
+
+
+class Sending(Reply):
+    """A transfer by the simulated customer."""
+
+    at: At
+    share: Fraction
+    plus: Annotated[
+        str, Meta(description="Raw units in addition to the share, negative ones too.", examples=["0"])
+    ]
+    other_asset: OtherAsset
+
+
+class SendingRequest(Request):
+    """A transfer by the simulated customer. A sum below 1 counts as 1."""
+
+    at: At
+    share: Fraction = "1/1"
+    plus: Annotated[
+        int | str,
+        Meta(
+            description="Raw units in addition to the share, negative ones too; a number beyond 2^53-1 as a "
+            "string. Default: 0.",
+            examples=[0],
+            extra={"check": _plus_problem},
+        ),
+    ] = 0
+    other_asset: OtherAsset = False
+
+
+class CourseRequest(Request):
+    """What happens to a payment outside the service. The rules compute what it leads to."""
+
+    name: Annotated[Name | None, Meta(description="None of the eight built-in ones. Default: `course`.")] = (
+        None
+    )
+    simulates: Simulates = ""
+    payout_succeeds: PayoutSucceeds = True
+    review_hold: ReviewHold = False
+    sending: Annotated[
+        list[SendingRequest],
+        Meta(description="What the customer sends. Default: nothing.", max_length=MAX_SENDINGS),
+    ] = field(default_factory=list)
+
+
+class FileScenario(CourseRequest):
+    """A scenario of a file."""
+
+    name: Name
+
+
+class ScenarioFile(Request):
+    """The file of `--scenarios`."""
+
+    scenario: Annotated[list[FileScenario], Meta(min_length=1, max_length=MAX_SCENARIOS)]
+
+
+class Course(Reply):
+    """What happens to a payment outside the service."""
+
+    name: AnyScenarioName
+    simulates: Simulates
+    payout_succeeds: PayoutSucceeds
+    review_hold: ReviewHold
+    sending: Annotated[list[Sending], Meta(description="What the customer sends.")]
