@@ -8,21 +8,7 @@ from paymock.app.scenario_file import load_scenarios
 from paymock.resources.scenarios import ScenarioFileError
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.tables import scenario_rows
-
-TWO_HALVES = """
-[[scenario]]
-name = "two_halves"
-simulates = "The customer pays in two halves."
-
-[[scenario.sending]]
-at = 5
-share = "1/2"
-
-[[scenario.sending]]
-at = 10
-share = "1/2"
-plus = 1
-"""
+from tests.support.courses import TWO_HALVES
 
 
 def test_without_a_file_there_are_the_eight() -> None:

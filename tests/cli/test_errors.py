@@ -65,7 +65,8 @@ def test_a_refusal_is_1(terminal: Terminal, case: str) -> None:
 USAGE_ERRORS = {
     "an unknown command": ["pay"],
     "an unknown status": ["payments", "--status", "done"],
-    "an unknown scenario": ["create", "--scenario", "happy"],
+    "what is not a name": ["create", "--scenario", "Happy!"],
+    "a scenario and a course": ["next", "--scenario", "late_payment", "--course", "scenarios.toml"],
     "a limit of zero": ["payments", "--limit", "0"],
     "metadata without a value": ["create", "--metadata", "cart"],
     "metadata that is not an object": ["create", "--metadata", "{]"],
@@ -110,7 +111,7 @@ SUGGESTIONS = {
     "scenario": "scenarios",
     "Watch": "watch",
     "paymets": "payments",
-    "create --scenario hapy_path": "happy_path",
+    "create --scenario Hapy_path": "happy_path",
     "next --scenario HAPPY_PATH": "happy_path",
     "payments --status complete": "completed",
     "wait newest --status overpaid": "overpaid_review",
@@ -130,7 +131,7 @@ def test_a_mistyped_word_is_recognized(terminal: Terminal, words: str) -> None:
 
 
 def test_nothing_is_suggested_for_what_resembles_nothing(terminal: Terminal) -> None:
-    for words in (["xyzzy"], ["create", "--scenario", "xyzzy"]):
+    for words in (["xyzzy"], ["create", "--scenario", "XYZZY"]):
         assert "Did you mean" not in terminal.fails(2, *words)
 
 

@@ -1,14 +1,16 @@
-"""`scenarios`."""
+"""`scenarios` and `scenarios check`, and scenarios of users in other commands."""
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from harness.server_process import run
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.tables import scenario_rows
-from tests.cli.terminal import run_on_terminal
+from tests.cli.terminal import Terminal, run_on_terminal
+from tests.support.courses import TWO_HALVES
 
 
 def test_the_scenarios_are_listed_below_a_header() -> None:
@@ -38,3 +40,52 @@ def test_descriptions_are_wrapped_on_a_terminal(columns: int) -> None:
     words = " ".join(written.split())
     for row in scenario_rows():
         assert all(word in words for word in row.description.split())
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> str:
+    """The path of a file of scenarios."""
+    path = tmp_path / "scenarios.toml"
+    path.write_text(TWO_HALVES)
+    return str(path)
+
+
+def test_check_prints_what_the_scenarios_of_a_file_lead_to(halves: str) -> None:
+    checked = run("scenarios", "check", halves)
+    first, second, *timeline = checked.stdout.splitlines()
+    assert (first, second) == ("two_halves  overpaid_review", "  The customer pays in two halves.")
+    assert timeline[0].split() == ["0", "s", "awaiting_payment", "Created"]
+    assert timeline[-1].split() == ["18", "s", "overpaid_review", "Confirmations", "16/16,", "finalized"]
+    for arguments in (["scenarios", "check", halves, "--json"], ["--json", "scenarios", "check", halves]):
+        [listed] = json.loads(run(*arguments).stdout)["data"]
+        assert (listed["name"], listed["final_status"], len(listed["timeline"])) == (
+            "two_halves",
+            "overpaid_review",
+            11,
+        )
+
+
+def test_check_and_serve_refuse_a_bad_file_with_the_same_line(halves: str) -> None:
+    Path(halves).write_text(TWO_HALVES.replace("1/2", "half"))
+    checked, served = run("scenarios", "check", halves), run("serve", "--port", "0", PAYMOCK_SCENARIOS=halves)
+    assert (checked.returncode, checked.stdout) == (served.returncode, served.stdout) == (1, "")
+    assert checked.stderr == served.stderr
+    assert checked.stderr.startswith(
+        f"Error: the scenario file {halves} cannot be used: scenario two_halves: sending[0].share must be"
+    )
+    assert checked.stderr.count("\n") == 1
+
+
+def test_a_file_of_one_scenario_is_the_course_of_the_next_payment(terminal: Terminal, halves: str) -> None:
+    assert terminal.text("next", "--course", halves, "--times", "2") == "2 times     two_halves\n"
+    created = terminal.json("create")
+    assert terminal.text("payment", created["id"]).splitlines()[0].endswith("awaiting_payment  two_halves")
+    assert created["id"] in terminal.text("payments", "--scenario", "two_halves")
+    with Path(halves).open("a") as file:
+        file.write('[[scenario]]\nname = "other"\n')
+    assert "needs a file of one scenario" in terminal.fails(1, "next", "--course", halves)
+    assert "cannot read the scenario file" in terminal.fails(1, "next", "--course", "missing.toml")
+
+
+def test_the_server_refuses_an_unknown_scenario_with_the_nearest(terminal: Terminal) -> None:
+    assert "The nearest is happy_path." in terminal.fails(1, "create", "--scenario", "hapy_path")

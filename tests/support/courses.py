@@ -1,9 +1,25 @@
-"""Arbitrary scenarios: hypothesis strategies for scripted transfers and for whole scenarios."""
+"""Scenarios of users: a file, and hypothesis strategies for arbitrary ones."""
 
 from hypothesis import strategies as st
 
 from paymock.rules.amounts import MAX_RAW
 from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
+
+TWO_HALVES = """
+[[scenario]]
+name = "two_halves"
+simulates = "The customer pays in two halves."
+
+[[scenario.sending]]
+at = 5
+share = "1/2"
+
+[[scenario.sending]]
+at = 10
+share = "1/2"
+plus = 1
+"""
+"""A file of scenarios."""
 
 LATEST = 3_600_000
 

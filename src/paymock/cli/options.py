@@ -16,6 +16,7 @@ from paymock.client.http import DEFAULT_TIMEOUT
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas.control import PaymentPage
+from paymock.schemas.scenarios import is_name
 
 CommandFunction = Callable[..., None]
 Completion = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -35,12 +36,20 @@ class Number(click.FloatRange):
         return number
 
 
+class ScenarioName(Choice):
+    """The name of a scenario. The built-in ones are completed; which others there are, the server knows."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the form of the name."""
+        return str(value) if is_name(str(value)) else super().convert(value, param, ctx)
+
+
 ONE_DAY = Number(0, 86_400)
 """A number of seconds, at most a day."""
 
 
 STATUS = Choice([status.value for status in PaymentStatus])
-SCENARIO = Choice(list(SCENARIOS))
+SCENARIO = ScenarioName(list(SCENARIOS))
 
 idempotency_key = click.option(
     "--idempotency-key",

@@ -1,12 +1,15 @@
 """Commands on the whole sandbox: `next`, `requests` and `reset`."""
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
 from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import Choice, as_json
-from paymock.cli.errors import ApiCommand, WaitTimedOut
+from paymock.cli.errors import ApiCommand, CommandError, WaitTimedOut
 from paymock.cli.options import ONE_DAY, SCENARIO, STATUS, with_client
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, wait_readable
 from paymock.client.text import format_seconds
@@ -32,6 +35,12 @@ _POLL_SECONDS = 1.0
 @with_client
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Scenario to apply.")
 @click.option(
+    "--course",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TOML file of one scenario of your own, to apply.",
+)
+@click.option(
     "--fault", metavar="FAULT", help="Fault to inject: status=503, delay=1500 (milliseconds) or drop."
 )
 @click.option(
@@ -44,6 +53,7 @@ def next(  # noqa: A001 - the name of the command
     client: ApiClient,
     *,
     scenario: str | None,
+    course: Path | None,
     fault: str | None,
     times: int | None,
     always: bool,
@@ -55,18 +65,22 @@ def next(  # noqa: A001 - the name of the command
     They apply to creations without headers of their own. Prints all pending overrides; without
     options, nothing changes.
     """
-    has_override = scenario is not None or fault is not None
+    has_override = any(value is not None for value in (scenario, course, fault))
     if clear and (has_override or always or times):
         raise click.UsageError("--clear cannot be combined with other options.")
     if always and times:
         raise click.UsageError("Give --times or --always, not both.")
     if (always or times) and not has_override:
-        raise click.UsageError("--times and --always need --scenario or --fault.")
+        raise click.UsageError("--times and --always need --scenario, --course or --fault.")
+    if scenario and course:
+        raise click.UsageError("Give --scenario or --course, not both.")
     if clear:
         client.call(type(None), "DELETE", _OVERRIDES_PATH).result()
         overrides = PendingOverrideList(data=[])
     elif has_override:
         body = {"scenario": scenario, "fault": fault, "times": None if always else times or 1}
+        if course is not None:
+            body["course"] = _read_course(course)
         overrides = client.call(PendingOverrideList, "POST", _OVERRIDES_PATH, body=body).result()
     else:
         overrides = client.get(PendingOverrideList, _OVERRIDES_PATH)
@@ -76,6 +90,20 @@ def next(  # noqa: A001 - the name of the command
     echo(*map(_override_line, overrides.data))
     if not overrides.data:
         echo_note("nothing is pending")
+
+
+def _read_course(file: Path) -> Any:
+    """The scenario of a file, which must have exactly one, as a course."""
+    from paymock.app.scenario_file import read_scenarios  # imported here, since it takes long
+    from paymock.resources.scenarios import ScenarioFileError, render
+
+    try:
+        scenarios = [*read_scenarios(file).values()]
+    except ScenarioFileError as error:
+        raise CommandError(str(error)) from None
+    if len(scenarios) != 1:
+        raise CommandError(f"--course needs a file of one scenario, and {file} has {len(scenarios)}")
+    return msgspec.to_builtins(render(scenarios[0]))
 
 
 def _override_line(override: PendingOverride) -> str:

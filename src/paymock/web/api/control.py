@@ -17,7 +17,7 @@ from paymock.rules.tables import fault_table
 from paymock.schemas import control as schemas
 from paymock.schemas import json_decoding
 from paymock.schemas.public import OPERATION_IDS, Payment
-from paymock.schemas.scenarios import NAME_PATTERN
+from paymock.schemas.scenarios import NAME_PATTERN, is_name
 from paymock.web.api.operations import BODY_ERRORS, PAYMENT_ID, Operation, Query
 from paymock.web.http.headers import check_json_body, idempotency_key
 from paymock.web.http.requests import Request
@@ -71,13 +71,11 @@ async def list_payments(control: ControlService, request: Request) -> Response:
     cursor = _integer(query, "cursor", 10**18) if "cursor" in query else None
     payment_filter = PaymentFilter(
         _choice(query, "status", [*PaymentStatus]),
-        query.get("scenario"),
+        _scenario(query),
         query.get("order_id"),
     )
     limit = _integer(query, "limit", MAX_PAGE, 50, minimum=1)
     page = await control.payments(request.sandbox, payment_filter, limit, cursor)
-    if not page.data and payment_filter.scenario is not None:
-        _choice(query, "scenario", [*control.scenarios])  # or the name of a course, if a payment follows it
     return _ok(page)
 
 
@@ -205,6 +203,14 @@ def _choice(query: Mapping[str, str], name: str, allowed: list[str]) -> str | No
     if value is not None and value not in allowed:
         raise PaymockError("invalid_query", f"{name} must be one of {', '.join(allowed)}.")
     return value
+
+
+def _scenario(query: Mapping[str, str]) -> str | None:
+    """Return the name to look for: a scenario, or a course, of which the server has no list."""
+    name = query.get("scenario")
+    if name is not None and not is_name(name):
+        raise PaymockError("invalid_query", "scenario must be a name of 1 to 64 of a-z 0-9 _.")
+    return name
 
 
 _STATUS = {"$ref": "#/components/schemas/PaymentStatus"}

@@ -189,7 +189,7 @@ class TestLists:
             "cursor=-1",
             "cursor=x",
             "status=done",
-            "scenario=x",
+            "scenario=X",
             "x=1",
             "%zz",
         ],
