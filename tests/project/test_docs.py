@@ -184,6 +184,16 @@ def test_the_tests_in_the_pages_pass(tmp_path: Path) -> None:
     assert "2 passed" in run_in(tmp_path, "pytest -q")
 
 
+def test_the_scenarios_of_the_page_lead_to_what_is_shown(tmp_path: Path) -> None:
+    blocks = markdown.blocks(markdown.read("docs/scenarios.md"))
+    write_files(tmp_path, blocks)
+    [(check_file, shown)] = [
+        (block, following) for block, following in pairwise(blocks) if "scenarios check" in block.text
+    ]
+    assert run_in(tmp_path, check_file.text) == shown.text
+    assert "1 passed" in run_in(tmp_path, "pytest -q")
+
+
 def test_the_test_of_the_readme_has_ten_lines() -> None:
     [test] = [block for block in markdown.blocks(markdown.read("README.md")) if block.language == "python"]
     assert len(test.text.splitlines()) == 10

@@ -11,6 +11,8 @@ import pytest
 from harness import process_info
 from harness.server_process import run, server_process
 from tests.support.client import AUTHORIZED, ORDER
+from tests.support.courses import TWO_HALVES
+from tests.support.workers import NEEDS_PROCESSES, create, one_connection_each, server_with_workers
 
 
 def test_the_ready_file_holds_the_address_of_the_server(tmp_path: Path) -> None:
@@ -227,3 +229,33 @@ def test_an_invalid_variable_is_named() -> None:
 def test_an_idle_server_takes_less_than_60_mb(tmp_path: Path) -> None:
     with server_process(tmp_path) as served:
         assert process_info.resident_bytes(served.process.pid) < 60e6
+
+
+@NEEDS_PROCESSES
+def test_workers_share_a_file_of_scenarios_and_a_later_server_needs_none(tmp_path: Path) -> None:
+    scenarios = tmp_path / "scenarios.toml"
+    scenarios.write_text(TWO_HALVES)
+    with (
+        server_with_workers(tmp_path, "--scenarios", str(scenarios)) as served,
+        one_connection_each(served) as clients,
+    ):
+        for client in clients:
+            client.headers.update({**AUTHORIZED, "X-Mock-Scenario": "two_halves"})
+            client.put("/_mock/clock", json={"speed": 0})
+        payments = [create(client).json()["id"] for client in clients]
+        pending = clients[0].post("/_mock/next", json={"scenario": "two_halves"})
+        assert pending.status_code == 200
+        shown = [clients[0].get(f"/_mock/payments/{payment}").json() for payment in payments]
+        assert [one["timeline"][-1]["status"] for one in shown] == ["overpaid_review"] * 2
+        served.stop(signal.SIGTERM)
+    (tmp_path / "ready.json").unlink(missing_ok=True)
+    with (
+        server_process(tmp_path, "--store", f"sqlite://{tmp_path}/store.db") as served,
+        httpx.Client(base_url=served.url, headers=AUTHORIZED) as client,
+    ):
+        assert [client.get(f"/_mock/payments/{payment}").json() for payment in payments] == shown
+        next_payment = create(client).json()["id"]
+        listed = client.get("/_mock/payments", params={"scenario": "two_halves"}).json()["data"]
+        assert [one["id"] for one in listed] == [next_payment, *reversed(payments)]
+        unknown = client.post("/v1/payments", json={}, headers={"X-Mock-Scenario": "two_halves"})
+        assert unknown.json()["error"]["code"] == "invalid_scenario"

@@ -164,6 +164,8 @@ class TestArguments:
             (lambda paymock: remote(paymock.url, NO_KEYS), r"api_keys\[0\]"),
             (lambda paymock: serve(api_keys="mk_test_secret").__enter__(), "api_keys"),
             (lambda paymock: serve(catalog=5).__enter__(), "catalog"),
+            (lambda paymock: serve(scenarios=5).__enter__(), "scenarios"),
+            (lambda paymock: paymock.next(course={"sending": {1}}), r"course\.sending"),
             (lambda paymock: serve(host=5).__enter__(), "host"),
             (lambda paymock: serve(seed=5).__enter__(), "seed"),
         ],

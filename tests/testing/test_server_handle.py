@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from paymock.resources.catalog import CatalogError
+from paymock.resources.scenarios import ScenarioFileError
 from paymock.server.errors import StartError
 from paymock.server.uvicorn_server import Server
 from paymock.settings import SettingsError
@@ -56,6 +57,19 @@ class TestServe:
                 ids.append(sandbox.create(idempotency_key="order-1001-payment")["id"])
         assert ids[0] == ids[1]
 
+    def test_each_server_has_the_scenarios_of_its_own_file(self, tmp_path: Path) -> None:
+        files = [tmp_path / name for name in ("one.toml", "two.toml")]
+        for file in files:
+            file.write_text(f'[[scenario]]\nname = "{file.stem}"\nsending = [{{ at = 1 }}]\n')
+        with serve(scenarios=str(files[0])) as one, serve(scenarios=files[1]) as two:
+            with one.sandbox() as sandbox:
+                payment = sandbox.create("one")
+                assert sandbox.advance_payment(payment["id"], to="end")["status"] == "completed"
+                with pytest.raises(Refused, match="The nearest is one"):
+                    sandbox.create("two")
+            with two.sandbox() as sandbox:
+                assert sandbox.create("two")["status"] == "awaiting_payment"
+
     def test_invalid_settings_are_refused(self) -> None:
         with pytest.raises(SettingsError, match="would let anybody in"), serve(host="0.0.0.0"):
             pass
@@ -67,6 +81,8 @@ class TestServe:
         ):
             pass
         with pytest.raises(CatalogError, match=r"/nope\.toml"), serve(catalog="/nope.toml"):
+            pass
+        with pytest.raises(ScenarioFileError, match=r"/nope\.toml"), serve(scenarios="/nope.toml"):
             pass
         with (
             serve() as server,
