@@ -21,6 +21,7 @@ from paymock.resources.records import (
 )
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
+from paymock.rules.faults import FaultRule
 from paymock.rules.timeline import Transfer
 from paymock.schemas.public import CreatePayment
 from tests.support.client import order
@@ -105,8 +106,16 @@ def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> 
             ["endpoint", "token", b"\1", 9, "https://merchant.example", ["*"], "note"],
         ),
         (
-            SandboxRecord(1, ClockSetting(2, 3, 4.0), (Override("late_payment", None),)),
-            [1, [2, 3, 4.0, 0], [["late_payment", None, None]], []],
+            SandboxRecord(
+                1,
+                ClockSetting(2, 3, 4.0),
+                (Override("late_payment", None),),
+                rules=(FaultRule("flt_1", "drop"),),
+            ),
+            [
+                *[1, [2, 3, 4.0, 0], [["late_payment", None, None]], []],
+                [["flt_1", "drop", None, None, None, 0, 1, 0, 0]],
+            ],
         ),
     ],
 )
