@@ -52,6 +52,8 @@ def map_case(context: Any, case: Any) -> Any:
         return case
     if case.path.startswith("/_mock/payments/"):
         case.path_parameters["payment_id"] = _payment_id(case)
+    if case.path.startswith("/_mock/faults/"):
+        case.path_parameters["fault_id"] = _rule_id(case)
     if case.path.endswith("/wait"):
         case.query = {**(case.query or {}), "timeout": 0}
     if isinstance(case.body, dict) and case.operation.label in _MENDED:
@@ -109,23 +111,49 @@ def _override(body: Json) -> Json:
     return {**fixed, "course": {**body["course"], "name": "mine", "simulates": "", "sending": sending}}
 
 
+def _advance(body: Json) -> Json:
+    """A timeout only where there is something to wait for, and no time to wait."""
+    body = {name: value for name, value in body.items() if name != "timeout"}
+    return {**body, "timeout": 0} if body.get("until_observed") else body
+
+
+def _rule(body: Json) -> Json:
+    """A fault that there is, for an operation on payments if the rule names one, and no control characters
+    beyond ASCII.
+    """
+    about = {name: body[name] for name in ("order_id", "payment_id") if body.get(name)}
+    operation = {"operation": "getPayment"} if about else {}
+    order = {"order_id": re.sub("[\x80-\x9f]", "-", about["order_id"])} if "order_id" in about else {}
+    return {**body, **operation, **order, "fault": "drop"}
+
+
 _MENDED = {
     "POST /v1/payments": _payment,
     "POST /v1/webhooks": _endpoint,
     "POST /_mock/payments/{payment_id}/deposits": _deposit,
+    "POST /_mock/payments/{payment_id}/advance": _advance,
+    "POST /_mock/faults": _rule,
     "POST /_mock/next": _override,
 }
 _NULL_IS_ABSENT = ("POST /_mock/payments/{payment_id}/advance", "POST /_mock/next")
 """What excludes each other here may be null, which no schema says: clients would have useless fields."""
 
-_FRESH_SANDBOX = ("POST /v1/webhooks", "POST /_mock/next")
+_FRESH_SANDBOX = ("POST /v1/webhooks", "POST /_mock/next", "POST /_mock/faults")
 """A sandbox holds a hundred of these, so each gets one of its own."""
 
 
 def _payment_id(case: Any) -> str:
+    return _created(case, "/v1/payments", dict(ORDER))
+
+
+def _rule_id(case: Any) -> str:
+    return _created(case, "/_mock/faults", {"fault": "drop", "order_id": "another-order"})
+
+
+def _created(case: Any, path: str, body: Json) -> str:
     reply = _client.post(
-        f"{case.operation.base_url.rstrip('/')}/v1/payments",
-        json=dict(ORDER),
+        f"{case.operation.base_url.rstrip('/')}{path}",
+        json=body,
         headers={"Authorization": f"Bearer {_KEY}0", "Idempotency-Key": f"fuzzing-{next(_numbers)}"},
     )
     return str(reply.json()["id"])

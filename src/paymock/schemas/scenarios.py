@@ -113,6 +113,25 @@ Fraction = Annotated[
         extra={"check": _share_problem},
     ),
 ]
+UnitsAsNumber = Annotated[
+    int,
+    Meta(
+        title="UnitsAsNumber",
+        description="Raw units, within what every JSON parser reads exactly.",
+        ge=-_MAX_INTEGER,
+        le=_MAX_INTEGER,
+        examples=[1],
+    ),
+]
+UnitsAsText = Annotated[
+    str,
+    Meta(
+        title="UnitsAsText",
+        description="Raw units, up to 2^256-1.",
+        examples=["-1000"],
+        extra_json_schema={"pattern": "^-?[0-9]+$", "maxLength": MAX_DIGITS + 1},
+    ),
+]
 OtherAsset = Annotated[
     bool,
     Meta(description="Whether it is sent in another asset than that of the instructions. Default: false."),
@@ -136,11 +155,9 @@ class SendingRequest(Request):
     at: At
     share: Fraction = "1/1"
     plus: Annotated[
-        int | str,
+        UnitsAsNumber | UnitsAsText,
         Meta(
-            description="Raw units in addition to the share, negative ones too; a number beyond 2^53-1 as a "
-            "string. Default: 0.",
-            examples=[0],
+            description="Raw units in addition to the share, negative ones too. Default: 0.",
             extra={"check": _plus_problem},
         ),
     ] = 0

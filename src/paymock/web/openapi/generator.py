@@ -310,8 +310,8 @@ def _tidy(schema: Any, named: Json) -> Any:
         if key != "default" and (key, value) != ("required", [])
     }
     match tidy:
-        case {"anyOf": [{"type": str(kind), **inner}, {"type": "null" | "string" as other}], **outer}:
-            return {**inner, **outer, "type": [kind, other]}
+        case {"anyOf": [{"type": str(kind), **inner}, {"type": "null"}], **outer}:
+            return {**inner, **outer, "type": [kind, "null"]}
         case {"discriminator": discriminator, "$ref": reference, **outer}:
             return {**outer, "oneOf": [{"$ref": reference}], "discriminator": discriminator}
         case {"enum": [*_]}:

@@ -1,0 +1,121 @@
+"""Advance orders until their pollers have seen every status.
+
+    python -m tests.system.observation [--runs N] [--parallel N] [--seed SEED]
+
+Each run is a payment in one sandbox of `paymock serve`, and an application that polls it every 1 to 200
+milliseconds, at a pace of its own. The payment is advanced to `completed` with `until_observed`. Fails when
+a poller has not seen every status in order; 10,000 runs take some minutes.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from harness.server_process import server_process
+from tests.support.client import order
+from tests.support.specification import COURSES
+
+KEY = "mk_test_observation"
+STATUSES = [status for _, status in COURSES["happy_path"]]
+SLOWEST_SECONDS, FASTEST_SECONDS = 0.2, 0.001
+
+
+class Connection:
+    """One connection of a client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Return the body of the reply. Raises RuntimeError for a refusal."""
+        content = b"" if body is None else json.dumps(body).encode()
+        lines = {"Host": "localhost", "Authorization": f"Bearer {KEY}", "Content-Length": str(len(content))}
+        lines |= headers | ({"Content-Type": "application/json"} if content else {})
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self._writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + content)
+        reply = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        length = int(reply.partition("content-length: ")[2].partition("\r\n")[0])
+        result = json.loads(await self._reader.readexactly(length))
+        if reply.split()[1] not in ("200", "201"):
+            raise RuntimeError(str(result))
+        return result
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[Connection]:
+    """A connection to the server, which is closed at the end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Connection(reader, writer)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def run_once(port: int, number: int, pause: float) -> str | None:
+    """Advance one payment, and return what its poller has missed, or None."""
+    seen: list[str] = []
+    async with connected(port) as control, connected(port) as application:
+        key = {"Idempotency-Key": f"observation-{number}"}
+        payment = await application.call("POST", "/v1/payments", order(order_id=f"order-{number}"), **key)
+        seen.append(payment["status"])
+        path = f"/v1/payments/{payment['id']}"
+
+        async def poll() -> None:
+            while seen[-1] != STATUSES[-1]:
+                await asyncio.sleep(pause)  # the pace of the application
+                status = (await application.call("GET", path))["status"]
+                if status != seen[-1]:
+                    seen.append(status)
+
+        polling = asyncio.create_task(poll())
+        body = {"to": STATUSES[-1], "until_observed": True, "timeout": 60}
+        result = await control.call("POST", f"/_mock/payments/{payment['id']}/advance", body)
+        if not result["observed"]:
+            polling.cancel()
+        await asyncio.wait([polling])
+    complete = result["observed"] and seen == STATUSES
+    return None if complete else f"order-{number}, every {pause * 1000:.0f} ms: {result['observed']}, {seen}"
+
+
+async def run_all(port: int, runs: int, parallel: int, seed: int) -> list[str]:
+    """Return what was missed in all runs, of which so many go on at a time."""
+    generator = random.Random(seed)  # noqa: S311 - not for secrets
+    pauses = [generator.uniform(FASTEST_SECONDS, SLOWEST_SECONDS) for _ in range(runs)]
+    numbers = iter(range(runs))
+    missed: list[str] = []
+
+    async def work() -> None:
+        for number in numbers:
+            missed.extend(filter(None, [await run_once(port, number, pauses[number])]))
+
+    async with connected(port) as control:
+        await control.call("PUT", "/_mock/clock", {"speed": 0})
+    await asyncio.gather(*(work() for _ in range(parallel)))
+    return missed
+
+
+def main() -> None:
+    """Print how many runs there were, and fail when a poller has missed a status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--parallel", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=16)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, server_process(Path(folder), "--no-access-log") as server:
+        missed = asyncio.run(run_all(server.port, options.runs, options.parallel, options.seed))
+    print(f"{options.runs:,} runs, {len(missed)} in which a status was missed")
+    if missed:
+        sys.exit("\n".join(missed))
+
+
+if __name__ == "__main__":
+    main()
