@@ -40,20 +40,39 @@ def test_what_became_of_an_idempotency_key_is_shown(tab: Tab, api: Sandbox) -> N
     expect(tab.rows()).to_contain_text(["(conflict)", "201 (replayed)", "201 (new)"])
 
 
-@pytest.mark.parametrize("fault", ["status=503", "drop"])
-def test_refused_ones_can_be_seen_alone(tab: Tab, api: Sandbox, fault: str) -> None:
+def test_fault_order_and_shown_status_of_a_request_can_be_seen(tab: Tab, api: Sandbox) -> None:
+    payment = api.created("happy_path", order_id="order-1")
+    api.move(payment, to="payment_detected")
+    path = f"/v1/payments/{payment['id']}"
+    tab.open("/requests")
+    for fault, reply in (
+        ("delay=1", "200 fault: delay=1 payment detected"),
+        ("status=502; after", "502 injected_fault fault: status=502; after"),
+        ("truncate=10", "200 fault: truncate=10"),
+        ("drop", "no reply fault: drop"),
+    ):
+        with contextlib.suppress(httpx.RemoteProtocolError):
+            api.get(path, headers={"X-Mock-Fault": fault})
+        newest = tab.rows().first.get_by_role("cell")
+        expect(newest.nth(2)).to_contain_text(reply, use_inner_text=True)
+        expect(newest.nth(2).locator(".badge")).to_have_count(1 if "detected" in reply else 0)
+        expect(newest.nth(1)).to_contain_text("Order order-1")
+
+
+@pytest.mark.parametrize("fault", ["status=503", "drop", "truncate=5", "delay=1"])
+def test_errors_and_faults_can_be_seen_alone(tab: Tab, api: Sandbox, fault: str) -> None:
     api.created(order_id="order-1")
     with contextlib.suppress(httpx.RemoteProtocolError):
         api.get("/v1/chains", headers={"X-Mock-Fault": fault})
     tab.open("/requests")
     expect(tab.rows()).to_have_count(2)
-    tab.page.get_by_label("Only refused ones").check()
+    tab.page.get_by_label("Only errors and faults").check()
     expect(tab.rows()).to_have_count(1)
-    expect(tab.rows()).to_contain_text(["503" if "503" in fault else "connection dropped"])
+    expect(tab.rows()).to_contain_text([f"fault: {fault}"])
     api.get("/v1/payments/nope")
     expect(tab.rows()).to_contain_text(["404 payment_not_found", "/v1/chains"])
     api.created(order_id="order-2")
-    tab.page.get_by_label("Only refused ones").uncheck()
+    tab.page.get_by_label("Only errors and faults").uncheck()
     expect(tab.rows()).to_have_count(4)
 
 

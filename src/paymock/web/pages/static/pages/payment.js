@@ -3,7 +3,7 @@
 import { request } from "./api.js";
 import { announce, by, copyButton, h, show, table } from "./dom.js";
 import { badge, tokens, words } from "./format.js";
-import { journal } from "./requests.js";
+import { journal } from "./journal.js";
 import { attempt, now, start } from "./shell.js";
 import { fundingBar, timeline } from "./timeline.js";
 
