@@ -73,6 +73,10 @@ STEPS: dict[str, tuple[Step, str]] = {
         lambda app: app.control.overrides.add(SANDBOX, {"scenario": "late_payment"}),
         "payments",
     ),
+    "a fault rule is added": (
+        lambda app: app.control.fault_rules.add(SANDBOX, {"fault": "drop"}),
+        "payments",
+    ),
     "the sandbox is reset": (lambda app: app.control.reset(SANDBOX), "payments"),
     "a request is noted": (lambda app: app.control.journal.add(SANDBOX, line()), "requests"),
     "the journal is emptied": (lambda app: app.control.journal.clear(SANDBOX), "requests"),

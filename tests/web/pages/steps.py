@@ -140,6 +140,10 @@ class Tab(Visit):
     def rows(self) -> Locator:
         return self.page.locator("#list tbody tr, #requests tbody tr")
 
+    def rules(self) -> Locator:
+        """The rows of the fault rules."""
+        return self.page.locator("#rules tbody tr")
+
     def orders(self) -> Locator:
         """The links of the list of payments, one each."""
         return self.page.locator("#list tbody a")
@@ -205,3 +209,14 @@ def checkout_page(tab: Tab, payment: Json) -> Tab:
     with tab.page.expect_response("**/events"):
         tab.open(f"/checkout/{payment['id']}")
     return tab
+
+
+def press(tab: Tab, target: Locator, key: str = "Enter", most: int = 40) -> None:
+    """Goes to the target with the Tab key, sees that it has the focus, and presses a key."""
+    tab.tab_to(target, most=most)
+    outline = target.evaluate(
+        "node => getComputedStyle(node).outlineStyle + getComputedStyle(node).outlineWidth"
+    )
+    assert outline == "solid3px"
+    if key:
+        tab.page.keyboard.press(key)

@@ -17,7 +17,7 @@ from tests.web.pages.conftest import NewTab
 from tests.web.pages.steps import Sandbox, Tab, checkout_page
 
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
-WIDTHS = (360, 1600)
+WIDTHS = (320, 1600)
 LONG = "an-order-with-a-very-long-id-" * 4
 MOVING = """() => document.getAnimations().length + [...document.querySelectorAll("*")].filter(node => {
     const style = getComputedStyle(node);
@@ -122,6 +122,28 @@ def requests(tab: Tab, api: Sandbox) -> None:
     expect(tab.rows()).to_have_count(3)
 
 
+def fault_rules(tab: Tab, api: Sandbox) -> None:
+    made = api.created(order_id=LONG)
+    for times in (1, 2, None):
+        rule = {"fault": "status=503; after; times=100000", "payment_id": made["id"], "times": times}
+        assert api.post("/_mock/faults", json={**rule, "order_id": LONG}).status_code == 201
+    for _ in range(2):
+        api.get(f"/v1/payments/{made['id']}")
+    tab.use_key(api.api_key).open("/requests")
+    expect(tab.rules()).to_have_count(3)
+    expect(tab.rows()).to_have_count(3)
+
+
+def new_fault_rule(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open("/requests")
+    tab.button("Add a rule…").click()
+    dialog = tab.page.get_by_role("dialog", name="New fault rule")
+    dialog.get_by_label("Fault", exact=True).fill("boom")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_text("must be status=CODE")).to_be_visible()
+    tab.forgive("422")
+
+
 def checkout(status: PaymentStatus) -> State:
     def shown(tab: Tab, api: Sandbox) -> None:
         tab.open(f"/checkout/{paid(api, status)['id']}")
@@ -166,6 +188,8 @@ STATES: dict[str, State] = {
         unknown_payment,
         no_requests,
         requests,
+        fault_rules,
+        new_fault_rule,
         part_at_the_checkout,
         payment_gone_at_the_checkout,
         unknown_checkout,

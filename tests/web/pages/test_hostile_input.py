@@ -84,6 +84,15 @@ class TestOrders:
             expect(tab.status).to_be_visible()
             assert tab.headline.text_content() == text
 
+    def test_are_shown_as_text_with_the_rules_and_requests(self, tab: Tab, api: Sandbox) -> None:
+        text = packed(HOSTILE, MOST_ID)[0]
+        api.created(order_id=text)
+        assert api.post("/_mock/faults", json={"fault": "drop", "order_id": text}).status_code == 201
+        tab.open("/requests")
+        for rows in (tab.rules(), tab.rows()):
+            expect(rows).to_have_count(1)
+            assert f"Order {text}" in (rows.text_content() or "")
+
     def test_are_shown_as_text_at_the_checkout(self, new_tab: NewTab, payments: dict[str, str]) -> None:
         customer = new_tab()
         for text, payment_id in payments.items():

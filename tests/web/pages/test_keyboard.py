@@ -1,21 +1,10 @@
 """The pages without a mouse: what can be done can be reached, is seen to be reached, and stays reached."""
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from tests.web.pages.conftest import NewTab
-from tests.web.pages.steps import Sandbox, Tab, checkout_page
-
-
-def press(tab: Tab, target: Locator, key: str = "Enter", most: int = 40) -> None:
-    """Goes to the target with the Tab key, sees that it has the focus, and presses a key."""
-    tab.tab_to(target, most=most)
-    outline = target.evaluate(
-        "node => getComputedStyle(node).outlineStyle + getComputedStyle(node).outlineWidth"
-    )
-    assert outline == "solid3px"
-    if key:
-        tab.page.keyboard.press(key)
+from tests.web.pages.steps import Sandbox, Tab, checkout_page, press
 
 
 def test_dashboard_is_used_from_the_key_to_the_end_of_a_payment(new_tab: NewTab, api: Sandbox) -> None:
@@ -66,8 +55,13 @@ def test_checkout_lets_the_address_be_copied(new_tab: NewTab, api: Sandbox) -> N
 
 
 def test_dialogs_keep_the_focus_inside_and_give_it_back(tab: Tab) -> None:
-    tab.open()
-    for button, name in [("New payment…", "New payment"), ("Reset…", "Reset this sandbox?")]:
+    tab.open("/requests")
+    dialogs = [
+        ("New payment…", "New payment"),
+        ("Reset…", "Reset this sandbox?"),
+        ("Add a rule…", "New fault rule"),
+    ]
+    for button, name in dialogs:
         press(tab, tab.button(button))
         dialog = tab.page.get_by_role("dialog", name=name)
         expect(dialog).to_be_visible()

@@ -3,7 +3,9 @@
 import json
 
 from paymock.resources.checkout import VIEWS
+from paymock.rules.faults import FAULT_ROWS
 from paymock.rules.tables import scenario_rows
+from paymock.schemas.public import OPERATION_IDS
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
@@ -29,6 +31,8 @@ class DashboardPage:
             self._template,
             scenarios=scenario_rows(self._context.scenarios.values()),
             views=VIEWS,
+            faults=FAULT_ROWS,
+            operations=OPERATION_IDS,
             chains=catalog.chains.values(),
             assets={chain: catalog.assets(chain) for chain in catalog.chains},
             preselected=(receive["chain"], receive["asset"]),

@@ -6,7 +6,7 @@ export const key = () => sessionStorage.getItem(KEY);
 export const keep = (value) => (value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY));
 export const bearer = () => ({ Authorization: `Bearer ${encodeURI(key())}` });
 
-/** Returns the decoded reply. Throws an Error with the message of a refusal, and its `status`. */
+/** Returns the decoded reply. Throws an Error with the message of a refusal, its `status` and `details`. */
 export async function request(method, path, body, headers = {}) {
   const options = { method, headers: { ...bearer(), ...headers }, cache: "no-store" };
   if (body !== undefined) {
@@ -23,7 +23,7 @@ export async function request(method, path, body, headers = {}) {
   if (reply.ok) return data;
   const { message = `The server answered ${reply.status}.`, details = [] } = data?.error ?? {};
   const why = [message, ...details.map(({ field, message: what }) => `${field} ${what}.`)].join(" ");
-  throw Object.assign(new Error(why), { status: reply.status });
+  throw Object.assign(new Error(why), { status: reply.status, details });
 }
 
 /** The body of a create request. */

@@ -1,7 +1,8 @@
-// The page of the journal.
+// The page of the requests: the fault rules, and the journal.
 
 import { request } from "./api.js";
 import { by, show } from "./dom.js";
+import { faults } from "./faults.js";
 import { failed, journal } from "./journal.js";
 import { attempt, start } from "./shell.js";
 
@@ -9,7 +10,12 @@ let previous = "";
 
 by("failed").addEventListener("change", () => attempt(requests));
 by("clear").addEventListener("click", () => attempt(() => request("DELETE", "/_mock/requests")));
-start({ load: (changed) => changed.has("requests") && requests() });
+start({
+  async load(changed) {
+    if (changed.has("payments")) await faults(); // the rules are part of what "payments" stands for
+    if (changed.has("requests")) await requests();
+  },
+});
 
 async function requests() {
   const { data } = await request("GET", "/_mock/requests?limit=200");

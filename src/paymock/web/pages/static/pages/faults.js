@@ -1,0 +1,82 @@
+// The fault rules of the sandbox: the list, and the dialog that adds one.
+
+import { request } from "./api.js";
+import { announce, by, h, show, table } from "./dom.js";
+import { short } from "./format.js";
+import { attempt } from "./shell.js";
+
+const PATH = "/_mock/faults";
+const dialog = by("rule-dialog"), form = by("rule-form");
+const { kind, fault, operation, order_id, payment_id, skip, times, always } = form.elements;
+let previous = "";
+
+/** Reads the rules, and shows them if they have changed. */
+export async function faults() {
+  const { data } = await request("GET", PATH);
+  if (JSON.stringify(data) === previous) return;
+  previous = JSON.stringify(data);
+  by("no-rules").hidden = data.length > 0;
+  by("delete-rules").hidden = !data.length;
+  show(by("rules"), data.length > 0 && h("div", { class: "list" }, table(["Fault", "Requests", "Skips", "Seen", "Applied", "Action"], data.map(row))));
+}
+
+function row(rule, number) {
+  const button = h("button", { type: "button", "data-focus": rule.id, "aria-label": `Delete rule ${number + 1}, ${rule.fault}` }, "Delete");
+  button.addEventListener("click", () => remove(`${PATH}/${rule.id}`, number));
+  const over = rule.applied === rule.times;
+  return h("tr", { class: over ? "ahead" : "" },
+    h("td", {}, h("span", { class: over ? "mono" : "fault" }, rule.fault)),
+    h("td", {}, rule.operation ?? "every operation", rule.order_id && h("small", {}, `Order ${rule.order_id}`),
+      rule.payment_id && h("small", { class: "mono", title: rule.payment_id }, short(rule.payment_id))),
+    h("td", { "data-label": "Skips" }, rule.skip),
+    h("td", { "data-label": "Seen" }, rule.seen),
+    h("td", { "data-label": "Applied" }, rule.times ? `${rule.applied} of ${rule.times}` : `${rule.applied}, until deleted`, over && " (used up)"),
+    h("td", { class: "whole" }, button));
+}
+
+/** Deletes one rule or all. The focus goes to the rule that takes the place of `number`. */
+const remove = (path, number) => attempt(async () => {
+  await request("DELETE", path);
+  await faults();
+  const buttons = by("rules").querySelectorAll("button");
+  (buttons[Math.min(number, buttons.length - 1)] ?? by("add-rule")).focus();
+  announce("Deleted");
+});
+
+/** Shows what the server refused at the fields that it names, or above them. */
+function refuse({ message = "", details = [] }) {
+  for (const place of form.querySelectorAll("[data-field]")) {
+    const field = form.elements[place.dataset.field];
+    place.textContent = details.find((detail) => detail.field === field.name)?.message.replaceAll("`", "") ?? "";
+    field.ariaInvalid = String(place.textContent !== "");
+  }
+  by("rule-problem").hidden = !message || details.length > 0;
+  by("rule-problem").textContent = details.length ? "" : message;
+  form.querySelector("[aria-invalid=true]")?.focus();
+}
+
+by("delete-rules").addEventListener("click", () => remove(PATH, 0));
+by("add-rule").addEventListener("click", () => {
+  refuse({});
+  dialog.showModal();
+});
+by("rule-cancel").addEventListener("click", () => dialog.close());
+always.addEventListener("change", () => { times.disabled = always.checked; });
+for (const choice of kind) choice.addEventListener("change", () => { fault.value = choice.value; });
+fault.addEventListener("input", () => {
+  for (const choice of kind) choice.checked = fault.value.startsWith(choice.value.split("=")[0]);
+});
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const rule = {
+    fault: fault.value.trim(), operation: operation.value || undefined, order_id: order_id.value || undefined, payment_id: payment_id.value.trim() || undefined,
+    skip: Number(skip.value), times: always.checked ? null : Number(times.value),
+  };
+  try {
+    await request("POST", PATH, rule);
+    dialog.close();
+    announce("Fault rule added");
+  } catch (error) {
+    refuse(error);
+  }
+});
