@@ -22,6 +22,7 @@ ARGUMENTS = {
     "advance": ["advance", "1"],
     "clock": ["clock"],
     "next": ["next"],
+    "fault": ["fault", "list"],
     "wait": ["wait", "pay_x", "--status", "completed"],
     "deposit": ["deposit", "pay_x", "1"],
     "requests": ["requests"],
@@ -49,6 +50,19 @@ REFUSED = {
     "an invalid id": (["payment", "\udcff/../x"], "payment_not_found: "),
     "a wrong key": (["payments", "--key", "wrong"], "unauthenticated: "),
     "an unknown asset": (["deposit", "newest", "1", "--asset", "GOLD"], "payment_not_found: "),
+    "a fault that does not exist": (["fault", "add", "explode"], "  fault: must be status=CODE"),
+    "a rule for the newest of no payments": (
+        ["fault", "add", "drop", "--payment", "newest"],
+        "payment_not_found: This sandbox has no payments",
+    ),
+    "an order of an operation without one": (
+        ["fault", "add", "drop", "--operation", "listChains", "--order", "order-1001"],
+        "  operation: must be about a payment for this rule",
+    ),
+    "an unknown rule": (
+        ["fault", "clear", "flt_x"],
+        "not_found: This sandbox has no fault rule with that id.\n",
+    ),
     "a status of an unknown payment": (
         ["advance", "--payment", "pay_x", "--to", "expired"],
         "payment_not_found: ",
@@ -98,6 +112,12 @@ USAGE_ERRORS = {
     "times without an override": ["next", "--times", "2"],
     "times and always": ["next", "--scenario", "late_payment", "--times", "1", "--always"],
     "clear and a fault": ["next", "--clear", "--fault", "drop"],
+    "a rule without a fault": ["fault", "add"],
+    "a rule of some times and always": ["fault", "add", "drop", "--times", "1", "--always"],
+    "a rule for no requests": ["fault", "add", "drop", "--times", "0"],
+    "a rule for an empty payment": ["fault", "add", "drop", "--payment", ""],
+    "an unknown operation": ["fault", "add", "drop", "--operation", "payments"],
+    "an empty rule": ["fault", "clear", ""],
 }
 
 
@@ -115,6 +135,8 @@ SUGGESTIONS = {
     "next --scenario HAPPY_PATH": "happy_path",
     "payments --status complete": "completed",
     "wait newest --status overpaid": "overpaid_review",
+    "fault ad drop": "add",
+    "fault add drop --operation getPaymnt": "getPayment",
     "advance --to nxt": "next",
     "create --chian bsc": "--chain",
     "--jsn create": "--json",

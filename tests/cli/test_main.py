@@ -19,6 +19,7 @@ from paymock.app.catalog_file import load_catalog
 from paymock.cli.main import cli
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas.control import TARGETS
+from paymock.schemas.public import OPERATION_IDS
 from tests.cli.terminal import COMMANDS, TIMEOUT, Terminal, freeze, interrupt, read_lines, run_on_terminal
 from tests.support import markdown
 from tests.support.client import Api
@@ -49,6 +50,9 @@ def test_the_version_is_printed() -> None:
         ("paymock deposit ne", ["newest"]),
         ("paymock advance ne", ["newest"]),
         ("paymock advance --payment ", ["newest"]),
+        ("paymock fault ", ["add", "list", "clear"]),
+        ("paymock fault add drop --operation list", [name for name in OPERATION_IDS if name[:4] == "list"]),
+        ("paymock fault add drop --payment ", ["newest"]),
         ("paymock --url http://127.0.0.1:1 wait ne", ["newest"]),
         ("paymock --json create --scenario la", ["late_payment"]),
         ("paymock --u", ["--url"]),
@@ -221,8 +225,8 @@ def test_an_interrupted_wait_is_130() -> None:
 
 COMMANDS_WITH_OUTPUT = [
     "payments", "payment", "create", "advance 1", "clock", "wait newest --timeout 0 --json", "watch",
-    "requests", "next --scenario late_payment", "ready", "demo --speed 50", "scenarios", "--help",
-    "create --help", "--version",
+    "requests", "next --scenario late_payment", "fault add drop", "ready", "demo --speed 50", "scenarios",
+    "--help", "create --help", "--version",
 ]  # fmt: skip
 
 
@@ -291,7 +295,7 @@ def test_the_documentation_describes_every_command() -> None:
 def normalized(text: str) -> str:
     """The text without ids, addresses and times, which differ."""
     text = re.sub(r"pay_[a-z2-7]{40}", "pay_...", text)
-    text = re.sub(r"(0x|req_|paymock-)[0-9a-fA-F_]{6,}", r"\1...", text)
+    text = re.sub(r"(0x|req_|flt_|paymock-)[0-9a-fA-F_]{6,}", r"\1...", text)
     return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z|[\d.]+ ms|127.0.0.1:\d+", "...", text)
 
 

@@ -58,7 +58,12 @@ def test_requests_are_followed(terminal: Terminal, api: Api, form: list[str]) ->
 def test_a_dropped_request_is_marked(terminal: Terminal, api: Api) -> None:
     with contextlib.suppress(httpx.RemoteProtocolError):
         api.get("/v1/chains", headers={"X-Mock-Fault": "drop"})
-    assert "  dropped  GET   /v1/chains  " in terminal.text("requests")
+    assert "  dropped  GET   /v1/chains  fault drop  " in terminal.text("requests")
+
+
+def test_a_request_with_a_fault_names_it(terminal: Terminal, api: Api) -> None:
+    api.get("/v1/chains", headers={"X-Mock-Fault": "status=503; after"})
+    assert "  503  GET   /v1/chains  injected_fault  fault status=503; after  " in terminal.text("requests")
 
 
 def test_reset_empties_the_sandbox(terminal: Terminal, api: Api) -> None:

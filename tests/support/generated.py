@@ -49,15 +49,24 @@ def commands() -> str:
     """Each command with its summary and its own options, without those that most commands share."""
     shared = {"--url", "--key", "--api-key", "--json"}
     rows = []
-    for name in (
-        name for name in COMMANDS if name != "serve"
-    ):  # its options are on the page of configuration
-        command = cli.get_command(click.Context(cli), name)
-        assert command is not None
+    for name, command in _commands():
+        if name == "serve":
+            continue  # its options are on the page of configuration
         flags = [flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")]
         own = ", ".join(f"`{flag}`" for flag in flags if flag not in shared)
         rows.append((f"`{name}`", command.get_short_help_str(limit=200), own))
     return tables.markdown(("Command", "Does", "Options"), rows)
+
+
+def _commands() -> Iterator[tuple[str, click.Command]]:
+    """All commands, those of groups with the name of their group."""
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {member}", found) for member, found in command.commands.items())
+        else:
+            yield name, command
 
 
 def options() -> str:

@@ -72,6 +72,24 @@ def is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
+class CommandGroup(click.Group):
+    """A group of commands, in their order. An error suggests the one that is meant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments begin with."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            hint = did_you_mean(args[0], self.list_commands(ctx))
+            raise click.UsageError(error.message + hint, error.ctx) from None
+
+
 class Choice(click.Choice):  # type: ignore[type-arg]  # no subscript before click 8.2
     """One of several words. An error suggests the one that is meant."""
 

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import click
 
 from paymock import __version__
-from paymock.cli.common_options import api_key, as_json, did_you_mean, is_given, server_url
+from paymock.cli.common_options import CommandGroup, api_key, as_json, is_given, server_url
 
 COMMANDS = {
     "serve": "serve",
@@ -24,6 +24,7 @@ COMMANDS = {
     "wait": "payments",
     "deposit": "payments",
     "next": "sandbox",
+    "fault": "faults",
     "requests": "sandbox",
     "reset": "sandbox",
     "ready": "ready",
@@ -59,7 +60,7 @@ def _exit_codes() -> Iterator[None]:
         raise click.ClickException(error.strerror or str(error)) from None
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """A group that imports the commands of `COMMANDS` when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -69,16 +70,6 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of this name."""
         return _load(COMMANDS[cmd_name], cmd_name) if cmd_name in COMMANDS else None
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments begin with. An error suggests the one that is meant."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            hint = did_you_mean(args[0], self.list_commands(ctx))
-            raise click.UsageError(error.message + hint, error.ctx) from None
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse the command line, or print the help."""

@@ -16,6 +16,7 @@ from paymock.client.http import DEFAULT_TIMEOUT
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas.control import PaymentPage
+from paymock.schemas.public import OPERATION_IDS
 from paymock.schemas.scenarios import is_name
 
 CommandFunction = Callable[..., None]
@@ -50,6 +51,7 @@ ONE_DAY = Number(0, 86_400)
 
 STATUS = Choice([status.value for status in PaymentStatus])
 SCENARIO = ScenarioName(list(SCENARIOS))
+OPERATION = Choice(OPERATION_IDS)
 
 idempotency_key = click.option(
     "--idempotency-key",

@@ -8,12 +8,13 @@ import click
 import msgspec
 
 from paymock.cli.api_client import ApiClient
-from paymock.cli.common_options import Choice, as_json
+from paymock.cli.common_options import as_json
 from paymock.cli.errors import ApiCommand, CommandError, WaitTimedOut
-from paymock.cli.options import ONE_DAY, SCENARIO, STATUS, with_client
-from paymock.cli.output import echo, echo_hint, echo_json, echo_note, wait_readable
+from paymock.cli.options import ONE_DAY, OPERATION, SCENARIO, STATUS, with_client
+from paymock.cli.output import echo, echo_hint, echo_json, echo_note, format_times, wait_readable
 from paymock.client.text import format_seconds
 from paymock.client.wait import NotReached, wait_for_requests
+from paymock.rules.faults import FAULT_FORM
 from paymock.schemas.control import (
     DEFAULT_WAIT,
     MAX_COUNT,
@@ -23,7 +24,6 @@ from paymock.schemas.control import (
     PendingOverride,
     PendingOverrideList,
 )
-from paymock.schemas.public import OPERATION_IDS
 
 _OVERRIDES_PATH = "/_mock/next"
 _MAX_JOURNAL = 1000
@@ -40,9 +40,7 @@ _POLL_SECONDS = 1.0
     metavar="FILE",
     help="TOML file of one scenario of your own, to apply.",
 )
-@click.option(
-    "--fault", metavar="FAULT", help="Fault to inject: status=503, delay=1500 (milliseconds) or drop."
-)
+@click.option("--fault", metavar="FAULT", help=f"Fault to inject: {FAULT_FORM}.")
 @click.option(
     "--times", type=click.IntRange(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]"
 )
@@ -108,8 +106,7 @@ def _read_course(file: Path) -> Any:
 
 def _override_line(override: PendingOverride) -> str:
     effects = "  ".join(effect for effect in (override.scenario, override.fault) if effect)
-    times = {None: "always", 1: "once"}.get(override.times, f"{override.times} times")
-    return f"{times:<10}  {effects}"
+    return f"{format_times(override.times):<10}  {effects}"
 
 
 @click.command(cls=ApiCommand)
@@ -125,7 +122,7 @@ def _override_line(override: PendingOverride) -> str:
 @click.option(
     "--wait", "count", type=click.IntRange(1, MAX_COUNT), metavar="COUNT", help="Wait for so many that match."
 )
-@click.option("--operation", type=Choice(OPERATION_IDS), metavar="NAME", help="With --wait: this operation.")
+@click.option("--operation", type=OPERATION, metavar="NAME", help="With --wait: this operation.")
 @click.option("--order", "order_id", metavar="ORDER", help="With --wait: about payments of this order.")
 @click.option("--payment", "payment_id", metavar="ID", help="With --wait: about this payment.")
 @click.option("--shown", type=STATUS, metavar="STATUS", help="With --wait: the reply showed this status.")
@@ -203,7 +200,8 @@ def _print_requests(newest_first: list[JournalEntry], *, as_json: bool) -> None:
 
 def _request_line(entry: JournalEntry) -> str:
     status = entry.status or "dropped"
-    outcome = "".join(f"  {word}" for word in (entry.error, entry.idempotency) if word)
+    words = entry.error, entry.idempotency, entry.fault and f"fault {entry.fault}"
+    outcome = "".join(f"  {word}" for word in words if word)
     return (
         f"{entry.at}  {status}  {entry.method:<4}  {entry.path}{outcome}  "
         f"{entry.duration_ms:.1f} ms  {entry.request_id}"
@@ -216,7 +214,8 @@ def _request_line(entry: JournalEntry) -> str:
 def reset(client: ApiClient, *, as_json: bool) -> None:
     """Empty the sandbox.
 
-    Deletes payments, idempotency keys, webhook endpoints, overrides and the journal, and resets the clock.
+    Deletes payments, idempotency keys, webhook endpoints, overrides, fault rules and the journal, and resets
+    the clock.
     """
     client.call(type(None), "POST", "/_mock/reset").result()
     if as_json:

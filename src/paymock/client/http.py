@@ -234,7 +234,8 @@ class Call(Generic[T]):
 
     def _refused(self, status: int, error: Json) -> Refused:
         code, message = error["code"], error["message"]
-        if code == "not_found" and _CONTROL_API in self._request:
+        is_rule = f"{_CONTROL_API}faults/" in self._request  # which can be unknown
+        if code == "not_found" and _CONTROL_API in self._request and not is_rule:
             message += " A server with --no-control has no control API."
         return Refused(self._request, status, code, message, error.get("details") or [])
 
@@ -254,12 +255,20 @@ def payment_path(payment_id: str, *segments: str) -> str:
 
     Raises TypeError or ValueError when `payment_id` cannot be an id.
     """
-    if not isinstance(payment_id, str):
-        raise TypeError(f"a payment id must be a string, not {type(payment_id).__name__}")
-    if not payment_id:
-        raise ValueError("a payment id must be like pay_0123, not empty")
-    quoted = quote(payment_id, safe="", errors="surrogateescape")
-    return "/".join([f"{_CONTROL_API}payments", quoted, *segments])
+    return "/".join([_path("payments", payment_id, "a payment id", "pay_0123"), *segments])
+
+
+def fault_rule_path(rule_id: str) -> str:
+    """The path of a fault rule in the control API. Raises TypeError or ValueError when it cannot be an id."""
+    return _path("faults", rule_id, "the id of a fault rule", "flt_0123")
+
+
+def _path(collection: str, resource_id: str, name: str, example: str) -> str:
+    if not isinstance(resource_id, str):
+        raise TypeError(f"{name} must be a string, not {type(resource_id).__name__}")
+    if not resource_id:
+        raise ValueError(f"{name} must be like {example}, not empty")
+    return f"{_CONTROL_API}{collection}/{quote(resource_id, safe='', errors='surrogateescape')}"
 
 
 def payment_request(
