@@ -26,6 +26,7 @@ from paymock.client.http import (
     Refused,
     Unreachable,
     default_order_id,
+    fault_rule_path,
     normalize_url,
     payment_path,
     payment_request,
@@ -42,6 +43,8 @@ __all__ = ["Json", "NotReached", "Refused", "Sandbox", "ServerHandle", "Unreacha
 
 MIN_ADVANCE = 0.001
 """The shortest step of a clock, in seconds: the resolution of time."""
+
+_FAULTS_PATH = "/_mock/faults"
 
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
@@ -188,6 +191,39 @@ class Sandbox:
         pending: list[Json] = self._call("POST", "/_mock/next", body)["data"]
         return pending
 
+    def fault(
+        self,
+        fault: str,
+        *,
+        operation: str | None = None,
+        order_id: str | None = None,
+        payment_id: str | None = None,
+        skip: int = 0,
+        times: int | None = 1,
+    ) -> Json:
+        """Add a rule that injects a fault, in the form of `X-Mock-Fault`, into requests of the application.
+
+        It selects the requests of an `operation` (`getPayment`), about an order or about a payment; None
+        selects all. The first `skip` of them pass, and the next `times` get the fault (None: all).
+        Returns the rule, with its `id`.
+        """
+        body: Json = {"fault": arguments.text("fault", fault), "skip": skip, "times": times}
+        selected = {"operation": operation, "order_id": order_id, "payment_id": payment_id}
+        body |= {name: arguments.text(name, value) for name, value in selected.items() if value is not None}
+        rule: Json = self._call("POST", _FAULTS_PATH, body)
+        return rule
+
+    def faults(self) -> list[Json]:
+        """List the fault rules in their order: `seen` requests were selected, `applied` of them got the
+        fault.
+        """
+        rules: list[Json] = self._call("GET", _FAULTS_PATH)["data"]
+        return rules
+
+    def clear_faults(self, rule_id: str | None = None) -> None:
+        """Delete the fault rule with this id, or all."""
+        self._call("DELETE", _FAULTS_PATH if rule_id is None else fault_rule_path(rule_id))
+
     def wait(self, payment_id: str, status: str | None = None, timeout: float | timedelta = 30) -> Json:
         """Wait until the payment reaches `status` or, without one, until its next change; return the payment.
 
@@ -241,21 +277,23 @@ class Sandbox:
         return wait_for_requests(self._client, query, arguments.integer("count", count), seconds)
 
     def requests(self) -> list[Json]:
-        """List the last 1,000 requests below `/v1`, newest first: `method`, `path`, `status` (0 when the
-        connection was dropped), `error`, `idempotency` (`new`, `replayed`, `conflict`), `at`, `request_id`,
-        `duration_ms`.
+        """List the last 1,000 requests below `/v1`, newest first: `method`, `path`, `operation`, `order_id`,
+        `payment_id`, `status` (0 when the client got no reply), `error`, `message`, `details`, `shown` (the
+        status of the payment in the reply), `idempotency` (`new`, `replayed`, `conflict`), `fault`, `at`,
+        `request_id`, `duration_ms`.
         """
         entries: list[Json] = self._call("GET", "/_mock/requests", query={"limit": 1000})["data"]
         return entries
 
     def describe(self) -> str:
-        """Return the last payments with their timelines and deposits, and the last requests, as text without
-        API keys and addresses, for the message of a failure.
+        """Return the last payments with their timelines and deposits, the fault rules and the last requests,
+        as text without API keys and addresses, for the message of a failure.
         """
         return describe(self._client)
 
     def reset(self) -> None:
-        """Delete payments, idempotency keys, webhook endpoints, overrides and requests, and reset the clock.
+        """Delete payments, idempotency keys, webhook endpoints, overrides, fault rules and requests, and
+        reset the clock.
 
         A frozen sandbox stays frozen.
         """

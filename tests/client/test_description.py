@@ -40,7 +40,20 @@ class TestDescribe:
                 http.get("/v1/chains", headers={"X-Mock-Fault": "drop"})
         refused, lost = paymock.describe().splitlines()[-2:]
         assert "  422   POST  /v1/webhooks  validation_failed  url: must " in refused
-        assert lost.endswith("  lost  GET   /v1/chains")
+        assert lost.endswith("  lost  GET   /v1/chains  fault drop")
+
+    def test_fault_rules_are_shown_with_their_counts(self, paymock: Sandbox) -> None:
+        paymock.fault("delay=1", operation="createPayment", order_id="a", skip=1, times=2)
+        for _ in range(2):
+            paymock.create(order_id="a")
+        lines = paymock.describe().splitlines()
+        rules = lines.index("fault rules:")
+        assert lines[rules + 1 : rules + 4] == [
+            "  2 times     delay=1  createPayment  order a  skip 1  seen 2  applied 1",
+            "",
+            "requests:",
+        ]
+        assert lines[-1].endswith("  201   POST  /v1/payments  new  fault delay=1")
 
     def test_it_changes_nothing(self, paymock: Sandbox) -> None:
         paymock.create()
@@ -68,10 +81,13 @@ class TestDescribe:
             payment = paymock.create("no_payment_expired", order_id=f"order-{number}-" + "x" * 110)
         for _ in range(100):
             paymock.deposit(payment["id"], 1)
+        for _ in range(description.MAX_RULES + 1):
+            paymock.fault("drop", order_id="x" * 128)
         paymock.advance_payment(payment["id"], to="end")
         lines = paymock.describe().splitlines()
         assert lines.count("payments, the last 5:") == lines.count("requests, the last 20:") == 1
-        assert len(lines) <= 5 * (2 + 2 * description.MAX_CHANGES) + 30
+        assert lines.count("fault rules, the first 20:") == 1
+        assert len(lines) <= 5 * (2 + 2 * description.MAX_CHANGES) + 60
         assert max(map(len, lines)) <= 163
         assert "order-25-" in lines[3]
         assert "underpaid_expired" in "\n".join(lines)  # the last change of the long timeline

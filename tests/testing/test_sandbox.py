@@ -156,6 +156,12 @@ class TestArguments:
             (lambda paymock: paymock.next(scenario=object()), "scenario"),
             (lambda paymock: paymock.next(fault=b"drop"), "fault"),
             (lambda paymock: paymock.next(times=float("inf")), "times"),
+            (lambda paymock: paymock.fault(None), "fault"),
+            (lambda paymock: paymock.fault(b"drop"), "fault"),
+            (lambda paymock: paymock.fault("drop", operation=["getPayment"]), "operation"),
+            (lambda paymock: paymock.fault("drop", order_id=1001), "order_id"),
+            (lambda paymock: paymock.fault("drop", payment_id={"id": "pay_x"}), "payment_id"),
+            (lambda paymock: paymock.fault("drop", skip=Decimal(1)), "skip"),
             (lambda paymock: paymock.wait("pay_x", 5), "status"),
             (lambda paymock: type(paymock)(None, "mk_test_demo"), "the URL of a server"),
             (lambda paymock: type(paymock)(paymock.url, None), "api_key"),
@@ -185,6 +191,11 @@ class TestArguments:
             (lambda paymock, payment: paymock.next("late_payment", times=0), "times"),
             (lambda paymock, payment: paymock.next("late"), "scenario"),
             (lambda paymock, payment: paymock.next(fault="crash"), "fault"),
+            (lambda paymock, payment: paymock.fault("crash"), "fault"),
+            (lambda paymock, payment: paymock.fault("drop", operation="getPayments"), "operation"),
+            (lambda paymock, payment: paymock.fault("drop", payment_id="pay_x"), "payment_id"),
+            (lambda paymock, payment: paymock.fault("drop", skip=-1), "skip"),
+            (lambda paymock, payment: paymock.fault("drop", times=0), "times"),
             (lambda paymock, payment: paymock.create(order_id=5), "order_id"),
             (lambda paymock, payment: paymock.create(chain="bitcoin"), r"receive\.chain"),
         ],
@@ -311,6 +322,43 @@ class TestOverridesAndRequests:
         retry, first = paymock.requests()
         assert (first["status"], retry["status"], retry["idempotency"]) == (0, 201, "replayed")
 
+    def test_a_rule_hurts_requests_of_the_application(self, paymock: Sandbox) -> None:
+        rule = paymock.fault("status=503; after", operation="createPayment", order_id="a", skip=1, times=None)
+        assert (rule["skip"], rule["times"], rule["seen"], rule["applied"]) == (1, None, 0, 0)
+        paymock.create(order_id="a", idempotency_key="order-a-payment")
+        with pytest.raises(Refused, match="503 injected_fault"):
+            paymock.create(order_id="a", idempotency_key="order-a-payment")
+        paymock.create(order_id="b")
+        assert paymock.faults() == [{**rule, "seen": 2, "applied": 1}]
+        entry = paymock.requests()[1]
+        assert (entry["operation"], entry["order_id"], entry["fault"], entry["shown"]) == (
+            "createPayment",
+            "a",
+            "status=503; after",
+            None,
+        )
+
+    def test_a_rule_can_be_about_one_payment(self, paymock: Sandbox) -> None:
+        payment = paymock.create()
+        assert paymock.fault("drop", payment_id=payment["id"])["payment_id"] == payment["id"]
+
+    def test_rules_are_deleted_one_by_one_or_all(self, paymock: Sandbox) -> None:
+        first, second, third = (paymock.fault(fault) for fault in ("drop", "reset", "hang"))
+        paymock.clear_faults(second["id"])
+        assert paymock.faults() == [first, third]
+        with pytest.raises(Refused, match="404 not_found: This sandbox has no fault rule with that id"):
+            paymock.clear_faults(second["id"])
+        paymock.clear_faults()
+        assert paymock.faults() == []
+
+    def test_no_rule_is_taken_for_all(self, paymock: Sandbox) -> None:
+        rule: Any = paymock.fault("drop")
+        with pytest.raises(TypeError, match="the id of a fault rule must be a string, not dict"):
+            paymock.clear_faults(rule)
+        with pytest.raises(ValueError, match="the id of a fault rule must be like flt_0123, not empty"):
+            paymock.clear_faults("")
+        assert paymock.faults() == [rule]
+
     def test_only_requests_below_v1_are_in_the_journal(self, paymock: Sandbox) -> None:
         payment = paymock.create()
         paymock.payment(payment["id"])
@@ -321,6 +369,7 @@ class TestOverridesAndRequests:
     def test_a_reset_deletes_everything_and_keeps_the_clock_frozen(self, paymock: Sandbox) -> None:
         paymock.create()
         paymock.next("no_payment_expired", times=None)
+        paymock.fault("drop", times=None)
         later = paymock.advance(86_400)
         paymock.reset()
         assert (paymock.payments(), paymock.requests()) == ([], [])

@@ -3,13 +3,15 @@
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import CommandGroup, api_key, as_json, server_url
 from paymock.cli.errors import ApiCommand
 from paymock.cli.options import OPERATION, complete_newest, resolve_payment_id, with_client
-from paymock.cli.output import echo, echo_json, echo_note, format_times
+from paymock.cli.output import echo, echo_json, echo_note
 from paymock.client.http import fault_rule_path
+from paymock.client.text import fault_rule_line
 from paymock.rules.faults import FAULT_FORM
 from paymock.schemas.control import MAX_TIMES, FaultRule, FaultRuleList
 
@@ -124,7 +126,4 @@ def _print_rules(client: ApiClient, *, as_json: bool) -> None:
 
 
 def _rule_line(rule: FaultRule) -> str:
-    words = [rule.fault, rule.operation]
-    words += [rule.order_id and f"order {rule.order_id}", rule.payment_id]
-    words += [f"skip {rule.skip}" if rule.skip else None, f"seen {rule.seen}", f"applied {rule.applied}"]
-    return "  ".join([f"{format_times(rule.times):<10}", *filter(None, words), rule.id])
+    return f"{fault_rule_line(asdict(rule))}  {rule.id}"

@@ -98,11 +98,6 @@ def _output_pipe() -> int | None:
     return None
 
 
-def format_times(times: int | None) -> str:
-    """How often something applies; None: always."""
-    return {None: "always", 1: "once"}.get(times, f"{times} times")
-
-
 def payment_lines(payment: Payment, checkout: str) -> list[str]:
     """The lines that describe a payment, whose checkout has this URL."""
     [attempt, *_] = payment.attempts

@@ -11,8 +11,8 @@ from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import as_json
 from paymock.cli.errors import ApiCommand, CommandError, WaitTimedOut
 from paymock.cli.options import ONE_DAY, OPERATION, SCENARIO, STATUS, with_client
-from paymock.cli.output import echo, echo_hint, echo_json, echo_note, format_times, wait_readable
-from paymock.client.text import format_seconds
+from paymock.cli.output import echo, echo_hint, echo_json, echo_note, wait_readable
+from paymock.client.text import format_seconds, format_times
 from paymock.client.wait import NotReached, wait_for_requests
 from paymock.rules.faults import FAULT_FORM
 from paymock.schemas.control import (

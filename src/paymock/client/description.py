@@ -1,4 +1,6 @@
-"""A sandbox as text: its last payments with their timelines and deposits, and its last requests."""
+"""A sandbox as text: its last payments with their timelines and deposits, its fault rules and its last
+requests.
+"""
 
 import json
 import re
@@ -7,10 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from paymock.client.http import Client, Json, payment_path
-from paymock.client.text import escape_control, timeline_line
+from paymock.client.text import escape_control, fault_rule_line, timeline_line
 
 MAX_PAYMENTS = 5
 MAX_REQUESTS = 20
+MAX_RULES = 20
 MAX_CHANGES = 20
 """How many changes of a payment are shown, and how many deposits."""
 
@@ -24,7 +27,8 @@ __tracebackhide__ = True  # pytest shows a failing test with its own lines, not 
 
 
 def describe(client: Client) -> str:
-    """The last payments and requests of the sandbox of `client`, oldest first, without keys and addresses.
+    """The last payments and requests of the sandbox of `client`, oldest first, and its first fault rules,
+    without keys and addresses.
 
     Raises Refused, and Unreachable within some TIMEOUT seconds.
     """
@@ -36,6 +40,7 @@ def describe(client: Client) -> str:
 
     clock = read("/_mock/clock")
     page = read("/_mock/payments", limit=MAX_PAYMENTS)
+    rules = read("/_mock/faults")["data"]
     requests = read("/_mock/requests", limit=MAX_REQUESTS)["data"]
     details = [read(payment_path(payment["id"])) for payment in reversed(page["data"])]
     lines = [f"{clock['now']}, {'speed {speed:g}'.format(**clock) if clock['speed'] else 'frozen'}"]
@@ -44,6 +49,9 @@ def describe(client: Client) -> str:
         lines += _payment_lines(detail)
     if not details:
         lines.append("  none")
+    if rules:
+        lines += ["", f"fault rules, the first {MAX_RULES}:" if len(rules) > MAX_RULES else "fault rules:"]
+        lines += [f"  {fault_rule_line(rule)}" for rule in rules[:MAX_RULES]]
     lines += ["", f"requests, the last {MAX_REQUESTS}:" if len(requests) == MAX_REQUESTS else "requests:"]
     lines += map(_request_line, reversed(requests)) if requests else ["  none"]
     return "\n".join(_shown(line, client.api_key) for line in lines)
@@ -68,8 +76,9 @@ def _payment_lines(detail: Json) -> Iterator[str]:
 def _request_line(entry: Json) -> str:
     parts = [entry["at"], f"{entry['status'] or 'lost':<4}", f"{entry['method']:<4}", entry["path"]]
     parts.append(entry["error"] or entry["idempotency"] or "")
+    parts += [f"fault {entry['fault']}"] if entry["fault"] else []
     parts += [f"{problem['field']}: {problem['message']}" for problem in entry["details"]]
-    return f"  {'  '.join(parts)}".rstrip()
+    return f"  {'  '.join(filter(None, parts))}"
 
 
 def _shown(line: str, api_key: str | None) -> str:

@@ -1,6 +1,8 @@
-"""Payments, requests and their times as text, for terminals and reports."""
+"""Payments, requests, fault rules and their times as text, for terminals and reports."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f"
@@ -29,3 +31,16 @@ def timeline_line(offset_seconds: float, status: str, event: str) -> str:
     """A change of a payment: seconds since creation, the new status, and the event."""
     offset = format_seconds(offset_seconds)
     return f"{offset:>6} s  {status:<{_STATUS_WIDTH}}  {event_text(event, status)}".rstrip()
+
+
+def format_times(times: int | None) -> str:
+    """How often something applies; None: always."""
+    return {None: "always", 1: "once"}.get(times, f"{times} times")
+
+
+def fault_rule_line(rule: Mapping[str, Any]) -> str:
+    """A fault rule without its id: how often it applies, its fault, what it selects, and its counts."""
+    words = [rule["fault"], rule["operation"], rule["order_id"] and f"order {rule['order_id']}"]
+    words += [rule["payment_id"], rule["skip"] and f"skip {rule['skip']}"]
+    words += [f"seen {rule['seen']}", f"applied {rule['applied']}"]
+    return "  ".join([f"{format_times(rule['times']):<10}", *filter(None, words)])
