@@ -204,7 +204,7 @@ def test_a_running_clock_that_passes_a_change_does_not_stop_the_observation() ->
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"to": "end", "timeout": 5}, "timeout"),
+        ({"to": "end", "timeout": -1}, "timeout"),
         ({"to": "end", "until_observed": 1}, "until_observed"),
         ({"to": "end", "until_observed": True, "timeout": 61}, "timeout"),
         ({"to": "end", "seconds": 1, "until_observed": True}, "seconds"),

@@ -34,7 +34,7 @@ def test_every_block_is_a_file_a_command_or_its_output() -> None:
     for before, block in zip([None, *BLOCKS], BLOCKS, strict=False):
         shown = block.language == "text" and before in COMMANDS
         assert file_of(block) or block in COMMANDS or shown, f"line {block.line}"
-    assert len(TESTS) == 10
+    assert len(TESTS) == 11
     assert {block.language for block in BLOCKS} == {"python", "sh"}
 
 

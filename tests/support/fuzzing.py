@@ -43,6 +43,8 @@ _SAFE_DIGITS = 70
 @schemathesis.hook
 def map_case(context: Any, case: Any) -> Any:
     """Gives valid requests what a schema cannot state. What is wrong on purpose stays wrong."""
+    if case.path.endswith("/wait") and not (case.meta and case.meta.is_negative_at(ParameterLocation.QUERY)):
+        case.query = {**(case.query or {}), "timeout": 0}
     if case.meta is None:
         return case
     _renew_idempotency_key(case)
@@ -54,8 +56,6 @@ def map_case(context: Any, case: Any) -> Any:
         case.path_parameters["payment_id"] = _payment_id(case)
     if case.path.startswith("/_mock/faults/"):
         case.path_parameters["fault_id"] = _rule_id(case)
-    if case.path.endswith("/wait"):
-        case.query = {**(case.query or {}), "timeout": 0}
     if isinstance(case.body, dict) and case.operation.label in _MENDED:
         case.body = _MENDED[case.operation.label](case.body)
     return case
@@ -112,9 +112,8 @@ def _override(body: Json) -> Json:
 
 
 def _advance(body: Json) -> Json:
-    """A timeout only where there is something to wait for, and no time to wait."""
-    body = {name: value for name, value in body.items() if name != "timeout"}
-    return {**body, "timeout": 0} if body.get("until_observed") else body
+    """No time to wait."""
+    return {**body, "timeout": 0}
 
 
 def _rule(body: Json) -> Json:

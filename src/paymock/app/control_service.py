@@ -102,8 +102,6 @@ class ControlService:
         target = validate(_check_advance_payment, body, schemas.AdvancePayment)
         if (target.seconds is None) == (target.to is None):
             raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
-        if target.timeout is not None and not target.until_observed:
-            raise validation_failed({"timeout": "applies with until_observed only"})
         if target.until_observed:
             return await self._advance_observed(sandbox, payment_id, target)
 
@@ -118,8 +116,7 @@ class ControlService:
         """Go to each visible change until the target, and stay until the application has had a reply to
         `getPayment` or `listAttempts` that shows it; at most until the timeout.
         """
-        timeout = schemas.DEFAULT_WAIT if target.timeout is None else target.timeout
-        deadline = asyncio.get_running_loop().time() + timeout
+        deadline = asyncio.get_running_loop().time() + target.timeout
         reader = JournalReader(self.journal, sandbox)
         await reader.skip()
         payment = await self._find(sandbox, payment_id)

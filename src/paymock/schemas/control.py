@@ -98,9 +98,13 @@ class _PaymentAdvance(Request, kw_only=True):
         ),
     ] = False
     timeout: Annotated[
-        Annotated[float, Meta(ge=0, le=MAX_WAIT)] | None,
-        Meta(description=f"With `until_observed`: real seconds for the whole call. Default: {DEFAULT_WAIT}."),
-    ] = None
+        float,
+        Meta(
+            description=f"With `until_observed`: real seconds for the whole call. Default: {DEFAULT_WAIT}.",
+            ge=0,
+            le=MAX_WAIT,
+        ),
+    ] = DEFAULT_WAIT
 
 
 class AdvanceBy(_PaymentAdvance, kw_only=True):
