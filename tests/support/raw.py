@@ -44,6 +44,45 @@ def exchange_on(connection: socket.socket, data: bytes, *, replies: int = 1) -> 
     return found
 
 
+class Received(NamedTuple):
+    """What came over a connection until it ended, and whether a TCP reset ended it."""
+
+    data: bytes
+    reset: bool = False
+
+    @property
+    def head(self) -> bytes:
+        return self.data.partition(b"\r\n\r\n")[0]
+
+    @property
+    def body(self) -> bytes:
+        return self.data.partition(b"\r\n\r\n")[2]
+
+    @property
+    def status(self) -> int | None:
+        """The status of the reply; None without one."""
+        return int(self.data.split()[1]) if self.data else None
+
+    @property
+    def content_length(self) -> int:
+        found = re.search(rb"\r\ncontent-length: (\d+)", self.head.lower())
+        assert found
+        return int(found[1])
+
+
+def until_end(port: int, data: bytes, timeout: float = 30) -> Received:
+    """Sends `data`, and reads until the server ends the connection."""
+    received = b""
+    with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+        connection.sendall(data)
+        try:
+            while part := connection.recv(65536):
+                received += part
+        except ConnectionResetError:
+            return Received(received, reset=True)
+    return Received(received)
+
+
 def next_reply(connection: socket.socket) -> RawReply:
     """The reply to what was sent before, which may come in any number of parts."""
     [reply] = exchange_on(connection, b"")

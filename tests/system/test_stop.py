@@ -12,7 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness.polling import wait_until
 from harness.server_process import server_process
+from paymock.rules.faults import MAX_HANG
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
 from tests.support.workers import ask, reply_on
@@ -86,6 +88,18 @@ def test_a_slow_request_gets_no_reply_after_the_grace_period(tmp_path: Path) -> 
         assert httpx.get(f"{served.url}/livez").status_code == 200
         assert served.stop(signal.SIGTERM)[0] == 0
         assert reply_on(connection) == b""
+
+
+@pytest.mark.parametrize("fault", ["hang", "hang; before"])
+def test_a_stop_ends_a_hanging_request_without_a_reply(tmp_path: Path, fault: str) -> None:
+    with server_process(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
+        client.post("/_mock/faults", json={"fault": fault, "times": None})
+        connections = [ask(served, "/v1/chains") for _ in range(20)]
+        wait_until(lambda: len(client.get("/_mock/requests").json()["data"]) == len(connections))
+        started = time.monotonic()
+        assert served.stop(signal.SIGTERM)[0] == 0
+        assert time.monotonic() - started < MAX_HANG  # they would end by themselves
+        assert [reply_on(connection) for connection in connections] == [b""] * len(connections)
 
 
 def wait_until_it_refuses_connections(url: str) -> None:

@@ -1,11 +1,21 @@
-"""Faults that a request asks for with the header `X-Mock-Fault`."""
+"""Faults of the header `X-Mock-Fault`, and what the client of each kind of fault sees."""
 
+import json
+import re
+import socket
 import time
+from http import HTTPStatus
+from typing import NamedTuple
 
 import httpx
 import pytest
 
+from harness.polling import wait_until
+from paymock.web.http import delivery
+from tests.support import raw
 from tests.support.client import Api, error_of, order
+from tests.support.contract import Json
+from tests.support.server import RunningServer
 
 
 class TestFaults:
@@ -69,3 +79,193 @@ class TestFaults:
     def test_a_stranger_cannot_ask_for_faults(self, api: Api) -> None:
         response = api.get("/v1/chains", headers={"X-Mock-Fault": "status=503", "Authorization": "Bearer x"})
         assert response.status_code == 401
+
+
+KEY = "order-1001-payment"
+
+
+class Case(NamedTuple):
+    """A fault, the status that the client sees (None: no reply), and whether the request is carried out."""
+
+    fault: str
+    status: int | None
+    carried_out: bool
+
+    @property
+    def kind(self) -> str:
+        return self.fault.partition(";")[0].partition("=")[0]
+
+
+PREVENTED: dict[str, int | None] = {
+    "status=503": 503,
+    "status=429; before": 429,
+    "status=599; html": 599,
+    "status=502; before; html": 502,
+    "drop; before": None,
+    "reset; before": None,
+}
+CARRIED_OUT: dict[str, int | None] = {
+    "status=500; after": 500,
+    "status=504; after; html": 504,
+    "delay=1": 201,
+    "delay=1; before": 201,
+    "delay=1; after": 201,
+    "drop": None,
+    "drop; after": None,
+    "reset": None,
+    "reset; after": None,
+    "truncate=0": 201,
+    "truncate=9": 201,
+    "truncate=9; after": 201,
+    "truncate=100000": 201,
+}
+CASES = [Case(*row, carried_out=False) for row in PREVENTED.items()]
+CASES += [Case(*row, carried_out=True) for row in CARRIED_OUT.items()]
+
+
+def request(api: Api, case: Case, source: str, method: str, path: str, body: Json | None = None) -> bytes:
+    """The bytes of a request that gets the fault, of its header or of a rule, and ends the connection."""
+    headers = {"Authorization": f"Bearer {api.api_key}"}
+    if source == "header":
+        headers["X-Mock-Fault"] = case.fault
+    else:
+        assert api.post("/_mock/faults", json={"fault": case.fault}).status_code == 201
+    if case.kind in ("status", "delay"):
+        headers["Connection"] = "close"  # the others end it by themselves
+    if body is None:
+        return raw.request(method, path, headers)
+    headers |= {"Idempotency-Key": KEY, "Content-Type": "application/json"}
+    return raw.request(method, path, headers, json.dumps(body).encode())
+
+
+def newest_entry(api: Api) -> Json:
+    entry: Json = api.get("/_mock/requests").json()["data"][0]
+    return entry
+
+
+def check_received(received: raw.Received, case: Case) -> None:
+    assert received.reset == (case.kind == "reset")
+    assert received.status == case.status
+    if case.kind == "status":
+        assert len(received.body) == received.content_length
+        assert (b"retry-after" in received.head) == (case.status in (429, 503))
+        if "html" in case.fault:
+            phrases = {status.value: f" {status.phrase}" for status in HTTPStatus}
+            title = f"{case.status}{phrases.get(case.status or 0, '')}"
+            assert f"<h1>{title}</h1>".encode() in received.body
+            assert b"\r\ncontent-type: text/html\r\n" in received.head
+        else:
+            assert json.loads(received.body)["error"]["code"] == "injected_fault"
+    elif case.status is None:
+        assert received.data == b""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.fault)
+@pytest.mark.parametrize("source", ["header", "rule"])
+class TestKinds:
+    def test_of_a_creation(self, api: Api, server: RunningServer, case: Case, source: str) -> None:
+        received = raw.until_end(server.port, request(api, case, source, "POST", "/v1/payments", order()))
+        check_received(received, case)
+        created = api.get("/_mock/payments").json()["data"]
+        assert len(created) == case.carried_out
+        entry = newest_entry(api)
+        delayed = case.kind == "delay"
+        assert {
+            name: entry[name]
+            for name in (
+                "operation",
+                "order_id",
+                "fault",
+                "status",
+                "shown",
+                "error",
+                "idempotency",
+                "payment_id",
+            )
+        } == {
+            "operation": "createPayment",
+            "order_id": "order-1001",
+            "fault": case.fault,
+            "status": case.status or 0,
+            "shown": "awaiting_payment" if delayed else None,
+            "error": "injected_fault" if case.kind == "status" else None,
+            "idempotency": "new" if case.carried_out else None,
+            "payment_id": created[0]["id"] if created else None,
+        }
+
+        retry = api.create(key=KEY)
+        assert retry.status_code == 201
+        assert ("idempotent-replayed" in retry.headers) == case.carried_out
+        assert len(api.get("/_mock/payments").json()["data"]) == 1
+        whole = retry.content
+        if case.kind == "truncate":
+            sent = int(re.findall(r"\d+", case.fault)[0])
+            assert received.content_length == len(whole)
+            assert received.body == whole[:sent]
+        elif delayed:
+            assert received.body == whole
+
+    def test_of_a_read(self, api: Api, server: RunningServer, case: Case, source: str) -> None:
+        payment = api.created()
+        case = case._replace(status=200 if case.status == 201 else case.status)
+        received = raw.until_end(
+            server.port, request(api, case, source, "GET", f"/v1/payments/{payment['id']}")
+        )
+        check_received(received, case)
+        entry = newest_entry(api)
+        shown = "awaiting_payment" if case.kind == "delay" else None
+        assert (entry["operation"], entry["order_id"]) == ("getPayment", "order-1001")
+        assert (entry["payment_id"], entry["shown"], entry["fault"]) == (payment["id"], shown, case.fault)
+
+    def test_of_a_request_for_the_head(
+        self, api: Api, server: RunningServer, case: Case, source: str
+    ) -> None:
+        case = case._replace(status=200 if case.status == 201 else case.status)
+        received = raw.until_end(server.port, request(api, case, source, "HEAD", "/v1/chains"))
+        assert (received.status, received.body) == (case.status, b"")
+        assert received.reset == (case.kind == "reset")
+        if case.status is not None:
+            assert received.content_length > 100
+        assert (newest_entry(api)["fault"], newest_entry(api)["method"]) == (case.fault, "HEAD")
+
+    def test_of_a_refused_request(self, api: Api, server: RunningServer, case: Case, source: str) -> None:
+        received = raw.until_end(
+            server.port, request(api, case, source, "POST", "/v1/payments", order(order_id=""))
+        )
+        check_received(received, case._replace(status=422 if case.status == 201 else case.status))
+        refused = case.carried_out and case.kind != "status"
+        injected = "injected_fault" if case.kind == "status" else None
+        assert newest_entry(api)["error"] == ("validation_failed" if refused else injected)
+        assert api.get("/_mock/payments").json()["data"] == []
+
+
+@pytest.mark.parametrize("source", ["header", "rule"])
+@pytest.mark.parametrize(
+    "case",
+    [Case("hang", None, carried_out=True), Case("hang; before", None, carried_out=False)],
+    ids=lambda case: case.fault,
+)
+class TestHang:
+    def test_it_ends_when_the_client_leaves(
+        self, api: Api, server: RunningServer, case: Case, source: str
+    ) -> None:
+        data = request(api, case, source, "POST", "/v1/payments", order())
+        connections = server.transport_state.connections
+        with socket.create_connection(("127.0.0.1", server.port), 30) as client:
+            client.sendall(data)
+            wait_until(lambda: api.get("/_mock/requests").json()["data"])
+            open_connections = len(connections)
+            client.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                client.recv(1)
+        wait_until(lambda: len(connections) < open_connections, 30)
+        assert (newest_entry(api)["status"], newest_entry(api)["fault"]) == (0, case.fault)
+        assert ("idempotent-replayed" in api.create(key=KEY).headers) == case.carried_out
+
+    def test_it_ends_after_a_time(
+        self, api: Api, server: RunningServer, case: Case, source: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(delivery, "MAX_HANG", 0.01)
+        assert raw.until_end(server.port, request(api, case, source, "GET", "/v1/chains")) == raw.Received(
+            b""
+        )
