@@ -1,0 +1,125 @@
+"""Fault rules of several processes: the counts are exact, on every store."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from harness.redis_engine import redis_server
+from harness.server_process import ServerProcess, server_process
+from tests.support.workers import (
+    NEEDS_PROCESSES,
+    connections,
+    create,
+    one_connection_each,
+    server_with_workers,
+    worker_behind,
+)
+
+READERS, CREATORS = 10, 2
+READS, SKIPPED, FAILED = 300, 50, 100
+FAILED_CREATIONS = 5
+
+Clients = list[httpx.Client]
+
+
+@contextmanager
+def clients_of(*servers: ServerProcess) -> Iterator[Clients]:
+    """Clients with a connection each: a reader and a creator of every process, and more."""
+    with ExitStack() as stack:
+        per_server = (READERS + CREATORS) // len(servers)
+        groups = [stack.enter_context(connections(served, per_server)) for served in servers]
+        yield [client for group in zip(*groups, strict=True) for client in group]
+
+
+@contextmanager
+def one_process(tmp_path: Path) -> Iterator[Clients]:
+    with server_process(tmp_path) as served, clients_of(served) as clients:
+        yield clients
+
+
+@contextmanager
+def two_processes(tmp_path: Path, store: str) -> Iterator[Clients]:
+    with ExitStack() as stack:
+        servers = []
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+            servers.append(stack.enter_context(server_process(tmp_path / name, "--store", store)))
+        yield stack.enter_context(clients_of(*servers))
+
+
+@contextmanager
+def two_workers(tmp_path: Path, store: str) -> Iterator[Clients]:
+    with (
+        server_with_workers(tmp_path, "--store", store) as served,
+        one_connection_each(served) as pinned,
+        connections(served, READERS + CREATORS - len(pinned)) as others,
+    ):
+        yield [*pinned, *others]
+
+
+@contextmanager
+def deployment(name: str, tmp_path: Path) -> Iterator[Clients]:
+    with ExitStack() as stack:
+        processes, _, kind = name.partition(" on ")
+        if kind == "memory":
+            yield stack.enter_context(one_process(tmp_path))
+            return
+        sqlite = f"sqlite://{tmp_path}/store.db"
+        store = sqlite if kind == "SQLite" else stack.enter_context(redis_server()).url
+        start = two_processes if processes == "processes" else two_workers
+        yield stack.enter_context(start(tmp_path, store))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a process on memory",
+        "processes on SQLite",
+        pytest.param("workers on SQLite", marks=NEEDS_PROCESSES),
+        pytest.param("processes on Redis", marks=pytest.mark.redis),
+        pytest.param("workers on Redis", marks=[pytest.mark.redis, NEEDS_PROCESSES]),
+    ],
+)
+def test_concurrent_requests_are_counted_exactly(tmp_path: Path, name: str) -> None:
+    done = threading.Event()
+
+    def read(client: httpx.Client) -> list[httpx.Response]:
+        return [client.get(path) for _ in range(READS // READERS)]
+
+    def create_some(client: httpx.Client) -> list[httpx.Response]:
+        replies: list[httpx.Response] = []
+        while not done.is_set() or len(replies) < 2 * FAILED_CREATIONS:
+            replies.append(create(client))
+        return replies
+
+    with deployment(name, tmp_path) as clients, ThreadPoolExecutor(READERS + CREATORS) as pool:
+        path = f"/v1/payments/{create(clients[0]).json()['id']}"
+        for rule in (
+            {"fault": "status=500", "operation": "getPayment", "skip": SKIPPED, "times": FAILED},
+            {"fault": "status=500", "operation": "createPayment", "times": FAILED_CREATIONS},
+        ):
+            assert clients[0].post("/_mock/faults", json=rule).status_code == 201
+        creators = [pool.submit(create_some, client) for client in clients[-CREATORS:]]
+        try:
+            reads = [reply for replies in pool.map(read, clients[:READERS]) for reply in replies]
+        finally:
+            done.set()
+        creations = [reply for creator in creators for reply in creator.result(60)]
+        rules = clients[-1].get("/_mock/faults").json()["data"]
+
+    assert Counter(reply.status_code for reply in reads) == {200: READS - FAILED, 500: FAILED}
+    assert Counter(reply.status_code for reply in creations) == {
+        201: len(creations) - FAILED_CREATIONS,
+        500: FAILED_CREATIONS,
+    }
+    assert [(rule["seen"], rule["applied"]) for rule in rules] == [
+        (READS, FAILED),
+        (len(creations), FAILED_CREATIONS),
+    ]
+    assert len({worker_behind(reply) for reply in reads}) == (1 if "memory" in name else 2)
