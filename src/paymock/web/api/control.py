@@ -93,10 +93,11 @@ async def wait(control: ControlService, request: Request) -> Response:
 
 async def wait_for_order(control: ControlService, request: Request) -> Response:
     query = _query(request, "order_id", "status", "timeout")
-    if not query.get("order_id"):
+    order_id = _text(query, "order_id")
+    if order_id is None:
         raise PaymockError("invalid_query", "order_id is required.")
     status = _choice(query, "status", [*PaymentStatus])
-    result = control.waits.order(request.sandbox, query["order_id"], status, _timeout(query))
+    result = control.waits.order(request.sandbox, order_id, status, _timeout(query))
     return _ok(await request.unless_gone(result))
 
 
@@ -104,12 +105,12 @@ async def wait_for_requests(control: ControlService, request: Request) -> Respon
     query = _query(request, *RequestFilter._fields, "count", "after", "timeout")
     wanted = RequestFilter(
         _choice(query, "operation", [*OPERATION_IDS]),
-        query.get("order_id"),
-        query.get("payment_id"),
+        _text(query, "order_id"),
+        _text(query, "payment_id"),
         _choice(query, "shown", [*PaymentStatus]),
     )
-    count = _integer(query, "count", schemas.MAX_COUNT, 1, minimum=1)
-    result = control.waits.requests(request.sandbox, wanted, count, query.get("after"), _timeout(query))
+    count, after = _integer(query, "count", schemas.MAX_COUNT, 1, minimum=1), _text(query, "after")
+    result = control.waits.requests(request.sandbox, wanted, count, after, _timeout(query))
     return _ok(await request.unless_gone(result))
 
 
@@ -198,6 +199,12 @@ def _integer(query: Mapping[str, str], name: str, maximum: int, default: int = 0
     return int(value)
 
 
+def _text(query: Mapping[str, str], name: str) -> str | None:
+    if query.get(name) == "":
+        raise PaymockError("invalid_query", f"{name} must not be empty.")
+    return query.get(name)
+
+
 def _choice(query: Mapping[str, str], name: str, allowed: list[str]) -> str | None:
     value = query.get(name)
     if value is not None and value not in allowed:
@@ -214,6 +221,7 @@ def _scenario(query: Mapping[str, str]) -> str | None:
 
 
 _STATUS = {"$ref": "#/components/schemas/PaymentStatus"}
+_TEXT = {"type": "string", "minLength": 1}
 _OPERATION = {"$ref": "#/components/schemas/OperationId"}
 _SCENARIO = {"type": "string", "pattern": NAME_PATTERN}
 _TIMEOUT = Query(
@@ -372,7 +380,7 @@ OPERATIONS = (
         reply=schemas.OrderWaitResult,
         errors=("invalid_query",),
         query=(
-            Query("order_id", "The order to wait for.", {"type": "string", "minLength": 1}, required=True),
+            Query("order_id", "The order to wait for.", _TEXT, required=True),
             Query("status", "What to wait for; without it, the next change.", _STATUS),
             _TIMEOUT,
         ),
@@ -392,15 +400,15 @@ OPERATIONS = (
         errors=("invalid_query",),
         query=(
             Query("operation", "Only those of this operation.", _OPERATION),
-            Query("order_id", "Only those about payments of this order.", {"type": "string"}),
-            Query("payment_id", "Only those about this payment.", {"type": "string"}),
+            Query("order_id", "Only those about payments of this order.", _TEXT),
+            Query("payment_id", "Only those about this payment.", _TEXT),
             Query("shown", "Only those whose reply showed a payment with this status.", _STATUS),
             Query(
                 "count",
                 f"How many, 1 to {schemas.MAX_COUNT:,}.",
                 {"type": "integer", "minimum": 1, "maximum": schemas.MAX_COUNT, "default": 1},
             ),
-            Query("after", "Only those after the request with this `request_id`.", {"type": "string"}),
+            Query("after", "Only those after the request with this `request_id`.", _TEXT),
             _TIMEOUT,
         ),
     ),

@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
 from harness.polling import wait_until
@@ -161,3 +162,62 @@ class TestWait:
     def test_a_wait_that_makes_no_sense_is_refused(self, api: Api, query: str) -> None:
         payment = api.created()
         assert error_of(api.get(f"/_mock/payments/{payment['id']}/wait?{query}")) == (400, "invalid_query")
+
+
+class TestWaitForTheApplication:
+    def test_an_order_is_waited_for(self, api: Api) -> None:
+        query = {"order_id": "order-1001", "status": "payment_detected", "timeout": "0"}
+        assert api.get("/_mock/wait", params=query).json() == {
+            "reached": False,
+            "possible": True,
+            "payment": None,
+        }
+        payment = api.created()
+        move(api, payment, to="payment_detected")
+        result = api.get("/_mock/wait", params=query).json()
+        assert (result["reached"], result["payment"]["id"]) == (True, payment["id"])
+
+    def test_requests_are_waited_for(self, api: Api) -> None:
+        payment = api.created()
+        created = api.get("/_mock/requests/wait").json()["data"][0]
+        assert (created["operation"], created["order_id"], created["shown"], created["fault"]) == (
+            "createPayment",
+            "order-1001",
+            "awaiting_payment",
+            None,
+        )
+        query = {"after": created["request_id"], "payment_id": payment["id"], "timeout": "0"}
+        assert api.get("/_mock/requests/wait", params=query).json() == {"reached": False, "data": []}
+        api.payment(payment["id"])
+        api.head(f"/v1/payments/{payment['id']}")
+        api.get(f"/v1/payments/{payment['id']}/attempts")
+        entries = api.get("/_mock/requests/wait", params=query).json()["data"]
+        assert [(entry["operation"], entry["shown"]) for entry in entries] == [
+            ("listAttempts", "awaiting_payment"),
+            ("getPayment", None),
+            ("getPayment", "awaiting_payment"),
+        ]
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "wait", "wait?order_id=", "wait?order_id=a&status=paid", "wait?order_id=a&timeout=61",
+            "requests/wait?count=0", "requests/wait?count=1001", "requests/wait?operation=getPayments",
+            "requests/wait?shown=paid", "requests/wait?after=", "requests/wait?order_id=",
+            "requests/wait?payment_id=", "requests/wait?timeout=-1", "requests/wait?x=1",
+        ],
+    )  # fmt: skip
+    def test_a_wait_that_makes_no_sense_is_refused(self, api: Api, path: str) -> None:
+        assert error_of(api.get(f"/_mock/{path}")) == (400, "invalid_query")
+
+    def test_a_client_that_leaves_stops_the_advance(self, api: Api, server: RunningServer) -> None:
+        payment = api.created()
+        with pytest.raises(httpx.ReadTimeout):
+            api.post(
+                f"/_mock/payments/{payment['id']}/advance",
+                json={"to": "completed", "until_observed": True},
+                timeout=0.2,
+            )
+        wait_until(lambda: server.app.waiting == 0)
+        for _ in range(3):
+            assert api.payment(payment["id"])["status"] == "payment_detected"
