@@ -100,9 +100,8 @@ class PaymentTimeline:
         index = self._scripted.index_at(age)
         if self._rendered is None or index != self._index:
             record = self.record
-            state = self._scripted.state(index, int(record.due), record.other_asset)
             json = payment_template(record.scenario, index).render(record)
-            self._rendered, self._index = rendered(record, state, json), index
+            self._rendered, self._index = rendered(record, self._scripted.outline(index), json), index
         return self._rendered
 
     @property

@@ -142,6 +142,10 @@ class ScenarioTimeline:
         """The index of the state that holds `elapsed` milliseconds after creation."""
         return bisect_right(self._starts, elapsed) - 1
 
+    def outline(self, index: int) -> State:
+        """The state with this index, of which only the time and the status are those of every payment."""
+        return self._states[index]
+
     def state(self, index: int, due: int, other_asset: str) -> State:
         """The state with this index of a payment of `due` raw units."""
         state = self._states[index]
