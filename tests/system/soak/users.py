@@ -157,6 +157,19 @@ class User:
         self._post("drop", "/v1/payments", order_body(key), {"X-Mock-Fault": "drop"}, key, expected=(0,))
         self._post("retry", "/v1/payments", order_body(key), {}, key, expected=(201,))
 
+    def _fault_by_rule(self) -> None:
+        key = f"soak-{uuid.uuid4()}"
+        fault, expected = self._choice.choice(_FAULTS_OF_READS)
+        rule = json.dumps({"fault": fault, "operation": "getPayment", "order_id": key}).encode()
+        created = self._post("create", "/v1/payments", order_body(key), {}, key, expected=(201,))
+        if not (created and self._post("rule", "/_mock/faults", rule, expected=(201,))):
+            return
+        self._created += 1
+        path = f"/v1/payments/{json.loads(created)['id']}"
+        for status in (expected, 200):
+            self._check(f"rule {fault}", time.monotonic(), (status,), lambda: self._request("GET", path))
+        self._check("rules", time.monotonic(), (204,), lambda: self._request("DELETE", "/_mock/faults"))
+
     def _mistake(self) -> None:
         expected, *request = self._choice.choice(_MISTAKES)
         self._check(f"mistake {expected}", time.monotonic(), (expected,), lambda: self._request(*request))
@@ -251,6 +264,15 @@ _MISTAKES = (
     (431, "GET", "/v1/chains", None, {"X-Big": "x" * 20_000}),
 )
 
+_FAULTS_OF_READS = (
+    ("status=503; after", 503),
+    ("status=502; html", 502),
+    ("delay=20; after", 200),
+    ("drop", 0),
+    ("reset; before", 0),
+    ("truncate=100", 0),
+)
+
 _ACTIONS: Mapping[Callable[[User], None], int] = {
     User._create: 25,
     User._read: 35,
@@ -266,6 +288,7 @@ _ACTIONS: Mapping[Callable[[User], None], int] = {
     User._open_stream: 2,
     User._fault: 3,
     User._drop: 1,
+    User._fault_by_rule: 3,
     User._mistake: 5,
     User._garbage: 1,
     User._disconnect: 2,
