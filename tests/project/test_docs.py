@@ -39,6 +39,7 @@ SITE = [page for page in PAGES if not page.startswith(("deploy/", "examples/"))]
 ELSEWHERE = {
     "docs/cli.md": "tests/cli/test_main.py",
     "docs/deploy.md": "tests/project/test_deploy.py",
+    "docs/faults.md": "tests/project/test_fault_docs.py",
     "docs/testing.md": "tests/project/test_testing_docs.py",
 }
 """Pages whose snippets have a test module of their own."""

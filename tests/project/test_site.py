@@ -88,9 +88,9 @@ def test_search_finds_sections_by_their_words(site: Path, browser: Browser) -> N
         page.get_by_role("searchbox", name="Search").fill("drop closed without reply")
         expect(page.get_by_role("status")).to_contain_text("found")
         first = page.get_by_role("search").get_by_role("link").first
-        expect(first).to_contain_text("Faults")
+        expect(first).to_contain_text("All faults")
         page.keyboard.press("Enter")
-        page.wait_for_url(f"file://{site}/control-api.html#faults")
+        page.wait_for_url(f"file://{site}/faults.html#all-faults")
         page.get_by_role("searchbox", name="Search").fill("nothing has these words")
         expect(page.get_by_role("status")).to_have_text("0 found")
 

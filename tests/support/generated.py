@@ -168,6 +168,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/concepts.md", "timing"): tables.timing_table,
     ("docs/configuration.md", "options"): options,
     ("docs/errors.md", "errors"): errors,
+    ("docs/faults.md", "faults"): tables.fault_table,
     ("docs/cli.md", "commands"): commands,
     ("docs/control-api.md", "operations"): operations,
     ("docs/pages.md", "checkout-views"): checkout_views,
