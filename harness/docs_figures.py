@@ -18,6 +18,7 @@ Name = Literal[
     "pieces",
     "soak",
     "heads",
+    "observation",
 ]
 """The markers of the page."""
 

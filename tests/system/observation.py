@@ -1,6 +1,6 @@
 """Advance orders until their pollers have seen every status.
 
-    python -m tests.system.observation [--runs N] [--parallel N] [--seed SEED]
+    python -m tests.system.observation [--runs N] [--parallel N] [--seed SEED] [--write]
 
 Each run is a payment in one sandbox of `paymock serve`, and an application that polls it every 1 to 200
 milliseconds, at a pace of its own. The payment is advanced to `completed` with `until_observed`. Fails when
@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.docs_figures import write_figure
 from harness.server_process import server_process
 from tests.support.client import order
 from tests.support.specification import COURSES
@@ -109,10 +110,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--parallel", type=int, default=50)
     parser.add_argument("--seed", type=int, default=16)
+    parser.add_argument("--write", action="store_true", help="write the figure into docs/reliability.md")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, server_process(Path(folder), "--no-access-log") as server:
         missed = asyncio.run(run_all(server.port, options.runs, options.parallel, options.seed))
-    print(f"{options.runs:,} runs, {len(missed)} in which a status was missed")
+    figure = f"{options.runs:,} runs, {len(missed)} in which a status was missed"
+    print(figure)
+    if options.write:
+        write_figure("observation", figure)
     if missed:
         sys.exit("\n".join(missed))
 

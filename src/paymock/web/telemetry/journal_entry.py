@@ -43,7 +43,7 @@ def entry_for(
         if response.content_type == JSON:
             refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error
     payment = carried_out.payment
-    payment_id = payment.id if payment else request.params.get("payment_id")
+    payment_id = request.params.get("payment_id") or (payment.id if payment else None)
     if payment_id and refusal and not parse_token(payment_id, PAYMENT_PREFIX):
         payment_id = None
     order_id = payment.order_id if payment else response.order_id or request.order_id
