@@ -250,26 +250,24 @@ class Sandboxes:
         if self._verified != self._store.connections:
             await self._verify_metadata()
         sandbox = request.sandbox
-        snapshot = await self._recent_snapshot(sandbox)
+        state, _ = self._states.get(sandbox, (None, None))
+        snapshot = self._snapshot_of(sandbox, state, [], self._clock())
         contention = Contention()
         while True:
             token = self.token(snapshot, request.idempotency_key)
-            if self.never_waits:
-                [existing] = await self._store.get(sandbox, token)
-                if existing is not None:
-                    return _replayed(existing, request, kind, snapshot)
-            try:
-                record, new_state = accept(token, snapshot)
-                value = records.encode(record)
-            except Exception:
-                current = await self.snapshot(sandbox, token)
-                if current.values == [None] and current.state == snapshot.state:  # the key has not been used
-                    raise
-            else:
-                conflicting = await self._add(snapshot, token, value, record.KIND, new_state, limit)
-                if conflicting is None:
-                    return Created(record, value, replayed=False, sandbox=snapshot.record)
-                current = conflicting
+            current = await self._newer(snapshot, token) if self.never_waits else None
+            if current is None:
+                try:
+                    record, new_state = accept(token, snapshot)
+                    value = records.encode(record)
+                except Exception:
+                    current = await self.snapshot(sandbox, token)
+                    if current.values == [None] and current.state == snapshot.state:  # the key is unused
+                        raise
+                else:
+                    current = await self._add(snapshot, token, value, record.KIND, new_state, limit)
+                    if current is None:
+                        return Created(record, value, replayed=False, sandbox=snapshot.record)
             [existing] = current.values
             if existing is not None:
                 return _replayed(existing, request, kind, current)
@@ -319,12 +317,12 @@ class Sandboxes:
             self._metadata.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
         )
 
-    async def _recent_snapshot(self, sandbox: str) -> SandboxSnapshot:
-        """Return the sandbox now, or as this process saw it last if asking the store costs a step."""
-        if self.never_waits:
-            return await self.snapshot(sandbox)
-        state, _ = self._states.get(sandbox, (None, None))
-        return self._snapshot_of(sandbox, state, [], self._clock())
+    async def _newer(self, snapshot: SandboxSnapshot, key: str) -> SandboxSnapshot | None:
+        """Return the sandbox with the value under `key`; None if that is as in it, without a value."""
+        state, existing = await self._store.get(snapshot.sandbox, STATE, key)
+        if existing is None and state == snapshot.state:
+            return None
+        return self._snapshot_of(snapshot.sandbox, state, [existing], snapshot.real)
 
     async def _add(
         self,
