@@ -318,7 +318,7 @@ class Sandboxes:
         )
 
     async def _newer(self, snapshot: SandboxSnapshot, key: str) -> SandboxSnapshot | None:
-        """Return the sandbox with the value under `key`; None if that is as in it, without a value."""
+        """Return the sandbox with the value under `key`; None if there is no value, and no change."""
         state, existing = await self._store.get(snapshot.sandbox, STATE, key)
         if existing is None and state == snapshot.state:
             return None

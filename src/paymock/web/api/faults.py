@@ -58,8 +58,8 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Han
             return await without_faults(control, request, carry_out)
     except RulesDue:
         pass
-    except FaultDue as due:
-        return await _apply_override(control, request, carry_out, due)
+    except FaultDue as due:  # there were no rules; those that are added from now on are for later requests
+        return await _apply_override(control, replace(request, rules_counted=True), carry_out, due)
     return await _apply_rules(control, request, carry_out, header)
 
 

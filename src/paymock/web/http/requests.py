@@ -27,12 +27,13 @@ class ClientGone(Exception):
 
 class Body(msgspec.Struct, eq=False):
     """The body of a request: its `content`, or the ASGI messages to `receive` when it is read, and the JSON
-    value that it was `decoded` to.
+    value that it was `decoded` to. One that is `too_large` is not read again.
     """
 
     content: bytes | None = None
     receive: Receive | None = None
     decoded: Any = msgspec.UNSET
+    too_large: bool = False
 
     async def read(self, content_length: bytes) -> bytes:
         """Return the complete body. `content_length` is the announced length.
@@ -42,6 +43,8 @@ class Body(msgspec.Struct, eq=False):
         """
         if self.content is None:
             if content_length.isdigit() and int(content_length.lstrip(b"0")[:20] or b"0") > MAX_BODY:
+                self.too_large = True
+            if self.too_large:
                 raise PaymockError("payload_too_large")
             content = bytearray()
             while True:
@@ -50,6 +53,7 @@ class Body(msgspec.Struct, eq=False):
                     raise ClientGone
                 content += message.get("body", b"")
                 if len(content) > MAX_BODY:
+                    self.too_large = True
                     raise PaymockError("payload_too_large")
                 if not message.get("more_body", False):
                     break

@@ -9,11 +9,13 @@ import httpx
 import pytest
 
 from paymock.schemas.public import OPERATION_IDS
+from paymock.web.http.requests import MAX_BODY
 from tests.support import raw
 from tests.support.client import Api, error_of, fields_of, order
 from tests.support.contract import Contract, Json
 from tests.support.fast_paths import Pair, without_chance
 from tests.support.server import RunningServer
+from tests.web.api.bad_input.building import KEYED_JSON, stream
 
 KEY = "order-1001-payment"
 
@@ -206,6 +208,19 @@ class TestSelection:
         for request, status in refused:
             assert request().status_code == status
         assert counts(api) == [(7, 0), (3, 0)]
+
+    @pytest.mark.parametrize("source", ["header", "rule"])
+    def test_a_body_that_is_too_large_is_not_read_again(
+        self, api: Api, server: RunningServer, source: str
+    ) -> None:
+        fault = ["X-Mock-Fault: delay=1"] if source == "header" else []
+        if source == "rule":
+            add(api, skip=100)
+        request = stream(b" " * MAX_BODY + json.dumps(order()).encode(), *KEYED_JSON, *fault)
+        request = request.replace(b"{api_key}", api.api_key.encode()).replace(b"{key}", KEY.encode())
+        [reply] = raw.exchange(server.port, request)
+        assert (reply.status, reply.code) == (413, "payload_too_large")
+        assert api.get("/_mock/payments").json()["data"] == []
 
     def test_a_fault_replaces_a_refusal(self, api: Api) -> None:
         add(api, "status=500")
