@@ -104,6 +104,12 @@ def test_a_replaced_reply_tells_what_was_carried_out() -> None:
     assert (found.payment_id, found.order_id) == (PAYMENT, "order-1001")
 
 
+def test_a_replaced_refusal_tells_of_a_conflict() -> None:
+    conflict = error_response(PaymockError("idempotency_key_reused_with_different_payload"))
+    reply = replace(error_response(PaymockError("injected_fault")), carried_out=conflict)
+    assert (entry(reply).error, entry(reply).idempotency) == ("injected_fault", "conflict")
+
+
 def test_the_page_of_a_gateway_has_no_message() -> None:
     page = Response(
         503, b"<html>", "text/html", error="injected_fault", fault=parse_fault("status=503; html")

@@ -132,6 +132,13 @@ def test_replays_and_conflicts_are_counted_and_are_no_payments(server: Watched) 
     assert grew["paymock_payments_created_total", "happy_path"] == 1
 
 
+def test_a_conflict_is_counted_when_a_fault_replaces_its_reply(server: Watched) -> None:
+    before, headers = server.figures(), {"Idempotency-Key": fresh_key(), "X-Mock-Fault": "status=500; after"}
+    for order_id in ("order-1001", "order-1002"):
+        server.client.post("/v1/payments", json={**ORDER, "order_id": order_id}, headers=headers)
+    assert grown(server.figures(), before)["paymock_conflicts_total",] == 1
+
+
 def test_a_reply_that_is_dropped_is_counted_as_such_and_its_payment_as_made(server: Watched) -> None:
     before = server.figures()
     headers = {"Idempotency-Key": fresh_key(), "X-Mock-Fault": "drop"}

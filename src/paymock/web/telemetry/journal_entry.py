@@ -39,7 +39,7 @@ def entry_for(
     if carried_out.status == 201:
         outcome = "replayed" if carried_out.replayed else "new"
     elif response.error:
-        outcome = "conflict" if response.error == _CONFLICT else None
+        outcome = "conflict" if carried_out.error == _CONFLICT else None
         if response.content_type == JSON:
             refusal = msgspec.json.decode(response.body, type=ErrorEnvelope).error
     payment = carried_out.payment

@@ -204,8 +204,8 @@ class RequestMetrics:
         status = DROPPED if response.dropped else response.status
         carried_out = response.carried_out or response
         self.counters.observe(self._indexes[template], request.method, status, seconds)
-        if response.error in _ERROR_METRICS:
-            self.counters.increment(_ERROR_METRICS[response.error])
+        if carried_out.error in _ERROR_METRICS:
+            self.counters.increment(_ERROR_METRICS[carried_out.error])
         elif carried_out.replayed:
             self.counters.increment(REPLAYS)
         elif template == _CREATION and carried_out.status == 201 and carried_out.scenario:
