@@ -160,6 +160,21 @@ def test_it_goes_as_far_as_without_an_observer(body: dict[str, Any], status: str
     run(check())
 
 
+def test_a_reset_ends_it() -> None:
+    async def check() -> None:
+        app = UseCases(MemoryStore())
+        payment, _ = await app.create()
+        advancing = asyncio.create_task(advance(app, payment.id, to="end"))
+        await asyncio.sleep(1)
+        await app.control.reset(SANDBOX)
+        with pytest.raises(PaymockError) as refusal:
+            await advancing
+        assert refusal.value.kind.code == "payment_not_found"
+        assert asyncio.get_running_loop().time() < 2
+
+    run(check())
+
+
 def test_a_deposit_on_the_way_is_observed_too() -> None:
     async def check() -> None:
         app = UseCases(MemoryStore())

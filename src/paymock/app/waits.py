@@ -70,9 +70,11 @@ class Waits:
     ) -> bool:
         """Return whether the application gets a reply that shows the payment in the state that begins `at`
         milliseconds after its creation, or in a later one, until `deadline` by the clock of the event loop.
+        Raises PaymockError `payment_not_found` after a reset.
         """
 
         async def is_observed() -> bool:
+            await find_payment(self._sandboxes, sandbox, payment_id)
             return any(
                 entry.payment_id == payment_id
                 and entry.operation in PAYMENT_READS
