@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.polling import wait_until
 from paymock.schemas.public import OPERATION_IDS
 from paymock.web.http.requests import MAX_BODY
 from tests.support import raw
@@ -271,6 +272,17 @@ class TestPrecedence:
         assert [api.create(key=KEY).status_code for _ in range(3)] == [504, 502, 201]
         assert counts(api) == [(3, 1)]
         assert [entry["fault"] for entry in journal(api)] == ["status=504", "status=502", None]
+
+    def test_a_rule_that_is_added_during_the_delay_of_an_override_is_for_later_requests(
+        self, api: Api
+    ) -> None:
+        api.post("/_mock/next", json={"fault": "delay=500"})
+        with ThreadPoolExecutor() as pool:
+            creation = pool.submit(api.create, key=KEY)
+            wait_until(lambda: api.get("/_mock/next").json()["data"] == [])
+            add(api)
+            assert creation.result().status_code == 201
+        assert counts(api) == [(0, 0)]
 
     def test_a_header_that_is_no_fault_is_refused_and_counted(self, api: Api) -> None:
         add(api)
