@@ -70,6 +70,30 @@ def test_the_banner_shows_no_dashboard_without_the_control_api(tmp_path: Path) -
     assert "Dashboard" not in output
 
 
+@pytest.mark.parametrize("options", [(), ("--no-fast-path",)])
+def test_without_the_control_api_the_faults_in_a_store_are_not_injected(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    store = ("--store", f"sqlite:///{tmp_path / 'store.db'}")
+    with server_process(tmp_path, *store) as served, httpx.Client(base_url=served.url) as client:
+        for path in ("/_mock/faults", "/_mock/next"):
+            added = client.post(path, json={"fault": "status=503", "times": None}, headers=AUTHORIZED)
+            assert added.is_success
+    (tmp_path / "ready.json").unlink(missing_ok=True)
+    with (
+        server_process(tmp_path, *store, "--no-control", *options) as served,
+        httpx.Client(base_url=served.url, headers=AUTHORIZED) as client,
+    ):
+        created = create(client)
+        paths = ("/v1/chains", "/v1/webhooks", created.headers["location"])
+        assert [created.status_code, *(client.get(path).status_code for path in paths)] == [
+            201,
+            200,
+            200,
+            200,
+        ]
+
+
 def test_frame_ancestors_are_set_by_options_or_the_environment(tmp_path: Path) -> None:
     flags = ("--frame-ancestors", "https://one.example", "--frame-ancestors", "https://two.example:8443")
     variable = {"PAYMOCK_FRAME_ANCESTORS": "https://one.example,https://two.example:8443"}

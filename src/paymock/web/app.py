@@ -14,7 +14,7 @@ from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.api import checkout, control, health, public
-from paymock.web.api.faults import inject_fault, without_faults
+from paymock.web.api.faults import ignore_faults, inject_fault, without_faults
 from paymock.web.application import Application
 from paymock.web.http.auth import Keyring
 from paymock.web.http.hosts import AllowedHosts
@@ -47,11 +47,12 @@ def create_app(
     examples = ExampleContext(catalog, settings.fee_bps, keyring, scenarios)
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
-        handler: Handler = partial(operation.handler, payments_service)
+        carry_out: Handler = partial(operation.handler, payments_service)
+        handler: Handler = partial(ignore_faults, carry_out=carry_out)
         fast_handler = handler
         if control_service is not None:
-            fast_handler = partial(without_faults, control_service, carry_out=handler)
-            handler = partial(inject_fault, control_service, carry_out=handler)
+            handler = partial(inject_fault, control_service, carry_out=carry_out)
+            fast_handler = partial(without_faults, control_service, carry_out=carry_out)
         route = Route(handler, needs_key=True, fast_handler=fast_handler, operation=operation.operation_id)
         routes.add(operation.method, operation.path, route)
     for operation in health.OPERATIONS:

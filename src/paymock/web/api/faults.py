@@ -35,6 +35,11 @@ _GATEWAY_PAGE = (
 )
 
 
+async def ignore_faults(request: Request, carry_out: Handler) -> Response:
+    """Carry out a request whatever faults another server has left in the store."""
+    return await carry_out(replace(request, rules_counted=True, fault_applied=True))
+
+
 async def without_faults(control: ControlService, request: Request, carry_out: Handler) -> Response:
     """Carry out a request without a fault header, unless a fault may be injected into it. Raises RulesDue or
     FaultDue if one may; then nothing has been carried out.
