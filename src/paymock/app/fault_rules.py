@@ -48,7 +48,7 @@ class FaultRules:
 
     async def add(self, sandbox: str, body: Any) -> schemas.FaultRule:
         """Add a rule after the others. Raises PaymockError `validation_failed`, `capacity_exceeded`."""
-        new = validate(_check_new_rule, body, schemas.NewFaultRule)
+        new = validate(_check_new_rule, body, schemas.AddFault)
         if new.operation not in (None, *PAYMENT_OPERATIONS) and (new.order_id or new.payment_id):
             known = ", ".join(PAYMENT_OPERATIONS)
             raise validation_failed({"operation": f"must be about a payment for this rule: one of {known}"})
@@ -132,4 +132,4 @@ def _public(rule: FaultRule) -> schemas.FaultRule:
     return schemas.FaultRule(**asdict(rule))
 
 
-_check_new_rule = checker_for(schemas.NewFaultRule)
+_check_new_rule = checker_for(schemas.AddFault)

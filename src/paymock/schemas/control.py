@@ -191,7 +191,7 @@ class PendingOverrideList(Reply):
     data: Annotated[list[PendingOverride], Meta(description="In the order in which they are taken.")]
 
 
-class NewFaultRule(Request, kw_only=True):
+class AddFault(Request, kw_only=True):
     """A rule that injects a fault into the requests that it selects. Fields that are absent select all."""
 
     fault: Fault

@@ -473,7 +473,7 @@ A fault is `KIND[; before|after][; html][; times=N]`, in a rule, in the header a
 
 With `; times=2`, the fault applies to the first two attempts only: of an idempotency key or, without one, of
 a method and path.""",
-        request=schemas.NewFaultRule,
+        request=schemas.AddFault,
         reply=schemas.FaultRule,
         status=201,
         errors=(*BODY_ERRORS, "capacity_exceeded"),
