@@ -46,9 +46,9 @@ async def without_faults(control: ControlService, request: Request, carry_out: H
     """
     try:
         return await carry_out(request)
-    except PaymockError as refusal:
+    except PaymockError as error:
         # A refused request has not met the rules yet.
-        if refusal.kind.code != "store_unavailable" and await control.fault_rules.exist(request.sandbox):
+        if error.kind.code != "store_unavailable" and await control.fault_rules.exist(request.sandbox):
             raise RulesDue from None
         raise
 
