@@ -1,9 +1,31 @@
-// Requests with the key of this tab.
+// Requests with the API key of the open sandbox.
 
-const KEY = "paymock.key";
+const KEY = "paymock.key", KEYS = "paymock.keys", MOST_KEYS = 10;
+const OPEN_KEY = /^mk_test_([\w-]{1,64})$/;
 
-export const key = () => sessionStorage.getItem(KEY);
-export const keep = (value) => (value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY));
+/** The keys used before in this browser, the last used first. */
+export const keys = () => JSON.parse(localStorage.getItem(KEYS) ?? "[]");
+
+/** The key of this tab; a new tab begins with the last used. */
+export const key = () => sessionStorage.getItem(KEY) ?? keys()[0];
+
+/** Makes `value` the key of this tab, and the one that new tabs begin with. */
+export function keep(value) {
+  sessionStorage.setItem(KEY, value);
+  localStorage.setItem(KEYS, JSON.stringify([value, ...keys().filter((other) => other !== value)].slice(0, MOST_KEYS)));
+}
+
+export function forget(value) {
+  sessionStorage.removeItem(KEY);
+  localStorage.setItem(KEYS, JSON.stringify(keys().filter((other) => other !== value)));
+}
+
+/** The name of the sandbox of a key. A key that is not of open mode is a secret: only its ends are shown. */
+export const sandboxName = (value) => OPEN_KEY.exec(value)?.[1] ?? `${value.slice(0, 3)}…${value.slice(-3)}`;
+
+/** The key as a command takes it: of open mode as it is, a secret by a variable of the shell. */
+export const keyInCommand = () => (OPEN_KEY.test(key()) ? key() : "$PAYMOCK_API_KEY");
+
 export const bearer = () => ({ Authorization: `Bearer ${encodeURI(key())}` });
 
 /** Returns the decoded reply. Throws an Error with the message of a refusal, its `status` and `details`. */
@@ -22,8 +44,7 @@ export async function request(method, path, body, headers = {}) {
   const data = reply.status === 204 ? null : await reply.json().catch(() => null);
   if (reply.ok) return data;
   const { message = `The server answered ${reply.status}.`, details = [] } = data?.error ?? {};
-  const why = [message, ...details.map(({ field, message: what }) => `${field} ${what}.`)].join(" ");
-  throw Object.assign(new Error(why), { status: reply.status, details });
+  throw Object.assign(new Error(message), { status: reply.status, details });
 }
 
 /** The body of a create request. */
