@@ -54,6 +54,12 @@ def test_what_does_not_change_by_itself_has_no_next_change(second: float, speed:
         (PaymentFilter(status="expired"), False),
         (PaymentFilter(scenario="happy_path"), False),
         (PaymentFilter(order_id="order-1002"), False),
+        (PaymentFilter(search="order-1"), True),
+        (PaymentFilter(search="rder-1"), False),
+        (PaymentFilter(search="pa"), True),
+        (PaymentFilter(search="pay_"), True),
+        (PaymentFilter(search="pay_0"), False),
+        (PaymentFilter(search="order-1", scenario="happy_path"), False),
     ],
 )
 def test_a_filter_selects_by_each_of_its_values(payment_filter: PaymentFilter, *, matches: bool) -> None:

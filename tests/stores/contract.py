@@ -172,6 +172,8 @@ class StoreContract:
             ]
             assert await store.page("sandbox", "a", limit=2, before=third[-1][0]) == []
             assert await store.page("sandbox", "none", limit=2) == []
+            assert [await store.count("sandbox", kind) for kind in ("a", "b", "none")] == [5, 5, 0]
+            assert await store.count("another", "a") == 0
 
         run(store, check())
 

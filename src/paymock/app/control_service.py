@@ -17,13 +17,19 @@ from paymock.app.fault_rules import FaultRules
 from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal, JournalReader
 from paymock.app.overrides import Overrides
-from paymock.app.payment_lookup import PaymentFilter, PaymentSnapshot, find_payment, newest_payments
+from paymock.app.payment_lookup import (
+    EVERY_PAYMENT,
+    PaymentFilter,
+    PaymentSnapshot,
+    find_payment,
+    newest_payments,
+)
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.app.waits import Waits
 from paymock.resources import payments, records
 from paymock.resources import scenarios as scenario_views
 from paymock.resources.catalog import Catalog
-from paymock.resources.records import DepositRecord, SandboxRecord, SimulationRecord
+from paymock.resources.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, Scenario
@@ -194,18 +200,27 @@ class ControlService:
         self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
     ) -> schemas.PaymentPage:
         """Return a page of payments, newest first."""
+        listed, next_cursor = await self._find_payments(sandbox, payment_filter, limit, cursor)
+        total = await self._sandboxes.count(sandbox, PaymentRecord.KIND)
+        return schemas.PaymentPage(data=listed, next_cursor=next_cursor, total=total)
+
+    async def _find_payments(
+        self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
+    ) -> tuple[list[schemas.ListedPayment], str | None]:
+        """Return the payments of a page, and the cursor of the next page, if there is one."""
         listed: list[schemas.ListedPayment] = []
-        scanned = limit + 1 if payment_filter == PaymentFilter() else _SCANNED
+        scanned = limit + 1 if payment_filter == EVERY_PAYMENT else _SCANNED
         while True:
-            _, page = await newest_payments(self._sandboxes, sandbox, scanned, cursor)
-            for position, payment in page:
+            page = await newest_payments(self._sandboxes, sandbox, scanned, cursor, payment_filter)
+            for position, payment in page.payments:
                 if payment_filter.matches(payment):
                     if len(listed) == limit:
-                        return schemas.PaymentPage(data=listed, next_cursor=str(cursor))
+                        return listed, str(cursor)
                     listed.append(_listed(payment))
                 cursor = position
-            if len(page) < scanned:
-                return schemas.PaymentPage(data=listed, next_cursor=None)
+            if page.last is None:
+                return listed, None
+            cursor = page.last
             await asyncio.sleep(0)  # let other requests run between batches
 
     async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
@@ -219,6 +234,7 @@ class ControlService:
             payment=payment.payment,
             scenario=payment.record.scenario,
             now=to_rfc3339(payment.record.created_at + age),
+            ahead_seconds=payment.simulation.time_offset / 1000,
             timeline=[
                 _timeline_entry(previous, state, payment)
                 for previous, state in zip((None, *states), states, strict=False)
@@ -265,6 +281,7 @@ def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:
         **msgspec.structs.asdict(payment.payment),
         scenario=payment.record.scenario,
         age_seconds=payment.elapsed / 1000,
+        ahead_seconds=payment.simulation.time_offset / 1000,
     )
 
 

@@ -136,7 +136,7 @@ class Feed:
             task.cancel()
 
     async def _take(self, sandbox: str) -> _Snapshot:
-        snapshot, payments = await newest_payments(self._sandboxes, sandbox, NEWEST)
+        snapshot, payments, _ = await newest_payments(self._sandboxes, sandbox, NEWEST)
         now, pending = _now(), snapshot.pending_change_ms
         return _Snapshot(
             snapshot,

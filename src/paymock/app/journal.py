@@ -19,11 +19,7 @@ _FEW = 16
 
 
 class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
-    """An entry as stored: an array, since field names would double its size. `shown_at`: when the state began
-    that the reply showed, in milliseconds after the creation of the payment.
-    """
-
-    shown_at: int | None
+    """An entry as stored: an array, since field names would double its size."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -116,27 +116,53 @@ class PaymentSnapshot(Struct, frozen=True):
 
 
 class PaymentFilter(NamedTuple):
-    """Selects payments by status, scenario and order id; None matches all."""
+    """Selects payments by status, scenario, order id, and by `search`, with which the order id or the payment
+    id begins; None matches all.
+    """
 
     status: str | None = None
     scenario: str | None = None
     order_id: str | None = None
+    search: str | None = None
 
-    def matches(self, payment: PaymentSnapshot) -> bool:
-        """Whether the filter matches this payment."""
-        record = payment.record
+    def may_select(self, stored: bytes) -> bool:
+        """Whether the filter may select a stored record: decoding takes longer than looking for the text."""
+        text = self.search or ""
+        return (
+            PAYMENT_PREFIX.startswith(text)
+            or text.encode() in stored
+            or text.removeprefix(PAYMENT_PREFIX).encode() in stored
+        )
+
+    def selects(self, record: PaymentRecord) -> bool:
+        """Whether the filter matches this payment, whatever its status is."""
+        order_id = record.request.order_id
         return (
             self.scenario in (None, record.scenario)
-            and self.order_id in (None, record.request.order_id)
-            and self.status in (None, payment.state.status)
+            and self.order_id in (None, order_id)
+            and (
+                self.search is None
+                or order_id.startswith(self.search)
+                or (PAYMENT_PREFIX + record.token).startswith(self.search)
+            )
         )
+
+    def matches(self, payment: PaymentSnapshot) -> bool:
+        """Whether the filter matches this payment now."""
+        return self.selects(payment.record) and self.status in (None, payment.state.status)
+
+
+EVERY_PAYMENT = PaymentFilter()
 
 
 class PaymentsPage(NamedTuple):
-    """A page of payments of a sandbox at one moment, newest first, each with its position in the sandbox."""
+    """A page of payments of a sandbox at one moment, newest first, each with its position in the sandbox, and
+    the position of the last one that was read; None at the end of the sandbox.
+    """
 
     sandbox: SandboxSnapshot
     payments: list[tuple[int, PaymentSnapshot]]
+    last: int | None
 
 
 async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> PaymentSnapshot:
@@ -202,17 +228,27 @@ class OrderSearch:
 
 
 async def newest_payments(
-    sandboxes: Sandboxes, sandbox: str, limit: int, before: int | None = None
+    sandboxes: Sandboxes,
+    sandbox: str,
+    limit: int,
+    before: int | None = None,
+    payment_filter: PaymentFilter = EVERY_PAYMENT,
 ) -> PaymentsPage:
-    """Return the newest payments, or the newest ones before a position. These are two steps: payments of
-    before a reset can be later than the clock of after it.
+    """Read the newest payments, or the newest ones before a position, and return those that the filter selects,
+    whatever their status is. These are two steps: payments of before a reset can be later than the clock of
+    after it.
     """
     page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
-    tokens = [records.decode(stored).token for _, stored in page]
-    snapshot = await sandboxes.snapshot(sandbox, *map(companion_key, tokens))
+    selected = [
+        (position, stored, record.token)
+        for position, stored in page
+        if payment_filter.may_select(stored)
+        and payment_filter.selects(record := records.decode_payment(stored))
+    ]
+    snapshot = await sandboxes.snapshot(sandbox, *(companion_key(token) for _, _, token in selected))
     payments = [
         (position, PaymentSnapshot(timeline, simulation, snapshot))
-        for (position, stored), simulation in zip(page, snapshot.values, strict=True)
+        for (position, stored, _), simulation in zip(selected, snapshot.values, strict=True)
         if (timeline := sandboxes.timelines.get(stored, simulation))
     ]
-    return PaymentsPage(snapshot, payments)
+    return PaymentsPage(snapshot, payments, page[-1][0] if len(page) == limit else None)

@@ -182,6 +182,10 @@ class Sandboxes:
         """
         return await self._store.page(sandbox, kind, limit=limit, before=before)
 
+    async def count(self, sandbox: str, kind: str) -> int:
+        """Return how many values of a kind the sandbox has."""
+        return await self._store.count(sandbox, kind)
+
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         """Return the newest entries of a log, newest first."""
         await self._log_buffer.flush()

@@ -100,6 +100,7 @@ def change(previous: State | None, state: State) -> dict[str, Any]:
         "event": "Created" if previous is None else describe_change(previous, state).replace("`", ""),
         "status": state.status,
         "deposit": None if number is None else number + 1,
+        "deposit_status": None if number is None else state.deposits[number].status,
         "confirmations": None if number is None else state.deposits[number].confirmations,
     }
 

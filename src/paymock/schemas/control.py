@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_speed
 from paymock.rules.faults import FAULT_FORM, fault_problem
 from paymock.rules.identifiers import ID_PATTERNS, PAYMENT_PREFIX
-from paymock.rules.scenarios import PaymentStatus
+from paymock.rules.scenarios import DepositStatus, PaymentStatus
 from paymock.schemas.fields import Amount, AssetId, OrderId, ScenarioName, Timestamp, enumeration, identifier
 from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Reply, Request
 from paymock.schemas.scenarios import AnyScenarioName, Course, CourseRequest
@@ -238,11 +238,17 @@ class FaultRuleList(Reply):
     data: Annotated[list[FaultRule], Meta(description="In order: a request gets the fault of the first due.")]
 
 
+AheadSeconds = Annotated[
+    float, Meta(description="How far the payment's clock is ahead of its sandbox's, in seconds.", ge=0)
+]
+
+
 class ListedPayment(Payment):
     """A payment, and what only the control API tells of it."""
 
     scenario: AnyScenarioName
     age_seconds: Annotated[float, Meta(description="Seconds of virtual time since its creation.", ge=0)]
+    ahead_seconds: AheadSeconds
 
 
 class PaymentPage(Reply):
@@ -250,6 +256,9 @@ class PaymentPage(Reply):
 
     data: Annotated[list[ListedPayment], Meta(description="Newest first.")]
     next_cursor: Annotated[str | None, Meta(description="The `cursor` of the next page; `null` on the last.")]
+    total: Annotated[
+        int, Meta(description="How many payments the sandbox has, also those that do not match.", ge=0)
+    ]
 
 
 Offset = Annotated[float, Meta(description="Seconds after creation.", ge=0)]
@@ -257,6 +266,9 @@ ChangeText = Annotated[str, Meta(description="What happens, in words.")]
 StatusThen = Annotated[PaymentStatus, Meta(description="The payment's status from then on.")]
 DepositNumber = Annotated[
     int | None, Meta(description="The number of the deposit that it happens to, from 1; `null`: to none.")
+]
+DepositStatusThen = Annotated[
+    DepositStatus | None, Meta(description="The status of that deposit from then on.")
 ]
 Confirmations = Annotated[
     int | None, Meta(description="How many confirmations that deposit has from then on.")
@@ -272,6 +284,7 @@ class TimelineEntry(Reply):
     status: StatusThen
     reached: Annotated[bool, Meta(description="Whether it has happened.")]
     deposit: DepositNumber
+    deposit_status: DepositStatusThen
     confirmations: Confirmations
 
 
@@ -282,6 +295,7 @@ class ScenarioChange(Reply):
     event: ChangeText
     status: StatusThen
     deposit: DepositNumber
+    deposit_status: DepositStatusThen
     confirmations: Confirmations
 
 
@@ -304,6 +318,7 @@ class PaymentDetail(Reply):
     payment: Payment
     scenario: AnyScenarioName
     now: Annotated[Timestamp, Meta(description="The time on the payment's clock.")]
+    ahead_seconds: AheadSeconds
     timeline: Annotated[list[TimelineEntry], Meta(description="In order.")]
     window_seconds: Annotated[
         float, Meta(description="How long after creation the payment window closes.", ge=0)
@@ -382,6 +397,10 @@ class JournalEntry(Reply):
         ),
     ]
     fault: Annotated[str | None, Meta(description="The injected fault; `null`: none.")]
+    shown_offset_seconds: Annotated[
+        float | None,
+        Meta(description="When the state in the reply began, in seconds after creation; `null` as `shown`."),
+    ]
 
 
 class Journal(Reply):

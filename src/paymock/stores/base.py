@@ -101,6 +101,9 @@ class Store(Protocol):
         if given.
         """
 
+    async def count(self, sandbox: str, kind: str) -> int:
+        """Return how many values of a kind the sandbox has."""
+
     async def increment(self, sandbox: str, key: str) -> int:
         """Increment a counter, which starts at 0, and return its new value."""
 

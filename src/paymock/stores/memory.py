@@ -143,6 +143,10 @@ class MemoryStore:
         positions = range(end - 1, max(-1, end - 1 - limit), -1)
         return [(position, contents.values[keys[position]]) for position in positions]
 
+    async def count(self, sandbox: str, kind: str) -> int:
+        contents = self._sandboxes.get(sandbox)
+        return len(contents.kinds.get(kind, ())) if contents else 0
+
     async def increment(self, sandbox: str, key: str) -> int:
         contents = self._use(sandbox)
         if contents.counters is None:

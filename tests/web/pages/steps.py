@@ -23,6 +23,13 @@ _HIDE = """hidden => {
 }"""
 
 
+def visible(text: str) -> str:
+    """A text of an application as the pages show it: what would reverse it is named."""
+    return re.sub(
+        "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]", lambda match: f"[U+{ord(match[0]):04X}]", text
+    )
+
+
 class Sandbox(Api):
     """A merchant's backend with a sandbox of its own, whose time only moves when it is told to."""
 
@@ -140,6 +147,11 @@ class Tab(Visit):
     def rows(self) -> Locator:
         return self.page.locator("#list tbody tr, #requests tbody tr")
 
+    def advance(self, seconds: float) -> None:
+        """Advances the sandbox by the form in the header."""
+        self.page.get_by_label("Advance the sandbox by seconds").fill(f"{seconds}")
+        self.button("Advance sandbox").click()
+
     def rules(self) -> Locator:
         """The rows of the fault rules."""
         return self.page.locator("#rules tbody tr")
@@ -182,9 +194,19 @@ class Tab(Visit):
         return self.page.locator("#problem")
 
     @property
+    def count(self) -> Locator:
+        """How many payments the list has."""
+        return self.page.locator("#count")
+
+    @property
+    def connection(self) -> Locator:
+        """What the page says of a lost connection."""
+        return self.page.locator("#connection")
+
+    @property
     def status(self) -> Locator:
         """The status of the payment that the page is about."""
-        return self.page.locator("#head .badge")
+        return self.page.locator("#head .badge").first
 
     @property
     def picture(self) -> Locator:

@@ -62,7 +62,7 @@ def test_restart_of_the_server_is_told_and_recovered_from(
         return server_process(tmp_path, "--port", str(port), "--store", f"sqlite:///{tmp_path}/store.db")
 
     def said(tab: Tab) -> Locator:
-        return tab.page.locator("#live, #connection")
+        return tab.connection
 
     with served(0) as server, Sandbox(server.url, contract) as api:
         api.speed(0)
@@ -72,15 +72,15 @@ def test_restart_of_the_server_is_told_and_recovered_from(
             tab.keep()
         server.stop(signal.SIGKILL)
         for tab in tabs:
-            expect(said(tab)).to_contain_text("Not connected")
+            expect(said(tab)).to_contain_text("Connection lost")
             with tab.page.expect_event("requestfailed"):
                 tab.pass_time(4)
-            expect(said(tab)).to_contain_text("Not connected")
+            expect(said(tab)).to_contain_text("Connection lost")
     (tmp_path / "ready.json").unlink()
     with served(server.port), Sandbox(server.url, contract, api.api_key) as api:
         for tab in tabs:
             tab.pass_time(4)
-            expect(said(tab)).not_to_contain_text("Not connected")
+            expect(said(tab)).not_to_contain_text("Connection lost")
         api.advance(45)
         api.payment(payment["id"])
         for tab, (place, _, words) in zip(tabs, SHOWN.values(), strict=True):

@@ -9,7 +9,6 @@ from playwright.sync_api import expect
 
 from paymock.rules.times import LATEST
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
-from tests.support.client import DUE
 from tests.support.server import running_server
 from tests.web.pages.conftest import NewTab
 from tests.web.pages.steps import TIMES, Sandbox, Tab
@@ -25,11 +24,10 @@ def test_payment_from_the_dialog_is_watched_to_its_end_by_the_controls_of_the_pa
     expect(tab.status).to_have_text("awaiting payment")
     expect(everything.rows()).to_contain_text(["order-77"])
     tab.keep()
-    tab.page.get_by_label("Advance by seconds").fill("5")
-    tab.button("Advance").click()
+    tab.advance(5)
     expect(tab.status).to_have_text("payment detected")
     expect(everything.rows()).to_contain_text(["payment detected"])
-    tab.page.get_by_label("Advance by seconds").fill("40")
+    tab.page.get_by_label("Advance the sandbox by seconds").fill("40")
     tab.page.keyboard.press("Enter")
     expect(tab.status).to_have_text("completed")
     expect(everything.rows()).to_contain_text(["completed"])
@@ -57,19 +55,27 @@ def test_a_list_that_could_not_be_read_is_read_again(tab: Tab, api: Sandbox) -> 
     tab.forgive_lost_connections()
 
 
-def test_dialog_says_what_is_wrong_and_stays_open(tab: Tab, api: Sandbox) -> None:
+@pytest.mark.parametrize("width", [1280, 375])
+def test_dialog_says_what_is_wrong_at_the_field_and_stays_open(tab: Tab, api: Sandbox, width: int) -> None:
+    tab.page.set_viewport_size({"width": width, "height": 667})
     tab.open().button("New payment…").click()
     dialog = tab.page.get_by_role("dialog", name="New payment")
-    for field, text, usual, reason in (
-        ("Amount", "0", "1", "must be a positive number"),
+    for label, text, usual, reason in (
+        ("Amount", "0", "1", "Must be a positive number, with no more decimals than the asset has"),
         ("Amount", "1.0000000000000000001", "1", "no more decimals than the asset has"),
-        ("Amount", "1e3", "1", "must be a positive number"),
-        ("Payout address", "0x123", "", "receive.address must be"),
+        ("Amount", "1e3", "1", "Must be a positive number"),
+        ("Payout address", "0x123", "", "Must be an EVM address"),
     ):
-        dialog.get_by_label(field).fill(text)
+        field = dialog.get_by_label(label)
+        field.fill(text)
         dialog.get_by_role("button", name="Create").click()
-        expect(dialog.get_by_role("alert")).to_contain_text(reason)
-        dialog.get_by_label(field).fill(usual)
+        expect(field).to_have_accessible_description(re.compile(reason, re.IGNORECASE))
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_be_focused()
+        expect(field).to_be_in_viewport(ratio=1)
+        expect(dialog.get_by_text(re.compile(reason, re.IGNORECASE))).to_be_in_viewport(ratio=1)
+        field.fill(usual)
+    expect(dialog.locator("[aria-invalid=true]")).to_have_count(1)
     assert api.payments() == []
     dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_be_hidden()
@@ -77,9 +83,31 @@ def test_dialog_says_what_is_wrong_and_stays_open(tab: Tab, api: Sandbox) -> Non
     tab.forgive("422")
 
 
+def test_seconds_that_lead_too_far_are_refused_at_their_field(tab: Tab) -> None:
+    seconds = tab.open().page.get_by_label("Advance the sandbox by seconds")
+    tab.page.route(
+        "**/_mock/clock/advance",
+        lambda route: route.fulfill(
+            status=422,
+            json={
+                "error": {
+                    "code": "validation_failed",
+                    "message": "1 field is not acceptable; see `details`.",
+                    "details": [{"field": "seconds", "message": "leads beyond 9999-12-31"}],
+                }
+            },
+        ),
+    )
+    tab.button("Advance sandbox").click()
+    expect(seconds).to_have_accessible_description("leads beyond 9999-12-31")
+    expect(seconds).to_be_focused()
+    expect(tab.problem).to_be_hidden()
+    tab.forgive("422")
+
+
 def test_what_went_wrong_stays_said_until_something_else_is_done(tab: Tab, api: Sandbox) -> None:
     tab.open().page.route("**/_mock/clock/advance", lambda route: route.abort())
-    tab.button("Advance").click()
+    tab.button("Advance sandbox").click()
     expect(tab.problem).to_have_text("The server cannot be reached.")
     api.created(order_id="order-1")
     expect(tab.orders()).to_have_text(["order-1"])
@@ -100,69 +128,95 @@ def test_what_could_not_be_shown_is_said_until_it_can(tab: Tab, api: Sandbox) ->
 
 
 class TestList:
-    def test_is_filtered(self, tab: Tab, api: Sandbox) -> None:
-        api.move(api.created("no_payment_expired", order_id="order-3"), to="end")
+    def test_is_filtered_at_once_and_in_the_address(self, tab: Tab, api: Sandbox) -> None:
+        first = api.created("no_payment_expired", order_id="another-3")
+        api.move(first, to="end")
         for number, scenario in enumerate(("happy_path", "manual_review"), 1):
             api.move(api.created(scenario, order_id=f"order-{number}"), to="payment_detected")
         search = tab.open().page.get_by_role("search")
-        order_id = search.get_by_label("Order id")
-        for status, scenario, order, found in (
-            ("expired", "", "", ["order-3"]),
+        expect(tab.count).to_have_text("3 payments")
+        for status, scenario, prefix, found in (
+            ("expired", "", "", ["another-3"]),
             ("payment_detected", "", "", ["order-2", "order-1"]),
             ("", "manual_review", "", ["order-2"]),
             ("", "", "order-1", ["order-1"]),
+            ("", "", "order", ["order-2", "order-1"]),
+            ("", "", "rder", []),
+            ("", "", first["id"][:12], ["another-3"]),
             ("payment_detected", "happy_path", "", ["order-1"]),
-            ("payment_detected", "", "order-3", []),
+            ("payment_detected", "", "another", []),
         ):
             search.get_by_label("Status").select_option(status)
             search.get_by_label("Scenario").select_option(scenario)
-            order_id.fill(order)
-            search.get_by_role("button", name="Filter").click()
+            search.get_by_label("Order or payment id").fill(prefix)
+            expect(tab.count).to_have_text(f"{len(found)} of 3 payments")
             expect(tab.orders()).to_have_text(found)
             expect(tab.page.get_by_text("No payment matches.")).to_be_visible(visible=not found)
+            tab.page.reload()
+            expect(tab.count).to_have_text(f"{len(found)} of 3 payments")
+            expect(tab.orders()).to_have_text(found)
             expect(search.get_by_label("Status")).to_have_value(status)
             expect(search.get_by_label("Scenario")).to_have_value(scenario)
-            expect(order_id).to_have_value(order)
-        search.get_by_role("link", name="Show all").click()
-        expect(tab.orders()).to_have_text(["order-2", "order-1", "order-3"])
+            expect(search.get_by_label("Order or payment id")).to_have_value(prefix)
+        search.get_by_role("button", name="Show all").click()
+        expect(tab.orders()).to_have_text(["order-2", "order-1", "another-3"])
+        expect(search.get_by_label("Order or payment id")).to_be_focused()
+        assert tab.page.url == f"{tab.origin}/"
 
-    def test_has_pages_of_25_and_keeps_the_filter_on_the_way(self, tab: Tab, api: Sandbox) -> None:
-        for number in range(27):
+    def test_goes_on_as_one_scrolls_and_renews_what_is_seen(self, tab: Tab, api: Sandbox) -> None:
+        for number in range(250):
             api.created("late_payment", order_id=f"order-{number}")
-        api.created("happy_path", order_id="another")
         tab.open("/?scenario=late_payment")
-        expect(tab.orders()).to_have_text([f"order-{number}" for number in range(26, 1, -1)])
-        tab.page.get_by_role("link", name="Older").click()
-        expect(tab.orders()).to_have_text(["order-1", "order-0"])
-        expect(tab.page.get_by_role("link", name="Older")).to_have_count(0)
+        expect(tab.count).to_have_text("100 or more of 250 payments")
+        for rows in (200, 250):
+            expect(tab.orders()).to_have_count(rows - 100 if rows == 200 else 200)
+            tab.page.locator("#paging").scroll_into_view_if_needed()
+        expect(tab.orders()).to_have_text([f"order-{number}" for number in range(249, -1, -1)])
+        expect(tab.count).to_have_text("250 of 250 payments")
+        expect(tab.button("Older payments")).to_be_hidden()
+        tab.orders().last.scroll_into_view_if_needed()
         api.advance(30)
-        expect(tab.rows()).to_contain_text(["expired", "expired"])
-        tab.page.get_by_role("link", name="Newest").click()
-        expect(tab.orders()).to_have_count(25)
+        expect(tab.rows().last).to_contain_text("expired")
+        api.created("late_payment", order_id="new")
+        tab.button("Show 1 new payment").click()
+        expect(tab.orders().first).to_have_text("new")
+        expect(tab.orders().first).to_be_in_viewport()
+        expect(tab.orders()).to_have_count(100)
 
-    def test_leads_to_older_ones_as_soon_as_the_filter_takes_one(self, tab: Tab, api: Sandbox) -> None:
-        old = api.created("no_payment_expired")
-        for payment in [api.created("happy_path") for _ in range(25)]:
-            api.move(payment, to="end")
-        tab.open("/?status=completed")
-        expect(tab.orders()).to_have_count(25)
-        older = tab.page.get_by_role("link", name="Older")
-        expect(older).to_have_count(0)
-        api.deposit(old, DUE)
-        api.move(old, to="end")
-        older.click()
-        expect(tab.rows()).to_contain_text(["no_payment_expired"])
+    def test_marks_a_payment_that_is_ahead_of_its_sandbox(self, tab: Tab, api: Sandbox) -> None:
+        api.move(api.created(order_id="order-1"), seconds=7)
+        api.created(order_id="order-2")
+        tab.open()
+        expect(tab.rows().filter(has_text="order-1")).to_contain_text("7 s ahead")
+        expect(tab.rows().filter(has_text="order-2")).not_to_contain_text("ahead")
+
+    def test_does_not_let_a_long_order_id_or_amount_squeeze_the_rest(self, tab: Tab, api: Sandbox) -> None:
+        api.created("no_payment_expired", order_id="x" * 128, receive__amount="9" * 70)
+        tab.open()
+        scenario = tab.rows().locator("td").nth(1)
+        expect(scenario).to_have_text("no_payment_expired")
+        assert scenario.evaluate("cell => cell.getClientRects()[0].width > 120")
+        assert tab.fits()
+
+    def test_isolates_an_order_id_that_would_reverse_the_text(self, tab: Tab, api: Sandbox) -> None:
+        api.created(order_id="order-\u202e1001")
+        tab.open()
+        expect(tab.orders()).to_have_text(["order-[U+202E]1001"])
+        tab.orders().click()
+        expect(tab.headline).to_have_text("order-[U+202E]1001")
 
     def test_tells_of_each_payment_what_it_is_and_how_much_is_due(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("happy_path", order_id="order-1")
         tab.open()
         cells = tab.rows().locator("td")
+        expect(tab.count).to_have_text("1 payment")
         expect(cells.nth(0)).to_contain_text("order-1")
         expect(cells.nth(0).locator("small")).to_have_attribute("title", payment["id"])
         expect(cells.nth(1)).to_have_text("happy_path")
         expect(cells.nth(2)).to_have_text("awaiting payment")
         expect(cells.nth(3)).to_contain_text("1.01 USDT")
         expect(cells.nth(3)).to_contain_text("1010000000000000000 raw")
+        expect(cells.nth(4)).to_contain_text("12:00:00 2030-01-31")
 
     def test_ages_count_on_the_clock_of_the_sandbox(self, tab: Tab, api: Sandbox) -> None:
         tab.stop_time()
@@ -198,12 +252,12 @@ class TestList:
         tab.button("Copy the command").click()
         tab.announced("Copied")
         command = tab.copied()
-        assert api.api_key not in command
+        assert f"Bearer {api.api_key}" in command  # of open mode: no secret
         shell = shutil.which("sh")
         assert shell is not None
         ran = subprocess.run(
             [shell, "-c", command],
-            env={"PATH": "/usr/bin:/bin", "PAYMOCK_API_KEY": api.api_key},
+            env={"PATH": "/usr/bin:/bin"},
             capture_output=True,
             text=True,
             check=True,
@@ -234,9 +288,8 @@ class TestClock:
         with tab.told():
             now = tab.open().page.locator("#now")
         expect(now).to_have_text("2030-01-31 12:00:00 UTC")
-        tab.page.get_by_label("Advance by seconds").fill("0.5")
         with tab.told():
-            tab.button("Advance").click()
+            tab.advance(0.5)
         with tab.told():
             tab.run(60)
         tab.pass_time(2)
@@ -275,3 +328,47 @@ class TestClock:
         expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
         expect(tab.pace).to_have_text(f"running {TIMES}1")
         assert api.payments() == []
+
+
+class TestNextPayment:
+    """What is pending for the next creations, and the fault rules, on the page of the list."""
+
+    def test_is_seen_set_and_cleared(self, tab: Tab, api: Sandbox) -> None:
+        tab.open()
+        summary = tab.page.locator("#next-summary")
+        expect(summary).to_have_text("nothing is pending, no fault rules")
+        tab.page.get_by_text("Next payment").click()
+        tab.page.locator("#next-scenario").select_option("settlement_failed")
+        tab.page.get_by_label("For so many creations").fill("2")
+        tab.button("Add to the queue").click()
+        expect(summary).to_have_text(f"settlement_failed {TIMES}2")
+        tab.announced("Added to the queue")
+        api.create()
+        expect(summary).to_have_text(f"settlement_failed {TIMES}1")
+        assert [payment["scenario"] for payment in api.payments()] == ["settlement_failed"]
+        tab.button("Clear what is pending").click()
+        expect(summary).to_have_text("nothing is pending, no fault rules")
+        assert api.get("/_mock/next").json() == {"data": []}
+
+    def test_names_what_is_wrong_at_its_field(self, tab: Tab) -> None:
+        tab.open().page.get_by_text("Next payment").click()
+        fault, scenario = tab.page.locator("#next-fault"), tab.page.locator("#next-scenario")
+        tab.button("Add to the queue").click()
+        expect(scenario).to_have_accessible_description("choose a scenario, or enter a fault")
+        fault.fill("boom")
+        tab.button("Add to the queue").click()
+        expect(fault).to_have_accessible_description(re.compile("must be status=CODE", re.IGNORECASE))
+        expect(fault).to_be_focused()
+        tab.forgive("422")
+
+    def test_tells_of_fault_rules_and_adds_them(self, tab: Tab, api: Sandbox) -> None:
+        tab.open().page.get_by_text("Next payment").click()
+        tab.button("Add a rule…").click()
+        dialog = tab.page.get_by_role("dialog", name="New fault rule")
+        dialog.get_by_label("Operation").select_option("getPayment")
+        dialog.get_by_role("button", name="Add").click()
+        expect(tab.page.locator("#next-summary")).to_have_text("1 fault rule")
+        expect(tab.rules()).to_contain_text(["getPayment"])
+        assert api.get(f"/v1/payments/{api.created()['id']}").status_code == 503
+        tab.button("Delete all rules").click()
+        expect(tab.page.locator("#next-summary")).to_have_text("nothing is pending, no fault rules")

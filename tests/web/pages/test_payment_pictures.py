@@ -79,25 +79,28 @@ class TestTimeline:
     def test_has_a_tick_for_each_step_of_confirmation(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("happy_path")
         api.advance(9)
-        track = payment_page(tab, payment).picture.locator("g:has(> circle)")
-        expect(track.locator("text")).to_have_text(["0", "4", "8", "12", "16"])
+        drawn = payment_page(tab, payment).picture
+        track = drawn.locator(".deposit")
+        expect(drawn.locator(".confirmations")).to_have_text(["0", "4", "8", "12", "16"])
         expect(track.locator("circle:not(.future)")).to_have_count(3)
         expect(track.locator("circle.future")).to_have_count(2)
 
     def test_names_the_window_the_deposit_and_each_status(self, tab: Tab, api: Sandbox) -> None:
         drawn = payment_page(tab, api.created("happy_path")).picture
-        for text in ("Window", "closes at 30 s", "Status", "Deposit 1"):
+        for text in ("Payment window: closes at 30 s", "Deposit 1: to be finalized"):
             expect(drawn.locator("text").filter(has_text=text)).to_have_count(1)
-        expect(drawn.locator("g:has(> title):not(:has(circle)) > title")).to_have_text(
+        labels = drawn.locator("text.label")
+        expect(labels).to_have_text(
             [
-                "awaiting payment, from 0 s",
-                "payment detected, from 5 s",
-                "payment finalized, from 13 s",
-                "settlement pending, from 25 s",
-                "settlement submitted, from 30 s",
-                "completed, from 45 s",
+                "awaiting payment",
+                "payment detected",
+                "payment finalized",
+                "settlement pending",
+                "settlement submitted",
+                "completed",
             ]
         )
+        expect(labels.and_(tab.page.locator(".ahead"))).to_have_count(5)
         expect(drawn).to_have_attribute(
             "aria-label",
             "awaiting payment at 0 s; next: Deposit observed, confirmations 0/16, pending: payment_detected, "
@@ -109,23 +112,66 @@ class TestTimeline:
         api.advance(25)
         payment_page(tab, payment).page.get_by_text("The same as a table").click()
         table = tab.page.get_by_role("region", name="Timeline, as a table")
-        expect(table.get_by_role("columnheader")).to_have_text(["After", "What happens", "Status", "When"])
+        expect(table.get_by_role("columnheader")).to_have_text(
+            ["After", "What happens", "Status", "The application", "When"]
+        )
         assert [row.split("\t") for row in table.inner_text().splitlines()[1:]] == [
-            ["0 s", "Created", "awaiting payment", "past"],
+            ["0 s", "Created", "awaiting payment", "-", "past"],
             [
                 "5 s",
                 "Deposit observed, confirmations 0/16, pending: payment detected",
                 "payment detected",
+                "-",
                 "past",
             ],
-            ["7 s", "Confirmations 4/16, confirming", "payment detected", "past"],
-            ["9 s", "Confirmations 8/16, confirming", "payment detected", "past"],
-            ["11 s", "Confirmations 12/16, confirming", "payment detected", "past"],
-            ["13 s", "Confirmations 16/16, finalized: payment finalized", "payment finalized", "past"],
-            ["25 s", "settlement pending", "settlement pending", "past"],
-            ["30 s", "settlement submitted", "settlement submitted", "to come"],
-            ["45 s", "completed", "completed", "to come"],
+            ["7 s", "Confirmations 4/16, confirming", "payment detected", "-", "past"],
+            ["9 s", "Confirmations 8/16, confirming", "payment detected", "-", "past"],
+            ["11 s", "Confirmations 12/16, confirming", "payment detected", "-", "past"],
+            ["13 s", "Confirmations 16/16, finalized: payment finalized", "payment finalized", "-", "past"],
+            ["25 s", "settlement pending", "settlement pending", "-", "past"],
+            ["30 s", "settlement submitted", "settlement submitted", "-", "to come"],
+            ["45 s", "completed", "completed", "-", "to come"],
         ]
+
+    def test_shows_where_the_application_has_read_it_and_where_its_requests_failed(
+        self, tab: Tab, api: Sandbox
+    ) -> None:
+        payment = api.created("happy_path")
+        api.payment(payment["id"])
+        api.advance(6)
+        for fault in ("status=503", None, None):
+            headers = {"X-Mock-Fault": fault} if fault else {}
+            api.get(f"/v1/payments/{payment['id']}", headers=headers)
+        drawn = payment_page(tab, payment).picture
+        expect(drawn.get_by_text("Your application: 3 reads, 1 failure")).to_be_attached()
+        expect(drawn.locator(".seen circle")).to_have_count(3)
+        expect(drawn.locator(".seen .cross title")).to_have_text(
+            ["1 read and 1 failure of the application while awaiting payment"]
+        )
+        tab.page.get_by_text("The same as a table").click()
+        seen = tab.page.locator("#table tbody td:nth-child(4)")
+        expect(seen).to_have_text(["1 read, 1 failure", "2 reads", "-", "-", "-", "-", "-", "-", "-"])
+
+    def test_shows_a_rejection(self, tab: Tab, api: Sandbox) -> None:
+        payment = api.created("asset_mismatch")
+        drawn = payment_page(tab, payment).picture
+        expect(drawn.get_by_text("Deposit 1: to be rejected")).to_be_attached()
+        expect(drawn.locator(".deposit .cross")).to_have_count(1)
+        api.move(payment, to="end")
+        expect(drawn.get_by_text("Deposit 1: rejected")).to_be_attached()
+
+    def test_names_its_clock_and_how_far_that_is_ahead_of_the_sandbox(self, tab: Tab, api: Sandbox) -> None:
+        payment = api.created("happy_path")
+        page = payment_page(tab, payment).page
+        expect(page.locator("#own-now")).to_have_text("2030-01-31 12:00:00 UTC")
+        expect(page.locator("#ahead")).to_be_empty()
+        tab.button("+5 s").click()
+        expect(page.locator("#own-now")).to_have_text("2030-01-31 12:00:05 UTC")
+        expect(page.locator("#ahead")).to_have_text("5 s ahead of the sandbox")
+        expect(page.locator("#now")).to_have_text("2030-01-31 12:00:00 UTC")
+        tab.advance(10)
+        expect(page.locator("#own-now")).to_have_text("2030-01-31 12:00:15 UTC")
+        expect(page.locator("#now")).to_have_text("2030-01-31 12:00:10 UTC")
 
     def test_has_a_lane_for_each_of_the_first_eight_deposits(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("no_payment_expired")

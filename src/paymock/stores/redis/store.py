@@ -108,6 +108,9 @@ class RedisStore:
         )
         return [(newest - index, value) for index, value in enumerate(values) if value is not None]
 
+    async def count(self, sandbox: str, kind: str) -> int:
+        return int(await self._nodes.execute(sandbox, pack("LLEN", _list(sandbox, kind))))
+
     async def increment(self, sandbox: str, key: str) -> int:
         command = scripts.INCREMENT.call((_counters(sandbox),), key, self._retention or "")
         return int(await self._nodes.execute(sandbox, command))

@@ -92,13 +92,8 @@ class Transaction:
         """Whether the sandbox already has `limit` values of a kind, or all sandboxes together have
         `total_limit`; None is no limit.
         """
-        if limit is not None:
-            [(count,)] = self.connection.execute(
-                f"SELECT count(*) FROM entry WHERE sandbox = {SANDBOX_ID} AND kind = ?",  # noqa: S608 - constants
-                (sandbox, kind),
-            ).fetchall()
-            if count >= limit:
-                return True
+        if limit is not None and count(self.connection, sandbox, kind) >= limit:
+            return True
         if total_limit is None:
             return False
         if kind not in self._totals:
@@ -191,6 +186,15 @@ def changes_since(connection: Connection, version: int | None) -> tuple[int, lis
     ).fetchall()
     changes = [Change(name, bool(minor)) for _, name, minor in rows if name is not None]
     return (rows[-1][0] if rows else version), changes
+
+
+def count(connection: Connection, sandbox: str, kind: str) -> int:
+    """Return how many values of a kind the sandbox has."""
+    [(number,)] = connection.execute(
+        f"SELECT count(*) FROM entry WHERE sandbox = {SANDBOX_ID} AND kind = ?",  # noqa: S608 - constants
+        (sandbox, kind),
+    ).fetchall()
+    return int(number)
 
 
 def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[bytes]:

@@ -131,6 +131,12 @@ class SqliteStore:
 
         return await self._read(step)
 
+    async def count(self, sandbox: str, kind: str) -> int:
+        def step(connection: Connection) -> int:
+            return queries.count(connection, sandbox, kind)
+
+        return await self._read(step)
+
     async def increment(self, sandbox: str, key: str) -> int:
         def step(transaction: Transaction) -> int:
             transaction.note_change(sandbox, minor=True)

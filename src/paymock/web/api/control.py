@@ -67,12 +67,13 @@ async def list_scenarios(control: ControlService, request: Request) -> Response:
 
 
 async def list_payments(control: ControlService, request: Request) -> Response:
-    query = _query(request, "limit", "cursor", "status", "scenario", "order_id")
+    query = _query(request, "limit", "cursor", "status", "scenario", "order_id", "search")
     cursor = _integer(query, "cursor", 10**18) if "cursor" in query else None
     payment_filter = PaymentFilter(
         _choice(query, "status", [*PaymentStatus]),
         _scenario(query),
         query.get("order_id"),
+        query.get("search"),
     )
     limit = _integer(query, "limit", MAX_PAGE, 50, minimum=1)
     page = await control.payments(request.sandbox, payment_filter, limit, cursor)
@@ -316,7 +317,8 @@ OPERATIONS = (
         operation_id="listPayments",
         tag="Payments",
         summary="List payments",
-        description="The payments of this sandbox, newest first. `next_cursor` leads to the next page.",
+        description="The payments of this sandbox, newest first. `next_cursor` leads to the next page, `total` "
+        "is how many the sandbox has.",
         reply=schemas.PaymentPage,
         errors=("invalid_query",),
         query=(
@@ -333,6 +335,7 @@ OPERATIONS = (
             Query("status", "Only payments with this status.", _STATUS),
             Query("scenario", "Only payments of this scenario, or of the course with this name.", _SCENARIO),
             Query("order_id", "Only payments of this order.", {"type": "string"}),
+            Query("search", "Only payments whose `order_id` or `id` begins with this.", {"type": "string"}),
         ),
     ),
     Operation(

@@ -21,12 +21,12 @@ export function forget(value) {
 }
 
 /** The name of the sandbox of a key. A key that is not of open mode is a secret: only its ends are shown. */
-export const sandboxName = (value) => OPEN_KEY.exec(value)?.[1] ?? `${value.slice(0, 3)}…${value.slice(-3)}`;
+export const sandboxName = (value) => OPEN_KEY.exec(value)?.[1] ?? (value.length > 16 ? `${value.slice(0, 4)}…${value.slice(-4)}` : `${value.slice(0, 3)}…`);
 
 /** The key as a command takes it: of open mode as it is, a secret by a variable of the shell. */
 export const keyInCommand = () => (OPEN_KEY.test(key()) ? key() : "$PAYMOCK_API_KEY");
 
-export const bearer = () => ({ Authorization: `Bearer ${encodeURI(key())}` });
+export const bearer = (value = key()) => ({ Authorization: `Bearer ${encodeURI(value)}` });
 
 /** Returns the decoded reply. Throws an Error with the message of a refusal, its `status` and `details`. */
 export async function request(method, path, body, headers = {}) {

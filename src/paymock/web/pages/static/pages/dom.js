@@ -16,8 +16,11 @@ export const s = (tag, attributes = {}, ...children) => build(document.createEle
 export const by = (id) => document.getElementById(id);
 export const icon = (name) => s("svg", { class: "icon", "aria-hidden": "true" }, s("use", { href: `/assets/icons.svg#${name}` }));
 
-export const table = (names, rows) => h("table", {},
-  h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows));
+/** A table. Its roles are stated, since a narrow window shows its rows as blocks. */
+export const table = (names, rows) => h("table", { role: "table" },
+  h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, names.map((name) => h("th", { scope: "col", role: "columnheader" }, name)))), h("tbody", { role: "rowgroup" }, rows));
+export const tr = (attributes, ...cells) => h("tr", { role: "row", ...attributes }, cells);
+export const td = (attributes, ...children) => h("td", { role: "cell", ...attributes }, children);
 
 /** Puts other children into an element, and the focus back where it was, or close by. */
 export function show(parent, ...children) {
@@ -26,19 +29,19 @@ export function show(parent, ...children) {
   if (focused) (parent.querySelector(`[data-focus="${CSS.escape(focused)}"]`) ?? by("main")).focus();
 }
 
-/** Returns a button that copies a text and announces it. */
-export function copyButton(label, text, focus) {
-  const button = h("button", { type: "button", "data-focus": focus }, label);
+/** Returns a button that copies a text and announces it; `what` completes its label for those who do not see its place. */
+export function copyButton(label, text, focus, what) {
+  const button = h("button", { type: "button", class: "copy", "data-focus": focus }, label, what && h("span", { class: "unseen" }, ` ${what}`));
   button.addEventListener("click", () => copy(text(), button));
   return button;
 }
 
 export async function copy(text, button) {
-  const label = (button.dataset.label ??= button.textContent);
+  const label = (button.labelNodes ??= [...button.childNodes]);
   button.textContent = (await written(text)) ? "Copied" : "Copying failed";
   announce(button.textContent);
   button.focus();
-  setTimeout(() => { button.textContent = label; }, 2000);
+  setTimeout(() => button.replaceChildren(...label), 2000);
 }
 
 /** Announces a text to screen readers. */

@@ -1,8 +1,9 @@
 // The fault rules of the sandbox: the list, and the dialog that adds one.
 
 import { request } from "./api.js";
-import { announce, by, h, show, table } from "./dom.js";
-import { short } from "./format.js";
+import { announce, by, h, show, table, td, tr } from "./dom.js";
+import { showProblems } from "./forms.js";
+import { foreign, short } from "./format.js";
 import { attempt } from "./shell.js";
 
 const PATH = "/_mock/faults";
@@ -10,28 +11,29 @@ const dialog = by("rule-dialog"), form = by("rule-form");
 const { kind, fault, operation, order_id, payment_id, skip, times, always } = form.elements;
 let previous = "";
 
-/** Reads the rules, and shows them if they have changed. */
+/** Reads the rules, shows them if they have changed, and returns how many there are. */
 export async function faults() {
   const { data } = await request("GET", PATH);
-  if (JSON.stringify(data) === previous) return;
+  if (JSON.stringify(data) === previous) return data.length;
   previous = JSON.stringify(data);
   by("no-rules").hidden = data.length > 0;
   by("delete-rules").hidden = !data.length;
   show(by("rules"), data.length > 0 && h("div", { class: "list" }, table(["Fault", "Requests", "Skips", "Seen", "Applied", "Action"], data.map(row))));
+  return data.length;
 }
 
 function row(rule, number) {
   const button = h("button", { type: "button", "data-focus": rule.id, "aria-label": `Delete rule ${number + 1}, ${rule.fault}` }, "Delete");
   button.addEventListener("click", () => remove(`${PATH}/${rule.id}`, number));
   const over = rule.applied === rule.times;
-  return h("tr", { class: over ? "ahead" : "" },
-    h("td", {}, h("span", { class: over ? "mono" : "fault" }, rule.fault)),
-    h("td", {}, rule.operation ?? "every operation", rule.order_id && h("small", {}, `Order ${rule.order_id}`),
+  return tr({ class: over ? "dim" : "" },
+    td({}, h("span", { class: over ? "mono" : "fault" }, rule.fault)),
+    td({}, rule.operation ?? "every operation", rule.order_id && h("small", {}, "Order ", foreign(rule.order_id)),
       rule.payment_id && h("small", { class: "mono", title: rule.payment_id }, short(rule.payment_id))),
-    h("td", { "data-label": "Skips" }, rule.skip),
-    h("td", { "data-label": "Seen" }, rule.seen),
-    h("td", { "data-label": "Applied" }, rule.times ? `${rule.applied} of ${rule.times}` : `${rule.applied}, until deleted`, over && " (used up)"),
-    h("td", { class: "whole" }, button));
+    td({ "data-label": "Skips" }, rule.skip),
+    td({ "data-label": "Seen" }, rule.seen),
+    td({ "data-label": "Applied" }, rule.times ? `${rule.applied} of ${rule.times}` : `${rule.applied}, until deleted`, over && " (used up)"),
+    td({ class: "whole" }, button));
 }
 
 /** Deletes one rule or all. The focus goes to the rule that takes the place of `number`. */
@@ -43,21 +45,11 @@ const remove = (path, number) => attempt(async () => {
   announce("Deleted");
 });
 
-/** Shows what the server refused at the fields that it names, or above them. */
-function refuse({ message = "", details = [] }) {
-  for (const place of form.querySelectorAll("[data-field]")) {
-    const field = form.elements[place.dataset.field];
-    place.textContent = details.find((detail) => detail.field === field.name)?.message.replaceAll("`", "") ?? "";
-    field.ariaInvalid = String(place.textContent !== "");
-  }
-  by("rule-problem").hidden = !message || details.length > 0;
-  by("rule-problem").textContent = details.length ? "" : message;
-  form.querySelector("[aria-invalid=true]")?.focus();
-}
+const refuse = (error) => showProblems(form, by("rule-problem"), error);
 
 by("delete-rules").addEventListener("click", () => remove(PATH, 0));
 by("add-rule").addEventListener("click", () => {
-  refuse({});
+  refuse();
   dialog.showModal();
 });
 by("rule-cancel").addEventListener("click", () => dialog.close());

@@ -1,11 +1,20 @@
-// Amounts, times and statuses in words.
+// Amounts, times, statuses and ids in words.
 
 import { by, h, icon } from "./dom.js";
+
+const BIDI_CONTROLS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** The view of the checkout that a status belongs to; it has its icon and its color. */
 export const view = (status) => by("views").dataset[status] ?? "pay";
 export const words = (status) => status.replaceAll("_", " ");
 export const badge = (status) => h("span", { class: `badge ${view(status)}` }, icon(view(status)), words(status));
+
+/** Text of an application, such as an order id: isolated, with characters that would reverse it shown as their code points. */
+export const foreign = (text) => h("bdi", {}, visible(text));
+export const visible = (text) => text.replace(BIDI_CONTROLS, (control) => `[U+${control.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+
+/** A name that may break after its underscores. */
+export const breakable = (name) => name.split("_").flatMap((part, number) => (number ? ["_", h("wbr"), part] : [part]));
 
 const decimalsOf = (chain, asset) => document.querySelector(`#asset [value="${chain} ${asset}"]`)?.dataset.decimals;
 
@@ -19,7 +28,7 @@ export function tokens(raw, { chain, asset }) {
   return `${digits.slice(0, cut)}${fraction && "."}${fraction} ${asset}`;
 }
 
-export const amount = (raw, of) => [h("span", {}, tokens(raw, of) ?? ""), h("small", { class: "mono" }, `${raw} raw`)];
+export const amount = (raw, of) => [h("span", { class: "clamp" }, tokens(raw, of) ?? ""), h("small", { class: "mono clamp", title: `${raw} raw units` }, `${raw} raw`)];
 
 /** Whole tokens as they are typed, in raw units; null when they are not an amount. */
 export function raw(text, decimals) {
@@ -39,3 +48,4 @@ export function duration(seconds) {
 
 export const time = (at) => `${at.slice(0, 10)} ${at.slice(11, 19)}`;
 export const short = (id) => (id.length > 20 ? `${id.slice(0, 10)}…${id.slice(-6)}` : id);
+export const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;

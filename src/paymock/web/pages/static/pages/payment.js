@@ -1,32 +1,47 @@
 // One payment: its timeline, its funding, its JSON, its requests, and what can be done to it.
 
-import { request } from "./api.js";
-import { announce, by, copyButton, h, show, table } from "./dom.js";
-import { badge, tokens, words } from "./format.js";
+import { key, request, sandboxName } from "./api.js";
+import { announce, by, copyButton, h, show, table, td, tr } from "./dom.js";
+import { badge, breakable, count, duration, foreign, short, time, tokens, visible, words } from "./format.js";
 import { journal } from "./journal.js";
-import { attempt, now, start } from "./shell.js";
-import { fundingBar, timeline } from "./timeline.js";
+import { attempt, now, start, utc } from "./shell.js";
+import { fundingBar, readings, timeline } from "./timeline.js";
 
 const id = location.pathname.split("/").at(-1);
 const path = `/_mock/payments/${id}`;
-let detail, drawn, since = 0, announced = "";
+let detail, drawn, entries = [], since = 0, announced = "", scrolledFor;
 
 start({ load, tick, paymentId: id });
 new ResizeObserver(() => detail && draw()).observe(by("picture"));
 
 async function load(changed) {
-  if (changed.has("payments")) {
-    detail = await request("GET", path);
-    since = now() - Date.parse(detail.now) + Date.parse(detail.payment.created_at);
-    by("payment").hidden = false;
-    render();
-  }
+  if (changed.has("payments") && !(await loadPayment())) return;
   if (detail && (changed.has("requests") || !by("requests").firstChild)) {
-    const { data } = await request("GET", `/_mock/requests?payment_id=${encodeURIComponent(id)}`);
+    entries = (await request("GET", `/_mock/requests?payment_id=${encodeURIComponent(id)}`)).data;
     const { order_id, receive, settlement, pay_with, refund_to, metadata } = detail.payment;
     const body = { order_id, receive, settlement, pay_with, ...(refund_to && { refund_to }), metadata };
-    show(by("requests"), journal(data, body, [`X-Mock-Scenario: ${detail.scenario}`]));
+    show(by("requests"), journal(entries, body, [`X-Mock-Scenario: ${detail.scenario}`]));
+    timelineParts();
   }
+}
+
+/** Returns whether there is such a payment. */
+async function loadPayment() {
+  const found = await request("GET", path).catch((error) => {
+    if (error.status !== 404) throw error;
+    return null;
+  });
+  by("payment").hidden = !found;
+  by("gone").hidden = Boolean(found);
+  by("gone-sandbox").textContent = sandboxName(key());
+  detail = found ?? undefined;
+  if (!found) {
+    document.title = "There is no such payment · paymock";
+    return false;
+  }
+  since = now() - Date.parse(detail.now) + Date.parse(detail.payment.created_at);
+  render();
+  return true;
 }
 
 const age = () => {
@@ -36,28 +51,51 @@ const age = () => {
 };
 
 function tick() {
+  if (!detail) return;
   drawn?.move(age());
+  by("own-now").textContent = utc(Date.parse(detail.payment.created_at) + age() * 1000);
 }
 
 function render() {
-  const { payment, scenario } = detail;
-  document.title = `${payment.order_id}: ${words(payment.status)} · paymock`;
-  show(by("head"),
-    h("h1", {}, payment.order_id),
-    h("p", { class: "badges" }, badge(payment.status), h("span", {}, scenario), h("code", {}, payment.id), copyButton("Copy id", () => payment.id, "id"),
-      h("a", { href: `/checkout/${payment.id}`, "data-focus": "checkout" }, "Open its checkout")));
+  const { payment, ahead_seconds: ahead } = detail;
+  document.title = `${visible(payment.order_id)}: ${words(payment.status)} · paymock`;
+  summary();
   if (announced && announced !== payment.status) announce(`Now ${words(payment.status)}`);
   announced = payment.status;
+  by("ahead").textContent = ahead > 0 ? `${duration(ahead)} ahead of the sandbox` : "";
   controls();
-  draw();
-  show(by("table"), table(["After", "What happens", "Status", "When"], detail.timeline.map((entry) => h("tr", { class: entry.reached ? "" : "ahead" },
-    [`${entry.offset_seconds} s`, words(entry.event), words(entry.status), entry.reached ? "past" : "to come"].map((text) => h("td", {}, text))))));
+  timelineParts();
   funding();
   json();
+  tick();
 }
 
+function summary() {
+  const { payment, scenario } = detail, [{ instructions }] = payment.attempts;
+  const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  const due = instructions.amounts.due, address = instructions.invoice_address;
+  show(by("head"),
+    h("div", { class: "row apart" }, h("h1", { class: "clamp", title: visible(payment.order_id) }, foreign(payment.order_id)), badge(payment.status),
+      h("a", { href: `/checkout/${payment.id}`, "data-focus": "checkout", class: "end" }, "Open its checkout")),
+    h("dl", { class: "facts" },
+      fact("Due", h("strong", {}, tokens(due, instructions) ?? `${due} raw`), " ", copyButton("Copy", () => due, "due", "the amount due in raw units")),
+      fact("Address", h("code", { title: address }, short(address)), " ", copyButton("Copy", () => address, "address", "the address")),
+      fact("Scenario", breakable(scenario)),
+      fact("Created", h("span", { class: "whole" }, time(payment.created_at))),
+      fact("Payment id", h("code", { title: payment.id }, short(payment.id)), " ", copyButton("Copy id", () => payment.id, "id"))));
+}
+
+function timelineParts() {
+  draw();
+  const seen = readings(detail, entries, age());
+  show(by("table"), table(["After", "What happens", "Status", "The application", "When"], detail.timeline.map((entry, number) => tr({ class: entry.reached ? "" : "dim" },
+    [`${entry.offset_seconds} s`, words(entry.event), words(entry.status), seenText(seen[number]), entry.reached ? "past" : "to come"].map((text) => td({}, text))))));
+}
+
+const seenText = ({ reads, failures }) => [reads && count(reads, "read"), failures && count(failures, "failure")].filter(Boolean).join(", ") || "-";
+
 function draw() {
-  drawn = timeline(detail, age(), Math.max(600, by("picture").clientWidth));
+  drawn = timeline(detail, entries, age(), Math.max(240, by("picture").clientWidth));
   show(by("picture"), drawn.picture);
 }
 
@@ -68,7 +106,6 @@ function sums() {
   const missing = due > pending + finalized ? due - pending - finalized : 0n;
   return { due, pending, finalized, missing, excess: BigInt(funding.overpaid_amount ?? 0) };
 }
-
 /** By the id of a button: the path and body of its request, and why it is impossible now. */
 function actions() {
   const { due, missing } = sums();
@@ -114,8 +151,12 @@ function funding() {
 
 function json() {
   const { payment, before } = detail;
+  show(by("json-copy"), copyButton("Copy JSON", () => JSON.stringify(payment, null, 2), "json"));
   by("json-note").textContent = before ? "Marked: the lines that the last step changed." : "Nothing has changed since it was created.";
   show(by("json"), lines(payment, before ?? payment).map(([line, differs]) => h("span", { class: differs ? "new" : "" }, line)));
+  const first = by("json").querySelector(".new");
+  if (first && payment.updated_at !== scrolledFor) by("json").scrollTop = first.offsetTop - by("json").offsetTop - 60;
+  scrolledFor = payment.updated_at;
 }
 
 /** The lines of a value as JSON, each with whether it differs from what was there before. */

@@ -1,20 +1,25 @@
-// What all pages of the dashboard share.
+// What all pages of the dashboard share: the clock, the connection, and what the other parts of their frame do.
 
-import { bearer, keep, key, order, randomKey, request } from "./api.js";
-import { by } from "./dom.js";
-import { raw, time } from "./format.js";
+import { bearer, key, request, sandboxName } from "./api.js";
+import { creationDialog } from "./creation.js";
+import { announce, by } from "./dom.js";
+import { showProblems } from "./forms.js";
+import { time } from "./format.js";
+import { accepted, openSandbox, sandboxForm } from "./sandboxes.js";
 import { follow, pause } from "./stream.js";
 
 const clock = { now: 0, speed: 0, at: 0 };
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+let lostAt = null, focused;
 
-/** The virtual time of the sandbox, in milliseconds. It ends with the year 9999. */
-export const now = () => Math.min(clock.now + (performance.now() - clock.at) * clock.speed, Date.UTC(1e4, 0) - 1);
+/** The virtual time of the sandbox, in milliseconds. It stands while the server is away, and ends with the year 9999. */
+export const now = () => Math.min(clock.now + ((lostAt ?? performance.now()) - clock.at) * clock.speed, Date.UTC(1e4, 0) - 1);
+export const utc = (ms) => `${time(new Date(ms).toISOString())} UTC`;
 
 export function problem(error) {
-  const place = by("problem");
-  place.hidden = !error;
-  place.textContent = error?.message ?? "";
+  const about = (error?.details ?? []).map(({ field, message }) => `${field} ${message}.`);
+  by("problem").hidden = !error;
+  by("problem").textContent = [error?.message, ...about].filter(Boolean).join(" ");
 }
 
 /** Runs an action, and shows the problem if the server refuses it. */
@@ -23,8 +28,8 @@ export async function attempt(action) {
     problem(null);
     return await action();
   } catch (error) {
-    if (error.status === 401) askForKey();
-    problem(error);
+    if (error.status === 401) openSandbox(key());
+    else problem(error);
   }
 }
 
@@ -33,27 +38,16 @@ export async function attempt(action) {
  * does; `tick` runs a few times a second, for what only counts. `paymentId` is followed even when it is old.
  */
 export function start({ load, tick = () => {}, paymentId }) {
-  by("key-form").addEventListener("submit", (event) => {
-    event.preventDefault();
-    keep(by("key").value.trim());
-    location.reload();
-  });
-  by("open-key")?.addEventListener("click", (event) => {
-    keep(event.target.dataset.key);
-    location.reload();
-  });
-  by("forget-key").addEventListener("click", () => {
-    keep(null);
-    location.assign("/");
-  });
-  if (!key()) return askForKey();
-  for (const id of ["clock", "main", "forget-key"]) by(id).hidden = false;
-  controls();
+  const hide = (hidden) => ["clock", "main", "sandbox"].forEach((id) => { by(id).hidden = hidden && (id !== "sandbox" || !clock.at); });
+  if (!sandboxForm(hide)) return;
+  hide(false);
+  by("sandbox-name").textContent = by("reset-name").textContent = sandboxName(key());
+  clockControls();
   resetDialog();
-  newDialog();
+  creationDialog();
   setInterval(() => {
     showTime();
-    if (clock.at) tick();
+    if (clock.at && lostAt === null) tick();
   }, calm ? 1000 : 200);
   const url = `/_mock/events${paymentId ? `?payment_id=${encodeURIComponent(paymentId)}` : ""}`;
   const due = new Set();
@@ -81,20 +75,24 @@ export function start({ load, tick = () => {}, paymentId }) {
   }, connection);
 }
 
+/** While the server is away, the page is frozen, and dimmed by the style. */
 function connection(state) {
-  if (state === 401) {
-    problem(new Error("The server does not accept this API key."));
-    askForKey();
+  const live = state === "live", lost = !live && state !== 401;
+  if (live) accepted();
+  if (state === 401) openSandbox(key());
+  if (live && lostAt !== null) announce("Connected again");
+  if (lost && lostAt === null) {
+    lostAt = performance.now();
+    focused = document.activeElement;
+    by("connection").textContent = `Connection lost. ${clock.at ? `This is the state at ${utc(now())}` : "Nothing is shown yet"}; trying again…`;
   }
-  if (state === "live") problem(null);
-  by("live").classList.toggle("on", state === "live");
-  by("live").textContent = { live: "Live", 401: "" }[state] ?? "Not connected";
-}
-
-function askForKey() {
-  for (const id of ["clock", "main"]) by(id).hidden = true;
-  by("key-form").hidden = false;
-  by("key").focus();
+  by("connection").hidden = !lost;
+  by("live").textContent = live ? "Live" : "";
+  for (const id of ["clock", "main"]) by(id).inert = lost;
+  if (lost) return;
+  lostAt = null;
+  focused?.focus();
+  focused = null;
 }
 
 function setClock({ now: at, speed }) {
@@ -105,17 +103,27 @@ function setClock({ now: at, speed }) {
 }
 
 const showTime = () => {
-  if (clock.at) by("now").textContent = `${time(new Date(now()).toISOString())} UTC`;
+  if (clock.at) by("now").textContent = utc(now());
 };
 
-function controls() {
+function clockControls() {
+  by("clock-more").addEventListener("click", () => {
+    by("clock-more").ariaExpanded = String(by("clock").classList.toggle("open"));
+  });
   for (const button of document.querySelectorAll("[data-speed]")) {
     button.addEventListener("click", () =>
       attempt(async () => setClock(await request("PUT", "/_mock/clock", { speed: Number(button.dataset.speed) }))));
   }
   by("advance").addEventListener("submit", (event) => {
     event.preventDefault();
-    attempt(async () => setClock(await request("POST", "/_mock/clock/advance", { seconds: Number(by("seconds").value) })));
+    attempt(async () => {
+      const advanced = request("POST", "/_mock/clock/advance", { seconds: Number(by("seconds").value) });
+      const refused = await advanced.then(setClock, (error) => {
+        if (!error.details?.length) throw error;
+        return error;
+      });
+      showProblems(by("advance"), by("problem"), refused);
+    });
   });
 }
 
@@ -131,36 +139,5 @@ function resetDialog() {
       await request("POST", "/_mock/reset");
       location.assign("/");
     });
-  });
-}
-
-function newDialog() {
-  const dialog = by("new-dialog");
-  const refuse = (text) => {
-    by("new-problem").hidden = !text;
-    by("new-problem").textContent = text;
-  };
-  let retry;
-  by("new").addEventListener("click", () => {
-    retry = randomKey(); // pressed twice, it makes one payment
-    by("order").value = `order-${Math.floor(Math.random() * 9000) + 1000}`;
-    refuse("");
-    dialog.showModal();
-  });
-  by("new-cancel").addEventListener("click", () => dialog.close());
-  by("new-form").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const form = new FormData(event.target);
-    const [chain, asset] = form.get("asset").split(" ");
-    const received = raw(form.get("amount"), Number(by("asset").selectedOptions[0].dataset.decimals));
-    if (!received) return refuse("The amount must be a positive number, with no more decimals than the asset has.");
-    try {
-      const payment = await request("POST", "/v1/payments", order(form.get("order"), chain, asset, received, form.get("address")),
-        { "Idempotency-Key": retry, "X-Mock-Scenario": form.get("scenario") });
-      location.assign(`/payments/${payment.id}`);
-    } catch (error) {
-      if (error.status) retry = randomKey();
-      refuse(error.message);
-    }
   });
 }

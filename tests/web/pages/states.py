@@ -1,0 +1,231 @@
+"""Every page in every state that a person can meet it in."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from paymock.resources.checkout import VIEWS
+from paymock.rules.scenarios import PaymentStatus
+from tests.support.client import DUE, order
+from tests.support.contract import Json
+from tests.support.specification import COURSES
+from tests.web.pages.steps import Sandbox, Tab, checkout_page
+
+LONG = "an-order-with-a-very-long-id-" * 4
+
+State = Callable[[Tab, Sandbox], None]
+
+
+def paid(api: Sandbox, status: PaymentStatus) -> Json:
+    """A payment with this status, in the first scenario that has it."""
+    scenario = next(name for name, course in COURSES.items() if status in [entry[1] for entry in course])
+    payment = api.created(scenario, order_id=LONG)
+    if status is not PaymentStatus.AWAITING_PAYMENT:
+        api.move(payment, to=status)
+    return payment
+
+
+def key_form(tab: Tab, api: Sandbox) -> None:
+    tab.page.goto(tab.origin)
+    expect(tab.page.get_by_label("API key")).to_be_focused()
+
+
+def wrong_key(tab: Tab, api: Sandbox) -> None:
+    tab.use_key("wrong").page.goto(tab.origin)
+    expect(tab.page.get_by_text("does not accept this API key")).to_be_visible()
+    tab.forgive("401")
+
+
+def empty_list(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open()
+    expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
+
+
+def full_list(tab: Tab, api: Sandbox) -> None:
+    for status in [*PaymentStatus] * 3:
+        paid(api, status)
+    tab.use_key(api.api_key).open()
+    expect(tab.orders()).to_have_count(33)
+
+
+def nothing_found(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open("/?search=nothing")
+    expect(tab.page.get_by_text("No payment matches.")).to_be_visible()
+
+
+def problem(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open("/?status=paid")
+    expect(tab.problem).to_be_visible()
+    tab.forgive("400")
+
+
+def creation(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open()
+    tab.button("New payment…").click()
+    dialog = tab.page.get_by_role("dialog", name="New payment")
+    dialog.get_by_label("Amount").fill("0")
+    dialog.get_by_role("button", name="Create").click()
+    expect(dialog.get_by_text("Must be a positive number")).to_be_visible()
+
+
+def switch(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open()
+    tab.page.locator("#sandbox").click()
+    expect(tab.page.get_by_role("list", name="Used before")).to_be_visible()
+
+
+def next_payment(tab: Tab, api: Sandbox) -> None:
+    api.post("/_mock/next", json={"scenario": "settlement_failed", "fault": "status=503; after; html"})
+    api.post("/_mock/faults", json={"fault": "truncate=100", "operation": "listAttempts", "order_id": LONG})
+    paid(api, PaymentStatus.AWAITING_PAYMENT)
+    tab.use_key(api.api_key).open()
+    tab.page.get_by_text("Next payment").click()
+    expect(tab.rules()).to_have_count(1)
+
+
+def clock_of_a_phone(tab: Tab, api: Sandbox) -> None:
+    tab.page.set_viewport_size({"width": 375, "height": 700})
+    tab.use_key(api.api_key).open()
+    tab.button("Clock…").click()
+    expect(tab.button("Freeze")).to_be_visible()
+
+
+def connection_lost(tab: Tab, api: Sandbox) -> None:
+    """Hidden for a while, the page gives its connection up, and gets no other when it is seen again."""
+    made = paid(api, PaymentStatus.PAYMENT_DETECTED)
+    tab.stop_time()
+    tab.use_key(api.api_key).open(f"/payments/{made['id']}")
+    expect(tab.status).to_have_text("payment detected")
+    tab.hide()
+    tab.pass_time(5)
+    tab.page.route("**/_mock/events*", lambda route: route.abort())
+    tab.hide(hidden=False)
+    expect(tab.connection).to_contain_text("Connection lost")
+    tab.forgive_lost_connections()
+
+
+def reset(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open()
+    tab.button("Reset…").click()
+    expect(tab.page.get_by_role("dialog", name="Reset this sandbox?")).to_be_visible()
+
+
+def payment(status: PaymentStatus) -> State:
+    def shown(tab: Tab, api: Sandbox) -> None:
+        tab.use_key(api.api_key).open(f"/payments/{paid(api, status)['id']}")
+        expect(tab.status).to_have_text(status.replace("_", " "))
+        tab.page.get_by_text("The same as a table").click()
+
+    return shown
+
+
+def payment_of_many_deposits(tab: Tab, api: Sandbox) -> None:
+    made = api.created("no_payment_expired", metadata={"a" * 40: "b" * 500})
+    for amount in range(1, 11):
+        api.deposit(made, amount * DUE // 10)
+        api.move(made, seconds=2)
+    tab.use_key(api.api_key).open(f"/payments/{made['id']}")
+    expect(tab.page.get_by_text("2 more deposits are in the table")).to_be_visible()
+
+
+def unknown_payment(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open("/payments/nope")
+    expect(tab.headline).to_have_text("There is no such payment")
+    tab.forgive("404")
+
+
+def no_requests(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open("/requests")
+    expect(tab.page.get_by_text("No requests below /v1 to show.")).to_be_visible()
+
+
+def requests(tab: Tab, api: Sandbox) -> None:
+    made = api.created()
+    api.payment(made["id"])
+    api.create(order(order_id="", receive__address="0x", nonsense="x" * 60))
+    tab.use_key(api.api_key).open("/requests")
+    expect(tab.rows()).to_have_count(3)
+
+
+def fault_rules(tab: Tab, api: Sandbox) -> None:
+    made = api.created(order_id=LONG)
+    for times in (1, 2, None):
+        rule = {"fault": "status=503; after; times=100000", "payment_id": made["id"], "times": times}
+        assert api.post("/_mock/faults", json={**rule, "order_id": LONG}).status_code == 201
+    for _ in range(2):
+        api.get(f"/v1/payments/{made['id']}")
+    tab.use_key(api.api_key).open("/requests")
+    expect(tab.rules()).to_have_count(3)
+    expect(tab.rows()).to_have_count(3)
+
+
+def new_fault_rule(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open("/requests")
+    tab.button("Add a rule…").click()
+    dialog = tab.page.get_by_role("dialog", name="New fault rule")
+    dialog.get_by_label("Fault", exact=True).fill("boom")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_text("must be status=CODE")).to_be_visible()
+    tab.forgive("422")
+
+
+def checkout(status: PaymentStatus) -> State:
+    def shown(tab: Tab, api: Sandbox) -> None:
+        tab.open(f"/checkout/{paid(api, status)['id']}")
+        expect(tab.headline).to_have_text(VIEWS[status].headline)
+
+    return shown
+
+
+def part_at_the_checkout(tab: Tab, api: Sandbox) -> None:
+    made = api.created("underpaid_expired")
+    api.advance(13)
+    tab.open(f"/checkout/{made['id']}")
+    expect(tab.headline).to_have_text("A part has arrived")
+
+
+def payment_gone_at_the_checkout(tab: Tab, api: Sandbox) -> None:
+    made = api.created()
+    checkout_page(tab, made)
+    api.reset()
+    expect(tab.page.get_by_text("This payment is no longer there.")).to_be_visible()
+    tab.forgive("404")
+
+
+def unknown_checkout(tab: Tab, api: Sandbox) -> None:
+    tab.page.goto(f"{tab.origin}/checkout/nope")
+    expect(tab.headline).to_have_text("There is no such payment")
+    tab.forgive("404")
+
+
+STATES: dict[str, State] = {
+    state.__name__.replace("_", " "): state
+    for state in (
+        key_form,
+        wrong_key,
+        empty_list,
+        full_list,
+        nothing_found,
+        problem,
+        creation,
+        switch,
+        next_payment,
+        clock_of_a_phone,
+        connection_lost,
+        reset,
+        payment_of_many_deposits,
+        unknown_payment,
+        no_requests,
+        requests,
+        fault_rules,
+        new_fault_rule,
+        part_at_the_checkout,
+        payment_gone_at_the_checkout,
+        unknown_checkout,
+    )
+}
+STATES |= {
+    f"payment, {status}": payment(status)
+    for status in (PaymentStatus.AWAITING_PAYMENT, PaymentStatus.OVERPAID_REVIEW, PaymentStatus.FAILED)
+}
+STATES |= {f"checkout, {status}": checkout(status) for status in VIEWS if not status.startswith("settlement")}
