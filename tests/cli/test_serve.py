@@ -14,8 +14,9 @@ def test_every_option_has_an_environment_variable_that_the_help_shows() -> None:
     options = [option for option in serve.params if isinstance(option, click.Option)]
     assert len(options) > 10
     for option in options:
-        assert option.envvar == "PAYMOCK_" + option.opts[0].removeprefix("--").replace("-", "_").upper()
-        assert option.envvar in help_text
+        names = ["PAYMOCK_" + flag.removeprefix("--").replace("-", "_").upper() for flag in option.opts]
+        assert option.envvar == (names if len(names) > 1 else names[0])
+        assert all(name in help_text for name in names)
 
 
 def test_the_line_of_an_interrupt_is_ended_on_a_terminal() -> None:

@@ -94,18 +94,28 @@ def test_without_the_control_api_the_faults_in_a_store_are_not_injected(
         ]
 
 
-def test_frame_ancestors_are_set_by_options_or_the_environment(tmp_path: Path) -> None:
-    flags = ("--frame-ancestors", "https://one.example", "--frame-ancestors", "https://two.example:8443")
-    variable = {"PAYMOCK_FRAME_ANCESTORS": "https://one.example,https://two.example:8443"}
-    for name, arguments, variables in (("flags", flags, {}), ("variable", (), variable)):
-        (tmp_path / name).mkdir()
-        with server_process(tmp_path / name, *arguments, **variables) as served:
-            policy = httpx.get(f"{served.url}/checkout/pay_unknown").headers["content-security-policy"]
-        assert policy.endswith("; frame-ancestors https://one.example https://two.example:8443")
+ONE, TWO = "https://one.example", "https://two.example:8443"
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        (("--frame-ancestor", ONE, "--frame-ancestor", TWO), {}),
+        (("--frame-ancestors", ONE, "--frame-ancestor", TWO), {}),
+        ((), {"PAYMOCK_FRAME_ANCESTOR": f"{ONE},{TWO}"}),
+        ((), {"PAYMOCK_FRAME_ANCESTORS": f"{ONE},{TWO}"}),
+    ],
+)
+def test_frame_ancestors_are_set_by_options_or_the_environment(
+    tmp_path: Path, options: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    with server_process(tmp_path, *options, **variables) as served:
+        policy = httpx.get(f"{served.url}/checkout/pay_unknown").headers["content-security-policy"]
+    assert policy.endswith(f"; frame-ancestors {ONE} {TWO}")
 
 
 def test_an_invalid_frame_ancestor_is_refused() -> None:
-    outcome = run("serve", "--port", "0", "--frame-ancestors", "shop.example")
+    outcome = run("serve", "--port", "0", "--frame-ancestor", "shop.example")
     assert outcome.returncode == 1
     assert "a frame ancestor must be an origin such as https://shop.example" in outcome.stderr
 

@@ -70,14 +70,15 @@ def _commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def options() -> str:
-    """Every option of `serve`: its flag, its variable, its default and its meaning."""
+    """Every option of `serve`: its flag, its variable, its default and its meaning; aliases are left out."""
     rows = []
     for option in serve.params:
         assert isinstance(option, click.Option)
         meaning, _, said = (option.help or "").partition(" [default: ")
         default = said.removesuffix("]") or ("off" if option.is_flag else _default(option))
-        flag = " / ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-        rows.append((flag, f"`{option.envvar}`", default, meaning))
+        flag = " / ".join(f"`{name}`" for name in (option.opts[0], *option.secondary_opts))
+        variable = option.envvar if isinstance(option.envvar, str) else (option.envvar or [""])[0]
+        rows.append((flag, f"`{variable}`", default, meaning))
     return tables.markdown(("Option", "Variable", "Default", "Meaning"), rows)
 
 

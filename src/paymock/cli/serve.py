@@ -51,9 +51,11 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # no subscript befor
 
 
 def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
-    """An option with its environment variable: PAYMOCK_ and the name of the flag."""
-    variable = "PAYMOCK_" + flag.partition("/")[0].removeprefix("--").replace("-", "_").upper()
-    return click.option(flag, *names, envvar=variable, show_envvar=True, **settings)
+    """An option with an environment variable for each of its flags: PAYMOCK_ and the name of the flag."""
+    flags = [name.partition("/")[0] for name in (flag, *names) if name.startswith("--")]
+    variables = ["PAYMOCK_" + name.removeprefix("--").replace("-", "_").upper() for name in flags]
+    envvar = variables if len(variables) > 1 else variables[0]
+    return click.option(flag, *names, envvar=envvar, show_envvar=True, **settings)
 
 
 @click.command()
@@ -83,7 +85,9 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     help="Accept this host name in the Host header, too. Repeatable.",
 )
 @_option(
+    "--frame-ancestor",
     "--frame-ancestors",
+    "frame_ancestors",
     multiple=True,
     type=CommaSeparated(),
     metavar="ORIGIN",
