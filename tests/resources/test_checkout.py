@@ -75,6 +75,14 @@ def test_every_status_has_one_of_seven_views() -> None:
     assert {status for status, view in VIEWS.items() if view.final} == FINAL
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_comes_next_is_told_until_nothing_does(scenario: str) -> None:
+    record = created(scenario)
+    for state in payments.states(record):
+        page = checkout_at(record, state.at)
+        assert bool(page.next) is not page.final
+
+
 @pytest.mark.parametrize(
     ("second", "received", "missing", "confirmations", "seconds_left"),
     [

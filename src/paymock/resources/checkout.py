@@ -26,6 +26,7 @@ class View(NamedTuple):
     name: ViewName
     headline: str
     explanation: str
+    next: str = ""
     final: bool = False
 
 
@@ -33,15 +34,20 @@ _RECEIVED = View(
     "received",
     "Payment received",
     "Your payment is final. It is being paid out to the shop; there is nothing to do.",
+    "This page says when the shop has its money. You need not wait for that.",
 )
 VIEWS: Mapping[PaymentStatus, View] = {
     PaymentStatus.AWAITING_PAYMENT: View(
-        "pay", "Waiting for your payment", "Send the exact amount to the address below before the time is up."
+        "pay",
+        "Waiting for your payment",
+        "Send the exact amount to the address below before the time is up.",
+        "When your payment arrives, this page shows it and counts its confirmations.",
     ),
     PaymentStatus.PAYMENT_DETECTED: View(
         "detected",
         "Payment detected",
         "Your payment is on its way. It is final after a few more confirmations.",
+        "Once the whole amount is final, it is paid out to the shop.",
     ),
     PaymentStatus.PAYMENT_FINALIZED: _RECEIVED,
     PaymentStatus.SETTLEMENT_PENDING: _RECEIVED,
@@ -52,6 +58,7 @@ VIEWS: Mapping[PaymentStatus, View] = {
         "The time is up",
         "No payment arrived in time, and nothing was charged. Do not send anything to this address now: "
         "ask the shop for a new invoice.",
+        "If a payment arrives after all, the shop looks into it.",
     ),
     PaymentStatus.UNDERPAID_EXPIRED: View(
         "expired",
@@ -81,7 +88,12 @@ VIEWS: Mapping[PaymentStatus, View] = {
 }
 """By status, in the order of `PaymentStatus`."""
 
-_PARTIAL = View("detected", "A part has arrived", "Send the rest to the same address before the time is up.")
+_PARTIAL = View(
+    "detected",
+    "A part has arrived",
+    "Send the rest to the same address before the time is up.",
+    "When the rest arrives, this page shows it and counts its confirmations.",
+)
 
 
 class TokenAmount(Reply):
@@ -106,6 +118,7 @@ class Checkout(Reply):
     ]
     headline: Annotated[str, Meta(description="What the view says, in a few words.")]
     explanation: Annotated[str, Meta(description="What that means for the customer.")]
+    next: Annotated[str, Meta(description="What comes next; empty when nothing does.")]
     final: Annotated[bool, Meta(description="Whether nothing comes after this.")]
     chain: Chain
     asset: Asset
@@ -152,6 +165,7 @@ def checkout(
         view=view.name,
         headline=view.headline,
         explanation=view.explanation,
+        next=view.next,
         final=view.final,
         chain=chain,
         asset=asset,

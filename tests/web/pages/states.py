@@ -173,6 +173,9 @@ def checkout(status: PaymentStatus) -> State:
     def shown(tab: Tab, api: Sandbox) -> None:
         tab.open(f"/checkout/{paid(api, status)['id']}")
         expect(tab.headline).to_have_text(VIEWS[status].headline)
+        expect(tab.page.get_by_text("The clock of this mock stands still")).to_have_count(
+            0 if VIEWS[status].final else 1
+        )
 
     return shown
 
@@ -188,8 +191,25 @@ def payment_gone_at_the_checkout(tab: Tab, api: Sandbox) -> None:
     made = api.created()
     checkout_page(tab, made)
     api.reset()
-    expect(tab.page.get_by_text("This payment is no longer there.")).to_be_visible()
+    expect(tab.page.locator("#headline")).to_have_text("There is no such payment")
     tab.forgive("404")
+
+
+def connection_lost_at_the_checkout(tab: Tab, api: Sandbox) -> None:
+    made = api.created(order_id=LONG)
+    tab.page.route("**/events", lambda route: None)
+    tab.page.route("**/events", lambda route: route.abort(), times=1)
+    tab.open(f"/checkout/{made['id']}")
+    expect(tab.page.get_by_text("Connection lost. Trying again…")).to_be_visible()
+    tab.forgive_lost_connections()
+
+
+def details_at_the_checkout(tab: Tab, api: Sandbox) -> None:
+    made = api.created(order_id=LONG, receive__amount=str(10**70))
+    api.speed(10)
+    checkout_page(tab, made)
+    tab.page.get_by_text("Details").click()
+    expect(tab.page.get_by_text("The clock of this mock runs at 10 times real time.")).to_be_visible()
 
 
 def unknown_checkout(tab: Tab, api: Sandbox) -> None:
@@ -221,6 +241,8 @@ STATES: dict[str, State] = {
         new_fault_rule,
         part_at_the_checkout,
         payment_gone_at_the_checkout,
+        connection_lost_at_the_checkout,
+        details_at_the_checkout,
         unknown_checkout,
     )
 }

@@ -1,5 +1,6 @@
 """Pages that stay open: what they are told, and what they do when nobody tells them anything."""
 
+import re
 import signal
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.support.server import RunningServer, running_server
 from tests.web.pages.conftest import NewTab
 from tests.web.pages.steps import Sandbox, Tab, checkout_page
 
+LOST = re.compile("Connection lost|Not connected")
 QUIET_SECONDS = 3
 SHOWN = {
     "/": ("#list tbody", "order-1001", "completed"),
@@ -126,7 +128,7 @@ def test_checkout_works_without_the_control_api_and_the_dashboard_is_not_there(
         customer = new_tab(origin=server.url)
         checkout_page(customer, payment)
         expect(customer.headline).to_have_text("Waiting for your payment")
-        customer.button("Copy the address").click()
+        customer.button("Copy address").click()
         customer.announced("Copied")
         for path in ("/", "/requests", f"/payments/{payment['id']}", "/_mock/events"):
             assert httpx.get(server.url + path).status_code == 404

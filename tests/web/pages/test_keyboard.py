@@ -49,7 +49,7 @@ def test_dashboard_is_used_from_the_key_to_the_end_of_a_payment(new_tab: NewTab,
 def test_checkout_lets_the_address_be_copied(new_tab: NewTab, api: Sandbox) -> None:
     tab, payment = new_tab(), api.created()
     checkout_page(tab, payment)
-    press(tab, tab.button("Copy the address"), most=3)
+    press(tab, tab.button("Copy address"), most=3)
     tab.announced("Copied")
     assert tab.copied() == payment["attempts"][0]["instructions"]["invoice_address"]
 
@@ -119,7 +119,7 @@ class TestFocus:
     def test_stays_on_the_button_of_the_checkout(self, new_tab: NewTab, api: Sandbox) -> None:
         tab, payment = new_tab(), api.created("underpaid_expired")
         checkout_page(tab, payment)
-        tab.button("Copy the address").focus()
+        tab.button("Copy address").focus()
         api.advance(5)
         expect(tab.page.get_by_text("Still to pay")).to_be_visible()
-        expect(tab.button("Copy the address")).to_be_focused()
+        expect(tab.button("Copy address")).to_be_focused()

@@ -80,7 +80,7 @@ class TestEmbedding:
             embed()
             frame = page.frame_locator("iframe")
             expect(frame.get_by_role("heading", level=1)).to_have_text("Waiting for your payment")
-            frame.get_by_role("button", name="Copy the address").click()
+            frame.get_by_role("button", name="Copy address").click()
             expect(frame.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
 
     def test_is_refused_on_any_other_site(self, browser: Browser, contract: Contract) -> None:

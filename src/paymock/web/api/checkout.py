@@ -9,6 +9,7 @@ import msgspec
 from paymock.app.checkout_service import CheckoutService
 from paymock.resources.checkout import Checkout
 from paymock.rules.errors import PaymockError
+from paymock.rules.scenarios import PAYMENT_WINDOW
 from paymock.web.api.operations import PAYMENT_ID, Operation
 from paymock.web.http.error_responses import error_response
 from paymock.web.http.requests import Request
@@ -29,7 +30,7 @@ async def page(checkouts: CheckoutService, request: Request, *, frame_ancestors:
         view = await checkouts.show(request.params["payment_id"])
     except PaymockError as error:
         response = error_response(error)
-        html = render("message.html", status=error.status, message=error.message)
+        html = render("message.html", status=error.status, message=error.message, refresh=_REFRESH_SECONDS)
         return msgspec.structs.replace(
             response, body=html, content_type=HTML, headers=(*response.headers, *headers)
         )
@@ -37,6 +38,7 @@ async def page(checkouts: CheckoutService, request: Request, *, frame_ancestors:
     html = render(
         "checkout.html",
         checkout=view.checkout,
+        window=PAYMENT_WINDOW // 1000,
         qr=qr_code(view.checkout.payment_uri),
         refresh=None if view.checkout.final else max(1, seconds),
     )

@@ -1,13 +1,17 @@
 """HTML templates. All values are escaped: what a merchant wrote is text, never markup."""
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 HTML = "text/html; charset=utf-8"
 _OWN_FILES = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+_BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""The characters that change the direction of the text around them."""
 
 
 def render(template: str, **values: object) -> bytes:
@@ -25,14 +29,28 @@ def security_headers(frame_ancestors: str = "'none'") -> tuple[tuple[str, str], 
     return (("Content-Security-Policy", content), ("Referrer-Policy", "no-referrer"))
 
 
+def visible(text: str) -> "Markup":
+    """Return `text` as HTML, with the code points of bidirectional control characters in their place, so that
+    it cannot pretend to be another text.
+    """
+    from markupsafe import Markup, escape
+
+    def code_point(match: re.Match[str]) -> str:
+        return f'<span class="control">U+{ord(match[0]):04X}</span>'
+
+    return Markup(_BIDIRECTIONAL.sub(code_point, str(escape(text))))  # noqa: S704 - escaped
+
+
 @cache
 def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined  # imported when the first page is opened
 
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("paymock.web.pages"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["visible"] = visible
+    return environment

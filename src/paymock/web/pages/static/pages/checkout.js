@@ -1,44 +1,77 @@
 // Keeps the checkout up to date: the server draws every view.
 
-import { announce, by, copy } from "./dom.js";
+import { announce, by, copy, h } from "./dom.js";
 import { follow } from "./stream.js";
 
-const main = () => document.querySelector("main");
-let left, refreshed = Promise.resolve();
+const GONE = "There is no such payment.", LOST = "Connection lost. Trying again…";
+let left, focused = "", live = true, queue = Promise.resolve();
 
-follow(`${location.pathname}/events`, {}, ({ status, confirmations, received, speed, seconds_left }) => {
-  left = { seconds: seconds_left, speed, at: performance.now() };
-  if (`${status} ${confirmations} ${received.raw} ${!speed}` !== main().dataset.shown) refreshed = refreshed.then(refresh).catch(() => {});
-  count();
+follow(`${location.pathname}/events`, {}, (checkout) => {
+  left = { seconds: checkout.seconds_left, speed: checkout.speed, at: performance.now() };
+  queue = queue.then(() => update(checkout)).catch(() => {});
 }, (state) => {
-  by("connection").textContent = { live: "", 404: "This payment is no longer there." }[state] ?? "Not connected; trying again.";
+  live = state === "live";
+  if (!live) freeze(state === 404 ? GONE : LOST);
+  if (state === 404) queue = queue.then(refresh).then(() => say("")).catch(() => {});
 });
 setInterval(count, 500);
 ready();
 
+/** Shows the payment as it is now. After a lost connection, what was shown may be used again. */
+async function update({ status, confirmations, received, speed }) {
+  const { shown, speed: at } = by("payment").dataset;
+  if (`${status} ${confirmations} ${received.raw}` !== shown || speed !== Number(at)) await refresh();
+  if (!live) return;
+  count();
+  if (!by("payment").inert) return;
+  by("payment").inert = false;
+  by(focused)?.focus();
+  focused = "";
+  say("");
+  announce("Connected again");
+}
+
+/** Nothing is known about the payment: what is shown may no longer be true, so that nobody should act on it. */
+function freeze(text) {
+  left = undefined;
+  focused = document.activeElement.id || focused;
+  by("payment").inert = true;
+  say(text);
+}
+
+/** Says it in the headline and the title, in place of those of the payment. */
+function say(text) {
+  document.title = `${text || by("headline").textContent} · paymock`;
+  if (by("connection").textContent !== text) by("connection").replaceChildren(...(text ? [h("h1", {}, text)] : []));
+}
+
+/** Draws the page anew; a payment that is gone has a page, too. */
 async function refresh() {
   const reply = await fetch(location.pathname, { cache: "no-store" });
-  if (!reply.ok) return;
+  if (!reply.ok && reply.status !== 404) throw new Error(reply.statusText);
   const page = new DOMParser().parseFromString(await reply.text(), "text/html");
-  const headline = by("headline").textContent, focused = document.activeElement?.id;
-  main().replaceWith(page.querySelector("main"));
+  const headline = by("headline").textContent, active = document.activeElement.id, open = by("details")?.open;
+  by("payment").replaceWith(page.getElementById("payment"));
+  by("payment").inert = !live && reply.ok;
   document.title = page.title;
+  if (open && by("details")) by("details").open = true;
   ready();
   count();
-  if (focused) by(focused)?.focus();
+  if (active) by(active)?.focus();
   if (by("headline").textContent !== headline) announce(by("headline").textContent);
 }
 
-/** The button works with JavaScript only, so it is shown here. */
+/** The buttons work with JavaScript only, so they are shown here. */
 function ready() {
-  const button = by("copy");
-  if (!button) return;
-  button.hidden = false;
-  button.onclick = () => copy(by("address").textContent, button);
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    button.hidden = false;
+    button.onclick = () => copy(button.dataset.copy, button);
+  }
 }
 
 function count() {
   if (!by("left") || !left) return;
   const seconds = Math.max(0, left.seconds - ((performance.now() - left.at) / 1000) * left.speed);
   by("left").textContent = `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+  by("window").value = seconds;
 }
