@@ -1,20 +1,36 @@
 """The checkout on the sites of others: embedded in them, or followed by a page of their own."""
 
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Error, Page, expect
+from playwright.sync_api import Browser, Error, FrameLocator, Page, expect
 
 from paymock.settings import Settings
 from tests.support import markdown
-from tests.support.contract import Contract
+from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
 from tests.support.snippets import SERVER
-from tests.web.pages.steps import Sandbox
+from tests.support.specification import COURSES
+from tests.web.pages.conftest import NewTab
+from tests.web.pages.steps import Sandbox, checkout_page
+
+KEEP_MESSAGES = """window.messages = [];
+addEventListener("message", ({ origin, data }) => messages.push({ origin, data }));"""
+SHOP = f"""<!doctype html><title>Shop</title><script>{KEEP_MESSAGES}</script>
+<iframe width="360" height="640" allow="clipboard-write" frameborder="0"></iframe>"""
+
+
+def origin_of(url: str) -> str:
+    """The origin of a URL."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 @contextmanager
@@ -39,22 +55,41 @@ def shop(html: str) -> Iterator[str]:
         thread.join()
 
 
-@contextmanager
-def embedding(
-    browser: Browser, contract: Contract, ancestor: str | None = None
-) -> Iterator[tuple[Page, Callable[[], None]]]:
-    """A page of a shop, and what embeds a checkout there, whose server lets `ancestor`, or else that shop,
-    do so.
+class Embedding(NamedTuple):
+    """A page of a shop with an empty frame and a list of the messages that it gets; a payment, its checkout,
+    and the backend of the shop.
     """
-    html = "<!doctype html><title>Shop</title><iframe></iframe>"
-    with shop(html) as origin, browser.new_context() as context:
+
+    page: Page
+    checkout: str
+    payment: Json
+    api: Sandbox
+
+    def embed(self) -> None:
+        """Shows the checkout in the frame."""
+        self.page.locator("iframe").evaluate("(frame, address) => { frame.src = address }", self.checkout)
+
+    @property
+    def frame(self) -> FrameLocator:
+        return self.page.frame_locator("iframe")
+
+    def messages(self) -> list[Json]:
+        """Those that the page has got, with their origins."""
+        found: list[Json] = self.page.evaluate("messages")
+        return found
+
+
+@contextmanager
+def embedding(browser: Browser, contract: Contract, ancestor: str | None = None) -> Iterator[Embedding]:
+    """A page of a shop, and a checkout whose server lets `ancestor`, or else that shop, embed it."""
+    with shop(SHOP) as origin, browser.new_context() as context:
         settings = Settings(port=0, frame_ancestors=(ancestor or origin,))
         with running_server(settings) as server, Sandbox(server.url, contract) as api:
+            api.speed(0)
             page = context.new_page()
             page.goto(origin)
-            address = f"{server.url}/checkout/{api.created()['id']}"
-            frame = page.locator("iframe")
-            yield page, lambda: frame.evaluate("(frame, address) => { frame.src = address }", address)
+            payment = api.created("happy_path")
+            yield Embedding(page, f"{server.url}/checkout/{payment['id']}", payment, api)
 
 
 class TestAPageOfOnesOwn:
@@ -76,19 +111,100 @@ class TestAPageOfOnesOwn:
 
 class TestEmbedding:
     def test_works_on_a_site_that_the_operator_names(self, browser: Browser, contract: Contract) -> None:
-        with embedding(browser, contract) as (page, embed):
-            embed()
-            frame = page.frame_locator("iframe")
-            expect(frame.get_by_role("heading", level=1)).to_have_text("Waiting for your payment")
-            frame.get_by_role("button", name="Copy address").click()
-            expect(frame.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
+        with embedding(browser, contract) as shown:
+            shown.embed()
+            expect(shown.frame.get_by_role("heading", level=1)).to_have_text("Waiting for your payment")
+            for what in ("amount", "address"):
+                shown.frame.get_by_role("button", name=f"Copy {what}").click()
+                expect(shown.frame.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
 
-    def test_is_refused_on_any_other_site(self, browser: Browser, contract: Contract) -> None:
-        with embedding(browser, contract, "https://another.example") as (page, embed):
-            with page.expect_console_message(lambda message: "frame-ancestors" in message.text) as complaint:
-                embed()
+    def test_fits_into_a_narrow_frame(self, browser: Browser, contract: Contract) -> None:
+        with embedding(browser, contract) as shown:
+            shown.embed()
+            shown.frame.get_by_text("Details").click()
+            size = "node => [node.ownerDocument.scrollingElement.scrollWidth, innerWidth]"
+            scroll, inner = shown.frame.locator("body").evaluate(size)
+            assert scroll <= inner == 360
+
+    def test_is_refused_on_any_other_site_which_learns_nothing(
+        self, browser: Browser, contract: Contract
+    ) -> None:
+        with embedding(browser, contract, "https://another.example") as shown:
+            with shown.page.expect_console_message(
+                lambda message: "frame-ancestors" in message.text
+            ) as complaint:
+                shown.embed()
             assert "frame-ancestors https://another.example" in complaint.value.text
-            expect(page.frame_locator("iframe").get_by_text("Waiting for your payment")).to_have_count(0)
+            shown.api.advance(45)
+            expect(shown.frame.get_by_text("Waiting for your payment")).to_have_count(0)
+            assert shown.messages() == []
+
+    def test_tells_the_page_around_it_each_status_once(self, browser: Browser, contract: Contract) -> None:
+        with embedding(browser, contract) as shown:
+            shown.embed()
+            now = 0
+            for at, status in COURSES["happy_path"]:
+                shown.api.advance(at - now or 0.001)
+                now = at
+                shown.page.wait_for_function("status => messages.at(-1)?.data.status === status", arg=status)
+                if status == "payment_detected":  # confirmations are not told
+                    shown.api.advance(2)
+                    now += 2
+                    expect(shown.frame.get_by_text("4/16")).to_be_visible()
+            messages = shown.messages()
+            assert [message["data"]["status"] for message in messages] == [
+                status for _, status in COURSES["happy_path"]
+            ]
+            assert {message["origin"] for message in messages} == {origin_of(shown.checkout)}
+            assert [messages[index]["data"] for index in (0, -1)] == [
+                {
+                    "source": "paymock",
+                    "type": "payment.status",
+                    "payment_id": shown.payment["id"],
+                    "order_id": "order-1001",
+                    "status": status,
+                    "view": view,
+                    "final": final,
+                }
+                for status, view, final in (
+                    ("awaiting_payment", "pay", False),
+                    ("completed", "complete", True),
+                )
+            ]
+            public = shown.api.checkout(shown.payment)
+            own = {"source", "type"}
+            for message in messages:  # nothing that the holder of the address could not read
+                assert {*message["data"]} - own <= {*public}
+
+    def test_tells_nobody_when_it_is_a_page_of_its_own(
+        self, new_tab: NewTab, api: Sandbox, server: RunningServer
+    ) -> None:
+        tab = new_tab()
+        tab.page.add_init_script(KEEP_MESSAGES)
+        checkout_page(tab, api.created("happy_path"))
+        api.advance(5)
+        expect(tab.headline).to_have_text("Payment detected")
+        assert tab.page.evaluate("messages") == []
+
+    def test_is_followed_by_the_page_of_the_documentation(self, browser: Browser, contract: Contract) -> None:
+        [html] = [
+            block.text
+            for block in markdown.blocks(markdown.read("docs/pages.md"))
+            if block.language == "html"
+        ]
+        with embedding(browser, contract, "*") as shown:
+            server = origin_of(shown.checkout)
+            html = re.sub(r"pay_[a-z2-7]{40}", shown.payment["id"], html).replace(SERVER, server)
+            with shop(f"<!doctype html><title>Shop</title>{html}") as origin:
+                shown.page.goto(origin)
+                said = shown.page.locator("output")
+                expect(said).to_have_text("awaiting_payment")
+                shown.page.evaluate("postMessage({ type: 'payment.status', status: 'x', final: true })")
+                shown.api.advance(5)
+                expect(said).to_have_text("payment_detected")
+                shown.api.advance(40)
+                expect(said).to_have_text("completed")
+                expect(shown.page.locator("iframe")).to_have_count(0)
 
     @pytest.mark.parametrize(
         ("ancestors", "policy"),

@@ -4,10 +4,11 @@ import { announce, by, copy, h } from "./dom.js";
 import { follow } from "./stream.js";
 
 const GONE = "There is no such payment.", LOST = "Connection lost. Trying again…";
-let left, focused = "", live = true, queue = Promise.resolve();
+let left, posted, focused = "", live = true, queue = Promise.resolve();
 
 follow(`${location.pathname}/events`, {}, (checkout) => {
   left = { seconds: checkout.seconds_left, speed: checkout.speed, at: performance.now() };
+  post(checkout);
   queue = queue.then(() => update(checkout)).catch(() => {});
 }, (state) => {
   live = state === "live";
@@ -74,4 +75,12 @@ function count() {
   const seconds = Math.max(0, left.seconds - ((performance.now() - left.at) / 1000) * left.speed);
   by("left").textContent = `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
   by("window").value = seconds;
+}
+
+/** Tells the page that embeds this one. Any origin: `frame-ancestors` decides who may embed it, and the message has
+ * nothing that the holder of this address could not read. */
+function post({ payment_id, order_id, status, view, final }) {
+  if (parent === window || status === posted) return;
+  posted = status;
+  parent.postMessage({ source: "paymock", type: "payment.status", payment_id, order_id, status, view, final }, "*");
 }
