@@ -234,9 +234,9 @@ async def newest_payments(
     before: int | None = None,
     payment_filter: PaymentFilter = EVERY_PAYMENT,
 ) -> PaymentsPage:
-    """Read the newest payments, or the newest ones before a position, and return those that the filter selects,
-    whatever their status is. These are two steps: payments of before a reset can be later than the clock of
-    after it.
+    """Read the newest payments, or the newest ones before a position, and return those that the filter
+    selects, whatever their status is. These are two steps: payments of before a reset can be later than the
+    clock of after it.
     """
     page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
     selected = [

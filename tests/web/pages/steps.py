@@ -26,7 +26,7 @@ _HIDE = """hidden => {
 def visible(text: str) -> str:
     """A text of an application as the pages show it: what would reverse it is named."""
     return re.sub(
-        "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]", lambda match: f"[U+{ord(match[0]):04X}]", text
+        "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]", lambda match: f"U+{ord(match[0]):04X}", text
     )
 
 

@@ -201,9 +201,9 @@ class TestList:
     def test_isolates_an_order_id_that_would_reverse_the_text(self, tab: Tab, api: Sandbox) -> None:
         api.created(order_id="order-\u202e1001")
         tab.open()
-        expect(tab.orders()).to_have_text(["order-[U+202E]1001"])
+        expect(tab.orders()).to_have_text(["order-U+202E1001"])
         tab.orders().click()
-        expect(tab.headline).to_have_text("order-[U+202E]1001")
+        expect(tab.headline).to_have_text("order-U+202E1001")
 
     def test_tells_of_each_payment_what_it_is_and_how_much_is_due(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("happy_path", order_id="order-1")

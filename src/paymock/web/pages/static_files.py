@@ -1,6 +1,8 @@
 """Static files: scripts and styles of the pages, and Swagger UI."""
 
+import gzip
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -52,7 +54,10 @@ class StaticFile(Struct, frozen=True):
         extension = self.path.rpartition(".")[2]
         if extension == "html":
             body = body.replace(b"<!-- documents -->", self.documents)
-        return Response(200, body, _TYPES[extension], self.headers)
+        headers = self.headers
+        if _accepts_gzip(request):
+            body, headers = _compressed(body), (*headers, ("Content-Encoding", "gzip"))
+        return Response(200, body, _TYPES[extension], (*headers, ("Vary", "Accept-Encoding")))
 
 
 def static_files(*, with_control: bool) -> Mapping[str, StaticFile]:
@@ -66,6 +71,17 @@ def static_files(*, with_control: bool) -> Mapping[str, StaticFile]:
         SWAGGER: index,
         **({SWAGGER_CONTROL: index} if with_control else {}),
     }
+
+
+def _accepts_gzip(request: Request) -> bool:
+    """Whether a list of codings, as browsers send it, has gzip. Any other form gets the file as it is."""
+    codings = request.headers.get(b"accept-encoding", b"").lower().split(b",")
+    return b"gzip" in (coding.strip() for coding in codings)
+
+
+@lru_cache(maxsize=64)
+def _compressed(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
 
 
 async def redirect_to_swagger(request: Request) -> Response:

@@ -2,16 +2,18 @@
 
 import { by, h, icon } from "./dom.js";
 
-const BIDI_CONTROLS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const BIDI_CONTROLS = /([\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069])/g;
 
 /** The view of the checkout that a status belongs to; it has its icon and its color. */
 export const view = (status) => by("views").dataset[status] ?? "pay";
 export const words = (status) => status.replaceAll("_", " ");
 export const badge = (status) => h("span", { class: `badge ${view(status)}` }, icon(view(status)), words(status));
 
-/** Text of an application, such as an order id: isolated, with characters that would reverse it shown as their code points. */
-export const foreign = (text) => h("bdi", {}, visible(text));
-export const visible = (text) => text.replace(BIDI_CONTROLS, (control) => `[U+${control.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+const codePoint = (control) => `U+${control.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+
+/** Text of an application, such as an order id, as text; characters that would reverse it are shown as their code points. */
+export const visible = (text) => text.replace(BIDI_CONTROLS, codePoint);
+export const foreign = (text) => h("bdi", {}, text.split(BIDI_CONTROLS).map((part) => (part.match(BIDI_CONTROLS) ? h("span", { class: "control" }, codePoint(part)) : part)));
 
 /** A name that may break after its underscores. */
 export const breakable = (name) => name.split("_").flatMap((part, number) => (number ? ["_", h("wbr"), part] : [part]));

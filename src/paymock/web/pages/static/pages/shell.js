@@ -2,7 +2,7 @@
 
 import { bearer, key, request, sandboxName } from "./api.js";
 import { creationDialog } from "./creation.js";
-import { announce, by } from "./dom.js";
+import { announce, by, h } from "./dom.js";
 import { showProblems } from "./forms.js";
 import { time } from "./format.js";
 import { accepted, openSandbox, sandboxForm } from "./sandboxes.js";
@@ -84,11 +84,13 @@ function connection(state) {
   if (lost && lostAt === null) {
     lostAt = performance.now();
     focused = document.activeElement;
-    by("connection").textContent = `Connection lost. ${clock.at ? `This is the state at ${utc(now())}` : "Nothing is shown yet"}; trying again…`;
+    const shown = clock.at ? `This is the state at ${utc(now())}` : "Nothing is shown yet";
+    by("connection").replaceChildren(h("h1", {}, `Connection lost. ${shown}; trying again…`)); // the page's own one is inert
   }
+  if (!lost) by("connection").replaceChildren();
   by("connection").hidden = !lost;
   by("live").textContent = live ? "Live" : "";
-  for (const id of ["clock", "main"]) by(id).inert = lost;
+  for (const id of ["clock", "content"]) by(id).inert = lost;
   if (lost) return;
   lostAt = null;
   focused?.focus();

@@ -133,8 +133,8 @@ function ticks(own, x, y, bar, text) {
         ? s("path", { d: cross(at, middle, 5), class: "cross" }, title)
         : s("circle", { cx: at, cy: middle, r: 4, class: entry.reached ? "tick" : "tick future" }, title);
       const caption = rejected ? "rejected" : `${entry.confirmations}`;
-      const last = x(own.at(-1).offset_seconds); // its number is always shown
-      const shown = number === own.length - 1 || (at >= free && at + 16 <= last);
+      const last = x(own.at(-1).offset_seconds) - (own.at(-1).deposit_status === "rejected" ? 34 : 8); // its caption is always shown
+      const shown = number === own.length - 1 || (at >= free && at + 12 <= last);
       if (shown) free = at + 16;
       if (shown) text(at, y + BAR + 14, caption, rejected ? "failed" : "confirmations", number ? "middle" : "start");
       return tick;
