@@ -115,6 +115,25 @@ def test_a_reset_leaves_no_payment_and_a_new_clock() -> None:
     run(check())
 
 
+@pytest.mark.parametrize(("is_reset", "total"), [(False, 2), (True, 1)])
+def test_the_total_is_never_less_than_what_is_listed(*, is_reset: bool, total: int) -> None:
+    """Though the list and the total are two steps of the store."""
+
+    class ChangingStore(MemoryStore):
+        async def count(self, sandbox: str, kind: str) -> int:
+            await (app.control.reset(SANDBOX) if is_reset else app.create("key-number-2"))
+            return await super().count(sandbox, kind)
+
+    app = UseCases(ChangingStore())
+
+    async def check() -> None:
+        await app.create("key-number-1")
+        page = await app.control.payments(SANDBOX, PaymentFilter(), 9, None)
+        assert (len(page.data), page.total) == (1, total)
+
+    run(check())
+
+
 def test_a_deposit_that_is_refused_leaves_its_key_free() -> None:
     async def deposit(app: UseCases, payment: Payment, key: str | None, amount: str = "1") -> bool:
         body = {"amount": amount}

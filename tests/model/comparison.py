@@ -92,7 +92,7 @@ class ModelSandbox:
         return 200, payment_view(self.payments[number])
 
     def details(self, number: int) -> Reply:
-        return 200, details_view(self.payments[number])
+        return 200, details_view(self.payments[number], self.now)
 
 
 class ServerSandbox:

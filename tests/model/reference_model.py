@@ -62,6 +62,7 @@ class Change(NamedTuple):
     status: str
     deposit: int | None = None
     confirmations: int | None = None
+    deposit_status: str | None = None
 
 
 @dataclass
@@ -265,5 +266,5 @@ class Payment:
             self.attempt_status = status
 
     def _record(self, deposit: Deposit | None = None) -> None:
-        number, confirmations = (deposit.number, deposit.confirmations) if deposit else (None, None)
-        self.timeline.append(Change(self.now, self.status, number, confirmations))
+        of_deposit = (deposit.number, deposit.confirmations, deposit.status) if deposit else ()
+        self.timeline.append(Change(self.now, self.status, *of_deposit))

@@ -28,12 +28,15 @@ def payment_view(payment: Payment) -> Json:
     }
 
 
-def details_view(payment: Payment) -> Json:
-    """The payment with its timeline, past and future: docs/control-api.md, "Payment details"."""
+def details_view(payment: Payment, sandbox_now: int) -> Json:
+    """The payment with its timeline, past and future, and how far it is ahead of its sandbox:
+    docs/control-api.md, "Payment details".
+    """
     return {
         "payment": payment_view(payment),
         "scenario": payment.name,
         "now": rfc3339(payment.now),
+        "ahead_seconds": (payment.now - sandbox_now) / SECOND,
         "window_seconds": WINDOW / SECOND,
         "timeline": [
             {
@@ -43,6 +46,7 @@ def details_view(payment: Payment) -> Json:
                 "reached": change.at <= payment.now,
                 "deposit": change.deposit,
                 "confirmations": change.confirmations,
+                "deposit_status": change.deposit_status,
             }
             for change in (*payment.timeline, *payment.ahead())
         ],

@@ -267,9 +267,10 @@ class TestPayments:
         paid, expiring = paymock.create(order_id="a"), paymock.create("no_payment_expired", order_id="b")
         paid = paymock.advance_payment(paid["id"], "completed")
         [completed] = paymock.payments(status="completed")
-        assert completed == {**paid, "scenario": "happy_path", "age_seconds": 45}
+        assert completed == {**paid, "scenario": "happy_path", "age_seconds": 45, "ahead_seconds": 45}
         [pending] = paymock.payments(scenario="no_payment_expired")
-        assert pending == {**expiring, "scenario": "no_payment_expired", "age_seconds": 0}
+        only_listed = {"scenario": "no_payment_expired", "age_seconds": 0, "ahead_seconds": 0}
+        assert pending == {**expiring, **only_listed}
         assert paymock.payments(order_id="a") == [completed]
         assert paymock.payments(order_id="a", status="failed") == []
 

@@ -202,7 +202,8 @@ class ControlService:
         """Return a page of payments, newest first."""
         listed, next_cursor = await self._find_payments(sandbox, payment_filter, limit, cursor)
         total = await self._sandboxes.count(sandbox, PaymentRecord.KIND)
-        return schemas.PaymentPage(data=listed, next_cursor=next_cursor, total=total)
+        # a reset between the two steps must not make it less than what is listed
+        return schemas.PaymentPage(data=listed, next_cursor=next_cursor, total=max(total, len(listed)))
 
     async def _find_payments(
         self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None

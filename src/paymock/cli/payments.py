@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import as_json
@@ -210,12 +211,12 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 @as_json
 def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | None) -> None:
     """List the payments of the sandbox, newest first."""
-    page = PaymentPage(data=[], next_cursor=None)
+    page = PaymentPage(data=[], next_cursor=None, total=0)
     while True:
         page_size = min(limit - len(page.data), _MAX_PAGE_SIZE)
         query = {**filters, "limit": page_size, "cursor": page.next_cursor}
         next_page = client.get(PaymentPage, "/_mock/payments", query=query)
-        page = PaymentPage(data=page.data + next_page.data, next_cursor=next_page.next_cursor)
+        page = replace(next_page, data=page.data + next_page.data)
         if page.next_cursor is None or len(page.data) >= limit:
             break
     if as_json:

@@ -151,10 +151,12 @@ class TestRetention:
             await add(store, "sandbox", "key 5", b"5")
             before = await store.page("sandbox", "a", limit=9)
             assert [value for _, value in before] == [b"5", b"4", b"3", b"2", b"1", b"0"]
+            assert await store.count("sandbox", "a") == 6
             self.age(engine, 120)
             await add(store, "sandbox", "key 6", b"6", limit=5)
             after = await store.page("sandbox", "a", limit=9)
             assert after[1:] == before[:-2]
+            assert await store.count("sandbox", "a") == len(after) == 5
             assert await store.get("sandbox", "key 0", companion_key("key 0")) == [None, None]
             assert await store.get("sandbox", "key 2", companion_key("key 2")) == [b"2", b"note"]
             assert await store.page("sandbox", "a", limit=2, before=before[2][0]) == before[3:4]

@@ -317,8 +317,8 @@ OPERATIONS = (
         operation_id="listPayments",
         tag="Payments",
         summary="List payments",
-        description="The payments of this sandbox, newest first. `next_cursor` leads to the next page, `total` "
-        "is how many the sandbox has.",
+        description="The payments of this sandbox, newest first. `next_cursor` leads to the next page; "
+        "`total` is how many there are.",
         reply=schemas.PaymentPage,
         errors=("invalid_query",),
         query=(

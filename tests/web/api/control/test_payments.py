@@ -136,9 +136,9 @@ class TestLists:
         young = api.created()
         move(api, young, seconds=1.25)
         found = api.get("/_mock/payments").json()["data"]
-        assert [(one["id"], one["scenario"], one["age_seconds"]) for one in found] == [
-            (young["id"], "happy_path", 1.25),
-            (old["id"], "late_payment", 7.5),
+        assert [(one["id"], one["scenario"], one["age_seconds"], one["ahead_seconds"]) for one in found] == [
+            (young["id"], "happy_path", 1.25, 1.25),
+            (old["id"], "late_payment", 7.5, 0),
         ]
         assert {name: found[1][name] for name in old} == api.payment(old["id"])
 
@@ -154,6 +154,19 @@ class TestLists:
         assert found(scenario="no_payment_expired") == [second["id"]]
         assert found(order_id="a") == [first["id"]]
         assert found(order_id="a", scenario="no_payment_expired") == []
+
+    def test_the_total_is_that_of_the_sandbox_whatever_is_listed(
+        self, api: Api, server: RunningServer, contract: Contract
+    ) -> None:
+        assert api.get("/_mock/payments").json() == {"data": [], "next_cursor": None, "total": 0}
+        for number in range(3):
+            api.created(order_id=f"order-{number}")
+        with Api(server.url, contract) as another:
+            another.created()
+        for query in ({}, {"limit": 1}, {"order_id": "order-1"}, {"status": "completed"}):
+            assert api.get("/_mock/payments", params=query).json()["total"] == 3
+        api.post("/_mock/reset")
+        assert api.get("/_mock/payments").json()["total"] == 0
 
     @pytest.mark.parametrize("filters", [{}, {"status": "awaiting_payment", "order_id": "a"}])
     @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])

@@ -188,15 +188,34 @@ class TestOnePayment:
         advance(api, 10)
         deposit(api, payment, DUE - HALF)
         timeline = [
-            (entry["offset_seconds"], entry["deposit"], entry["confirmations"])
+            (entry["offset_seconds"], entry["deposit"], entry["confirmations"], entry["deposit_status"])
             for entry in detail(api, payment)["timeline"]
         ]
         assert timeline == [
-            (0, None, None),
-            *[(5, 1, 0), (7, 1, 4), (9, 1, 8), (10, 2, 0), (11, 1, 12), (12, 2, 4), (13, 1, 16)],
-            *[(14, 2, 8), (16, 2, 12), (18, 2, 16)],
-            *[(30, None, None), (35, None, None), (50, None, None)],
+            (0, None, None, None),
+            (5, 1, 0, "pending"),
+            (7, 1, 4, "confirming"),
+            (9, 1, 8, "confirming"),
+            (10, 2, 0, "pending"),
+            (11, 1, 12, "confirming"),
+            (12, 2, 4, "confirming"),
+            (13, 1, 16, "finalized"),
+            (14, 2, 8, "confirming"),
+            (16, 2, 12, "confirming"),
+            (18, 2, 16, "finalized"),
+            *[(second, None, None, None) for second in (30, 35, 50)],
         ]
+
+    def test_its_timeline_says_that_another_asset_is_rejected(self, api: Api) -> None:
+        timeline = detail(api, api.created("asset_mismatch"))["timeline"]
+        assert [entry["deposit_status"] for entry in timeline] == [None, "pending", "rejected"]
+
+    def test_it_says_how_far_it_is_ahead_of_its_sandbox(self, api: Api) -> None:
+        payment = api.created()
+        assert detail(api, payment)["ahead_seconds"] == 0
+        move(api, payment, seconds=1.25)
+        advance(api, 10)
+        assert detail(api, payment)["ahead_seconds"] == 1.25
 
     def test_its_window_is_told(self, api: Api) -> None:
         payment = api.created("no_payment_expired")

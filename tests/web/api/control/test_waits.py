@@ -190,12 +190,13 @@ class TestWaitForTheApplication:
         assert api.get("/_mock/requests/wait", params=query).json() == {"reached": False, "data": []}
         api.payment(payment["id"])
         api.head(f"/v1/payments/{payment['id']}")
+        advance(api, 7.5)
         api.get(f"/v1/payments/{payment['id']}/attempts")
         entries = api.get("/_mock/requests/wait", params=query).json()["data"]
-        assert [(entry["operation"], entry["shown"]) for entry in entries] == [
-            ("listAttempts", "awaiting_payment"),
-            ("getPayment", None),
-            ("getPayment", "awaiting_payment"),
+        assert [(entry["operation"], entry["shown"], entry["shown_offset_seconds"]) for entry in entries] == [
+            ("listAttempts", "payment_detected", 7),
+            ("getPayment", None, None),
+            ("getPayment", "awaiting_payment", 0),
         ]
 
     @pytest.mark.parametrize(
