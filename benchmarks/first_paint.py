@@ -71,7 +71,9 @@ def main() -> None:
 
 def total(url: str) -> int:
     """How many payments the sandbox has."""
-    return int(call(url, API_KEY, "GET", "/_mock/payments?limit=1")["total"])
+    found = call(url, API_KEY, "GET", "/_mock/payments?limit=1")["total"]
+    assert isinstance(found, int)
+    return found
 
 
 def opened(browser: Browser, url: str, key: str) -> Mapping[str, float]:

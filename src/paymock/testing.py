@@ -122,10 +122,17 @@ class Sandbox:
         return payment
 
     def payments(
-        self, *, status: str | None = None, scenario: str | None = None, order_id: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        scenario: str | None = None,
+        order_id: str | None = None,
+        search: str | None = None,
     ) -> list[Json]:
-        """List the payments of the sandbox, newest first. The arguments are filters."""
-        filters = {"status": status, "scenario": scenario, "order_id": order_id}
+        """List the payments of the sandbox, newest first. The arguments are filters; `search` is what the
+        order or the id begins with.
+        """
+        filters = {"status": status, "scenario": scenario, "order_id": order_id, "search": search}
         query = {"limit": "200"}
         query |= {name: arguments.text(name, value) for name, value in filters.items() if value is not None}
         payments: list[Json] = []

@@ -150,6 +150,8 @@ def test_payments_are_filtered(terminal: Terminal, api: Api) -> None:
         ("--status", "overpaid_review"): [over],
         ("--order-id", "order-b"): [over],
         ("--order-id", "order-c"): [],
+        ("--search", "order-"): [over, late],
+        ("--search", late[:20]): [late],
     }.items():
         assert [item["id"] for item in terminal.json("payments", *filters)["data"]] == expected
 

@@ -1,4 +1,4 @@
-"""The tokens of the pages: docs/visual-language.md names each with its values, and the styles use nothing else."""
+"""The tokens of the pages: docs/visual-language.md has each with its values, and the styles use no others."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def rows(name: str) -> list[list[str]]:
 
 def test_colors_are_documented_with_their_values() -> None:
     documented = {token: (light, dark) for token, light, dark, _ in rows("color-tokens")}
-    assert documented == {token: (LIGHT[token], DARK[token]) for token in DARK if token != "--shadow"}  # noqa: S105
+    assert documented == {token: (LIGHT[token], DARK[token]) for token in DARK if token != "--shadow"}
 
 
 def test_sizes_are_documented_with_their_values() -> None:

@@ -16,6 +16,7 @@ from paymock.resources.records import (
     SimulationRecord,
     decode,
     decode_as,
+    decode_head,
     decode_payment,
     encode,
 )
@@ -123,10 +124,21 @@ def test_the_order_of_fields_in_existing_stores_is_kept(record: msgspec.Struct, 
     assert msgspec.msgpack.decode(encode(record)) == stored
 
 
+@given(CREATED.filter(lambda record: isinstance(record, PaymentRecord)))
+def test_the_head_of_a_payment_is_decoded_alone(record: PaymentRecord) -> None:
+    head = decode_head(encode(record))
+    assert (head.token, head.scenario, head.order_id) == (
+        record.token,
+        record.scenario,
+        record.request.order_id,
+    )
+
+
 def test_another_record_is_no_payment() -> None:
-    with pytest.raises(PaymockError) as caught:
-        decode_payment(encode(EndpointRecord("token", b"", 9, "https://merchant.example", ["*"], None)))
-    assert caught.value.kind.code == "store_unavailable"
+    for read in (decode_payment, decode_head):
+        with pytest.raises(PaymockError) as caught:
+            read(encode(EndpointRecord("token", b"", 9, "https://merchant.example", ["*"], None)))
+        assert caught.value.kind.code == "store_unavailable"
 
 
 def test_simulated_deposits_are_transfers() -> None:
@@ -136,7 +148,7 @@ def test_simulated_deposits_are_transfers() -> None:
 
 @pytest.mark.parametrize("damaged", [b"", b"\xff", b"\x93\xa7payment", b"\x91\xa7refunds", "text", 1])
 def test_a_damaged_record_is_a_failure_of_the_store(damaged: Any) -> None:
-    for read in (decode, lambda stored: decode_as(SandboxRecord, stored)):
+    for read in (decode, decode_head, lambda stored: decode_as(SandboxRecord, stored)):
         with pytest.raises(PaymockError) as caught:
             read(damaged)
         assert caught.value.kind.code == "store_unavailable"

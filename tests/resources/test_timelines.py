@@ -39,6 +39,7 @@ def test_a_cached_timeline_equals_the_rules_at_every_age(scenario: Scenario) -> 
         for age in [*range(0, 50_000, 500), 0]:
             state = timeline.state_at(age)
             assert state == state_at(expected, age)
+            assert timeline.status_at(age) == state.status
             payment = payments.view(timeline.record, state)
             rendered = timeline.rendered_at(age)
             assert rendered.json == msgspec.json.encode(payment)

@@ -172,8 +172,20 @@ class StoreContract:
             ]
             assert await store.page("sandbox", "a", limit=2, before=third[-1][0]) == []
             assert await store.page("sandbox", "none", limit=2) == []
-            assert [await store.count("sandbox", kind) for kind in ("a", "b", "none")] == [5, 5, 0]
-            assert await store.count("another", "a") == 0
+
+        run(store, check())
+
+    def test_values_of_a_kind_are_counted(self, store: Store) -> None:
+        async def check() -> None:
+            assert await store.count("sandbox", "a") == 0
+            for key, kind in (("1", "a"), ("2", "b"), ("3", "a")):
+                await add(store, "sandbox", key, b"", kind)
+            await add(store, "other", "1", b"")
+            await add(store, "sandbox", "3", b"again")
+            assert await store.replace("sandbox", "1", b"", b"new", expected_state=None)
+            assert [await store.count("sandbox", kind) for kind in "abc"] == [2, 1, 0]
+            assert await store.reset("sandbox", b"reset", expected_state=None)
+            assert [await store.count(name, "a") for name in ("sandbox", "other")] == [0, 1]
 
         run(store, check())
 

@@ -18,7 +18,7 @@ from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal, JournalReader
 from paymock.app.overrides import Overrides
 from paymock.app.payment_lookup import (
-    EVERY_PAYMENT,
+    ALL_PAYMENTS,
     PaymentFilter,
     PaymentSnapshot,
     find_payment,
@@ -200,28 +200,26 @@ class ControlService:
         self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
     ) -> schemas.PaymentPage:
         """Return a page of payments, newest first."""
-        listed, next_cursor = await self._find_payments(sandbox, payment_filter, limit, cursor)
-        total = await self._sandboxes.count(sandbox, PaymentRecord.KIND)
-        # a reset between the two steps must not make it less than what is listed
-        return schemas.PaymentPage(data=listed, next_cursor=next_cursor, total=max(total, len(listed)))
+        data, next_cursor = await self._page(sandbox, payment_filter, limit, cursor)
+        # counted last, so that it includes those that were created meanwhile; a reset may have deleted all
+        total = max(len(data), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
+        return schemas.PaymentPage(data=data, next_cursor=next_cursor, total=total)
 
-    async def _find_payments(
+    async def _page(
         self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
     ) -> tuple[list[schemas.ListedPayment], str | None]:
-        """Return the payments of a page, and the cursor of the next page, if there is one."""
+        """Return the payments of a page, and the cursor of the next one."""
         listed: list[schemas.ListedPayment] = []
-        scanned = limit + 1 if payment_filter == EVERY_PAYMENT else _SCANNED
+        scanned = limit + 1 if payment_filter == ALL_PAYMENTS else _SCANNED
         while True:
             page = await newest_payments(self._sandboxes, sandbox, scanned, cursor, payment_filter)
             for position, payment in page.payments:
-                if payment_filter.matches(payment):
-                    if len(listed) == limit:
-                        return listed, str(cursor)
-                    listed.append(_listed(payment))
-                cursor = position
-            if page.last is None:
+                if len(listed) == limit:
+                    return listed, str(position + 1)
+                listed.append(_listed(payment))
+            cursor = page.end
+            if cursor is None:
                 return listed, None
-            cursor = page.last
             await asyncio.sleep(0)  # let other requests run between batches
 
     async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
@@ -235,13 +233,13 @@ class ControlService:
             payment=payment.payment,
             scenario=payment.record.scenario,
             now=to_rfc3339(payment.record.created_at + age),
-            ahead_seconds=payment.simulation.time_offset / 1000,
             timeline=[
                 _timeline_entry(previous, state, payment)
                 for previous, state in zip((None, *states), states, strict=False)
             ],
             window_seconds=PAYMENT_WINDOW / 1000,
             before=payments.view(payment.record, past[-2]) if len(past) > 1 else None,
+            ahead_seconds=payment.simulation.time_offset / 1000,
         )
 
     async def reset(self, sandbox: str) -> None:

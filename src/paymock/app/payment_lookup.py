@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from paymock.app.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.resources import payments, records
-from paymock.resources.records import PaymentRecord, SimulationRecord
+from paymock.resources.records import PaymentHead, PaymentRecord, SimulationRecord
 from paymock.resources.timelines import PaymentTimeline, RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
+from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.timeline import State, visible
 from paymock.rules.times import LATEST
 from paymock.schemas.public import Payment
@@ -68,6 +69,11 @@ class PaymentSnapshot(Struct, frozen=True):
         return self.timeline.state_at(self.elapsed)
 
     @property
+    def status(self) -> PaymentStatus:
+        """The status that it has now."""
+        return self.timeline.status_at(self.elapsed)
+
+    @property
     def rendered(self) -> RenderedPayment:
         """The payment in its current state, as JSON."""
         return self.timeline.rendered_at(self.elapsed)
@@ -116,8 +122,8 @@ class PaymentSnapshot(Struct, frozen=True):
 
 
 class PaymentFilter(NamedTuple):
-    """Selects payments by status, scenario, order id, and by `search`, with which the order id or the payment
-    id begins; None matches all.
+    """Selects payments by status, scenario, order id, and the text that the order id or the payment id begins
+    with; None matches all.
     """
 
     status: str | None = None
@@ -125,44 +131,37 @@ class PaymentFilter(NamedTuple):
     order_id: str | None = None
     search: str | None = None
 
-    def may_select(self, stored: bytes) -> bool:
-        """Whether the filter may select a stored record: decoding takes longer than looking for the text."""
-        text = self.search or ""
-        return (
-            PAYMENT_PREFIX.startswith(text)
-            or text.encode() in stored
-            or text.removeprefix(PAYMENT_PREFIX).encode() in stored
-        )
+    @property
+    def texts(self) -> list[bytes]:
+        """What every matching record contains. To look for it takes less time than to decode a record."""
+        search = self.search or ""
+        token = "" if PAYMENT_PREFIX.startswith(search) else search.removeprefix(PAYMENT_PREFIX)
+        return [text.encode() for text in (self.scenario, self.order_id, token) if text]
 
-    def selects(self, record: PaymentRecord) -> bool:
-        """Whether the filter matches this payment, whatever its status is."""
-        order_id = record.request.order_id
+    def matches(self, payment: PaymentHead) -> bool:
+        """Whether the filter matches this payment, whatever its status."""
         return (
-            self.scenario in (None, record.scenario)
-            and self.order_id in (None, order_id)
+            self.scenario in (None, payment.scenario)
+            and self.order_id in (None, payment.order_id)
             and (
                 self.search is None
-                or order_id.startswith(self.search)
-                or (PAYMENT_PREFIX + record.token).startswith(self.search)
+                or payment.order_id.startswith(self.search)
+                or f"{PAYMENT_PREFIX}{payment.token}".startswith(self.search)
             )
         )
 
-    def matches(self, payment: PaymentSnapshot) -> bool:
-        """Whether the filter matches this payment now."""
-        return self.selects(payment.record) and self.status in (None, payment.state.status)
 
-
-EVERY_PAYMENT = PaymentFilter()
+ALL_PAYMENTS = PaymentFilter()
 
 
 class PaymentsPage(NamedTuple):
-    """A page of payments of a sandbox at one moment, newest first, each with its position in the sandbox, and
-    the position of the last one that was read; None at the end of the sandbox.
+    """Payments of a sandbox at one moment, newest first, each with its position in the sandbox; and the
+    position before which there may be more.
     """
 
     sandbox: SandboxSnapshot
     payments: list[tuple[int, PaymentSnapshot]]
-    last: int | None
+    end: int | None
 
 
 async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> PaymentSnapshot:
@@ -215,11 +214,8 @@ class OrderSearch:
                 if position <= searched:
                     return
                 # decoding a record takes longer than looking for the text in it
-                if (
-                    wanted in stored
-                    and (record := records.decode_payment(stored)).request.order_id == self._order_id
-                ):
-                    self._found = PAYMENT_PREFIX + record.token
+                if wanted in stored and (head := records.decode_head(stored)).order_id == self._order_id:
+                    self._found = PAYMENT_PREFIX + head.token
                     return
                 before = position
             if len(page) < limit:
@@ -232,23 +228,25 @@ async def newest_payments(
     sandbox: str,
     limit: int,
     before: int | None = None,
-    payment_filter: PaymentFilter = EVERY_PAYMENT,
+    payment_filter: PaymentFilter = ALL_PAYMENTS,
 ) -> PaymentsPage:
-    """Read the newest payments, or the newest ones before a position, and return those that the filter
-    selects, whatever their status is. These are two steps: payments of before a reset can be later than the
-    clock of after it.
+    """Return those of the newest `limit` payments that match, or of the newest ones before a position. These
+    are two steps: payments of before a reset can be later than the clock of after it.
     """
     page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
+    texts, status = payment_filter.texts, payment_filter.status
     selected = [
-        (position, stored, record.token)
+        (position, stored, head)
         for position, stored in page
-        if payment_filter.may_select(stored)
-        and payment_filter.selects(record := records.decode_payment(stored))
+        if all(text in stored for text in texts)
+        and payment_filter.matches(head := records.decode_head(stored))
     ]
-    snapshot = await sandboxes.snapshot(sandbox, *(companion_key(token) for _, _, token in selected))
+    snapshot = await sandboxes.snapshot(sandbox, *(companion_key(head.token) for _, _, head in selected))
     payments = [
         (position, PaymentSnapshot(timeline, simulation, snapshot))
         for (position, stored, _), simulation in zip(selected, snapshot.values, strict=True)
         if (timeline := sandboxes.timelines.get(stored, simulation))
     ]
+    if status is not None:
+        payments = [(position, payment) for position, payment in payments if payment.status == status]
     return PaymentsPage(snapshot, payments, page[-1][0] if len(page) == limit else None)

@@ -183,7 +183,7 @@ class Sandboxes:
         return await self._store.page(sandbox, kind, limit=limit, before=before)
 
     async def count(self, sandbox: str, kind: str) -> int:
-        """Return how many values of a kind the sandbox has."""
+        """Return the number of values of a kind."""
         return await self._store.count(sandbox, kind)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:

@@ -205,6 +205,7 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 @click.option("--status", type=STATUS, metavar="STATUS", help="Only payments in this status.")
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")
 @click.option("--order-id", metavar="TEXT", help="Only payments of this order.")
+@click.option("--search", metavar="PREFIX", help="Only payments whose order or ID begins with this text.")
 @click.option(
     "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of payments."
 )

@@ -95,13 +95,14 @@ def change(previous: State | None, state: State) -> dict[str, Any]:
     None for the creation.
     """
     number = None if previous is None else changed_deposit(previous, state)
+    deposit = None if number is None else state.deposits[number]
     return {
         "offset_seconds": state.at / 1000,
         "event": "Created" if previous is None else describe_change(previous, state).replace("`", ""),
         "status": state.status,
         "deposit": None if number is None else number + 1,
-        "deposit_status": None if number is None else state.deposits[number].status,
-        "confirmations": None if number is None else state.deposits[number].confirmations,
+        "confirmations": None if deposit is None else deposit.confirmations,
+        "deposit_status": None if deposit is None else deposit.status,
     }
 
 

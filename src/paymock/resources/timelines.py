@@ -92,6 +92,12 @@ class PaymentTimeline:
         record = self.record
         return self._scripted.state(self._scripted.index_at(age), int(record.due), record.other_asset)
 
+    def status_at(self, age: int) -> PaymentStatus:
+        """The status of the payment when it is `age` milliseconds old."""
+        if self._scripted is None:
+            return self.state_at(age).status
+        return self._scripted.outline(self._scripted.index_at(age)).status
+
     def rendered_at(self, age: int) -> RenderedPayment:
         """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""
         if self._scripted is None:

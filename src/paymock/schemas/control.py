@@ -239,7 +239,7 @@ class FaultRuleList(Reply):
 
 
 AheadSeconds = Annotated[
-    float, Meta(description="How far the payment's clock is ahead of its sandbox's, in seconds.", ge=0)
+    float, Meta(description="Seconds that the payment's clock is ahead of its sandbox's; 0: none.", ge=0)
 ]
 
 
@@ -257,7 +257,7 @@ class PaymentPage(Reply):
     data: Annotated[list[ListedPayment], Meta(description="Newest first.")]
     next_cursor: Annotated[str | None, Meta(description="The `cursor` of the next page; `null` on the last.")]
     total: Annotated[
-        int, Meta(description="How many payments the sandbox has, also those that do not match.", ge=0)
+        int, Meta(description="How many payments the sandbox has, whatever the filters and the page.", ge=0)
     ]
 
 
@@ -267,11 +267,11 @@ StatusThen = Annotated[PaymentStatus, Meta(description="The payment's status fro
 DepositNumber = Annotated[
     int | None, Meta(description="The number of the deposit that it happens to, from 1; `null`: to none.")
 ]
-DepositStatusThen = Annotated[
-    DepositStatus | None, Meta(description="The status of that deposit from then on.")
-]
 Confirmations = Annotated[
     int | None, Meta(description="How many confirmations that deposit has from then on.")
+]
+DepositStatusThen = Annotated[
+    DepositStatus | None, Meta(description="The status of that deposit from then on; `null`: no deposit.")
 ]
 
 
@@ -284,8 +284,8 @@ class TimelineEntry(Reply):
     status: StatusThen
     reached: Annotated[bool, Meta(description="Whether it has happened.")]
     deposit: DepositNumber
-    deposit_status: DepositStatusThen
     confirmations: Confirmations
+    deposit_status: DepositStatusThen
 
 
 class ScenarioChange(Reply):
@@ -295,8 +295,8 @@ class ScenarioChange(Reply):
     event: ChangeText
     status: StatusThen
     deposit: DepositNumber
-    deposit_status: DepositStatusThen
     confirmations: Confirmations
+    deposit_status: DepositStatusThen
 
 
 class ListedScenario(Course):
@@ -318,7 +318,6 @@ class PaymentDetail(Reply):
     payment: Payment
     scenario: AnyScenarioName
     now: Annotated[Timestamp, Meta(description="The time on the payment's clock.")]
-    ahead_seconds: AheadSeconds
     timeline: Annotated[list[TimelineEntry], Meta(description="In order.")]
     window_seconds: Annotated[
         float, Meta(description="How long after creation the payment window closes.", ge=0)
@@ -326,6 +325,7 @@ class PaymentDetail(Reply):
     before: Annotated[
         Payment | None, Meta(description="As it was before its last change; `null`: nothing has changed yet.")
     ]
+    ahead_seconds: AheadSeconds
 
 
 class WaitResult(Reply):
@@ -366,8 +366,8 @@ class ObservedPayment(Reply):
     ]
 
 
-class JournalEntry(Reply):
-    """A request that this sandbox has seen."""
+class JournalFields(Reply):
+    """What a journal stores of a request, and shows as it is."""
 
     at: Annotated[Timestamp, Meta(description="When it was answered, in real time.")]
     method: str
@@ -397,9 +397,17 @@ class JournalEntry(Reply):
         ),
     ]
     fault: Annotated[str | None, Meta(description="The injected fault; `null`: none.")]
+
+
+class JournalEntry(JournalFields):
+    """A request that this sandbox has seen."""
+
     shown_offset_seconds: Annotated[
-        float | None,
-        Meta(description="When the state in the reply began, in seconds after creation; `null` as `shown`."),
+        Offset | None,
+        Meta(
+            description="When the state began that the reply showed, in seconds after the payment's creation;"
+            " `null` as `shown`."
+        ),
     ]
 
 

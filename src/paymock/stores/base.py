@@ -102,7 +102,7 @@ class Store(Protocol):
         """
 
     async def count(self, sandbox: str, kind: str) -> int:
-        """Return how many values of a kind the sandbox has."""
+        """Return the number of values of a kind."""
 
     async def increment(self, sandbox: str, key: str) -> int:
         """Increment a counter, which starts at 0, and return its new value."""

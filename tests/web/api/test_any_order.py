@@ -285,6 +285,7 @@ class Requests(RuleBasedStateMachine):
         shown: Json = detail["payment"]
         payment.see(shown, self.now)
         assert milliseconds(detail["now"]) == self.now + payment.time_offset
+        assert detail["ahead_seconds"] == payment.time_offset / 1000
         assert detail["scenario"] == payment.scenario
         assert self.read(f"{CREATIONS}/{payment_id}") == shown
         assert self.read(f"{CREATIONS}/{payment_id}/attempts") == {"data": shown["attempts"]}
@@ -295,12 +296,15 @@ class Requests(RuleBasedStateMachine):
     @rule()
     def look_around(self) -> None:
         assert self.read(ENDPOINTS) == {"data": self.endpoints}
-        listed = self.read("/_mock/payments?limit=200")["data"]
+        page = self.read("/_mock/payments?limit=200")
+        listed = page["data"]
+        assert page["total"] == len(listed)
         assert [one["id"] for one in listed] == [one.ids[0] for one in reversed(self.payments)]
         for payment, one in zip(reversed(self.payments), listed, strict=True):
             assert one.pop("scenario") == payment.scenario
             age = self.now + payment.time_offset - milliseconds(one["created_at"])
             assert one.pop("age_seconds") == age / 1000
+            assert one.pop("ahead_seconds") == payment.time_offset / 1000
             payment.see(one, self.now)
         api = self.twins.first
         self.check_clock(api.get("/_mock/clock"))

@@ -3,14 +3,13 @@ wide windows.
 """
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import expect
 
+from tests.support.accessibility import violations
 from tests.web.pages.conftest import NewTab
 from tests.web.pages.states import STATES
 from tests.web.pages.steps import Sandbox, Tab
 
-RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 WIDTHS = (320, 1600)
 MOVING = """() => document.getAnimations().length + [...document.querySelectorAll("*")].filter(node => {
     const style = getComputedStyle(node);
@@ -18,19 +17,13 @@ MOVING = """() => document.getAnimations().length + [...document.querySelectorAl
 }).length"""
 
 
-def violations(tab: Tab, **rules: object) -> list[str]:
-    """What axe-core has to say of the page: the rule, and where it is broken."""
-    found = Axe().run(tab.page, options={"resultTypes": ["violations"], **rules}).response["violations"]
-    return [f"{rule['id']}: {node['target']}" for rule in found for node in rule["nodes"]]
-
-
 @pytest.mark.parametrize("state", STATES)
 def test_page_can_be_used_by_everybody_in_any_window(new_tab: NewTab, api: Sandbox, state: str) -> None:
     tab = new_tab()
     STATES[state](tab, api)
-    assert violations(tab, runOnly={"type": "tag", "values": RULES}) == []
+    assert violations(tab.page) == []
     tab.page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    assert violations(tab, runOnly={"type": "rule", "values": ["color-contrast"]}) == []
+    assert violations(tab.page, "color-contrast") == []
     assert tab.page.evaluate(MOVING) == 0
     for width in WIDTHS:
         tab.page.set_viewport_size({"width": width, "height": 800})

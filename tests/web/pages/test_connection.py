@@ -1,6 +1,5 @@
 """Pages that stay open: what they are told, and what they do when nobody tells them anything."""
 
-import re
 import signal
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -25,12 +25,13 @@ FLAWS = """() => {
         if (parent.closest(".unseen, .skip, noscript, option, pre")) continue;
         range.selectNodeContents(node);
         const shortened = getComputedStyle(parent).textOverflow === "ellipsis";
-        const rects = [...(shortened ? parent : range).getClientRects()].filter(rect => rect.width > 1 && rect.height > 1);
+        const all = [...(shortened ? parent : range).getClientRects()];
+        const rects = all.filter(({ width, height }) => width > 1 && height > 1);
         if (!rects.length) continue;
         const clamp = parent.closest(".clamp")?.getBoundingClientRect();
         for (const rect of rects) {
             if (clamp && rect.bottom > clamp.bottom + 1) continue;
-            texts.push({ node, rect });
+            texts.push({ node, rect, words: node.data.trim() });
             if (rect.left < -1 || rect.right > innerWidth + 1) {
                 if (!parent.closest(".scroll")) flaws.push(`cut by the window: ${node.data.trim()}`);
             }
@@ -47,10 +48,11 @@ FLAWS = """() => {
     for (const [number, one] of texts.entries()) {
         for (const other of texts.slice(number + 1)) {
             if (one.node === other.node) continue;
-            const width = Math.min(one.rect.right, other.rect.right) - Math.max(one.rect.left, other.rect.left);
-            const height = Math.min(one.rect.bottom, other.rect.bottom) - Math.max(one.rect.top, other.rect.top);
+            const [a, b] = [one.rect, other.rect];
+            const width = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const height = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
             // the boxes of two lines of a paragraph may touch, and those of fonts of different sizes more
-            if (width > 1 && height > 5) flaws.push(`overlap: ${one.node.data.trim()} / ${other.node.data.trim()}`);
+            if (width > 1 && height > 5) flaws.push(`overlap: ${one.words} / ${other.words}`);
         }
     }
     for (const element of within.querySelectorAll("button, select, input, h1, h2, dd, td, .badge, svg")) {
@@ -86,7 +88,7 @@ def test_nothing_overlaps_or_is_cut_or_broken(new_tab: NewTab, api: Sandbox, sta
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("ahead", [False, True])
 def test_timeline_names_each_status_and_deposit_and_shows_the_time_at_every_width(
-    tab: Tab, api: Sandbox, scenario: str, ahead: bool
+    tab: Tab, api: Sandbox, scenario: str, *, ahead: bool
 ) -> None:
     payment = api.created(scenario)
     api.payment(payment["id"])
@@ -103,7 +105,9 @@ def test_timeline_names_each_status_and_deposit_and_shows_the_time_at_every_widt
         picture = tab.picture.bounding_box()
         now = tab.picture.locator("line.now").bounding_box()
         caption = tab.picture.locator(".now-label").bounding_box()
-        assert picture and now and caption
+        assert picture
+        assert now
+        assert caption
         for box in (now, caption):
             assert box["x"] > picture["x"] - OUTLINE
             assert box["x"] + box["width"] < picture["x"] + picture["width"] + OUTLINE

@@ -17,9 +17,42 @@ TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8
 MOST_BYTES = 60_000
 
 
-def test_scripts_and_styles_are_small() -> None:
-    sizes = [len(FOLDER.joinpath(name).read_bytes()) for name in NAMES if name.endswith((".js", ".css"))]
-    assert sum(sizes) < MOST_BYTES
+def test_scripts_and_styles_of_all_pages_are_small_as_they_are_sent(server: RunningServer) -> None:
+    sent = 0
+    for name in NAMES:
+        with httpx.stream("GET", f"{server.url}/assets/{name}", headers={"Accept-Encoding": "gzip"}) as reply:
+            assert reply.headers["content-encoding"] == "gzip"
+            sent += len(b"".join(reply.iter_raw()))
+    assert sent < MOST_BYTES
+
+
+@pytest.mark.parametrize("path", ["/", "/payments/{}", "/requests", "/checkout/{}"])
+def test_scripts_and_styles_of_a_page_are_small_when_they_are_unpacked(
+    tab: Tab, api: Sandbox, path: str
+) -> None:
+    tab.open(path.format(api.created()["id"])).page.wait_for_load_state("load")
+    loaded = {name for name in NAMES if f"{tab.origin}/assets/{name}" in tab.requested}
+    assert sum(len(FOLDER.joinpath(name).read_bytes()) for name in loaded) < MOST_BYTES
+
+
+@pytest.mark.parametrize("path", ["/", "/payments/{}", "/requests"])
+def test_modules_are_fetched_at_once_and_none_in_vain(tab: Tab, api: Sandbox, path: str) -> None:
+    tab.open(path.format(api.created()["id"])).page.wait_for_load_state("load")
+    links = tab.page.locator("link[rel=modulepreload]").evaluate_all("links => links.map(link => link.href)")
+    imported = {f"{tab.origin}/assets/{name}" for name in imports_of("shell.js")}
+    assert {*links} == {f"{tab.origin}/assets/shell.js", *imported}
+
+
+def imports_of(name: str) -> set[str]:
+    """The modules that a module imports, itself or through others."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        text = FOLDER.joinpath(waiting.pop()).read_text("utf-8")
+        new = {*re.findall(r'from "\./([a-z]+\.js)"', text)} - found
+        found |= new
+        waiting += new
+    return found
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".js")])

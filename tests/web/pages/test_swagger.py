@@ -5,16 +5,17 @@ import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
+from paymock.settings import Settings
 from tests.support import browser as browsers
-from tests.support.client import fresh_key
-from tests.support.server import RunningServer
+from tests.support.accessibility import violations
+from tests.support.server import RunningServer, running_server
 
 API_KEY = "mk_test_demo"
 FOLDER = files("paymock.web.pages").joinpath("static", "swagger")
@@ -56,9 +57,8 @@ class Visit(browsers.Visit):
         return block
 
     def create_payment(self) -> Locator:
-        """The create operation, executed with a fresh key and the body that the page proposes."""
+        """The create operation, executed with the key and the body that the page proposes."""
         block = self.operation("createPayment")
-        block.get_by_placeholder("Idempotency-Key").fill(fresh_key())
         block.get_by_role("button", name="Execute").click()
         return block
 
@@ -101,6 +101,7 @@ def test_loads_from_this_server_alone_and_without_a_complaint(visit: Visit) -> N
     paths = {
         "/swagger/",
         "/openapi.yaml",
+        "/assets/api.js",
         *(f"/swagger/{name}" for name in (OWN | VENDORED) - {"index.html"}),
     }
     assert {*visit.requested, visit.origin + ICON} == {visit.origin + path for path in paths}
@@ -199,11 +200,12 @@ def test_key_can_be_entered_by_keyboard_alone(visit: Visit) -> None:
 
 def test_page_has_its_landmarks_and_one_top_heading(visit: Visit) -> None:
     page = visit.open().page
-    expect(page.get_by_role("banner")).to_have_text(
+    expect(page.get_by_role("banner")).to_contain_text(
         "This is a mock. Do not send real funds to any address shown here."
     )
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
-    expect(page.get_by_role("main").get_by_role("heading", level=1)).to_contain_text("paymock")
+    about = page.get_by_role("region", name="About the document")
+    expect(about.get_by_role("heading", level=1)).to_contain_text("paymock")
 
 
 def test_reader_without_javascript_is_led_to_the_document(
@@ -212,7 +214,7 @@ def test_reader_without_javascript_is_led_to_the_document(
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(f"{shared_server.url}/swagger/")
-        expect(page.get_by_role("main").get_by_role("link")).to_have_attribute("href", "/openapi.yaml")
+        expect(page.locator("#swagger-ui").get_by_role("link")).to_have_attribute("href", "/openapi.yaml")
 
 
 def test_page_follows_the_color_scheme_of_the_system_and_stays_readable(visit: Visit) -> None:
@@ -237,6 +239,85 @@ def test_narrow_window_needs_no_sideways_scrolling(visit: Visit) -> None:
     visit.open().enter_key()
     reply_shown(visit.create_payment(), "201")
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def keys_of(visit: Visit) -> list[str]:
+    """The keys of the sandboxes that the dashboard offers."""
+    return [str(key) for key in visit.page.evaluate("JSON.parse(localStorage['paymock.keys'] ?? '[]')")]
+
+
+def test_key_of_the_open_sandbox_is_taken_over(visit: Visit) -> None:
+    visit.page.add_init_script(f"sessionStorage.setItem('paymock.key', '{API_KEY}')")
+    expect(visit.open().page.get_by_role("banner")).to_contain_text("Sandbox demo")
+    reply_shown(visit.create_payment(), "201")
+    assert visit.complaints() == []
+
+
+def test_key_that_is_entered_is_kept_for_the_dashboard_and_for_a_reload(visit: Visit) -> None:
+    visit.open()
+    expect(visit.page.get_by_role("banner")).to_contain_text("No sandbox is open")
+    visit.enter_key()
+    expect(visit.page.get_by_role("banner")).to_contain_text("Sandbox demo")
+    assert keys_of(visit) == [API_KEY]
+    visit.open()
+    reply_shown(visit.create_payment(), "201")
+    visit.page.get_by_role("link", name="Dashboard").click()
+    expect(visit.page.locator("#sandbox")).to_have_text("Sandbox demo")
+
+
+def test_each_request_has_a_new_idempotency_key_unless_one_is_entered(visit: Visit) -> None:
+    visit.open().enter_key()
+    create = visit.create_payment()
+    first = reply_shown(create, "201")["id"]
+    field = create.get_by_label("Idempotency-Key")
+    expect(field).not_to_have_value("")
+    proposed = field.input_value()
+    with visit.page.expect_response("**/v1/payments") as reply:
+        create.get_by_role("button", name="Execute").click()
+    second = reply.value.json()["id"]
+    assert second != first
+    expect(field).not_to_have_value(proposed)
+    field.fill("a-key-of-my-own")
+    bodies = []
+    for _ in range(2):
+        with visit.page.expect_response("**/v1/payments") as reply:
+            create.get_by_role("button", name="Execute").click()
+        bodies.append(reply.value.body())
+        expect(field).to_have_value("a-key-of-my-own")
+    assert bodies[0] == bodies[1]
+
+
+@pytest.mark.parametrize("path", ["/swagger/", "/swagger/control/"])
+def test_first_operation_is_near_the_top(visit: Visit, path: str) -> None:
+    visit.page.set_viewport_size({"width": 1440, "height": 900})
+    expect(visit.open(path).page.locator(".opblock").first).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("path", "operation"), [("/swagger/", "createPayment"), ("/swagger/control/", "advancePayment")]
+)
+def test_page_can_be_used_by_everybody(
+    visit: Visit, path: str, operation: str, scheme: Literal["light", "dark"]
+) -> None:
+    visit.page.emulate_media(color_scheme=scheme)
+    visit.open(path).enter_key()
+    assert violations(visit.page) == []
+    block = visit.operation(operation)
+    assert violations(visit.page) == []
+    if operation == "createPayment":
+        block.get_by_role("button", name="Execute").click()
+        reply_shown(block, "201")
+        assert violations(visit.page) == []
+
+
+def test_without_the_control_api_no_page_leads_to_a_dashboard(browser: Browser) -> None:
+    with running_server(Settings(port=0, control=False)) as server, browser.new_context() as context:
+        visit = Visit(context.new_page(), server.url)
+        visit.open().enter_key()
+        expect(visit.page.get_by_role("link", name="Dashboard")).to_have_count(0)
+        reply_shown(visit.create_payment(), "201")
+        assert visit.complaints() == []
 
 
 def test_control_api_is_the_second_document(visit: Visit) -> None:

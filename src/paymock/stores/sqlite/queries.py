@@ -35,6 +35,15 @@ def select_values(connection: Connection, sandbox: str, keys: Sequence[str]) -> 
     return values
 
 
+def count(connection: Connection, sandbox: str, kind: str) -> int:
+    """Return the number of values of a kind in a sandbox."""
+    [(number,)] = connection.execute(
+        f"SELECT count(*) FROM entry WHERE sandbox = {SANDBOX_ID} AND kind = ?",  # noqa: S608 - constants
+        (sandbox, kind),
+    ).fetchall()
+    return int(number)
+
+
 class Transaction:
     """A write transaction, in which the steps of a batch take turns: each reads what the others have written.
     What concerns many of them, such as the total of a kind, is read and written once.
@@ -186,15 +195,6 @@ def changes_since(connection: Connection, version: int | None) -> tuple[int, lis
     ).fetchall()
     changes = [Change(name, bool(minor)) for _, name, minor in rows if name is not None]
     return (rows[-1][0] if rows else version), changes
-
-
-def count(connection: Connection, sandbox: str, kind: str) -> int:
-    """Return how many values of a kind the sandbox has."""
-    [(number,)] = connection.execute(
-        f"SELECT count(*) FROM entry WHERE sandbox = {SANDBOX_ID} AND kind = ?",  # noqa: S608 - constants
-        (sandbox, kind),
-    ).fetchall()
-    return int(number)
 
 
 def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[bytes]:

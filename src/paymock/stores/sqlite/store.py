@@ -132,10 +132,7 @@ class SqliteStore:
         return await self._read(step)
 
     async def count(self, sandbox: str, kind: str) -> int:
-        def step(connection: Connection) -> int:
-            return queries.count(connection, sandbox, kind)
-
-        return await self._read(step)
+        return await self._read(lambda connection: queries.count(connection, sandbox, kind))
 
     async def increment(self, sandbox: str, key: str) -> int:
         def step(transaction: Transaction) -> int:

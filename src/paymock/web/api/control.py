@@ -16,6 +16,7 @@ from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.tables import fault_table
 from paymock.schemas import control as schemas
 from paymock.schemas import json_decoding
+from paymock.schemas.fields import MAX_ORDER_ID
 from paymock.schemas.public import OPERATION_IDS, Payment
 from paymock.schemas.scenarios import NAME_PATTERN, is_name
 from paymock.web.api.operations import BODY_ERRORS, PAYMENT_ID, Operation, Query
@@ -67,13 +68,13 @@ async def list_scenarios(control: ControlService, request: Request) -> Response:
 
 
 async def list_payments(control: ControlService, request: Request) -> Response:
-    query = _query(request, "limit", "cursor", "status", "scenario", "order_id", "search")
+    query = _query(request, "limit", "cursor", *PaymentFilter._fields)
     cursor = _integer(query, "cursor", 10**18) if "cursor" in query else None
     payment_filter = PaymentFilter(
         _choice(query, "status", [*PaymentStatus]),
         _scenario(query),
         query.get("order_id"),
-        query.get("search"),
+        _search(query),
     )
     limit = _integer(query, "limit", MAX_PAGE, 50, minimum=1)
     page = await control.payments(request.sandbox, payment_filter, limit, cursor)
@@ -221,6 +222,13 @@ def _scenario(query: Mapping[str, str]) -> str | None:
     return name
 
 
+def _search(query: Mapping[str, str]) -> str | None:
+    text = _text(query, "search")
+    if text is not None and len(text) > MAX_ORDER_ID:
+        raise PaymockError("invalid_query", f"search must have at most {MAX_ORDER_ID} characters.")
+    return text
+
+
 _STATUS = {"$ref": "#/components/schemas/PaymentStatus"}
 _TEXT = {"type": "string", "minLength": 1}
 _OPERATION = {"$ref": "#/components/schemas/OperationId"}
@@ -317,8 +325,7 @@ OPERATIONS = (
         operation_id="listPayments",
         tag="Payments",
         summary="List payments",
-        description="The payments of this sandbox, newest first. `next_cursor` leads to the next page; "
-        "`total` is how many there are.",
+        description="The payments of this sandbox, newest first. `next_cursor` leads to the next page.",
         reply=schemas.PaymentPage,
         errors=("invalid_query",),
         query=(
@@ -335,7 +342,11 @@ OPERATIONS = (
             Query("status", "Only payments with this status.", _STATUS),
             Query("scenario", "Only payments of this scenario, or of the course with this name.", _SCENARIO),
             Query("order_id", "Only payments of this order.", {"type": "string"}),
-            Query("search", "Only payments whose `order_id` or `id` begins with this.", {"type": "string"}),
+            Query(
+                "search",
+                "Only payments whose `order_id` or `id` begins with this text.",
+                {**_TEXT, "maxLength": MAX_ORDER_ID},
+            ),
         ),
     ),
     Operation(

@@ -26,7 +26,8 @@ _TYPES = {
 }
 _FOLDER = Path(__file__).with_name("static")
 _REVALIDATED = ("Cache-Control", "no-cache")
-_DOCUMENTS = b"""<nav class="documents" aria-label="Documents">
+_DOCUMENTS = b"""<nav class="documents" aria-label="Pages">
+      <a href="/">Dashboard</a>
       <a href="/swagger/">The service, /v1</a>
       <a href="/swagger/control/">The control API, /_mock</a>
     </nav>"""

@@ -154,6 +154,14 @@ class TestLists:
         assert found(scenario="no_payment_expired") == [second["id"]]
         assert found(order_id="a") == [first["id"]]
         assert found(order_id="a", scenario="no_payment_expired") == []
+        assert (
+            found(search="a")
+            == found(search=first["id"])
+            == found(search="a", status="completed")
+            == [first["id"]]
+        )
+        assert found(search="pay_") == [second["id"], first["id"]]
+        assert found(search="a", scenario="no_payment_expired") == found(search="o" * 128) == []
 
     def test_the_total_is_that_of_the_sandbox_whatever_is_listed(
         self, api: Api, server: RunningServer, contract: Contract
@@ -168,7 +176,14 @@ class TestLists:
         api.post("/_mock/reset")
         assert api.get("/_mock/payments").json()["total"] == 0
 
-    @pytest.mark.parametrize("filters", [{}, {"status": "awaiting_payment", "order_id": "a"}])
+    @pytest.mark.parametrize(
+        "filters",
+        [
+            {},
+            {"status": "awaiting_payment", "order_id": "a"},
+            {"status": "awaiting_payment", "search": "a"},
+        ],
+    )
     @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
     @pytest.mark.parametrize("scanned", [1, 2, 500])
     def test_each_page_is_full_but_the_last_and_none_is_empty(
@@ -203,6 +218,8 @@ class TestLists:
             "cursor=x",
             "status=done",
             "scenario=X",
+            "search=",
+            f"search={'o' * 129}",
             "x=1",
             "%zz",
         ],

@@ -138,7 +138,7 @@ class TestFile:
         }
         payment = own.created("two_halves")
         shown = own.get(f"/_mock/payments/{payment['id']}").json()["timeline"]
-        members = ("offset_seconds", "event", "status", "deposit", "deposit_status", "confirmations")
+        members = ("offset_seconds", "event", "status", "deposit", "confirmations", "deposit_status")
         assert listed["two_halves"]["timeline"] == [{name: one[name] for name in members} for one in shown]
 
 
