@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.load import measure_load, paymock, require_tools
 from harness.api_client import API_KEY, ORDER, call
+from harness.browser import LAUNCH_ARGUMENTS
 from harness.load import create_load
-from tests.support.browser import LAUNCH_ARGUMENTS
 
 FEW_KEY, FEW = "mk_test_few", 20
 

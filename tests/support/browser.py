@@ -8,15 +8,8 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, expect, sync_playwright
 
-LAUNCH_ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+from harness.browser import LAUNCH_ARGUMENTS
+
 PATIENCE_MS = 15_000
 """How long something may take until it is taken for missing; on a busy machine, much takes long."""
 
