@@ -18,15 +18,15 @@ from playwright.sync_api import Browser, sync_playwright
 from benchmarks.load import measure_load, paymock, require_tools
 from harness.api_client import API_KEY, ORDER, call
 from harness.browser import LAUNCH_ARGUMENTS
-from harness.load import create_load
+from harness.load import CORES, create_load
 
 FEW_KEY, FEW = "mk_test_few", 20
 
-OBSERVE_ROWS = """new MutationObserver((_, observer) => {
+OBSERVE_ROWS = """addEventListener("DOMContentLoaded", () => new MutationObserver((_, observer) => {
     if (!document.querySelector("#list tbody tr")) return;
     observer.disconnect();
     requestAnimationFrame(() => setTimeout(() => { window.rowsShown = performance.now(); }));
-}).observe(document, { childList: true, subtree: true })"""
+}).observe(document.querySelector("#list"), { childList: true, subtree: true }))"""
 MEASURED = """() => new Promise(done => {
     const ready = () => performance.getEntriesByName("first-contentful-paint").length
         && (window.rowsShown !== undefined || !document.querySelector("#list"));
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     require_tools("wrk", "chromium")
-    with paymock() as server, sync_playwright() as playwright:
+    with paymock(cores=CORES) as server, sync_playwright() as playwright:
         for number in range(FEW):
             call(server.url, FEW_KEY, "POST", "/v1/payments", json.loads(ORDER), f"benchmark-{number}")
         while (count := total(server.url)) < options.payments:

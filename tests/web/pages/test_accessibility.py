@@ -31,6 +31,22 @@ def test_page_can_be_used_by_everybody_in_any_window(new_tab: NewTab, api: Sandb
         assert tab.fits(), width
 
 
+def test_pressed_speed_stands_out_in_forced_colors(tab: Tab) -> None:
+    tab.page.emulate_media(forced_colors="active")
+    tab.open()
+    colors = (
+        tab.page.get_by_role("group", name="Speed")
+        .get_by_role("button")
+        .evaluate_all(
+            "buttons => buttons.map(one => [one.ariaPressed, getComputedStyle(one).backgroundColor])"
+        )
+    )
+    pressed = {color for state, color in colors if state == "true"}
+    others = {color for state, color in colors if state == "false"}
+    assert len(pressed) == len(others) == 1
+    assert pressed != others
+
+
 def test_running_clock_is_shown_less_often_to_those_who_want_less_motion(tab: Tab, api: Sandbox) -> None:
     tab.page.emulate_media(reduced_motion="reduce")
     tab.stop_time()

@@ -83,8 +83,9 @@ async function first() {
 async function refresh() {
   if (batches.length < 2 || scrollY < AT_TOP) return first();
   const { data, total: all } = await request("GET", `/_mock/payments?${new URLSearchParams({ ...filters, limit: 1 })}`);
-  by("newer").hidden = data[0]?.id === newest;
+  by("newer").hidden = data[0]?.id === newest && !filters.status; // a status leaves a part of the list for another
   by("show-newer").textContent = all > total ? `Show ${count(all - total, "new payment")}` : "Show the newest";
+  if (filters.status) return;
   for (const one of batches.filter(inView)) renew(one, (await page(one.from)).data);
   tick();
 }
