@@ -22,14 +22,6 @@ def test_the_last_requests_come_first_as_they_were_added() -> None:
     run(check())
 
 
-@pytest.mark.parametrize(("shown_at", "seconds"), [(None, None), (0, 0.0), (7_001, 7.001)])
-def test_an_entry_tells_since_when_the_shown_state_was_that_of_the_payment(
-    shown_at: int | None, seconds: float | None
-) -> None:
-    entry = journal.public_entry(replace(line(), shown="payment_detected", shown_at=shown_at))
-    assert (entry.shown, entry.shown_offset_seconds) == ("payment_detected", seconds)
-
-
 def test_the_requests_about_one_payment_are_found_behind_others() -> None:
     async def check() -> None:
         app = UseCases(MemoryStore())

@@ -66,7 +66,7 @@ def line() -> StoredEntry:
         order_id=None,
         shown=None,
         fault=None,
-        shown_at=None,
+        shown_offset_seconds=None,
     )
 
 

@@ -18,17 +18,8 @@ _FEW = 16
 """How many of the newest entries a reader looks at first."""
 
 
-class StoredEntry(schemas.JournalFields, array_like=True, gc=False):
-    """An entry as stored: an array, since field names would double its size. `shown_at`: when the state began
-    that the reply showed, in milliseconds after the creation of the payment.
-    """
-
-    shown_at: int | None
-
-    @property
-    def shown_offset_seconds(self) -> float | None:
-        """`shown_at` in seconds, as a reply shows it."""
-        return None if self.shown_at is None else self.shown_at / 1000
+class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
+    """An entry as stored: an array, since field names would double its size."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

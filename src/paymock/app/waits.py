@@ -78,8 +78,8 @@ class Waits:
             return any(
                 entry.payment_id == payment_id
                 and entry.operation in PAYMENT_READS
-                and entry.shown_at is not None
-                and entry.shown_at >= at
+                and entry.shown_offset_seconds is not None
+                and entry.shown_offset_seconds >= at / 1000
                 for entry in await reader.new()
             )
 

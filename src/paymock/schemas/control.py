@@ -366,8 +366,8 @@ class ObservedPayment(Reply):
     ]
 
 
-class JournalFields(Reply):
-    """What a journal stores of a request, and shows as it is."""
+class JournalEntry(Reply):
+    """A request that this sandbox has seen."""
 
     at: Annotated[Timestamp, Meta(description="When it was answered, in real time.")]
     method: str
@@ -397,11 +397,6 @@ class JournalFields(Reply):
         ),
     ]
     fault: Annotated[str | None, Meta(description="The injected fault; `null`: none.")]
-
-
-class JournalEntry(JournalFields):
-    """A request that this sandbox has seen."""
-
     shown_offset_seconds: Annotated[
         Offset | None,
         Meta(

@@ -10,7 +10,8 @@ from tests.web.pages.conftest import NewTab
 from tests.web.pages.states import STATES
 from tests.web.pages.steps import Sandbox, Tab, payment_page
 
-WIDTHS = (1440, 768, 375)
+WIDTHS = (1440, 768, 640, 375)
+"""640: as one of 1280 at 200 %."""
 OUTLINE = 3
 """How far the outline of a text may reach beyond the picture, which shows it."""
 

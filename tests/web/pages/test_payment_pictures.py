@@ -139,7 +139,7 @@ class TestTimeline:
         payment = api.created("happy_path")
         api.payment(payment["id"])
         api.advance(6)
-        for fault in ("status=503", None, None):
+        for fault in ("status=503", None, "delay=1"):  # a late reply is read, too
             headers = {"X-Mock-Fault": fault} if fault else {}
             api.get(f"/v1/payments/{payment['id']}", headers=headers)
         drawn = payment_page(tab, payment).picture
@@ -151,6 +151,13 @@ class TestTimeline:
         tab.page.get_by_text("The same as a table").click()
         seen = tab.page.locator("#table tbody td:nth-child(4)")
         expect(seen).to_have_text(["1 read, 1 failure", "2 reads", "-", "-", "-", "-", "-", "-", "-"])
+
+    def test_does_not_take_the_newest_requests_for_all(self, tab: Tab, api: Sandbox) -> None:
+        payment = api.created("happy_path")
+        for _ in range(201):
+            api.payment(payment["id"])
+        drawn = payment_page(tab, payment).picture
+        expect(drawn.get_by_text("Your application: at least 200 reads")).to_be_attached()
 
     def test_shows_a_rejection(self, tab: Tab, api: Sandbox) -> None:
         payment = api.created("asset_mismatch")

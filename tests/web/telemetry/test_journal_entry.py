@@ -87,7 +87,7 @@ def test_an_entry_says_which_status_the_client_has_seen(
 ) -> None:
     found = entry(Response(200, payment=SHOWN, fault=parse_fault(fault or ""), lost=lost))
     assert (found.order_id, found.fault, found.shown) == ("order-1001", fault, shown)
-    assert found.shown_at == (shown and 45_000)
+    assert found.shown_offset_seconds == (shown and 45)
 
 
 def test_a_reply_without_a_body_shows_nothing() -> None:

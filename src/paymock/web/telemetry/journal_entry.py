@@ -64,7 +64,7 @@ def entry_for(
         log.masked_order(order_id) if order_id else None,
         shown.status if shown else None,
         response.fault.text if response.fault else None,
-        shown.at if shown else None,
+        shown.at / 1000 if shown else None,
     )
 
 

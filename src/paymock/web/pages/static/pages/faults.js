@@ -3,7 +3,7 @@
 import { request } from "./api.js";
 import { announce, by, h, show, table, td, tr } from "./dom.js";
 import { showProblems } from "./forms.js";
-import { foreign, short } from "./format.js";
+import { isolated, short } from "./format.js";
 import { attempt } from "./shell.js";
 
 const PATH = "/_mock/faults";
@@ -28,7 +28,7 @@ function row(rule, number) {
   const over = rule.applied === rule.times;
   return tr({ class: over ? "dim" : "" },
     td({}, h("span", { class: over ? "mono" : "fault" }, rule.fault)),
-    td({}, rule.operation ?? "every operation", rule.order_id && h("small", {}, "Order ", foreign(rule.order_id)),
+    td({}, rule.operation ?? "every operation", rule.order_id && h("small", {}, "Order ", isolated(rule.order_id)),
       rule.payment_id && h("small", { class: "mono", title: rule.payment_id }, short(rule.payment_id))),
     td({ "data-label": "Skips" }, rule.skip),
     td({ "data-label": "Seen" }, rule.seen),

@@ -13,7 +13,7 @@ const codePoint = (control) => `U+${control.codePointAt(0).toString(16).toUpperC
 
 /** Text of an application, such as an order id, as text; characters that would reverse it are shown as their code points. */
 export const visible = (text) => text.replace(BIDI_CONTROLS, codePoint);
-export const foreign = (text) => h("bdi", {}, text.split(BIDI_CONTROLS).map((part) => (part.match(BIDI_CONTROLS) ? h("span", { class: "control" }, codePoint(part)) : part)));
+export const isolated = (text) => h("bdi", {}, text.split(BIDI_CONTROLS).map((part) => (part.match(BIDI_CONTROLS) ? h("span", { class: "control" }, codePoint(part)) : part)));
 
 /** A name that may break after its underscores. */
 export const breakable = (name) => name.split("_").flatMap((part, number) => (number ? ["_", h("wbr"), part] : [part]));

@@ -2,7 +2,7 @@
 
 import { keyInCommand } from "./api.js";
 import { copyButton, h, table, td, tr } from "./dom.js";
-import { badge, foreign } from "./format.js";
+import { badge, isolated } from "./format.js";
 
 /** The command that repeats a request. The journal keeps no bodies and headers: without a `body`, it takes one from a file. */
 function curl(entry, body, headers = []) {
@@ -20,7 +20,7 @@ export function journal(entries, body, headers) {
   if (!entries.length) return h("p", { class: "hint" }, "No requests below /v1 to show.");
   return h("div", { class: "list" }, table(["Time", "Request", "Reply", "Command"], entries.map((entry) => tr({},
     td({ class: "whole" }, entry.at.slice(11, 19), h("small", {}, entry.at.slice(0, 10)), h("small", {}, `took ${entry.duration_ms} ms`)),
-    td({ class: "path" }, h("span", { class: "mono" }, `${entry.method} ${entry.path}`), h("small", {}, entry.order_id && ["Order ", foreign(entry.order_id), " · "], h("code", {}, entry.request_id))),
+    td({ class: "path" }, h("span", { class: "mono" }, `${entry.method} ${entry.path}`), h("small", {}, entry.order_id && ["Order ", isolated(entry.order_id), " · "], h("code", {}, entry.request_id))),
     td({}, h("strong", { class: entry.error || !entry.status ? "bad" : "good" }, entry.status || "no reply", entry.error && ` ${entry.error}`, entry.idempotency && ` (${entry.idempotency})`),
       entry.fault && [" ", h("span", { class: "fault" }, `fault: ${entry.fault}`)],
       entry.shown && h("div", {}, badge(entry.shown)),

@@ -2,10 +2,10 @@
 
 import { key, request, sandboxName } from "./api.js";
 import { announce, by, copyButton, h, show, table, td, tr } from "./dom.js";
-import { badge, breakable, count, duration, foreign, short, time, tokens, visible, words } from "./format.js";
+import { badge, breakable, duration, isolated, short, time, tokens, visible, words } from "./format.js";
 import { journal } from "./journal.js";
 import { attempt, now, start, utc } from "./shell.js";
-import { fundingBar, readings, timeline } from "./timeline.js";
+import { fundingBar, MAX_ENTRIES, readings, seenText, timeline } from "./timeline.js";
 
 const id = location.pathname.split("/").at(-1);
 const path = `/_mock/payments/${id}`;
@@ -17,7 +17,7 @@ new ResizeObserver(() => detail && draw()).observe(by("picture"));
 async function load(changed) {
   if (changed.has("payments") && !(await loadPayment())) return;
   if (detail && (changed.has("requests") || !by("requests").firstChild)) {
-    entries = (await request("GET", `/_mock/requests?payment_id=${encodeURIComponent(id)}`)).data;
+    entries = (await request("GET", `/_mock/requests?limit=${MAX_ENTRIES}&payment_id=${encodeURIComponent(id)}`)).data;
     const { order_id, receive, settlement, pay_with, refund_to, metadata } = detail.payment;
     const body = { order_id, receive, settlement, pay_with, ...(refund_to && { refund_to }), metadata };
     show(by("requests"), journal(entries, body, [`X-Mock-Scenario: ${detail.scenario}`]));
@@ -75,7 +75,7 @@ function summary() {
   const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   const due = instructions.amounts.due, address = instructions.invoice_address;
   show(by("head"),
-    h("div", { class: "row apart" }, h("h1", { class: "clamp", title: visible(payment.order_id) }, foreign(payment.order_id)), badge(payment.status),
+    h("div", { class: "row apart" }, h("h1", { class: "clamp", title: visible(payment.order_id) }, isolated(payment.order_id)), badge(payment.status),
       h("a", { href: `/checkout/${payment.id}`, "data-focus": "checkout", class: "end" }, "Open its checkout")),
     h("dl", { class: "facts" },
       fact("Due", h("strong", {}, tokens(due, instructions) ?? `${due} raw`), " ", copyButton("Copy", () => due, "due", "the amount due in raw units")),
@@ -87,12 +87,10 @@ function summary() {
 
 function timelineParts() {
   draw();
-  const seen = readings(detail, entries, age());
+  const seen = readings(detail, entries);
   show(by("table"), table(["After", "What happens", "Status", "The application", "When"], detail.timeline.map((entry, number) => tr({ class: entry.reached ? "" : "dim" },
-    [`${entry.offset_seconds} s`, words(entry.event), words(entry.status), seenText(seen[number]), entry.reached ? "past" : "to come"].map((text) => td({}, text))))));
+    [`${entry.offset_seconds} s`, words(entry.event), words(entry.status), seen[number].reads + seen[number].failures ? seenText(seen[number]) : "-", entry.reached ? "past" : "to come"].map((text) => td({}, text))))));
 }
-
-const seenText = ({ reads, failures }) => [reads && count(reads, "read"), failures && count(failures, "failure")].filter(Boolean).join(", ") || "-";
 
 function draw() {
   drawn = timeline(detail, entries, age(), Math.max(240, by("picture").clientWidth));
@@ -106,6 +104,7 @@ function sums() {
   const missing = due > pending + finalized ? due - pending - finalized : 0n;
   return { due, pending, finalized, missing, excess: BigInt(funding.overpaid_amount ?? 0) };
 }
+
 /** By the id of a button: the path and body of its request, and why it is impossible now. */
 function actions() {
   const { due, missing } = sums();

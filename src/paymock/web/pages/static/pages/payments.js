@@ -3,7 +3,7 @@
 import { keyInCommand, request } from "./api.js";
 import { by, copy, h, show, table, td, tr } from "./dom.js";
 import { faults } from "./faults.js";
-import { amount, badge, breakable, count, duration, foreign, short, visible } from "./format.js";
+import { amount, badge, breakable, count, duration, isolated, short, visible } from "./format.js";
 import { pending } from "./overrides.js";
 import { attempt, now, start } from "./shell.js";
 
@@ -130,7 +130,7 @@ const list = ({ body }) => {
 function row(payment) {
   const { instructions } = payment.attempts[0];
   return tr({},
-    td({}, h("a", { href: `/payments/${payment.id}`, "data-focus": payment.id, class: "clamp", title: visible(payment.order_id) }, foreign(payment.order_id)), h("small", { class: "mono", title: payment.id }, short(payment.id))),
+    td({}, h("a", { href: `/payments/${payment.id}`, "data-focus": payment.id, class: "clamp", title: visible(payment.order_id) }, isolated(payment.order_id)), h("small", { class: "mono", title: payment.id }, short(payment.id))),
     td({}, breakable(payment.scenario)),
     td({}, badge(payment.status)),
     td({}, amount(instructions.amounts.due, instructions)),

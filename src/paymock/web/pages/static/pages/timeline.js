@@ -5,18 +5,21 @@ import { count, duration, view, words } from "./format.js";
 
 const LEFT = 2, RIGHT = 16, TOP = 26, BAR = 16, LINE = 18, GAP = 14, MAX_DEPOSITS = 8, MAX_MARKS = 12;
 
+/** How many entries of the journal are read. */
+export const MAX_ENTRIES = 200;
+
 /** About how wide a text of 12 pixels is; rather too much, so that labels never touch. */
 const widthOf = (text) => text.length * 6.6 + 12;
 
-/** How often the application read each state of the timeline, and how often its requests failed or got a fault meanwhile. */
+/** How often the application read each state of the timeline, and how often its requests showed it none meanwhile. */
 export function readings({ timeline: states }, entries) {
   const found = states.map(() => ({ reads: 0, failures: 0 }));
   let current = 0;
   for (const entry of entries.toReversed()) { // a reply without a payment came after what was shown before it
     const offset = entry.shown_offset_seconds;
     if (offset != null) current = Math.max(current, states.findLastIndex((state) => state.offset_seconds <= offset));
-    if (entry.error || entry.fault) found[current].failures++;
-    else if (entry.method === "GET") found[current].reads++;
+    if (entry.shown && entry.method === "GET") found[current].reads++;
+    else if (!entry.shown && (entry.error || entry.fault)) found[current].failures++;
   }
   return found;
 }
@@ -67,7 +70,9 @@ export function timeline(detail, entries, age, width) {
   }
 
   const seen = readings(detail, entries);
-  text(LEFT, y + 12, seenText(seen));
+  const sum = (name) => seen.reduce((all, one) => all + one[name], 0);
+  const some = entries.length === MAX_ENTRIES ? "at least " : "";
+  text(LEFT, y + 12, `Your application: ${some}${seenText({ reads: sum("reads"), failures: sum("failures") })}`);
   parts.push(marks(seen, states, age, x, y + LINE + BAR / 2));
   y += LINE + BAR + 6;
 
@@ -143,10 +148,8 @@ function ticks(own, x, y, bar, text) {
 
 const cross = (x, y, size) => `M${x - size} ${y - size}l${2 * size} ${2 * size}m0 ${-2 * size}l${-2 * size} ${2 * size}`;
 
-function seenText(seen) {
-  const sum = (name) => seen.reduce((all, one) => all + one[name], 0);
-  return `Your application: ${count(sum("reads"), "read")}${sum("failures") ? `, ${count(sum("failures"), "failure")}` : ""}`;
-}
+/** What `readings` counted, in words. */
+export const seenText = ({ reads, failures }) => [count(reads, "read"), failures && count(failures, "failure")].filter(Boolean).join(", ");
 
 /** The reads of each state, spread over the time that it was shown: the journal does not say when within it. */
 function marks(seen, states, age, x, y) {
@@ -165,6 +168,7 @@ function summary(states, age) {
   const past = states.filter((entry) => entry.reached), next = states.find((entry) => !entry.reached);
   return `${words(past.at(-1).status)} at ${duration(age)}; ${next ? `next: ${next.event}, at ${next.offset_seconds} s` : "no changes remain"}. All steps are in the table below.`;
 }
+
 /** Draws the share of the due amount that is received. */
 export function fundingBar(due, pending, finalized) {
   const all = [due, pending + finalized].reduce((a, b) => (a > b ? a : b));

@@ -15,8 +15,8 @@ const showSandbox = () => {
 };
 showSandbox();
 
-/** The header in an operation whose value was made here, by path and method. */
-const made = new Map();
+/** The header in an operation whose value was generated here, by path and method. */
+const generated = new Map();
 
 const plugin = () => ({
   statePlugins: {
@@ -40,11 +40,11 @@ const plugin = () => ({
         },
         changeParamByIdentity: (original) => (operation, parameter, value, isXml) => {
           if (parameter.get("name") !== HEADER) return original(operation, parameter, value, isXml);
-          made.set(operation.join(" "), value === NEW && parameter);
+          generated.set(operation.join(" "), value === NEW && parameter);
           return original(operation, parameter, value === NEW ? randomKey() : value, isXml);
         },
         setResponse: (original, { specActions }) => (path, method, response) => {
-          const parameter = made.get(`${path} ${method}`);
+          const parameter = generated.get(`${path} ${method}`);
           if (parameter) specActions.changeParamByIdentity([path, method], parameter, NEW, false);
           return original(path, method, response);
         },
@@ -54,7 +54,7 @@ const plugin = () => ({
 });
 
 /** Names and roles that Swagger UI leaves out: by selector, what an element gets. */
-const MENDED = {
+const MISSING_ATTRIBUTES = {
   ".information-container": { role: "region", "aria-label": "About the document" },
   ".scheme-container": { role: "region", "aria-label": "Server and authorization" },
   "#servers": { "aria-label": "Server" },
@@ -69,8 +69,8 @@ const MENDED = {
   "pre, .highlight-code > *, .renderedMarkdown table": { tabindex: "0" },
 };
 
-function mend() {
-  for (const [selector, attributes] of Object.entries(MENDED)) {
+function addAttributes() {
+  for (const [selector, attributes] of Object.entries(MISSING_ATTRIBUTES)) {
     for (const element of document.querySelectorAll(`#swagger-ui :is(${selector})`)) {
       for (const [name, value] of Object.entries(attributes)) if (element.getAttribute(name) !== value) element.setAttribute(name, value);
     }
@@ -79,7 +79,7 @@ function mend() {
   // A link inside the button that opens the operation: the button does the same.
   for (const link of document.querySelectorAll("#swagger-ui .opblock-summary-control a[href]")) link.removeAttribute("href");
 }
-new MutationObserver(mend).observe(document.getElementById("swagger-ui"), { childList: true, subtree: true });
+new MutationObserver(addAttributes).observe(document.getElementById("swagger-ui"), { childList: true, subtree: true });
 
 // The documents are fixed here: `?url=` and `?configUrl=` must never make this page load somebody else's.
 const control = location.pathname === "/swagger/control/";
