@@ -23,6 +23,7 @@ from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.examples import ExampleContext
 from paymock.web.openapi.generator import OpenApiPage
 from paymock.web.pages.dashboard import PAGES, DashboardPage
+from paymock.web.pages.fragments import Fragments
 from paymock.web.pages.static_files import redirect_to_swagger, static_files
 from paymock.web.telemetry.access_log import RequestLog
 
@@ -68,6 +69,8 @@ def create_app(
             routes.add(operation.method, operation.path, Route(handler, needs_key=True))
         routes.add("GET", "/_mock/events", Route(partial(control.events, control_service), needs_key=True))
         routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(CONTROL_API, examples)))
+        for path, handler in Fragments(control_service, catalog).handlers().items():
+            routes.add("GET", path, Route(handler, needs_key=True))
         for path, template in PAGES.items():
             routes.add("GET", path, Route(DashboardPage(template, examples, open_mode=settings.open_mode)))
     ancestors = " ".join(settings.frame_ancestors) or "'none'"

@@ -99,7 +99,7 @@ class Tab(Visit):
     @contextmanager
     def told(self) -> Iterator[None]:
         """Returns when the list has been renewed because of what happens in the block, and nothing is due."""
-        with self.page.expect_event("requestfinished", lambda request: "/_mock/payments?" in request.url):
+        with self.page.expect_event("requestfinished", lambda request: "/fragments/payments?" in request.url):
             yield
         self.page.evaluate("() => fetch('/assets/icon.svg').then(reply => reply.text())")
 

@@ -47,7 +47,7 @@ def test_create_pressed_twice_makes_one_payment(tab: Tab, api: Sandbox) -> None:
 
 
 def test_a_list_that_could_not_be_read_is_read_again(tab: Tab, api: Sandbox) -> None:
-    tab.page.route("**/_mock/payments?*", lambda route: route.abort(), times=1)
+    tab.page.route("**/fragments/payments?*", lambda route: route.abort(), times=1)
     api.created("happy_path")
     tab.open()
     expect(tab.rows()).to_have_count(1)
@@ -118,7 +118,7 @@ def test_what_went_wrong_stays_said_until_something_else_is_done(tab: Tab, api: 
 
 
 def test_what_could_not_be_shown_is_said_until_it_can(tab: Tab, api: Sandbox) -> None:
-    tab.page.route("**/_mock/payments?*", lambda route: route.abort(), times=1)
+    tab.page.route("**/fragments/payments?*", lambda route: route.abort(), times=1)
     tab.open()
     expect(tab.problem).to_have_text("The server cannot be reached.")
     api.created(order_id="order-1")
@@ -239,8 +239,8 @@ class TestList:
         age = tab.open().page.locator(".age")
         expect(age).to_have_text("0 s")
         tab.pass_time(10)
-        tab.page.route("**/_mock/payments?*", lambda _: None)  # what the server says comes late
-        with tab.page.expect_request("**/_mock/payments?*"):
+        tab.page.route("**/fragments/payments?*", lambda _: None)  # what the server says comes late
+        with tab.page.expect_request("**/fragments/payments?*"):
             tab.run(60)
         expect(age).to_have_text("0 s")
         tab.pass_time(1)

@@ -49,7 +49,9 @@ class TestTimeline:
             bars = tab.picture.evaluate(BARS)
             assert len(bars) == 1 + 6 + 1  # the window, the statuses, the deposit
             for bar in bars:
-                assert bar["solid"] == pytest.approx(max(0, min(bar["now"], bar["to"]) - bar["from"]))
+                assert bar["solid"] == pytest.approx(
+                    max(0, min(bar["now"], bar["to"]) - bar["from"]), abs=0.02
+                )
                 assert bar["dashed"] == [True, False]
 
     def test_moves_its_line_with_a_running_clock_and_stops_at_what_only_the_server_can_say(

@@ -68,17 +68,7 @@ async def list_scenarios(control: ControlService, request: Request) -> Response:
 
 
 async def list_payments(control: ControlService, request: Request) -> Response:
-    query = _query(request, "limit", "cursor", *PaymentFilter._fields)
-    cursor = _integer(query, "cursor", 10**18) if "cursor" in query else None
-    payment_filter = PaymentFilter(
-        _choice(query, "status", [*PaymentStatus]),
-        _scenario(query),
-        query.get("order_id"),
-        _search(query),
-    )
-    limit = _integer(query, "limit", MAX_PAGE, 50, minimum=1)
-    page = await control.payments(request.sandbox, payment_filter, limit, cursor)
-    return _ok(page)
+    return _ok(await control.payments(request.sandbox, *payment_query(request)))
 
 
 async def get_payment(control: ControlService, request: Request) -> Response:
@@ -86,7 +76,7 @@ async def get_payment(control: ControlService, request: Request) -> Response:
 
 
 async def wait(control: ControlService, request: Request) -> Response:
-    query = _query(request, "status", "timeout")
+    query = query_parameters(request, "status", "timeout")
     status = _choice(query, "status", [*PaymentStatus])
     payment_id = request.params["payment_id"]
     result = control.waits.payment(request.sandbox, payment_id, status, _timeout(query))
@@ -94,7 +84,7 @@ async def wait(control: ControlService, request: Request) -> Response:
 
 
 async def wait_for_order(control: ControlService, request: Request) -> Response:
-    query = _query(request, "order_id", "status", "timeout")
+    query = query_parameters(request, "order_id", "status", "timeout")
     order_id = _text(query, "order_id")
     if order_id is None:
         raise PaymockError("invalid_query", "order_id is required.")
@@ -104,20 +94,20 @@ async def wait_for_order(control: ControlService, request: Request) -> Response:
 
 
 async def wait_for_requests(control: ControlService, request: Request) -> Response:
-    query = _query(request, *RequestFilter._fields, "count", "after", "timeout")
+    query = query_parameters(request, *RequestFilter._fields, "count", "after", "timeout")
     wanted = RequestFilter(
         _choice(query, "operation", [*OPERATION_IDS]),
         _text(query, "order_id"),
         _text(query, "payment_id"),
         _choice(query, "shown", [*PaymentStatus]),
     )
-    count, after = _integer(query, "count", schemas.MAX_COUNT, 1, minimum=1), _text(query, "after")
+    count, after = integer_parameter(query, "count", schemas.MAX_COUNT, 1, minimum=1), _text(query, "after")
     result = control.waits.requests(request.sandbox, wanted, count, after, _timeout(query))
     return _ok(await request.unless_gone(result))
 
 
 async def events(control: ControlService, request: Request) -> Response:
-    query = _query(request, "payment_id")
+    query = query_parameters(request, "payment_id")
     return await event_stream(control.feed.follow(request.sandbox, query.get("payment_id")))
 
 
@@ -154,8 +144,8 @@ async def clear_faults(control: ControlService, request: Request) -> Response:
 
 
 async def list_requests(control: ControlService, request: Request) -> Response:
-    query = _query(request, "limit", "payment_id")
-    limit = _integer(query, "limit", journal.LENGTH, 100, minimum=1)
+    query = query_parameters(request, "limit", "payment_id")
+    limit = integer_parameter(query, "limit", journal.LENGTH, 100, minimum=1)
     return _ok(await control.journal.newest(request.sandbox, limit, query.get("payment_id")))
 
 
@@ -178,11 +168,28 @@ async def _body(request: Request) -> Any:
     return await request.json()
 
 
-def _query(request: Request, *allowed: str) -> dict[str, str]:
+def query_parameters(request: Request, *allowed: str) -> dict[str, str]:
+    """Return the query, which may have the names `allowed`. Raises PaymockError `invalid_query`."""
     try:
         return request.query(allowed)
     except ValueError as error:
         raise PaymockError("invalid_query", f"{error}.") from None
+
+
+def payment_query(request: Request) -> tuple[PaymentFilter, int, int | None]:
+    """Return which payments a request lists, at most how many, and after which cursor.
+
+    Raises PaymockError `invalid_query`.
+    """
+    query = query_parameters(request, "limit", "cursor", *PaymentFilter._fields)
+    cursor = integer_parameter(query, "cursor", 10**18) if "cursor" in query else None
+    payment_filter = PaymentFilter(
+        _choice(query, "status", [*PaymentStatus]),
+        _scenario(query),
+        query.get("order_id"),
+        _search(query),
+    )
+    return payment_filter, integer_parameter(query, "limit", MAX_PAGE, 50, minimum=1), cursor
 
 
 def _timeout(query: Mapping[str, str]) -> float:
@@ -194,7 +201,9 @@ def _timeout(query: Mapping[str, str]) -> float:
     return float(text)
 
 
-def _integer(query: Mapping[str, str], name: str, maximum: int, default: int = 0, *, minimum: int = 0) -> int:
+def integer_parameter(
+    query: Mapping[str, str], name: str, maximum: int, default: int = 0, *, minimum: int = 0
+) -> int:
     value = query.get(name, str(default))
     if not _INTEGER.fullmatch(value) or not minimum <= int(value) <= maximum:
         raise PaymockError("invalid_query", f"{name} must be an integer from {minimum} to {maximum}.")

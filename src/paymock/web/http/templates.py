@@ -4,6 +4,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from paymock.client.text import format_seconds
+
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
@@ -12,6 +14,11 @@ HTML = "text/html; charset=utf-8"
 _OWN_FILES = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 _BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """The characters that change the direction of the text around them."""
+
+_LONG = 20
+"""The longest id that is shown whole."""
+
+_UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
 
 def render(template: str, **values: object) -> bytes:
@@ -41,6 +48,39 @@ def visible(text: str) -> "Markup":
     return Markup(_BIDIRECTIONAL.sub(code_point, str(escape(text))))  # noqa: S704 - escaped
 
 
+def words(name: str) -> str:
+    """Return a name, such as that of a status, as words."""
+    return name.replace("_", " ")
+
+
+def breakable(name: str) -> "Markup":
+    """Return a name as HTML that may break after its underscores."""
+    from markupsafe import Markup
+
+    return Markup("_<wbr>").join(name.split("_"))
+
+
+def short(identifier: str) -> str:
+    """Return the ends of a long id."""
+    return identifier if len(identifier) <= _LONG else f"{identifier[:10]}…{identifier[-6:]}"
+
+
+def count(number: int, noun: str) -> str:
+    """Return how many there are: `1,200 reads`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds for people: `12 s`, `4 min 5 s`. The scripts of the pages have the same."""
+    whole = int(seconds)
+    if seconds < 10:
+        return f"{format_seconds(int(seconds * 10) / 10)} s"
+    if whole < 60:
+        return f"{whole} s"
+    larger, size, smaller, rest = next(unit for unit in _UNITS if whole >= unit[1])
+    return f"{whole // size} {larger} {whole % size // rest} {smaller}"
+
+
 @cache
 def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined  # imported when the first page is opened
@@ -52,5 +92,7 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["visible"] = visible
+    environment.filters["seconds"] = format_seconds
+    for function in (visible, words, breakable, short, duration):
+        environment.filters[function.__name__] = function
     return environment

@@ -28,7 +28,10 @@ export const keyInCommand = () => (OPEN_KEY.test(key()) ? key() : "$PAYMOCK_API_
 
 export const bearer = (value = key()) => ({ Authorization: `Bearer ${encodeURI(value)}` });
 
-/** Returns the decoded reply. Throws an Error with the message of a refusal, its `status` and `details`. */
+const decoded = async (reply) => (reply.headers.get("Content-Type").startsWith("text/html")
+  ? new DOMParser().parseFromString(await reply.text(), "text/html") : reply.json());
+
+/** Returns the decoded reply: of JSON its value, of HTML its document. Throws an Error with the message of a refusal, its `status` and `details`. */
 export async function request(method, path, body, headers = {}) {
   const options = { method, headers: { ...bearer(), ...headers }, cache: "no-store" };
   if (body !== undefined) {
@@ -41,7 +44,7 @@ export async function request(method, path, body, headers = {}) {
   } catch {
     throw Object.assign(new Error("The server cannot be reached."), { status: 0 });
   }
-  const data = reply.status === 204 ? null : await reply.json().catch(() => null);
+  const data = reply.status === 204 ? null : await decoded(reply).catch(() => null);
   if (reply.ok) return data;
   const { message = `The server answered ${reply.status}.`, details = [] } = data?.error ?? {};
   throw Object.assign(new Error(message), { status: reply.status, details });

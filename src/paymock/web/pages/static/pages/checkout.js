@@ -1,6 +1,6 @@
 // Keeps the checkout up to date: the server draws every view.
 
-import { announce, by, copy, h } from "./dom.js";
+import { announce, by, h } from "./dom.js";
 import { follow } from "./stream.js";
 
 const GONE = "There is no such payment.", LOST = "Connection lost. Trying again…";
@@ -64,10 +64,7 @@ async function refresh() {
 
 /** The buttons work with JavaScript only, so they are shown here. */
 function ready() {
-  for (const button of document.querySelectorAll("[data-copy]")) {
-    button.hidden = false;
-    button.onclick = () => copy(button.dataset.copy, button);
-  }
+  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
 }
 
 function count() {

@@ -1,53 +1,32 @@
-// The fault rules of the sandbox: the list, and the dialog that adds one.
+// The fault rules of the sandbox and what is pending, with the dialog that adds a rule.
 
 import { request } from "./api.js";
-import { announce, by, h, show, table, td, tr } from "./dom.js";
+import { announce, by } from "./dom.js";
 import { showProblems } from "./forms.js";
-import { isolated, short } from "./format.js";
+import { fragment, showParts } from "./fragment.js";
 import { attempt } from "./shell.js";
 
-const PATH = "/_mock/faults";
 const dialog = by("rule-dialog"), form = by("rule-form");
 const { kind, fault, operation, order_id, payment_id, skip, times, always } = form.elements;
-let previous = "";
 
-/** Reads the rules, shows them if they have changed, and returns how many there are. */
-export async function faults() {
-  const { data } = await request("GET", PATH);
-  if (JSON.stringify(data) === previous) return data.length;
-  previous = JSON.stringify(data);
-  by("no-rules").hidden = data.length > 0;
-  by("delete-rules").hidden = !data.length;
-  show(by("rules"), data.length > 0 && h("div", { class: "list" }, table(["Fault", "Requests", "Skips", "Seen", "Applied", "Action"], data.map(row))));
-  return data.length;
-}
-
-function row(rule, number) {
-  const button = h("button", { type: "button", "data-focus": rule.id, "aria-label": `Delete rule ${number + 1}, ${rule.fault}` }, "Delete");
-  button.addEventListener("click", () => remove(`${PATH}/${rule.id}`, number));
-  const over = rule.applied === rule.times;
-  return tr({ class: over ? "dim" : "" },
-    td({}, h("span", { class: over ? "mono" : "fault" }, rule.fault)),
-    td({}, rule.operation ?? "every operation", rule.order_id && h("small", {}, "Order ", isolated(rule.order_id)),
-      rule.payment_id && h("small", { class: "mono", title: rule.payment_id }, short(rule.payment_id))),
-    td({ "data-label": "Skips" }, rule.skip),
-    td({ "data-label": "Seen" }, rule.seen),
-    td({ "data-label": "Applied" }, rule.times ? `${rule.applied} of ${rule.times}` : `${rule.applied}, until deleted`, over && " (used up)"),
-    td({ class: "whole" }, button));
-}
-
-/** Deletes one rule or all. The focus goes to the rule that takes the place of `number`. */
-const remove = (path, number) => attempt(async () => {
-  await request("DELETE", path);
-  await faults();
-  const buttons = by("rules").querySelectorAll("button");
-  (buttons[Math.min(number, buttons.length - 1)] ?? by("add-rule")).focus();
-  announce("Deleted");
-});
+/** Reads the fault rules and what is pending, and shows them. */
+export const showFaults = async () => showParts(await fragment("next-payment"));
 
 const refuse = (error) => showProblems(form, by("rule-problem"), error);
 
-by("delete-rules").addEventListener("click", () => remove(PATH, 0));
+/** Deletes. The focus goes to the button that takes the place of the pressed one, or to what adds another. */
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest("[data-delete]");
+  if (!button) return;
+  const list = button.closest("[id]"), number = [...list.querySelectorAll("button")].indexOf(button);
+  attempt(async () => {
+    await request("DELETE", button.dataset.delete);
+    await showFaults();
+    const left = list.querySelectorAll("td button");
+    (left[Math.min(number, left.length - 1)] ?? by(list.id === "rules" ? "add-rule" : "next-scenario")).focus();
+    announce("Deleted");
+  });
+});
 by("add-rule").addEventListener("click", () => {
   refuse();
   dialog.showModal();
@@ -65,7 +44,7 @@ form.addEventListener("submit", async (event) => {
     skip: Number(skip.value), times: always.checked ? null : Number(times.value),
   };
   try {
-    await request("POST", PATH, rule);
+    await request("POST", "/_mock/faults", rule);
     dialog.close();
     announce("Fault rule added");
   } catch (error) {

@@ -4,7 +4,6 @@ import { bearer, key, request, sandboxName } from "./api.js";
 import { creationDialog } from "./creation.js";
 import { announce, by, h } from "./dom.js";
 import { showProblems } from "./forms.js";
-import { time } from "./format.js";
 import { accepted, openSandbox, sandboxForm } from "./sandboxes.js";
 import { follow, pause } from "./stream.js";
 
@@ -14,7 +13,7 @@ let lostAt = null, focused;
 
 /** The virtual time of the sandbox, in milliseconds. It stands while the server is away, and ends with the year 9999. */
 export const now = () => Math.min(clock.now + ((lostAt ?? performance.now()) - clock.at) * clock.speed, Date.UTC(1e4, 0) - 1);
-export const utc = (ms) => `${time(new Date(ms).toISOString())} UTC`;
+export const utc = (ms) => `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
 export function problem(error) {
   const about = (error?.details ?? []).map(({ field, message }) => `${field} ${message}.`);

@@ -1,0 +1,219 @@
+"""Fragments: parts of the dashboard's pages with the data of one sandbox, as HTML. The scripts of the pages
+request them with an API key, and show each part in the element of its id.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from paymock.app.control_service import ControlService
+from paymock.resources.catalog import Catalog
+from paymock.resources.checkout import VIEWS
+from paymock.resources.payments import MAX_DEPOSITS
+from paymock.rules.amounts import to_tokens
+from paymock.schemas.control import JournalEntry, PaymentDetail
+from paymock.web.api.control import integer_parameter, payment_query, query_parameters
+from paymock.web.http.requests import Request
+from paymock.web.http.responses import Response
+from paymock.web.http.routing import Handler
+from paymock.web.http.templates import HTML, render, security_headers
+
+MIN_WIDTH, MAX_WIDTH = 240, 4000
+"""Of the drawn timeline, in pixels."""
+
+_MAX_ENTRIES = 200
+"""How many entries of the journal are shown."""
+
+_HEADERS = (("Cache-Control", "no-store"), *security_headers())
+
+
+class Fragments:
+    """The handlers of the fragments."""
+
+    def __init__(self, control: ControlService, catalog: Catalog) -> None:
+        self._control = control
+        self._catalog = catalog
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return the handlers by path."""
+        return {
+            "/fragments/payments": self.payments,
+            "/fragments/payments/{payment_id}": self.payment,
+            "/fragments/next-payment": self.next_payment,
+            "/fragments/requests": self.requests,
+        }
+
+    async def payments(self, request: Request) -> Response:
+        """Answer with a page of the list of payments, which takes the query of `GET /_mock/payments`.
+
+        Raises PaymockError `invalid_query`.
+        """
+        page = await self._control.payments(request.sandbox, *payment_query(request))
+        return self._fragment("payments", page=page)
+
+    async def next_payment(self, request: Request) -> Response:
+        """Answer with the overrides that are pending, and the fault rules.
+
+        Raises PaymockError `invalid_query`.
+        """
+        query_parameters(request)
+        overrides = await self._control.overrides.pending(request.sandbox)
+        rules = await self._control.fault_rules.list(request.sandbox)
+        return self._fragment("next_payment", overrides=overrides.data, rules=rules.data)
+
+    async def requests(self, request: Request) -> Response:
+        """Answer with the journal; with `failed`, with its errors and faults only.
+
+        Raises PaymockError `invalid_query`.
+        """
+        query = query_parameters(request, "failed")
+        entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES)).data
+        shown = [entry for entry in entries if entry.error or entry.fault] if "failed" in query else entries
+        return self._fragment("requests", entries=shown, commands=[_command(entry) for entry in shown])
+
+    async def payment(self, request: Request) -> Response:
+        """Answer with a payment. `width`: that of its drawn timeline, in pixels.
+
+        Raises PaymockError `payment_not_found` or `invalid_query`.
+        """
+        # it needs a library for XML, which is imported when the first payment is opened
+        from paymock.web.pages.timeline_picture import readings, timeline_picture
+
+        query = query_parameters(request, "width")
+        width = integer_parameter(query, "width", MAX_WIDTH, MIN_WIDTH, minimum=MIN_WIDTH)
+        payment_id = request.params["payment_id"]
+        detail = await self._control.payment(request.sandbox, payment_id)
+        entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)).data
+        payment, before = msgspec.to_builtins((detail.payment, detail.before))
+        age = _seconds_between(detail.payment.created_at, detail.now)
+        creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
+        funding, seen = _funding(payment), readings(detail.timeline, entries)
+        return self._fragment(
+            "payment",
+            detail=detail,
+            payment=payment,
+            attempt=payment["attempts"][0],
+            funding=funding,
+            bar=_funding_bar(funding),
+            steps=_steps(detail),
+            deposits=self._deposits(payment, funding),
+            picture=timeline_picture(detail, seen, age, width, all_seen=len(entries) < _MAX_ENTRIES),
+            readings=seen,
+            lines=list(json_lines(payment, payment if before is None else before)),
+            entries=entries,
+            commands=[_command(entry, creation, detail.scenario) for entry in entries],
+        )
+
+    def _fragment(self, name: str, **values: object) -> Response:
+        return Response(
+            200, render(f"fragments/{name}.html", views=VIEWS, tokens=self._tokens, **values), HTML, _HEADERS
+        )
+
+    def _tokens(self, raw: str | int, chain: str, asset: str) -> str | None:
+        """Raw units in whole tokens, `1.01 USDT`; None if the catalog no longer knows the asset."""
+        known = (self._catalog.assets(chain) or {}).get(asset)
+        return f"{to_tokens(int(raw), known.decimals)} {asset}" if known else None
+
+    def _deposits(self, payment: Mapping[str, Any], funding: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
+        """The deposits that the page offers: the name, the body, and why it is impossible, if it is."""
+        due, missing, attempt = funding["Due"], funding["Missing"], payment["attempts"][0]
+        chain, own = attempt["instructions"]["chain"], attempt["instructions"]["asset"]
+        other = next((asset for asset in self._catalog.assets(chain) or () if asset != own), None)
+        is_full = len(attempt.get("deposits", ())) >= MAX_DEPOSITS
+        full = "a payment takes a hundred deposits" if is_full else ""
+        yield "Exact", _amount(missing), full or ("" if missing else "nothing is missing")
+        yield "Half of due", _amount(due // 2), full or ("" if due > 1 else "one raw unit cannot be halved")
+        yield "Over", _amount(missing + (due // 10 or 1)), full
+        without = "" if other else "the catalog has no other asset on this chain"
+        yield "Other asset", _amount(due, asset=other), full or without
+
+
+_CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "metadata")
+"""The members of a payment that its creation had."""
+
+
+def _seconds_between(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def _amount(raw: int, **more: str | None) -> str:
+    return json.dumps({"amount": str(raw), **more})
+
+
+def _steps(detail: PaymentDetail) -> Iterator[tuple[str, ...]]:
+    """The steps that the page offers: the name, the body, and why it is impossible, if it is."""
+    over = "no changes remain" if all(entry.reached for entry in detail.timeline) else ""
+    yield "Next step", '{"to": "next"}', over
+    yield "+5 s", '{"seconds": 5}', ""
+    yield "To the end", '{"to": "end"}', over
+
+
+def _funding(payment: Mapping[str, Any]) -> dict[str, int]:
+    """The sums of a payment by their names, in raw units."""
+    attempt = payment["attempts"][0]
+    funding = attempt.get("funding", {})
+    due, pending, finalized, excess = (
+        int(value or 0)
+        for value in (
+            attempt["instructions"]["amounts"]["due"],
+            funding.get("amount_received_pending"),
+            funding.get("amount_received_finalized"),
+            funding.get("overpaid_amount"),
+        )
+    )
+    missing = max(0, due - pending - finalized)
+    return {"Due": due, "Pending": pending, "Finalized": finalized, "Missing": missing, "Excess": excess}
+
+
+def _funding_bar(funding: Mapping[str, int]) -> list[tuple[str, float, float]]:
+    """The parts of the bar that shows what is received: class, begin and width, in percent."""
+    due, pending, finalized = (funding[name] for name in ("Due", "Pending", "Finalized"))
+    received = pending + finalized
+    parts = [("final", 0, finalized), ("pending", finalized, pending), ("excess", due, received - due)]
+    percent = 100 / max(due, received)
+    return [(name, start * percent, size * percent) for name, start, size in parts if size > 0]
+
+
+def json_lines(value: Any, before: Any, margin: str = "", name: str = "") -> Iterator[tuple[str, bool]]:
+    """The lines of a value as JSON, each with whether it differs from what was there `before`."""
+    if not isinstance(value, (dict, list)) or not value:
+        yield f"{margin}{name}{_json(value)}", value != before
+        return
+    is_new = type(before) is not type(value)
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    members = value.items() if isinstance(value, dict) else enumerate(value)
+    earlier = {} if is_new else before if isinstance(before, dict) else dict(enumerate(before))
+    yield f"{margin}{name}{begin}", is_new
+    for number, (key, member) in enumerate(members, 1):
+        label = f"{_json(key)}: " if isinstance(value, dict) else ""
+        *lines, (last, differs) = json_lines(member, earlier.get(key, _ABSENT), f"{margin}  ", label)
+        yield from lines
+        yield f"{last}{',' if number < len(value) else ''}", differs
+    yield f"{margin}{end}", is_new
+
+
+_ABSENT = object()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _command(
+    entry: JournalEntry, creation: Mapping[str, Any] | None = None, scenario: str = ""
+) -> tuple[str, bool]:
+    """The command that repeats a request, and whether it takes the body from a file: the journal keeps no
+    bodies, but that of a creation is known by its payment. The page knows what stands for {origin} and {key}.
+    """
+    path = entry.path.replace("'", "%27")
+    lines = [f"curl -sS -X {entry.method} '{{origin}}{path}'", '-H "Authorization: Bearer {key}"']
+    needs_file = entry.method == "POST" and not (entry.payment_id and creation)
+    if entry.method == "POST":
+        lines += ["-H 'Content-Type: application/json'", '-H "Idempotency-Key: again-$(date +%s)"']
+        lines += [f"-H 'X-Mock-Scenario: {scenario}'"] if scenario else []
+        body = json.dumps(creation, ensure_ascii=False).replace("'", "'\\''")
+        lines.append("-d @body.json" if needs_file else f"-d '{body}'")
+    return " \\\n  ".join(lines), needs_file

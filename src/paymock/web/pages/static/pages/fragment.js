@@ -1,0 +1,27 @@
+// Fragments: parts of a page that the server renders with the data of the sandbox.
+
+import { keyInCommand, request } from "./api.js";
+import { by, copy, show } from "./dom.js";
+
+/** Returns a fragment, as a document. */
+export const fragment = (path) => request("GET", `/fragments/${path}`);
+
+/** Shows each part of a fragment in the element of its id, if there is one. */
+export function showParts(found) {
+  for (const part of [...found.body.children]) {
+    if (by(part.id)) update(by(part.id), part);
+  }
+}
+
+/** Gives an element the content and the data of `part`. What has not changed is left alone. */
+export function update(place, part) {
+  const html = part.innerHTML;
+  Object.assign(place.dataset, part.dataset);
+  if (place.shown !== html) show(place, ...part.childNodes);
+  place.shown = html;
+}
+
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest("[data-command]");
+  if (button) copy(button.dataset.command.replace("{origin}", location.origin).replace("Bearer {key}", () => `Bearer ${keyInCommand()}`), button);
+});
