@@ -8,6 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext
 
+from paymock.web.http.templates import static_path
 from tests.support.browser import INJECTIONS, Visit
 from tests.support.server import RunningServer
 from tests.web.pages.steps import Sandbox, Tab
@@ -30,12 +31,27 @@ def test_file_is_sent_compressed_to_those_who_take_it(server: RunningServer, nam
     assert gzip.decompress(sent) == FOLDER.joinpath(name).read_bytes()
 
 
+def test_second_visit_asks_for_no_file_again(tab: Tab, api: Sandbox) -> None:
+    def sizes() -> set[int]:
+        found = tab.page.evaluate(
+            """() => performance.getEntriesByType("resource")
+                .filter(({ name }) => name.includes("/assets/")).map(({ transferSize }) => transferSize)"""
+        )
+        return {*found}
+
+    tab.open(f"/payments/{api.created()['id']}").page.wait_for_load_state("load")
+    assert sizes()
+    assert 0 not in sizes()
+    tab.open("/").open(f"/payments/{api.created(order_id='order-2')['id']}").page.wait_for_load_state("load")
+    assert sizes() == {0}
+
+
 @pytest.mark.parametrize("path", ["/", "/payments/{}", "/requests"])
 def test_modules_are_fetched_at_once_and_none_in_vain(tab: Tab, api: Sandbox, path: str) -> None:
     tab.open(path.format(api.created()["id"])).page.wait_for_load_state("load")
     links = tab.page.locator("link[rel=modulepreload]").evaluate_all("links => links.map(link => link.href)")
-    imported = {f"{tab.origin}/assets/{name}" for name in imports_of("shell.js")}
-    assert {*links} == {f"{tab.origin}/assets/shell.js", *imported}
+    imported = {f"{tab.origin}{static_path()}/{name}" for name in imports_of("shell.js")}
+    assert {*links} == {f"{tab.origin}{static_path()}/shell.js", *imported}
 
 
 def imports_of(name: str) -> set[str]:
@@ -58,8 +74,12 @@ def test_script_imports_its_neighbors_and_nothing_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_file_is_served_as_it_is(server: RunningServer, name: str) -> None:
-    reply = httpx.get(f"{server.url}/assets/{name}")
+@pytest.mark.parametrize(
+    ("folder", "cached"), [("/assets", "no-cache"), (static_path(), "max-age=31536000, immutable")]
+)
+def test_file_is_served_as_it_is(server: RunningServer, folder: str, cached: str, name: str) -> None:
+    reply = httpx.get(f"{server.url}{folder}/{name}")
+    assert reply.headers["cache-control"] == cached
     assert reply.content == FOLDER.joinpath(name).read_bytes()
     assert reply.headers["content-type"] == TYPES[name.rpartition(".")[2]]
     assert reply.headers["x-content-type-options"] == "nosniff"
@@ -90,7 +110,7 @@ def test_page_is_made_of_files_of_this_server(tab: Tab, api: Sandbox, path: str)
     tab.open(path).page.wait_for_load_state("load")
     own = tuple(f"{tab.origin}{start}" for start in (path, "/assets/", "/fragments/", "/_mock/"))
     assert [url for url in tab.requested if not url.startswith(own)] == []
-    assert f"{tab.origin}/assets/paymock.css" in tab.requested
+    assert f"{tab.origin}{static_path()}/paymock.css" in tab.requested
 
 
 @pytest.mark.parametrize("path", ["/", "/checkout/{}"])

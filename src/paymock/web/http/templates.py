@@ -1,7 +1,9 @@
 """HTML templates. All values are escaped: what a merchant wrote is text, never markup."""
 
+import hashlib
 import re
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from paymock.client.text import format_seconds
@@ -34,6 +36,17 @@ def security_headers(frame_ancestors: str = "'none'") -> tuple[tuple[str, str], 
     """
     content = f"{_OWN_FILES}; base-uri 'none'; form-action 'none'; frame-ancestors {frame_ancestors}"
     return (("Content-Security-Policy", content), ("Referrer-Policy", "no-referrer"))
+
+
+@cache
+def static_path() -> str:
+    """Return the address of the scripts and styles of the pages. It changes with them, so that
+    browsers keep them without asking again.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(files("paymock.web.pages").joinpath("static", "pages").iterdir(), key=str):
+        digest.update(file.read_bytes())
+    return f"/assets/{digest.hexdigest()[:12]}"
 
 
 def visible(text: str) -> "Markup":
@@ -92,6 +105,7 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["static"] = static_path()
     environment.filters["seconds"] = format_seconds
     for function in (visible, words, breakable, short, duration):
         environment.filters[function.__name__] = function

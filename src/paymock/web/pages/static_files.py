@@ -1,4 +1,6 @@
-"""Static files: scripts and styles of the pages, and Swagger UI."""
+"""Static files: scripts and styles of the pages, and Swagger UI. The pages name theirs by an address that
+changes with them; Swagger UI, which is no template, by one that does not.
+"""
 
 import gzip
 from collections.abc import Mapping
@@ -9,6 +11,7 @@ from msgspec import Struct
 
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
+from paymock.web.http.templates import static_path
 
 SWAGGER = "/swagger/"
 SWAGGER_CONTROL = "/swagger/control/"
@@ -26,6 +29,7 @@ _TYPES = {
 }
 _FOLDER = Path(__file__).with_name("static")
 _REVALIDATED = ("Cache-Control", "no-cache")
+_KEPT = ("Cache-Control", "max-age=31536000, immutable")
 _DOCUMENTS = b"""<nav class="documents" aria-label="Pages">
       <a href="/">Dashboard</a>
       <a href="/swagger/">The service, /v1</a>
@@ -63,11 +67,12 @@ class StaticFile(Struct, frozen=True):
 
 def static_files(*, with_control: bool) -> Mapping[str, StaticFile]:
     """Return every static file by its URL path. `with_control`: Swagger UI also shows the control API."""
-    assets = sorted(file.name for file in _FOLDER.joinpath("pages").iterdir())
+    names = sorted(file.name for file in _FOLDER.joinpath("pages").iterdir())
     swagger_headers = (("Content-Security-Policy", SWAGGER_POLICY), _REVALIDATED)
     index = StaticFile("swagger/index.html", swagger_headers, _DOCUMENTS if with_control else b"")
     return {
-        **{f"/assets/{name}": StaticFile(f"pages/{name}") for name in assets},
+        **{f"/assets/{name}": StaticFile(f"pages/{name}") for name in names},
+        **{f"{static_path()}/{name}": StaticFile(f"pages/{name}", (_KEPT,)) for name in names},
         **{SWAGGER + name: StaticFile(f"swagger/{name}", swagger_headers) for name in _SWAGGER_FILES},
         SWAGGER: index,
         **({SWAGGER_CONTROL: index} if with_control else {}),
