@@ -92,6 +92,13 @@ class Tab(Visit):
         """Time passes in the page, not at the server, whose clock stands still anyway."""
         self.page.clock.run_for(round(seconds * 1000))
 
+    def resize(self, width: int, height: int = 800) -> None:
+        """Gives the window another size, for which a timeline is drawn anew."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        if self.page.locator("#content:not([inert]) #picture svg").count():
+            room = self.page.locator("#picture").evaluate("picture => picture.clientWidth")
+            expect(self.picture).to_have_attribute("width", str(room))
+
     def hide(self, *, hidden: bool = True) -> None:
         """Tells the page that it can no longer be seen, as when another tab comes to the front."""
         self.page.evaluate(_HIDE, hidden)

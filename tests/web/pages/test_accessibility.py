@@ -26,7 +26,7 @@ def test_page_can_be_used_by_everybody_in_any_window(new_tab: NewTab, api: Sandb
     assert violations(tab.page, "color-contrast") == []
     assert tab.page.evaluate(MOVING) == 0
     for width in WIDTHS:
-        tab.page.set_viewport_size({"width": width, "height": 800})
+        tab.resize(width)
         tab.page.evaluate("() => new Promise(requestAnimationFrame)")
         assert tab.fits(), width
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.control import PaymentDetail
+from paymock.web.http.templates import count, duration
 from paymock.web.pages.fragments import MIN_WIDTH, json_lines
 from paymock.web.pages.timeline_picture import readings, timeline_picture
 from tests.support.client import error_of
-from tests.web.pages.steps import Sandbox
+from tests.web.pages.steps import Sandbox, Tab
 
 WIDTHS = (MIN_WIDTH, 320, 640, 1400)
 JSON = st.recursive(
@@ -137,3 +138,16 @@ def test_picture_of_an_impossible_width_is_refused(api: Sandbox, width: str) -> 
 
 def test_unknown_payment_is_refused(api: Sandbox) -> None:
     assert error_of(api.get("/fragments/payments/nope")) == (404, "payment_not_found")
+
+
+def test_server_and_scripts_write_durations_and_counts_alike(tab: Tab) -> None:
+    seconds = [0, 0.04, 9.99, 10.5, 59.9, 60, 61.5, 3599.9, 3600, 3661, 86_399, 86_400, 90_061, 1e9]
+    counts = [0, 1, 2, 999, 1000, 1_234_567]
+    texts = tab.open().page.evaluate(
+        """async ([seconds, counts]) => {
+            const { duration, count } = await import("/assets/format.js");
+            return [seconds.map(duration), counts.map(number => count(number, "read"))];
+        }""",
+        [seconds, counts],
+    )
+    assert texts == [[duration(one) for one in seconds], [count(one, "read") for one in counts]]

@@ -73,10 +73,7 @@ FLAWS = """() => {
 
 def flaws(tab: Tab, width: int) -> list[str]:
     """What is wrong with the page in a window of this width."""
-    tab.page.set_viewport_size({"width": width, "height": 800})
-    if tab.page.locator("#content:not([inert]) #picture svg").count():
-        room = tab.page.locator("#picture").evaluate("picture => picture.clientWidth")
-        expect(tab.picture).to_have_attribute("width", str(room))  # it is drawn anew
+    tab.resize(width)
     tab.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     found: list[str] = tab.page.evaluate(FLAWS)
     return [f"{width}: {flaw}" for flaw in found]

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paymock.client.text import format_seconds
@@ -17,6 +17,7 @@ _OWN_FILES = "default-src 'none'; script-src 'self'; style-src 'self'; img-src '
 _BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """The characters that change the direction of the text around them."""
 
+_STATIC = Path(__file__).parents[1] / "pages" / "static" / "pages"
 _LONG = 20
 """The longest id that is shown whole."""
 
@@ -44,7 +45,7 @@ def static_path() -> str:
     browsers keep them without asking again.
     """
     digest = hashlib.sha256()
-    for file in sorted(files("paymock.web.pages").joinpath("static", "pages").iterdir(), key=str):
+    for file in sorted(_STATIC.iterdir()):
         digest.update(file.read_bytes())
     return f"/assets/{digest.hexdigest()[:12]}"
 

@@ -11,9 +11,10 @@ const id = location.pathname.split("/").at(-1);
 let drawn, since = 0, announced, scrolledFor, width, resizing, latest;
 
 start({ load, tick, paymentId: id });
-new ResizeObserver(() => {
+new ResizeObserver(([{ contentRect }]) => {
   clearTimeout(resizing);
-  if (drawn && room() !== width && !by("content").inert) resizing = setTimeout(() => attempt(load), RESIZING_MS);
+  if (!drawn || !contentRect.width || by("content").inert) return; // it cannot be seen, or not be drawn
+  if (room() !== width) resizing = setTimeout(() => attempt(load), RESIZING_MS);
 }).observe(by("picture"));
 by("controls").addEventListener("click", ({ target }) => {
   const button = target.closest("[data-call]");
