@@ -6,12 +6,14 @@ import pytest
 from playwright.sync_api import expect
 
 from paymock.rules.scenarios import SCENARIOS
+from tests.support.browser import PATIENCE_MS
 from tests.web.pages.conftest import NewTab
 from tests.web.pages.states import STATES
 from tests.web.pages.steps import Sandbox, Tab, payment_page
 
 WIDTHS = (1440, 768, 640, 375)
 """640: as one of 1280 at 200 %."""
+LOOK_MS = 250
 OUTLINE = 3
 """How far the outline of a text may reach beyond the picture, which shows it."""
 
@@ -72,10 +74,13 @@ FLAWS = """() => {
 
 
 def flaws(tab: Tab, width: int) -> list[str]:
-    """What is wrong with the page in a window of this width."""
+    """What is wrong with the page in a window of this width, and stays so: the timeline is drawn anew."""
     tab.resize(width)
-    tab.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    found: list[str] = tab.page.evaluate(FLAWS)
+    for _ in range(PATIENCE_MS // LOOK_MS):
+        found: list[str] = tab.page.evaluate(FLAWS)
+        if not found:
+            break
+        tab.page.wait_for_timeout(LOOK_MS)
     return [f"{width}: {flaw}" for flaw in found]
 
 
