@@ -16,7 +16,7 @@ from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.control import PaymentDetail
 from paymock.web.http.templates import count, duration
 from paymock.web.pages.fragments import MIN_WIDTH, json_lines
-from paymock.web.pages.timeline_picture import readings, timeline_picture
+from paymock.web.pages.timeline_picture import read_counts, timeline_picture
 from tests.support.client import error_of
 from tests.web.pages.steps import Sandbox, Tab
 
@@ -41,12 +41,12 @@ def details(api: Sandbox) -> list[PaymentDetail]:
     return found
 
 
-def drawn(detail: PaymentDetail, width: int) -> ET.Element:
-    seen = readings(detail.timeline, [])
+def picture_of(detail: PaymentDetail, width: int) -> ET.Element:
+    seen = read_counts(detail.timeline, [])
     return ET.fromstring(timeline_picture(detail, seen, 0, width, all_seen=True))  # noqa: S314 - our own
 
 
-def number(element: ET.Element, name: str) -> float:
+def attribute(element: ET.Element, name: str) -> float:
     return float(element.attrib[name])
 
 
@@ -55,37 +55,36 @@ def test_labels_of_the_timeline_are_apart_in_the_picture_and_not_crossed(
 ) -> None:
     for detail in details:
         for width in WIDTHS:
-            picture = drawn(detail, width)
+            picture = picture_of(detail, width)
             labels = [one for one in picture.iter("text") if one.attrib.get("class", "").startswith("label")]
             boxes = {}
             for label in labels:
-                left = number(label, "x")
+                left = attribute(label, "x")
                 boxes[label] = (left, left + len(label.text or "") * 6.6)
                 assert boxes[label][1] <= width, (detail.scenario, width, label.text)
             for one in labels:
                 for other in labels:
-                    if one is not other and number(one, "y") == number(other, "y"):
+                    if one is not other and attribute(one, "y") == attribute(other, "y"):
                         (left, right), (begin, end) = boxes[one], boxes[other]
                         assert right < begin or end < left, (detail.scenario, width, one.text, other.text)
             for line in picture.iter("line"):
                 if line.attrib.get("class", "").startswith("label"):
-                    at, bottom = number(line, "x1"), number(line, "y2")
+                    at, bottom = attribute(line, "x1"), attribute(line, "y2")
                     for label in labels:
                         left, right = boxes[label]
-                        is_above = number(label, "y") < bottom - 1
+                        is_above = attribute(label, "y") < bottom - 1
                         assert not (is_above and left < at < right), (detail.scenario, width, label.text)
 
 
 def test_bars_of_the_statuses_follow_one_another_up_to_the_end(details: list[PaymentDetail]) -> None:
     for detail in details:
-        picture = drawn(detail, 640)
+        picture = picture_of(detail, 640)
         solid = [
             bar for bar in picture.findall("g/rect") if "data-from" in bar.attrib and bar.attrib["y"] == "26"
         ]
-        assert number(solid[0], "data-from") == 0
-        assert (
-            number(solid[-1], "data-to") == number(picture, "data-end") > detail.timeline[-1].offset_seconds
-        )
+        end = attribute(picture, "data-end")
+        assert attribute(solid[0], "data-from") == 0
+        assert attribute(solid[-1], "data-to") == end > detail.timeline[-1].offset_seconds
         for bar, following in pairwise(solid):
             assert bar.attrib["data-to"] == following.attrib["data-from"]
 

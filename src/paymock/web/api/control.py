@@ -204,6 +204,7 @@ def _timeout(query: Mapping[str, str]) -> float:
 def integer_parameter(
     query: Mapping[str, str], name: str, maximum: int, default: int = 0, *, minimum: int = 0
 ) -> int:
+    """Return an integer of a query. Raises PaymockError `invalid_query`."""
     value = query.get(name, str(default))
     if not _INTEGER.fullmatch(value) or not minimum <= int(value) <= maximum:
         raise PaymockError("invalid_query", f"{name} must be an integer from {minimum} to {maximum}.")

@@ -80,7 +80,7 @@ class Fragments:
         Raises PaymockError `payment_not_found` or `invalid_query`.
         """
         # it needs a library for XML, which is imported when the first payment is opened
-        from paymock.web.pages.timeline_picture import readings, timeline_picture
+        from paymock.web.pages.timeline_picture import read_counts, timeline_picture
 
         query = query_parameters(request, "width")
         width = integer_parameter(query, "width", MAX_WIDTH, MIN_WIDTH, minimum=MIN_WIDTH)
@@ -90,7 +90,7 @@ class Fragments:
         payment, before = msgspec.to_builtins((detail.payment, detail.before))
         age = _seconds_between(detail.payment.created_at, detail.now)
         creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
-        funding, seen = _funding(payment), readings(detail.timeline, entries)
+        funding, seen = _funding(payment), read_counts(detail.timeline, entries)
         return self._fragment(
             "payment",
             detail=detail,
@@ -101,7 +101,7 @@ class Fragments:
             steps=_steps(detail),
             deposits=self._deposits(payment, funding),
             picture=timeline_picture(detail, seen, age, width, all_seen=len(entries) < _MAX_ENTRIES),
-            readings=seen,
+            read_counts=seen,
             lines=list(json_lines(payment, payment if before is None else before)),
             entries=entries,
             commands=[_command(entry, creation, detail.scenario) for entry in entries],

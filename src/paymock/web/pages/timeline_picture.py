@@ -18,7 +18,7 @@ _LANE = _LINE + _BAR + _LINE + 4
 _MAX_DEPOSITS, _MAX_MARKS = 8, 12
 
 
-class Reading(NamedTuple):
+class ReadCount(NamedTuple):
     """How often the application read a state, and how often its requests failed while it lasted."""
 
     reads: int
@@ -53,12 +53,12 @@ class _Scale:
         return _LEFT + min(seconds, self.end) * self.pixels
 
 
-def readings(states: Sequence[TimelineEntry], entries: Sequence[JournalEntry]) -> list[Reading]:
+def read_counts(states: Sequence[TimelineEntry], entries: Sequence[JournalEntry]) -> list[ReadCount]:
     """Return what the application read in each of the states, as far as the `entries`, newest first, know.
 
     A request that showed no state counts for the last one that was shown before it.
     """
-    found = [Reading(0, 0) for _ in states]
+    found = [ReadCount(0, 0) for _ in states]
     current = 0
     for entry in reversed(entries):
         if entry.shown_offset_seconds is not None:
@@ -66,24 +66,24 @@ def readings(states: Sequence[TimelineEntry], entries: Sequence[JournalEntry]) -
             current = max(current, reached - 1)
         reads, failures = found[current]
         if entry.shown and entry.method == "GET":
-            found[current] = Reading(reads + 1, failures)
+            found[current] = ReadCount(reads + 1, failures)
         elif not entry.shown and (entry.error or entry.fault):
-            found[current] = Reading(reads, failures + 1)
+            found[current] = ReadCount(reads, failures + 1)
     return found
 
 
 def timeline_picture(
-    detail: PaymentDetail, seen: Sequence[Reading], age: float, width: int, *, all_seen: bool
+    detail: PaymentDetail, seen: Sequence[ReadCount], age: float, width: int, *, all_seen: bool
 ) -> str:
     """Return the picture of a payment that is `age` seconds old, `width` pixels wide, as SVG. `seen`: what
-    `readings` returned; not `all_seen`: of the newest requests only.
+    `read_counts` returned; not `all_seen`: of the newest requests only.
     """
     return _Picture(detail, seen, age, width, "" if all_seen else "at least ").svg()
 
 
 class _Picture:
     def __init__(
-        self, detail: PaymentDetail, seen: Sequence[Reading], age: float, width: int, bound: str
+        self, detail: PaymentDetail, seen: Sequence[ReadCount], age: float, width: int, bound: str
     ) -> None:
         states = detail.timeline
         self._states, self._closes, self._age, self._width = states, detail.window_seconds, age, width
@@ -128,7 +128,7 @@ class _Picture:
         ends = [label.entry.offset_seconds for label in labels[1:]]
         for label, to in zip(labels, [*ends, self._end], strict=True):
             self._bar(self._root, self._y, label.entry.offset_seconds, to, VIEWS[label.entry.status].name)
-        levels = _place(labels, self._scale.x)
+        levels = _place_labels(labels, self._scale.x)
         for label in labels:
             at, bottom = self._scale.x(label.entry.offset_seconds), self._y + _BAR + _LINE * (label.level + 1)
             ahead = "" if label.entry.reached else " ahead"
@@ -173,13 +173,13 @@ class _Picture:
                 name = "failed" if is_rejection else "confirmations"
                 self._text(at, y + _BAR + 14, caption, name, "start" if entry is own[0] else "middle")
 
-    def _application(self, seen: Sequence[Reading], bound: str) -> None:
-        total = Reading(sum(one.reads for one in seen), sum(one.failures for one in seen))
+    def _application(self, seen: Sequence[ReadCount], bound: str) -> None:
+        total = ReadCount(sum(one.reads for one in seen), sum(one.failures for one in seen))
         self._text(_LEFT, self._y + 12, f"Your application: {bound}{total}")
         self._marks(seen, self._y + _LINE + _BAR / 2)
         self._y += _LINE + _BAR + 6
 
-    def _marks(self, seen: Sequence[Reading], y: float) -> None:
+    def _marks(self, seen: Sequence[ReadCount], y: float) -> None:
         """Draw the reads of each state, spread over the time that it was shown: the journal does not say when
         within it.
         """
@@ -238,7 +238,7 @@ class _Picture:
         element.text = text
 
 
-def _place(labels: Sequence[_Label], x: Callable[[float], float]) -> int:
+def _place_labels(labels: Sequence[_Label], x: Callable[[float], float]) -> int:
     """Give each label the first level below the bar where it fits, from the right to the left: the line from
     the bar to a label then never crosses another label. Return how many levels there are.
     """
