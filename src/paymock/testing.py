@@ -186,17 +186,22 @@ class Sandbox:
         times: int | None = 1,
         *,
         course: Json | None = None,
+        order_id: str | None = None,
     ) -> list[Json]:
         """Set a scenario, a fault in the form of `X-Mock-Fault`, or both, for the next `times` creations.
 
         In place of the name of a scenario, `course` describes one, with the fields of a file of scenarios.
         They apply to requests without the headers `X-Mock-Scenario` and `X-Mock-Fault`; with `times` None, to
-        all until `reset`. Returns all pending overrides.
+        all until `reset`; with an `order_id`, to those of that order only. Returns all pending overrides.
         """
-        override = {"scenario": scenario, "course": course, "fault": fault}
+        override = {"scenario": scenario, "course": course, "fault": fault, "order_id": order_id}
         body = {name: value for name, value in override.items() if value is not None} | {"times": times}
         pending: list[Json] = self._call("POST", "/_mock/next", body)["data"]
         return pending
+
+    def clear_next(self, order_id: str | None = None) -> None:
+        """Delete all pending overrides, or those for the creations of one order."""
+        self._call("DELETE", "/_mock/next", query={"order_id": order_id})
 
     def fault(
         self,

@@ -4,9 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from paymock.app import overrides
-from paymock.app.overrides import Queue, without_first
+from paymock.app.overrides import Queue, first_for, without
 from paymock.resources.records import Override
 from paymock.rules.errors import PaymockError
 from paymock.stores.memory import MemoryStore
@@ -20,7 +21,6 @@ ONCE, TWICE, ALWAYS = Override("drop", 1), Override("drop", 2), Override("delay=
 @pytest.mark.parametrize(
     ("queue", "rest"),
     [
-        ((), ()),
         ((ONCE,), ()),
         ((TWICE, ALWAYS), (ONCE, ALWAYS)),
         ((ONCE, ALWAYS), (ALWAYS,)),
@@ -28,7 +28,34 @@ ONCE, TWICE, ALWAYS = Override("drop", 1), Override("drop", 2), Override("delay=
     ],
 )
 def test_a_creation_uses_up_one_time_of_the_first(queue: Queue, rest: Queue) -> None:
-    assert without_first(queue) == rest
+    assert without(queue, queue[0]) == rest
+
+
+def test_an_order_takes_the_first_that_is_for_it_or_for_all() -> None:
+    mine, other = Override("drop", 1, order_id="order-1"), Override("reset", 1, order_id="order-2")
+    queue = (other, mine, ALWAYS)
+    assert first_for(queue, "order-1") == mine
+    assert first_for(queue, "order-3") == first_for(queue, None) == ALWAYS
+    assert without(queue, mine) == (other, ALWAYS)
+    assert first_for((other,), "order-1") is None
+
+
+def test_overrides_of_an_order_are_cleared_alone_and_permanent_ones_stand_before_that_of_all() -> None:
+    async def check() -> None:
+        pending = UseCases(MemoryStore()).control.overrides
+        await pending.add(SANDBOX, {"scenario": "happy_path", "times": None})
+        await pending.add(SANDBOX, {"scenario": "late_payment", "times": None, "order_id": "order-1"})
+        after = await pending.add(SANDBOX, {"fault": "drop", "order_id": "order-2"})
+        assert [(one.scenario, one.fault, one.order_id) for one in after.data] == [
+            ("late_payment", None, "order-1"),
+            ("happy_path", None, UNSET),
+            (None, "drop", "order-2"),
+        ]
+        await pending.clear(SANDBOX, "order-1")
+        left = (await pending.pending(SANDBOX)).data
+        assert [one.order_id for one in left] == [UNSET, "order-2"]
+
+    run(check())
 
 
 def test_scenarios_and_faults_wait_in_separate_queues_with_the_permanent_one_last() -> None:

@@ -314,6 +314,24 @@ class TestOverridesAndRequests:
         ends = [paymock.advance_payment(paymock.create()["id"], "end")["status"] for _ in range(3)]
         assert ends == ["expired"] * 3
 
+    def test_a_scenario_can_be_for_one_order(self, paymock: Sandbox) -> None:
+        paymock.next("settlement_failed", order_id="a", times=None)
+        paymock.next("late_payment", order_id="b")
+        ends = {
+            order_id: paymock.advance_payment(paymock.create(order_id=order_id)["id"], "end")["status"]
+            for order_id in ("c", "b", "a")
+        }
+        assert ends == {"a": "failed", "b": "manual_review", "c": "completed"}
+        paymock.clear_next("a")
+        assert paymock.advance_payment(paymock.create(order_id="a")["id"], "end")["status"] == "completed"
+
+    def test_a_fault_override_can_be_for_one_order(self, paymock: Sandbox) -> None:
+        paymock.next(fault="drop", order_id="a")
+        paymock.create(order_id="b")
+        with pytest.raises(Unreachable):
+            paymock.create(order_id="a")
+        assert [entry["fault"] for entry in paymock.requests()] == ["drop", None]
+
     def test_a_fault_applies_once_and_the_retry_replays(self, paymock: Sandbox) -> None:
         paymock.next(fault="drop")
         with pytest.raises(Unreachable, match=f"{paymock.url} closed the connection without a reply"):

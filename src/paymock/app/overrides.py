@@ -26,20 +26,27 @@ Queue = tuple[Override, ...]
 
 
 class FaultDue(Exception):
-    """A creation is subject to `fault`, the first of its queue. The caller takes the fault and applies it."""
+    """A creation is subject to `fault`, the first of its queue for it. The caller takes the fault and applies
+    it.
+    """
 
     def __init__(self, fault: Override) -> None:
         self.fault = fault
         super().__init__(fault)
 
 
-def without_first(queue: Queue) -> Queue:
-    """Return the queue after a creation has taken its first override once."""
-    if not queue or queue[0].times is None:
+def first_for(queue: Queue, order_id: str | None) -> Override | None:
+    """Return the first override for the creations of this order, if any."""
+    return next((override for override in queue if override.order_id in (None, order_id)), None)
+
+
+def without(queue: Queue, taken: Override) -> Queue:
+    """Return the queue after a creation has taken this override of it once."""
+    if taken.times is None:
         return queue
-    first, *rest = queue
-    remaining = [replace(first, times=first.times - 1)] if first.times and first.times > 1 else []
-    return (*remaining, *rest)
+    number = queue.index(taken)
+    remaining = [replace(taken, times=taken.times - 1)] if taken.times > 1 else []
+    return (*queue[:number], *remaining, *queue[number + 1 :])
 
 
 class Overrides:
@@ -67,11 +74,13 @@ class Overrides:
                 snapshot.record,
                 scenarios=_enqueued(
                     snapshot.record.scenarios,
-                    scenario and scenario.name,
-                    override.times,
-                    scenario and course_of(scenario),
+                    scenario
+                    and Override(scenario.name, override.times, course_of(scenario), override.order_id),
                 ),
-                faults=_enqueued(snapshot.record.faults, override.fault, override.times),
+                faults=_enqueued(
+                    snapshot.record.faults,
+                    override.fault and Override(override.fault, override.times, order_id=override.order_id),
+                ),
             )
 
         return _pending(await self._sandboxes.change(sandbox, add))
@@ -88,37 +97,50 @@ class Overrides:
             raise validation_failed({"scenario": f"must be one of {', '.join(self._scenarios)}"})
         return self._scenarios[override.scenario]
 
-    async def clear(self, sandbox: str) -> None:
-        """Delete what is pending."""
-        await self._sandboxes.change(
-            sandbox, lambda snapshot: replace(snapshot.record, scenarios=(), faults=())
-        )
+    async def clear(self, sandbox: str, order_id: str | None = None) -> None:
+        """Delete what is pending: all, or only for the creations of one order."""
+
+        def left(queue: Queue) -> Queue:
+            return tuple(one for one in queue if order_id is not None and one.order_id != order_id)
+
+        def cleared(snapshot: SandboxSnapshot) -> SandboxRecord:
+            record = snapshot.record
+            return replace(record, scenarios=left(record.scenarios), faults=left(record.faults))
+
+        await self._sandboxes.change(sandbox, cleared)
 
     async def take(self, sandbox: str, fault: Override) -> bool:
-        """Take `fault` if it is still the first of the queue, and return whether it was. Of concurrent
-        creations, one takes it.
+        """Take `fault` if it is still in the queue, and return whether it was. Of concurrent creations, one
+        takes it.
         """
         taken = False
 
         def take(snapshot: SandboxSnapshot) -> SandboxRecord:
             nonlocal taken
             record = snapshot.record
-            taken = record.faults[:1] == (fault,)
-            return replace(record, faults=without_first(record.faults)) if taken else record
+            taken = fault in record.faults
+            return replace(record, faults=without(record.faults, fault)) if taken else record
 
         await self._sandboxes.change(sandbox, take)
         return taken
 
 
-def _enqueued(queue: Queue, value: str | None, times: int | None, course: Scenario | None = None) -> Queue:
-    """Return the queue with one more override. A permanent one, of which there is at most one, stays last."""
-    if value is None:
+def _enqueued(queue: Queue, added: Override | str | None) -> Queue:
+    """Return the queue with one more override. The permanent ones stay last, of which there is at most one
+    for each order, and one for all.
+    """
+    if not isinstance(added, Override):
         return queue
-    limited = tuple(override for override in queue if override.times is not None)
-    if len(limited) >= MAX_OVERRIDES:
+    limited = [override for override in queue if override.times is not None]
+    permanent = {override.order_id: override for override in queue if override.times is None}
+    if max(len(limited), len(permanent)) >= MAX_OVERRIDES:
         raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
-    added = Override(value, times, course)
-    return (*limited, added) if times is None else (*limited, added, *queue[len(limited) :])
+    if added.times is None:
+        permanent[added.order_id] = added
+    else:
+        limited.append(added)
+    last = sorted(permanent.values(), key=lambda override: override.order_id is None)
+    return (*limited, *last)
 
 
 def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
@@ -129,11 +151,15 @@ def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
             fault=None,
             times=one.times,
             course=render(one.course) if one.course else UNSET,
+            order_id=one.order_id or UNSET,
         )
         for one in record.scenarios
     ]
     faults = [
-        schemas.PendingOverride(scenario=None, fault=one.value, times=one.times) for one in record.faults
+        schemas.PendingOverride(
+            scenario=None, fault=one.value, times=one.times, order_id=one.order_id or UNSET
+        )
+        for one in record.faults
     ]
     return schemas.PendingOverrideList(data=scenarios + faults)
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from paymock.app.fault_rules import RulesDue
-from paymock.app.overrides import FaultDue, without_first
+from paymock.app.overrides import FaultDue, first_for, without
 from paymock.app.payment_lookup import find_payment
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.resources import endpoints, payments, records
@@ -76,16 +76,20 @@ class PaymentsService:
         def accept(token: str, snapshot: SandboxSnapshot) -> tuple[PaymentRecord, SandboxRecord]:
             sandbox = snapshot.record
             _check_rules(sandbox, counted=rules_counted)
-            pending = sandbox.scenarios if scenario is None else ()
+            order_id = payments.order_of(request.body) if sandbox.scenarios or sandbox.faults else None
+            pending = first_for(sandbox.scenarios, order_id) if scenario is None else None
             if pending:
-                chosen = pending[0].course or SCENARIOS[pending[0].value]
+                chosen = pending.course or SCENARIOS[pending.value]
             else:
                 chosen = self.scenarios[scenario or DEFAULT_SCENARIO]
             creation = payments.Creation(token, request.fingerprint, chosen, snapshot.now)
             record = payments.create_record(request.body, creation, self._catalog, self._fee_bps)
-            if sandbox.faults and scenario is None and not fault_applied:
-                raise FaultDue(sandbox.faults[0])
-            return record, replace(sandbox, scenarios=without_first(pending)) if pending else sandbox
+            fault = first_for(sandbox.faults, order_id)
+            if fault and scenario is None and not fault_applied:
+                raise FaultDue(fault)
+            if pending:
+                sandbox = replace(sandbox, scenarios=without(sandbox.scenarios, pending))
+            return record, sandbox
 
         created = await self._sandboxes.create(request, PaymentRecord, accept)
         _check_rules(created.sandbox, counted=rules_counted)

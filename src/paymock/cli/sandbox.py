@@ -45,7 +45,8 @@ _POLL_SECONDS = 1.0
     "--times", type=click.IntRange(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]"
 )
 @click.option("--always", is_flag=True, help="All creations, until --clear or a reset.")
-@click.option("--clear", is_flag=True, help="Delete all pending overrides.")
+@click.option("--order", "order_id", metavar="ID", help="Only creations of this order.")
+@click.option("--clear", is_flag=True, help="Delete all pending overrides, or those of the order.")
 @as_json
 def next(  # noqa: A001 - the name of the command
     client: ApiClient,
@@ -55,6 +56,7 @@ def next(  # noqa: A001 - the name of the command
     fault: str | None,
     times: int | None,
     always: bool,
+    order_id: str | None,
     clear: bool,
     as_json: bool,
 ) -> None:
@@ -64,19 +66,23 @@ def next(  # noqa: A001 - the name of the command
     options, nothing changes.
     """
     has_override = any(value is not None for value in (scenario, course, fault))
-    if clear and (has_override or always or times):
-        raise click.UsageError("--clear cannot be combined with other options.")
-    if always and times:
-        raise click.UsageError("Give --times or --always, not both.")
-    if (always or times) and not has_override:
-        raise click.UsageError("--times and --always need --scenario, --course or --fault.")
-    if scenario and course:
-        raise click.UsageError("Give --scenario or --course, not both.")
+    problems = {
+        "--clear can be combined with --order only.": clear and (has_override or always or times),
+        "Give --times or --always, not both.": always and times,
+        "--times, --always and --order need --scenario, --course or --fault.": (always or times or order_id)
+        and not (has_override or clear),
+        "Give --scenario or --course, not both.": scenario and course,
+    }
+    for message, applies in problems.items():
+        if applies:
+            raise click.UsageError(message)
     if clear:
-        client.call(type(None), "DELETE", _OVERRIDES_PATH).result()
-        overrides = PendingOverrideList(data=[])
+        client.call(type(None), "DELETE", _OVERRIDES_PATH, query={"order_id": order_id}).result()
+        overrides = client.get(PendingOverrideList, _OVERRIDES_PATH)
     elif has_override:
         body = {"scenario": scenario, "fault": fault, "times": None if always else times or 1}
+        if order_id is not None:
+            body["order_id"] = order_id
         if course is not None:
             body["course"] = _read_course(course)
         overrides = client.call(PendingOverrideList, "POST", _OVERRIDES_PATH, body=body).result()
@@ -105,7 +111,8 @@ def _read_course(file: Path) -> Any:
 
 
 def _override_line(override: PendingOverride) -> str:
-    effects = "  ".join(effect for effect in (override.scenario, override.fault) if effect)
+    order = f"order {override.order_id}" if isinstance(override.order_id, str) else None
+    effects = "  ".join(effect for effect in (override.scenario, override.fault, order) if effect)
     return f"{format_times(override.times):<10}  {effects}"
 
 

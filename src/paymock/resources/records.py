@@ -113,12 +113,14 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A scenario or a fault for the next `times` creations that have no header for it; None: for all of
-    them. `course` is the scenario, unless it is one of SCENARIOS.
+    them. `course` is the scenario, unless it is one of SCENARIOS. With an `order_id`, it is for the creations
+    of that order only.
     """
 
     value: str
     times: int | None
     course: Scenario | None = None
+    order_id: str | None = None
 
 
 class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -138,6 +138,7 @@ class _Override(Request, kw_only=True):
         _Times | None,
         Meta(description="How many creations; `null`: all, until a reset. Default: 1."),
     ] = 1
+    order_id: Annotated[OrderId | None, Meta(description="Only creations of this order.")] = None
 
 
 class FaultOverride(_Override, kw_only=True):
@@ -183,6 +184,7 @@ class PendingOverride(Reply):
         Annotated[Course, Meta(description="Present if the scenario is not one of the eight built-in ones.")]
         | UnsetType
     ) = UNSET
+    order_id: Annotated[str, Meta(description="Present if it is for this order only.")] | UnsetType = UNSET
 
 
 class PendingOverrideList(Reply):

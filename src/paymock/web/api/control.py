@@ -120,7 +120,8 @@ async def get_next(control: ControlService, request: Request) -> Response:
 
 
 async def clear_next(control: ControlService, request: Request) -> Response:
-    await control.overrides.clear(request.sandbox)
+    query = query_parameters(request, "order_id")
+    await control.overrides.clear(request.sandbox, _text(query, "order_id"))
     return Response(204, content_type=None)
 
 
@@ -448,7 +449,8 @@ this scenario and this fault: for applications that cannot add headers. With `ti
 until a reset. In place of a scenario, a `course` describes one of your own; the rules compute where it leads.
 Scenarios and faults wait in separate queues, and are taken in the order in which they were added, a
 permanent one last. A refused request takes none; one that a fault refuses takes the fault and leaves the
-scenario to the retry.
+scenario to the retry. With an `order_id`, they are for the creations of that order only, which take the first
+ones for them; so tests of several orders run side by side.
 
 The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         request=(schemas.ScenarioOverride, schemas.CourseOverride, schemas.FaultOverride),
@@ -475,6 +477,8 @@ The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         description="The next creations take what their own headers say.",
         reply=None,
         status=204,
+        errors=("invalid_query",),
+        query=(Query("order_id", "Only what is pending for the creations of this order.", _TEXT),),
     ),
     Operation(
         method="POST",
