@@ -1,5 +1,6 @@
 """The journal of a sandbox."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -30,6 +31,17 @@ def test_the_requests_about_one_payment_are_found_behind_others() -> None:
         for limit, number in ((1, 1), (9, 2)):
             found = (await app.control.journal.newest(SANDBOX, limit, "pay_one")).data
             assert [entry.payment_id for entry in found] == ["pay_one"] * number
+
+    run(check())
+
+
+def test_an_entry_of_an_earlier_version_has_no_virtual_time() -> None:
+    async def check() -> None:
+        app = UseCases(MemoryStore())
+        earlier = msgspec.msgpack.encode(msgspec.structs.astuple(line())[:-1])
+        await app.sandboxes.append(SANDBOX, "requests", earlier, keep=journal.LENGTH)
+        [found] = (await app.control.journal.newest(SANDBOX, 2)).data
+        assert (found.operation, found.virtual_at) == ("listChains", None)
 
     run(check())
 

@@ -33,7 +33,7 @@ async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayme
     payment = await app.service.payment(SANDBOX, payment_id)
     request = Request("GET", "/v1/payments/x", {}, Body(b""), operation="getPayment")
     response = Response(200, payment=payment, fault=parse_fault(fault))
-    entry = entry_for(request, response, line().request_id, app.clock(), 0.0, LOG)
+    entry = entry_for(request, response, line().request_id, app.clock(), app.clock(), 0.0, LOG)
     await app.control.journal.add(SANDBOX, entry)
     return payment
 

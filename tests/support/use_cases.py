@@ -67,6 +67,7 @@ def line() -> StoredEntry:
         shown=None,
         fault=None,
         shown_offset_seconds=None,
+        virtual_at="2030-01-31T12:00:00.000Z",
     )
 
 

@@ -21,6 +21,8 @@ _FEW = 16
 class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
     """An entry as stored: an array, since field names would double its size."""
 
+    virtual_at: str | None = None  # entries of earlier versions end before it
+
 
 _encode = msgspec.msgpack.Encoder().encode
 

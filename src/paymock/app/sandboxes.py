@@ -43,7 +43,9 @@ _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for the last note."""
 
 _CACHED_STATES = 1_000
-"""For how many sandboxes the last own record is cached, so that a creation takes one step of the store."""
+"""For how many sandboxes the last own record is cached, so that a creation takes one step of the store, and
+the journal none to tell the virtual time.
+"""
 
 _INITIAL = SandboxRecord()
 
@@ -168,6 +170,14 @@ class Sandboxes:
         real = self._clock()  # read first: a delayed reply of the store must not lead to later times
         state, *values = await self._store.get(sandbox, STATE, *keys)
         return self._snapshot_of(sandbox, state, values, real)
+
+    def virtual_time(self, sandbox: str, real: int) -> int:
+        """Return the virtual time of the sandbox at the real time `real`, without a step of the store: by its
+        clock as this process knows it. A request that has just taken a snapshot gets the exact time; one that
+        was refused before that misses what another process has changed since the last snapshot.
+        """
+        cached = self._states.get(sandbox)
+        return ((cached and cached[1].clock) or self._metadata.clock).at(real)
 
     async def until(self, real: int) -> None:
         """Wait until the real time `real`, in milliseconds since the epoch."""
@@ -308,6 +318,7 @@ class Sandboxes:
             before = await self.snapshot(sandbox)
             after = records.encode(SandboxRecord(generation=before.record.generation + 1))
             if await self._store.reset(sandbox, after, expected_state=before.state):
+                self._decode_state(sandbox, after)
                 return self.notifier.notify(sandbox)
             contention.check()
 

@@ -406,6 +406,10 @@ class JournalEntry(Reply):
             " `null` as `shown`."
         ),
     ]
+    virtual_at: Annotated[
+        Timestamp | None,
+        Meta(description="When it was answered, on the sandbox's clock; `null`: by an earlier version."),
+    ]
 
 
 class Journal(Reply):

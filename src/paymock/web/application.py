@@ -228,7 +228,9 @@ class Application:
             return
         try:
             sandbox = request.sandbox or self._keyring.sandbox(request)
-            entry = journal_entry.entry_for(request, response, request_id, self._clock(), seconds, self._log)
+            now = self._clock()
+            virtual = self._sandboxes.virtual_time(sandbox, now)
+            entry = journal_entry.entry_for(request, response, request_id, now, virtual, seconds, self._log)
             await self._control.journal.add(sandbox, entry)
         except PaymockError:
             return  # without a valid key, or without the store, there is no entry

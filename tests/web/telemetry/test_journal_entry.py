@@ -27,12 +27,13 @@ LOG = RequestLog(None, secrets=("own-key",))
 def entry(response: Response, path: str = "/v1/payments", **params: str) -> StoredEntry:
     headers = {b"authorization": b"Bearer own-key"}
     request = Request("POST", path, headers, Body(b"{}"), params=params)
-    return entry_for(request, response, "req_1", NOON, 0.0012345, LOG)
+    return entry_for(request, response, "req_1", NOON, NOON + 60_000, 0.0012345, LOG)
 
 
 def test_an_entry_says_what_was_requested_and_answered() -> None:
     found = entry(Response(200))
     assert (found.at, found.method, found.path) == ("2030-01-31T12:00:00.000Z", "POST", "/v1/payments")
+    assert found.virtual_at == "2030-01-31T12:01:00.000Z"
     assert (found.status, found.request_id, found.duration_ms) == (200, "req_1", 1.234)
     assert (found.error, found.message, found.details, found.idempotency) == (None, None, [], None)
 
@@ -92,7 +93,7 @@ def test_an_entry_says_which_status_the_client_has_seen(
 
 def test_a_reply_without_a_body_shows_nothing() -> None:
     request = Request("HEAD", f"/v1/payments/{PAYMENT}", {}, Body(b""), operation="getPayment")
-    found = entry_for(request, Response(200, payment=SHOWN), "req_1", NOON, 0.0, LOG)
+    found = entry_for(request, Response(200, payment=SHOWN), "req_1", NOON, NOON, 0.0, LOG)
     assert (found.operation, found.shown) == ("getPayment", None)
 
 
@@ -122,7 +123,7 @@ def test_a_refused_creation_belongs_to_the_order_in_its_body() -> None:
 
     def order_of(body: Any) -> str | None:
         request = Request("POST", "/v1/payments", {}, Body(b"", decoded=body), operation="createPayment")
-        return entry_for(request, response, "req_1", NOON, 0.0, LOG).order_id
+        return entry_for(request, response, "req_1", NOON, NOON, 0.0, LOG).order_id
 
     digest = "0123456789abcdef" * 4
     assert order_of({"order_id": digest}) == digest

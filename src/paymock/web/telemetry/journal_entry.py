@@ -26,12 +26,14 @@ def entry_for(
     response: Response,
     request_id: str,
     now: int,
+    virtual: int,
     seconds: float,
     log: RequestLog,
 ) -> StoredEntry:
     """Return the journal entry of a request that was answered within `seconds`, or whose reply was dropped.
 
-    `now` is in milliseconds since the epoch. Path and messages are masked as in the `log`.
+    `now` and the `virtual` time are in milliseconds since the epoch. Path and messages are masked as in the
+    `log`.
     """
     carried_out = response.carried_out or response
     outcome: Literal["new", "replayed", "conflict"] | None = None
@@ -65,6 +67,7 @@ def entry_for(
         shown.status if shown else None,
         response.fault.text if response.fault else None,
         shown.at / 1000 if shown else None,
+        to_rfc3339(virtual),
     )
 
 

@@ -48,6 +48,27 @@ class TestJournal:
         assert unknown["details"] == []
         assert (well["message"], well["details"]) == (None, [])
 
+    def test_it_has_the_time_of_the_sandbox_even_of_requests_that_do_not_need_it(self, api: Api) -> None:
+        times = []
+
+        def send_requests() -> None:
+            times.append(api.get("/_mock/clock").json()["now"])
+            for path in ("nothing", "chains", "payments/pay_x"):
+                api.get(f"/v1/{path}")
+            api.create()
+
+        api.put("/_mock/clock", json={"speed": 0})
+        send_requests()
+        advance(api, 90)
+        send_requests()
+        entries = api.get("/_mock/requests").json()["data"]
+        assert [entry["virtual_at"] for entry in reversed(entries)] == [times[0]] * 4 + [times[1]] * 4
+
+        api.post("/_mock/reset")
+        api.get("/v1/nothing")
+        [entry] = api.get("/_mock/requests").json()["data"]
+        assert entry["virtual_at"] == entry["at"]
+
     def test_a_refusal_that_was_lost_is_told(self, api: Api) -> None:
         headers = {"Idempotency-Key": "order-1001-payment", "X-Mock-Fault": "drop"}
         with pytest.raises(httpx.RemoteProtocolError):
