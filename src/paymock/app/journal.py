@@ -10,9 +10,7 @@ from paymock.app.sandboxes import Sandboxes
 from paymock.resources import records
 from paymock.schemas import control as schemas
 
-LENGTH = 1_000
-"""How many requests a journal holds."""
-
+LENGTH = schemas.JOURNAL_LENGTH
 _LOG = "requests"
 _FEW = 16
 """How many of the newest entries a reader looks at first."""

@@ -17,6 +17,7 @@ from paymock.client.wait import NotReached, wait_for_requests
 from paymock.rules.faults import FAULT_FORM
 from paymock.schemas.control import (
     DEFAULT_WAIT,
+    JOURNAL_LENGTH,
     MAX_COUNT,
     MAX_TIMES,
     Journal,
@@ -26,7 +27,6 @@ from paymock.schemas.control import (
 )
 
 _OVERRIDES_PATH = "/_mock/next"
-_MAX_JOURNAL = 1000
 _POLL_SECONDS = 1.0
 """Seconds between two reads of the journal, for which the server has no wait."""
 
@@ -121,7 +121,7 @@ def _override_line(override: PendingOverride) -> str:
 @click.option("--follow", is_flag=True, help="Print every new request, until interrupted.")
 @click.option(
     "--limit",
-    type=click.IntRange(1, _MAX_JOURNAL),
+    type=click.IntRange(1, JOURNAL_LENGTH),
     default=100,
     show_default=True,
     help="Maximum number of past requests.",
@@ -165,7 +165,7 @@ def requests(
         return
     if timeout is not None or any(value is not None for value in wanted.values()):
         raise click.UsageError("The options that select requests, and --timeout, need --wait.")
-    query = {"limit": _MAX_JOURNAL if follow else limit}
+    query = {"limit": JOURNAL_LENGTH if follow else limit}
     journal = client.get(Journal, "/_mock/requests", query=query)
     if as_json and not follow:
         echo_json(journal)
@@ -178,7 +178,7 @@ def requests(
         known_ids = {entry.request_id for entry in journal.data}
         journal = client.get(Journal, "/_mock/requests", query=query)
         new = [entry for entry in journal.data if entry.request_id not in known_ids]
-        if known_ids and len(new) == _MAX_JOURNAL:
+        if known_ids and len(new) == JOURNAL_LENGTH:
             echo_note("there were more requests than the journal holds: some are not shown")
         _print_requests(new, as_json=as_json)
 

@@ -7,14 +7,20 @@ Specification: "Errors"; the codes beyond it are explained in docs/decisions.md.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+RETRY_AFTER_SECONDS = 1
+"""The `Retry-After` of every 503, and of an injected 429."""
+
 
 class ErrorKind(NamedTuple):
-    """One row of the error table. `status` is an HTTP status."""
+    """One row of the error table. `status` is an HTTP status. `expected`: the application of a merchant can
+    meet it in any sandbox, without a defect of its own; so its tests should show that it copes.
+    """
 
     code: str
     status: int
     meaning: str
     remedy: str
+    expected: bool = False
 
 
 _ROWS = (
@@ -74,12 +80,14 @@ _ROWS = (
         404,
         "This API key has no payment with that id. A payment of another key looks the same.",
         "Use the `id` of the create response, with the API key that created it.",
+        expected=True,
     ),
     ErrorKind(
         "chain_not_found",
         404,
         "No supported chain has that identifier.",
         "Use an `id` from `GET /v1/chains`.",
+        expected=True,
     ),
     ErrorKind(
         "not_found",
@@ -136,6 +144,7 @@ _ROWS = (
         "The body is well-formed JSON and one or more values are not acceptable. `details` lists every "
         "problem.",
         "Fix each field that `details` names.",
+        expected=True,
     ),
     ErrorKind(
         "headers_too_large",
@@ -148,6 +157,7 @@ _ROWS = (
         500,
         "An injected fault, with the requested status. Nothing was stored.",
         "Retry as your client should.",
+        expected=True,
     ),
     ErrorKind(
         "internal_error",

@@ -20,7 +20,10 @@ MAX_TIMES = 1_000_000
 MAX_WAIT, DEFAULT_WAIT = 60, 30
 """The longest time to wait, and that without a timeout, in real seconds."""
 
-MAX_COUNT = 1000
+JOURNAL_LENGTH = 1_000
+"""How many requests a journal holds."""
+
+MAX_COUNT = 1_000
 """The most requests to wait for."""
 
 

@@ -12,11 +12,11 @@ from paymock.app.contention import Contention
 from paymock.app.control_service import ControlService
 from paymock.app.fault_rules import RulesDue
 from paymock.app.overrides import FaultDue
-from paymock.rules.errors import PaymockError
+from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
 from paymock.schemas.public import CREATE_PAYMENT
 from paymock.web.http.auth import REALM
-from paymock.web.http.error_responses import RETRY_AFTER_SECONDS, error_response, refusal
+from paymock.web.http.error_responses import error_response, refusal
 from paymock.web.http.headers import idempotency_key
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response

@@ -3,12 +3,10 @@
 import msgspec
 from msgspec.structs import replace
 
-from paymock.rules.errors import PaymockError
+from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
-
-RETRY_AFTER_SECONDS = 1
 
 _MIN_KEY_LENGTH = 9
 """A shorter word may be part of a message by chance, and is not a secret API key."""

@@ -1,0 +1,1 @@
+"""The judge of an integration: trials of scenarios and faults, rules, coverage."""

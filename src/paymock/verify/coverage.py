@@ -1,0 +1,169 @@
+"""What an application has been shown of all that the service can show it.
+
+Pure functions over the journals and the payments of sandboxes, as `paymock.testing.Sandbox` returns them.
+What there is comes from the rules. Of the error codes, those count that an application can meet without a
+defect of its own: a test suite should not need wrong requests to be complete.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from itertools import pairwise
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+from paymock.rules.errors import ERRORS
+from paymock.rules.faults import FaultKind, parse_fault
+from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.rules.timeline import simulate, visible
+
+_MISSING_WIDTH = 72
+"""Characters of a line of missing items."""
+
+
+@cache
+def _courses() -> Mapping[str, tuple[PaymentStatus, ...]]:
+    """The statuses of a payment of each scenario, in order."""
+    courses = {}
+    for name, scenario in SCENARIOS.items():
+        states = visible(simulate(scenario, due=100, other_asset=""))
+        courses[name] = tuple(dict.fromkeys(state.status for state in states))  # no status comes back
+    return courses
+
+
+@cache
+def _transitions() -> Mapping[tuple[str, str], str]:
+    """The text of each transition."""
+    pairs = (pair for course in _courses().values() for pair in pairwise(course))
+    return {pair: "->".join(pair) for pair in pairs}
+
+
+@cache
+def terminal_statuses() -> frozenset[PaymentStatus]:
+    """The statuses that no scenario leaves. `expired` is none of them: a late payment changes it."""
+    return frozenset(PaymentStatus) - {before for before, _ in _transitions()}
+
+
+@cache
+def _items() -> Mapping[str, Collection[str]]:
+    """All that there is, by group."""
+    return {
+        "scenarios": tuple(SCENARIOS),
+        "statuses": tuple(status.value for status in PaymentStatus),
+        "transitions": tuple(_transitions().values()),
+        "errors": tuple(code for code, error in ERRORS.items() if error.expected),
+        "faults": tuple(kind.value for kind in FaultKind),
+    }
+
+
+class Group(NamedTuple):
+    """Items of one kind: all of them, and those that were seen."""
+
+    name: str
+    items: Collection[str]
+    seen: Collection[str]
+
+    @property
+    def missing(self) -> list[str]:
+        """The items that were not seen, in the order of the rules."""
+        return [item for item in self.items if item not in self.seen]
+
+    @property
+    def percent(self) -> float:
+        """The share of the items that were seen."""
+        return _percent(self)
+
+
+class Coverage:
+    """What an application has seen, by group, from the items that were `seen`. `str` is a table."""
+
+    def __init__(self, seen: Mapping[str, Collection[str]]) -> None:
+        self.groups = [
+            Group(name, items, [item for item in items if item in seen.get(name, ())])
+            for name, items in _items().items()
+        ]
+
+    @property
+    def percent(self) -> float:
+        """The share of all items that were seen, rounded down to a tenth: 100 means all."""
+        return _percent(*self.groups)
+
+    @property
+    def seen(self) -> dict[str, list[str]]:
+        """The items that were seen, by group."""
+        return {group.name: list(group.seen) for group in self.groups}
+
+    def as_json(self) -> dict[str, Any]:
+        """The attributes as a JSON object."""
+        groups = [
+            {
+                "name": group.name,
+                "percent": group.percent,
+                "seen": list(group.seen),
+                "missing": group.missing,
+            }
+            for group in self.groups
+        ]
+        return {"percent": self.percent, "groups": groups}
+
+    def __str__(self) -> str:
+        rows = [("Group", "Seen", "Percent", "Missing")]
+        for group in self.groups:
+            first, *rest = wrap(", ".join(group.missing), _MISSING_WIDTH, break_on_hyphens=False) or [""]
+            rows.append((group.name, _fraction(group), f"{group.percent:g}%", first))
+            rows += [("", "", "", line) for line in rest]
+        rows.append(("total", _fraction(*self.groups), f"{self.percent:g}%", ""))
+        lines = [f"{name:<11}  {seen:>7}  {percent:>7}  {missing}" for name, seen, percent, missing in rows]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def coverage(entries: Iterable[Mapping[str, Any]], payments: Iterable[Mapping[str, Any]]) -> Coverage:
+    """Return what the application has seen in one sandbox, from its journal, newest first, and its payments.
+
+    A scenario was seen if a reply showed the final status of a payment of that scenario; a transition, if one
+    reply about a payment showed the status before and the next one the status after.
+    """
+    seen: dict[str, set[str]] = {name: set() for name in _items()}
+    scenarios = {payment["id"]: payment["scenario"] for payment in payments}
+    statuses: dict[str, str] = {}
+    for entry in reversed(list(entries)):
+        fault = parse_fault(entry["fault"] or "")
+        if fault is not None:
+            seen["faults"].add(fault.kind)
+        was_read = entry["status"] and not (fault and fault.kind is FaultKind.TRUNCATE)
+        if entry["error"] is not None and was_read:
+            seen["errors"].add(entry["error"])
+        status, payment = entry["shown"], entry["payment_id"]
+        if status is None:
+            continue
+        seen["statuses"].add(status)
+        scenario = scenarios.get(payment, "")
+        if status == _courses().get(scenario, ("",))[-1]:
+            seen["scenarios"].add(scenario)
+        transition = _transitions().get((statuses.get(payment, ""), status))
+        if transition is not None:
+            seen["transitions"].add(transition)
+        statuses[payment] = status
+    return Coverage(seen)
+
+
+def merged(coverages: Iterable[Coverage]) -> Coverage:
+    """Return what was seen in any of several sandboxes."""
+    seen: dict[str, set[str]] = {}
+    for one in coverages:
+        for name, items in one.seen.items():
+            seen.setdefault(name, set()).update(items)
+    return Coverage(seen)
+
+
+def _counts(*groups: Group) -> tuple[int, int]:
+    return sum(len(group.seen) for group in groups), sum(len(group.items) for group in groups)
+
+
+def _fraction(*groups: Group) -> str:
+    return "{}/{}".format(*_counts(*groups))
+
+
+def _percent(*groups: Group) -> float:
+    """The share of the items that were seen, rounded down to a tenth."""
+    seen, total = _counts(*groups)
+    return seen * 1000 // total / 10

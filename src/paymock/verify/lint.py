@@ -1,0 +1,278 @@
+"""What is wrong with the requests of an application, whatever came of it.
+
+Pure functions over the journal of a sandbox and its payments, as `paymock.testing.Sandbox` returns them. A
+pause counts if real or virtual time has passed: where the clock is frozen, an injected sleep advances it.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from paymock.client.text import escape_control, format_seconds
+from paymock.rules.errors import RETRY_AFTER_SECONDS
+from paymock.rules.times import parse_rfc3339
+from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
+from paymock.verify.coverage import terminal_statuses
+
+MAX_READS_AFTER_END = 2
+"""How many reads may follow a reply that showed a terminal status."""
+
+MAX_READS_PER_SECOND = 10
+
+_GET_PAYMENT = PAYMENT_READS[0]
+_MIN_PAUSE_MS = RETRY_AFTER_SECONDS * 900
+"""The shortest pause that counts as `Retry-After`: a busy server records a reply after it has sent it."""
+
+_SHOWN_IDS = 3
+"""How many ids of requests the text of a warning has."""
+
+_SECRETS = (
+    ("an API key", re.compile(r"\b(?:mk|sk|rk)_(?:test|live)_\w+|\bwhsec_\w+")),
+    ("a bearer token", re.compile(r"\b[Bb]earer +[\w.~+/-]{16,}|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.")),
+    ("a private key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")),
+    ("a password in a URL", re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:[^\s/@]+@")),
+    ("a mnemonic", re.compile(r"^[a-z]{3,8}(?: [a-z]{3,8}){11}(?:(?: [a-z]{3,8}){3}){0,4}$")),
+)
+_PRIVATE_KEY = re.compile(r"\b(0[xX])?[0-9a-fA-F]{64}\b")
+"""A private key, or another number of 256 bits: in an order id without `0x`, or in a member with a
+DIGEST_NAME, it is taken to be a digest.
+"""
+
+_DIGEST_NAME = re.compile("hash|sha|digest|checksum|tx|transaction", re.IGNORECASE)
+
+
+class LintWarning(NamedTuple):
+    """What is wrong: the name of the rule, the order and the payment as far as they are known, a sentence
+    that says what is wrong and what would be right, and the ids of the requests, oldest first.
+    """
+
+    rule: str
+    order_id: str | None
+    payment_id: str | None
+    explanation: str
+    request_ids: tuple[str, ...]
+
+    def __str__(self) -> str:
+        about = f"order {self.order_id}" if self.order_id else self.payment_id
+        text = ": ".join(filter(None, (self.rule, about, self.explanation)))
+        shown, more = self.request_ids[:_SHOWN_IDS], len(self.request_ids) - _SHOWN_IDS
+        if shown:
+            text += f" ({', '.join(shown)}{f' and {more} more' if more > 0 else ''})"
+        return escape_control(text)
+
+
+class _Request:
+    """An entry of a journal. Times are in milliseconds since the epoch; `began` is not earlier than the reply
+    that the client has waited for before it sent the request.
+    """
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.id: str = entry["request_id"]
+        self.operation: str | None = entry["operation"]
+        self.order_id: str | None = entry["order_id"]
+        self.payment_id: str | None = entry["payment_id"]
+        self.status: int = entry["status"]
+        self.shown: str | None = entry["shown"]
+        self.fault: str | None = entry["fault"]
+        self.idempotency: str | None = entry["idempotency"]
+        self.answered = parse_rfc3339(entry["at"]) or 0
+        self.began = self.answered - max(0, int(entry["duration_ms"]) - 1)  # times are rounded down
+        self.virtual = parse_rfc3339(entry.get("virtual_at") or "") or 0
+
+    def pause_since(self, earlier: "_Request") -> int:
+        """The real or virtual milliseconds between the reply to an earlier request and this one, whichever
+        are more.
+        """
+        virtual = self.virtual - earlier.virtual if earlier.virtual else 0
+        return max(0, self.began - earlier.answered, virtual)
+
+
+def lint(
+    entries: Iterable[Mapping[str, Any]], payments: Iterable[Mapping[str, Any]] = ()
+) -> list[LintWarning]:
+    """Return what is wrong with the requests of one sandbox: its journal, newest first, and its payments."""
+    requests = [_Request(entry) for entry in entries][::-1]
+    requests.sort(key=lambda request: request.began)
+    return [
+        *_key_not_reused(requests),
+        *_key_conflict(requests),
+        *_ignores_retry_after(requests),
+        *_polls_forever(requests),
+        *_polls_too_often(requests),
+        *_secret_in_order(requests, payments),
+    ]
+
+
+def _key_not_reused(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+    """A second payment of an order, created while no reply had shown the first one."""
+    unseen: dict[str | None, _Request] = {}
+    for request in requests:
+        earlier = unseen.get(request.order_id)
+        if request.operation == CREATE_PAYMENT and request.idempotency == "new":
+            if earlier is not None:
+                yield _warning(
+                    "key_not_reused",
+                    f"the reply to a creation {_damage(earlier)}, and the next creation had another "
+                    "Idempotency-Key, which made a second payment; retry with the key of the first try",
+                    earlier,
+                    request,
+                )
+            unseen[request.order_id] = earlier = request
+        if earlier is not None and request.shown and request.payment_id == earlier.payment_id:
+            del unseen[request.order_id]
+
+
+def _key_conflict(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+    """A request whose Idempotency-Key had been used for another one."""
+    for request in requests:
+        if request.idempotency == "conflict":
+            yield _warning(
+                "key_conflict",
+                "an Idempotency-Key was used again with another body or on another endpoint; repeat the "
+                "original body to retry, and use a new key for another operation",
+                request,
+            )
+
+
+def _ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+    """A request that repeats one sooner than its reply, 429 or 503, has asked for."""
+    overloaded: dict[tuple[str, str | None], _Request] = {}
+    for request in requests:
+        subject = _subject(request)
+        if subject is None:
+            continue
+        earlier = overloaded.get(subject)
+        if earlier is not None and request.began >= earlier.answered:
+            del overloaded[subject]
+            pause = request.pause_since(earlier)
+            if pause < _MIN_PAUSE_MS:
+                yield _warning(
+                    "ignores_retry_after",
+                    f"`{request.operation}` was repeated {format_seconds(pause / 1000)} s after a reply "
+                    f"{earlier.status} with `Retry-After: {RETRY_AFTER_SECONDS}`; wait so many seconds first",
+                    earlier,
+                    request,
+                )
+        if request.status in (429, 503):
+            overloaded[subject] = request
+
+
+def _polls_forever(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+    """A payment that was read on after a reply had shown it in a terminal status."""
+    ends: dict[str | None, _Request] = {}
+    reads: dict[str | None, list[_Request]] = defaultdict(list)
+    for request in requests:
+        end = ends.get(request.payment_id)
+        if end is None:
+            if request.shown in terminal_statuses():
+                ends[request.payment_id] = request
+        elif request.operation in PAYMENT_READS and request.began >= end.answered:
+            reads[request.payment_id].append(request)
+    for payment_id, later in reads.items():
+        end = ends[payment_id]
+        if len(later) > MAX_READS_AFTER_END:
+            yield _warning(
+                "polls_forever",
+                f"the payment was read {len(later)} more times after a reply had shown it as `{end.shown}`, "
+                "which is final; stop polling then",
+                end,
+                *later,
+            )
+
+
+def _polls_too_often(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+    """A payment of which there was a second with more than MAX_READS_PER_SECOND reads."""
+    reads: dict[str, list[_Request]] = defaultdict(list)
+    for request in requests:
+        if request.operation == _GET_PAYMENT and request.payment_id:
+            reads[request.payment_id].append(request)
+    for all_reads in reads.values():
+        first, most = 0, all_reads[:1]
+        for last, read in enumerate(all_reads):
+            while read.pause_since(all_reads[first]) >= 1000:
+                first += 1
+            if last - first >= len(most):
+                most = all_reads[first : last + 1]
+        if len(most) > MAX_READS_PER_SECOND:
+            yield _warning(
+                "polls_too_often",
+                f"the payment was read {len(most)} times within a second; wait between two reads, at most "
+                f"{MAX_READS_PER_SECOND} of them a second",
+                *most,
+            )
+
+
+def _secret_in_order(
+    requests: Sequence[_Request], payments: Iterable[Mapping[str, Any]]
+) -> Iterator[LintWarning]:
+    """A payment whose order id or metadata holds what looks like a secret."""
+    for payment in payments:
+        fields = [("order_id", payment["order_id"]), *_texts("metadata", payment["metadata"])]
+        kinds = [(field, kind) for field, text in fields if (kind := _secret(field, text))]
+        if kinds:
+            [(field, kind), *_] = kinds
+            creations = [
+                request.id
+                for request in requests
+                if request.operation == CREATE_PAYMENT and request.payment_id == payment["id"]
+            ]
+            yield LintWarning(
+                "secret_in_order",
+                _masked(payment["order_id"]),
+                payment["id"],
+                f"`{field}` holds what looks like {kind}; pages and logs show it, so keep secrets out of it",
+                tuple(creations),
+            )
+
+
+def _warning(rule: str, explanation: str, *requests: _Request) -> LintWarning:
+    """The warning about these requests; it names the order and the payment of the last one."""
+    order_id = next((request.order_id for request in reversed(requests) if request.order_id), None)
+    ids = tuple(request.id for request in requests)
+    return LintWarning(rule, order_id and _masked(order_id), requests[-1].payment_id, explanation, ids)
+
+
+def _subject(request: _Request) -> tuple[str, str | None] | None:
+    """The operation of a request, and the order or the payment that it is about; None if that is unknown."""
+    if request.operation is None:
+        return None
+    subject = None
+    if request.operation in (CREATE_PAYMENT, *PAYMENT_READS):
+        subject = request.order_id if request.operation == CREATE_PAYMENT else request.payment_id
+        if subject is None:
+            return None
+    return request.operation, subject
+
+
+def _damage(request: _Request) -> str:
+    """What became of the reply to a request."""
+    if request.status == 0:
+        return "was lost"
+    return f"was {request.status}" if request.status >= 400 else f"was damaged ({request.fault})"
+
+
+def _texts(field: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Each text in a JSON value, with the name of its field."""
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, Mapping):
+        for name, member in value.items():
+            yield from _texts(f"{field}.{name}", member)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _texts(f"{field}[{number}]", item)
+
+
+def _secret(field: str, text: str) -> str | None:
+    """What kind of secret the text of a field seems to hold; None if it holds none."""
+    number = _PRIVATE_KEY.search(text)
+    if number is not None:
+        is_digest = number[1] is None if field == "order_id" else _DIGEST_NAME.search(field)
+        if not is_digest:
+            return "a private key"
+    return next((kind for kind, pattern in _SECRETS if pattern.search(text)), None)
+
+
+def _masked(order_id: str) -> str:
+    return "***" if _secret("order_id", order_id) else order_id

@@ -1,0 +1,183 @@
+"""What counts as seen, out of all that there is."""
+
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+
+from paymock.client.http import DEFAULT_PAYOUT_ADDRESS, payment_request
+from paymock.testing import Sandbox
+from paymock.verify.coverage import Coverage, Group, coverage, merged, terminal_statuses
+from tests.support.journal import PAYMENT, JournalWriter, payment
+from tests.support.specification import COURSES, FINAL_STATUS
+
+NOTHING = Coverage({})
+
+
+@pytest.fixture
+def journal() -> JournalWriter:
+    return JournalWriter()
+
+
+def group(result: Coverage, name: str) -> Group:
+    return next(group for group in result.groups if group.name == name)
+
+
+def transition(before: str, after: str) -> str:
+    return f"{before}->{after}"
+
+
+class TestItems:
+    def test_scenarios_statuses_and_transitions_are_those_of_the_specification(self) -> None:
+        courses = [[status for _, status in course] for course in COURSES.values()]
+        assert list(group(NOTHING, "scenarios").items) == list(COURSES)
+        assert set(group(NOTHING, "statuses").items) == {status for course in courses for status in course}
+        assert set(group(NOTHING, "transitions").items) == {
+            transition(before, after) for course in courses for before, after in pairwise(course)
+        }
+
+    def test_errors_are_those_that_need_no_defect_of_the_application(self) -> None:
+        assert set(group(NOTHING, "errors").items) == {
+            "chain_not_found",
+            "payment_not_found",
+            "validation_failed",
+            "injected_fault",
+        }
+
+    def test_terminal_are_the_last_statuses_but_expired(self) -> None:
+        assert terminal_statuses() == {*FINAL_STATUS.values()} - {"expired"}
+
+
+class TestSeen:
+    def test_nothing_is_seen_without_requests(self) -> None:
+        assert coverage([], []).seen == NOTHING.seen
+        assert NOTHING.percent == 0
+
+    @pytest.mark.parametrize("scenario", COURSES)
+    def test_a_scenario_is_seen_when_its_final_status_was_shown(
+        self, journal: JournalWriter, scenario: str
+    ) -> None:
+        *earlier, final = [status for _, status in COURSES[scenario]]
+        for status in earlier:
+            journal.read(status)
+        assert coverage(journal.entries, [payment(scenario=scenario)]).seen["scenarios"] == []
+        journal.read(final)
+        seen = coverage(journal.entries, [payment(scenario=scenario)]).seen
+        assert seen["scenarios"] == [scenario]
+        assert set(seen["statuses"]) == {*earlier, final}
+        assert len(seen["transitions"]) == len(earlier)
+
+    def test_a_scenario_of_ones_own_does_not_count(self, journal: JournalWriter) -> None:
+        journal.read("completed")
+        seen = coverage(journal.entries, [payment(scenario="two_halves")]).seen
+        assert (seen["scenarios"], seen["statuses"]) == ([], ["completed"])
+
+    def test_a_transition_is_not_seen_if_a_status_was_missed(self, journal: JournalWriter) -> None:
+        journal.creation()
+        journal.read("payment_finalized")
+        journal.read(None, fault="drop", status=0)
+        journal.read("settlement_pending")
+        assert coverage(journal.entries, []).seen["transitions"] == [
+            transition("payment_finalized", "settlement_pending")
+        ]
+
+    def test_transitions_are_those_of_one_payment(self, journal: JournalWriter) -> None:
+        journal.read("awaiting_payment")
+        journal.read("payment_detected", payment_id="pay_" + "b" * 40)
+        assert coverage(journal.entries, []).seen["transitions"] == []
+
+    @pytest.mark.parametrize(
+        ("changes", "seen"),
+        [
+            ({"status": 404, "error": "payment_not_found"}, ["payment_not_found"]),
+            ({"status": 503, "error": "injected_fault", "fault": "status=503"}, ["injected_fault"]),
+            ({"status": 404, "error": "payment_not_found", "fault": "delay=1"}, ["payment_not_found"]),
+            ({"status": 0, "error": "payment_not_found", "fault": "drop"}, []),
+            ({"status": 404, "error": "payment_not_found", "fault": "truncate=9"}, []),
+            ({"status": 405, "error": "method_not_allowed"}, []),
+        ],
+    )
+    def test_an_error_is_seen_if_its_reply_was_whole(
+        self, journal: JournalWriter, changes: dict[str, Any], seen: list[str]
+    ) -> None:
+        journal.read(None, **changes)
+        assert coverage(journal.entries, []).seen["errors"] == seen
+
+    @pytest.mark.parametrize(
+        ("fault", "kind"), [("status=500; times=2", "status"), ("truncate=9", "truncate"), ("hang", "hang")]
+    )
+    def test_a_fault_is_seen_by_its_kind(self, journal: JournalWriter, fault: str, kind: str) -> None:
+        journal.read(None, fault=fault)
+        assert coverage(journal.entries, []).seen["faults"] == [kind]
+
+
+class TestResult:
+    def test_percentages_are_rounded_down(self) -> None:
+        result = Coverage({"scenarios": ["happy_path"], "errors": ["injected_fault", "unknown"]})
+        assert [group.percent for group in result.groups] == [12.5, 0, 0, 25, 0]
+        assert result.percent == 4.8  # 2 of 41
+        everything = Coverage({group.name: group.items for group in NOTHING.groups})
+        assert everything.percent == 100
+        assert not any(group.missing for group in everything.groups)
+
+    def test_sandboxes_are_merged(self) -> None:
+        one, other = Coverage({"faults": ["drop"]}), Coverage({"faults": ["hang"], "errors": []})
+        assert merged([one, other, one]).seen == Coverage({"faults": ["hang", "drop"]}).seen
+        assert merged([]).seen == NOTHING.seen
+
+    def test_the_text_is_a_table(self) -> None:
+        lines = str(Coverage({"faults": ["drop"], "errors": NOTHING.groups[3].items})).splitlines()
+        assert lines[0] == "Group           Seen  Percent  Missing"
+        assert lines[-3:] == [
+            "errors           4/4     100%",
+            "faults           1/6    16.6%  status, delay, reset, hang, truncate",
+            "total           5/41    12.1%",
+        ]
+        assert max(map(len, lines)) <= 110
+
+    def test_the_json_has_the_same(self) -> None:
+        found = Coverage({"faults": ["drop"]}).as_json()
+        assert found["percent"] == 2.4
+        assert found["groups"][-1] == {
+            "name": "faults",
+            "percent": 16.6,
+            "seen": ["drop"],
+            "missing": ["status", "delay", "reset", "hang", "truncate"],
+        }
+
+
+class Shop:
+    """An application that reads its payments."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        key = {"Authorization": f"Bearer {sandbox.api_key}"}
+        self.http = httpx.Client(base_url=f"{sandbox.url}/v1", headers=key, timeout=0.5)
+
+    def order(self, order_id: str, scenario: str, **changes: Any) -> str:
+        body = payment_request(order_id, "bsc", "USDT", "1000", DEFAULT_PAYOUT_ADDRESS) | changes
+        headers = {"Idempotency-Key": f"{order_id}-payment", "X-Mock-Scenario": scenario}
+        reply = self.http.post("/payments", json=body, headers=headers)
+        return str(reply.json().get("id"))
+
+    def read(self, payment_id: str, fault: str | None = None) -> None:
+        with suppress(httpx.TransportError):
+            self.http.get(f"/payments/{payment_id}", headers={"X-Mock-Fault": fault} if fault else {})
+
+
+def test_an_application_can_see_everything(paymock: Sandbox) -> None:
+    shop = Shop(paymock)
+    with shop.http:
+        for scenario, course in COURSES.items():
+            payment_id = shop.order(scenario, scenario)
+            for _, status in course[1:]:
+                paymock.advance_payment(payment_id, to=status)
+                shop.read(payment_id)
+        for fault in ("status=503", "delay=1", "drop", "reset", "hang", "truncate=1"):
+            shop.read(payment_id, fault)
+        shop.read(PAYMENT)
+        shop.order("refused", "happy_path", pay_with=[])
+        shop.http.get("/chains/nowhere/assets")
+    result = coverage(paymock.requests(), paymock.payments())
+    assert result.percent == 100, str(result)
