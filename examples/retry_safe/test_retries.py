@@ -26,7 +26,11 @@ def pauses() -> list[float]:
 
 @pytest.fixture
 def client(paymock: Sandbox, pauses: list[float]) -> Iterator[RetryingClient]:
-    client = RetryingClient(paymock.url, paymock.api_key, timeout=0.5, sleep=pauses.append)
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        paymock.advance(max(seconds, 0.001))  # so that time has passed for paymock, too
+
+    client = RetryingClient(paymock.url, paymock.api_key, timeout=0.5, sleep=sleep)
     yield client
     client.http.close()
 
@@ -73,6 +77,7 @@ def test_it_gives_up_in_the_end_and_the_same_order_can_be_sent_later(
         client.create(ORDER)
     assert len(tries(paymock)) == TRIES
 
+    paymock.advance(60)
     after_a_restart = RetryingClient(paymock.url, paymock.api_key)
     payment = after_a_restart.create(ORDER)
     after_a_restart.http.close()
