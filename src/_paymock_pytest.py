@@ -1,13 +1,14 @@
-"""The pytest fixtures of paymock. See docs/testing.md.
+"""The pytest fixtures and options of paymock. See docs/testing.md and docs/coverage.md.
 
 pytest imports this module in every run where paymock is installed. Therefore it imports only what pytest has
 already imported; the fixtures import the rest when a test uses them.
 """
 
+import argparse
 import os
 import sys
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import pluggy
 
     from paymock.testing import Sandbox, ServerHandle
+    from paymock.verify.coverage import Coverage
 
 
 _sandboxes = pytest.StashKey[list["Sandbox"]]()
@@ -38,6 +40,125 @@ def paymock(request: pytest.FixtureRequest, paymock_server: "ServerHandle") -> "
     with paymock_server.sandbox() as sandbox:
         request.node.stash.setdefault(_sandboxes, []).append(sandbox)
         yield sandbox
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of paymock."""
+    group = parser.getgroup("paymock")
+    group.addoption(
+        "--paymock-coverage",
+        action="store_true",
+        help="Show which scenarios, statuses, transitions, errors and faults of paymock the application has "
+        "seen, and what is wrong with its requests.",
+    )
+    group.addoption(
+        "--paymock-fail-under",
+        type=_percent,
+        metavar="PERCENT",
+        help="Fail if it has seen less than this. Implies --paymock-coverage.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect coverage if that is wanted."""
+    if config.option.paymock_coverage or config.option.paymock_fail_under is not None:
+        from paymock import testing
+
+        plugin = _CoveragePlugin(config)
+        testing.before_reset.append(plugin.collect)
+        config.add_cleanup(lambda: testing.before_reset.remove(plugin.collect))
+        config.pluginmanager.register(plugin, "paymock-coverage")
+
+
+class _CoveragePlugin:
+    """Collects what the application has seen in each sandbox. With pytest-xdist, the workers send it to the
+    controller, which reports it.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._fail_under: float | None = config.option.paymock_fail_under
+        self._worker_output: dict[str, Any] | None = getattr(config, "workeroutput", None)
+        self._test = ""
+        self._seen: list[dict[str, list[str]]] = []
+        self._messages: list[tuple[str, str]] = []  # each with the id of its test
+
+    def collect(self, sandbox: "Sandbox") -> None:
+        """Add what the application has seen in this sandbox."""
+        from paymock.schemas.control import JOURNAL_LENGTH
+        from paymock.verify.coverage import coverage
+        from paymock.verify.lint import lint
+
+        try:
+            requests, payments = sandbox.requests(), sandbox.payments()
+        except Exception as error:  # noqa: BLE001 - whatever fails, the report of the test is not lost
+            self._messages.append((self._test, f"the sandbox cannot be read: {type(error).__name__}"))
+            return
+        self._seen.append(coverage(requests, payments).seen)
+        self._messages += [(self._test, str(warning)) for warning in lint(requests, payments)]
+        if len(requests) == JOURNAL_LENGTH:
+            full = f"the journal was full: only the last {JOURNAL_LENGTH:,} requests count"
+            self._messages.append((self._test, full))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note which test runs."""
+        self._test = nodeid
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take the results of a worker of pytest-xdist."""
+        if not hasattr(node, "workeroutput"):
+            self._messages.append((f"worker {node.gateway.id}", "it crashed, and its results are missing"))
+            return
+        seen, messages = node.workeroutput["paymock_coverage"]
+        self._seen += seen
+        self._messages += map(tuple, messages)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Send the results of a worker; or fail if the application has not seen enough."""
+        if self._worker_output is not None:
+            self._worker_output["paymock_coverage"] = self._seen, self._messages
+        elif self._is_too_low() and session.exitstatus == 0 and not session.config.option.collectonly:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Show the coverage and the warnings."""
+        write = terminalreporter.write_line
+        terminalreporter.section("paymock coverage")
+        for line in str(self._coverage()).splitlines():
+            write(line)
+        tests: dict[str, list[str]] = {}
+        for test, message in self._messages:
+            tests.setdefault(test, []).append(message)
+        for test, messages in tests.items():
+            write(f"\n{test}")
+            for message in messages:
+                write(f"  {message}", yellow=True)
+        if self._is_too_low():
+            write(
+                f"\nFAIL: the coverage of paymock, {self._coverage().percent:g}%, is below "
+                f"--paymock-fail-under={self._fail_under:g}",
+                red=True,
+                bold=True,
+            )
+
+    def _coverage(self) -> "Coverage":
+        from paymock.verify.coverage import Coverage, merged
+
+        return merged(map(Coverage, self._seen))
+
+    def _is_too_low(self) -> bool:
+        return self._fail_under is not None and self._coverage().percent < self._fail_under
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 100, not {text!r}")
+    return value
 
 
 # Not of the new style: old versions of pluggy know only this one.

@@ -11,7 +11,7 @@ import secrets
 import sys
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -45,6 +45,9 @@ MIN_ADVANCE = 0.001
 """The shortest step of a clock, in seconds: the resolution of time."""
 
 _FAULTS_PATH = "/_mock/faults"
+
+before_reset: "list[Callable[[Sandbox], None]]" = []
+"""What is called with each sandbox of a ServerHandle at the end of its block, before the reset."""
 
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
@@ -291,8 +294,8 @@ class Sandbox:
     def requests(self) -> list[Json]:
         """List the last 1,000 requests below `/v1`, newest first: `method`, `path`, `operation`, `order_id`,
         `payment_id`, `status` (0 when the client got no reply), `error`, `message`, `details`, `shown` (the
-        status of the payment in the reply), `idempotency` (`new`, `replayed`, `conflict`), `fault`, `at`,
-        `request_id`, `duration_ms`.
+        status of the payment in the reply), `idempotency` (`new`, `replayed`, `conflict`), `fault`, `at` (in
+        real time), `virtual_at`, `request_id`, `duration_ms`.
         """
         entries: list[Json] = self._call("GET", "/_mock/requests", query={"limit": 1000})["data"]
         return entries
@@ -384,6 +387,8 @@ class ServerHandle:
                 yield sandbox
             finally:
                 if os.getpid() == process:
+                    for call in before_reset:
+                        call(sandbox)
                     sandbox._reset()
         finally:
             self._keys.release(api_key)

@@ -195,6 +195,19 @@ def test_the_scenarios_of_the_page_lead_to_what_is_shown(tmp_path: Path) -> None
     assert "1 passed" in run_in(tmp_path, "pytest -q")
 
 
+def test_the_coverage_of_the_page_is_what_is_shown(tmp_path: Path) -> None:
+    blocks = markdown.blocks(markdown.read("docs/coverage.md"))
+    write_files(tmp_path, blocks)
+    [(command, shown)] = [
+        (block, following) for block, following in pairwise(blocks) if block.language == "sh"
+    ]
+
+    def masked(text: str) -> str:
+        return re.sub(r"req_\w+|repeated [\d.]+ s", "...", text)
+
+    assert masked(shown.text) in masked(run_in(tmp_path, command.text))
+
+
 def test_the_test_of_the_readme_has_ten_lines() -> None:
     [test] = [block for block in markdown.blocks(markdown.read("README.md")) if block.language == "python"]
     assert len(test.text.splitlines()) == 10

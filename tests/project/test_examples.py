@@ -1,6 +1,7 @@
 """The examples do what they say: each is copied elsewhere, and runs its tests with the command it shows."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,8 +27,13 @@ each_example = pytest.mark.parametrize(
 )
 
 
-def run(example: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What becomes of the commands of an example, in a copy of it."""
+def has_python_tests(example: str) -> bool:
+    """Whether an example has tests in Python, which start a server of their own."""
+    return any((FOLDER / example).glob("test_*.py"))
+
+
+def run(example: str, folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What becomes of the commands of an example, in a copy of it; `options` are those of pytest."""
     left_over = shutil.ignore_patterns("__pycache__", "build", "node_modules")
     copy = shutil.copytree(FOLDER / example, folder / example, ignore=left_over)
     blocks = markdown.blocks(markdown.read(f"examples/{example}/README.md"))
@@ -36,7 +42,12 @@ def run(example: str, folder: Path, **variables: str) -> subprocess.CompletedPro
     return subprocess.run(
         ["/bin/sh", "-eu", "-c", command],
         cwd=copy,
-        env=environment(PATH=path, PYTHONWARNINGS="error", PYTEST_ADDOPTS="-p no:cacheprovider", **variables),
+        env=environment(
+            PATH=path,
+            PYTHONWARNINGS="error",
+            PYTEST_ADDOPTS=" ".join(("-p no:cacheprovider", *options)),
+            **variables,
+        ),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -48,8 +59,9 @@ def run(example: str, folder: Path, **variables: str) -> subprocess.CompletedPro
 @pytest.mark.slow
 @each_example
 def test_an_example_passes_its_own_tests(example: str, tmp_path: Path, paymock_server: ServerHandle) -> None:
-    starts_its_own_server = any((FOLDER / example).glob("test_*.py"))
-    ended = run(example, tmp_path, **({} if starts_its_own_server else {"PAYMOCK_URL": paymock_server.url}))
+    ended = run(
+        example, tmp_path, **({} if has_python_tests(example) else {"PAYMOCK_URL": paymock_server.url})
+    )
     assert ended.returncode == 0, ended.stdout
 
 
@@ -60,6 +72,16 @@ def test_an_example_notices_a_service_that_refuses_everything(example: str, tmp_
         ended = run(example, tmp_path, PAYMOCK_URL=server.url)
     assert ended.returncode != 0
     assert "401" in ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "example", [pytest.param(name, marks=NEEDS.get(name, ())) for name in EXAMPLES if has_python_tests(name)]
+)
+def test_nothing_is_wrong_with_the_requests_of_an_example(example: str, tmp_path: Path) -> None:
+    ended = run(example, tmp_path, "--paymock-coverage")
+    assert ended.returncode == 0, ended.stdout
+    assert re.search(r"^total .*%\n=*.* passed", ended.stdout, re.MULTILINE), ended.stdout
 
 
 def test_every_example_is_in_the_list_and_none_that_is_not_there() -> None:

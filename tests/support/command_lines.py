@@ -42,6 +42,9 @@ def _check(words: list[str], variables: Mapping[str, str], files: Container[str 
         _module(arguments[1:])
     elif program == "python":
         _check(arguments, variables, files)
+    elif program == "pytest":
+        known_options = {"-q", "--paymock-coverage"}
+        assert known_options.issuperset(arguments), words
     elif program == "pip":
         known = {*declared().values()}
         for extra in re.findall(r"\[(\w+)\]", " ".join(arguments)):

@@ -16,21 +16,6 @@ pytest_plugins = ["pytester"]
 
 Run = Callable[..., pytest.RunResult]
 
-
-@pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run pytest in a subprocess, with the named plugins only."""
-    for name in environment().keys() ^ environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1").keys():
-        monkeypatch.setenv(name, "1")
-
-    def run(test: str, *arguments: str) -> pytest.RunResult:
-        pytester.makepyfile(test)
-        options = ("-p", "paymock", "-p", "no:cacheprovider", "-W", "error", "-rf")
-        return pytester.runpytest_subprocess(*options, *arguments, timeout=60)
-
-    return run
-
-
 SANDBOX_EACH = """
     import pytest
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "next": "sandbox",
     "fault": "faults",
     "requests": "sandbox",
+    "coverage": "coverage",
     "reset": "sandbox",
     "ready": "ready",
     "demo": "demo",
