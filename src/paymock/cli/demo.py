@@ -1,22 +1,20 @@
 """The command `demo`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import click
 
 from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import as_json
-from paymock.cli.errors import ApiCommand, ServerUnreachable
+from paymock.cli.errors import ApiCommand
 from paymock.cli.follower import PaymentFollower, is_terminal, print_changes
 from paymock.cli.options import Number
 from paymock.cli.payments import create_request
+from paymock.cli.temporary_server import temporary_server
 from paymock.client.http import payment_path
 from paymock.rules.clock import MAX_SPEED
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.control import VirtualClock
 from paymock.schemas.public import Payment
-from paymock.settings import OPEN_KEY_EXAMPLE, Settings
+from paymock.settings import OPEN_KEY_EXAMPLE
 
 
 @click.command(cls=ApiCommand)
@@ -35,7 +33,7 @@ def demo(*, speed: float, as_json: bool) -> None:
     one JSON document a line.
     """
     live = is_terminal() and not as_json
-    with _temporary_server() as url:
+    with temporary_server() as url:
         client = ApiClient(url, OPEN_KEY_EXAMPLE)
         _set_speed(client, 0)  # so that all payments are created at the same time
         paths = [payment_path(_create_payment(client, scenario).id) for scenario in SCENARIOS]
@@ -58,18 +56,3 @@ def _create_payment(client: ApiClient, scenario: str) -> Payment:
     headers = {"Idempotency-Key": f"demo-{scenario}", "X-Mock-Scenario": scenario}
     body = create_request(scenario)
     return client.call(Payment, "POST", "/v1/payments", body=body, headers=headers).result()
-
-
-@contextmanager
-def _temporary_server() -> Iterator[str]:
-    """Run a server in a thread, on a free port, for the length of the block; yield its URL."""
-    # Imported here, since they take long to import.
-    from paymock.server.errors import StartError
-    from paymock.server.run import serve_in_thread
-    from paymock.web.telemetry.access_log import RequestLog
-
-    try:
-        with serve_in_thread(Settings(port=0), RequestLog(None, requests=False), grace=0) as url:
-            yield url
-    except StartError as error:
-        raise ServerUnreachable(str(error)) from None

@@ -30,6 +30,7 @@ COMMANDS = {
     "reset": "sandbox",
     "ready": "ready",
     "demo": "demo",
+    "verify": "verify",
     "scenarios": "scenarios",
 }
 """The commands in the order of the help, each with its module."""

@@ -36,7 +36,8 @@ INSTRUCTION_TYPE = "evm_invoice_address"
 SETTLEMENT_MODE: Final = "same_chain_merchant_payout"
 
 CREATE_PAYMENT = "createPayment"
-PAYMENT_READS = ("getPayment", "listAttempts")
+GET_PAYMENT = "getPayment"
+PAYMENT_READS = (GET_PAYMENT, "listAttempts")
 PAYMENT_OPERATIONS = (CREATE_PAYMENT, *PAYMENT_READS)
 """The ids of the operations that are about one payment."""
 

@@ -1,1 +1,9 @@
-"""The judge of an integration: trials of scenarios and faults, rules, coverage."""
+"""The judge of an integration: it drives the user's own backend through scenarios and faults, and tells from
+what the backend sent and delivered whether it handles money safely. `verify` plans the trials, runs them side
+by side in one sandbox, and reports what broke a rule. See docs/verify.md.
+"""
+
+from paymock.verify.judge import verify
+from paymock.verify.report import Finding, Report, Verdict
+
+__all__ = ["Finding", "Report", "Verdict", "verify"]

@@ -21,8 +21,8 @@ _MISSING_WIDTH = 72
 
 
 @cache
-def _courses() -> Mapping[str, tuple[PaymentStatus, ...]]:
-    """The statuses of a payment of each scenario, in order."""
+def scenario_statuses() -> Mapping[str, tuple[PaymentStatus, ...]]:
+    """The statuses of a payment of each scenario, by its name, in order."""
     courses = {}
     for name, scenario in SCENARIOS.items():
         states = visible(simulate(scenario, due=100, other_asset=""))
@@ -33,7 +33,7 @@ def _courses() -> Mapping[str, tuple[PaymentStatus, ...]]:
 @cache
 def _transitions() -> Mapping[tuple[str, str], str]:
     """The text of each transition."""
-    pairs = (pair for course in _courses().values() for pair in pairwise(course))
+    pairs = (pair for course in scenario_statuses().values() for pair in pairwise(course))
     return {pair: "->".join(pair) for pair in pairs}
 
 
@@ -137,7 +137,7 @@ def coverage(entries: Iterable[Mapping[str, Any]], payments: Iterable[Mapping[st
             continue
         seen["statuses"].add(status)
         scenario = scenarios.get(payment, "")
-        if status == _courses().get(scenario, ("",))[-1]:
+        if status == scenario_statuses().get(scenario, ("",))[-1]:
             seen["scenarios"].add(scenario)
         transition = _transitions().get((statuses.get(payment, ""), status))
         if transition is not None:

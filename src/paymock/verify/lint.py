@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 from paymock.client.text import escape_control, format_seconds
 from paymock.rules.errors import RETRY_AFTER_SECONDS
 from paymock.rules.times import parse_rfc3339
-from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
+from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_READS
 from paymock.verify.coverage import terminal_statuses
 
-MAX_READS_AFTER_END = 2
+MAX_READS_AFTER_END = 4
 """How many reads may follow a reply that showed a terminal status."""
 
 MAX_READS_PER_SECOND = 10
 
-_GET_PAYMENT = PAYMENT_READS[0]
 _MIN_PAUSE_MS = RETRY_AFTER_SECONDS * 900
 """The shortest pause that counts as `Retry-After`: a busy server records a reply after it has sent it."""
 
@@ -165,7 +164,7 @@ def _polls_forever(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     for request in requests:
         end = ends.get(request.payment_id)
         if end is None:
-            if request.shown in terminal_statuses():
+            if request.operation == GET_PAYMENT and request.shown in terminal_statuses():
                 ends[request.payment_id] = request
         elif request.operation in PAYMENT_READS and request.began >= end.answered:
             reads[request.payment_id].append(request)
@@ -185,7 +184,7 @@ def _polls_too_often(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     """A payment of which there was a second with more than MAX_READS_PER_SECOND reads."""
     reads: dict[str, list[_Request]] = defaultdict(list)
     for request in requests:
-        if request.operation == _GET_PAYMENT and request.payment_id:
+        if request.operation == GET_PAYMENT and request.payment_id:
             reads[request.payment_id].append(request)
     for all_reads in reads.values():
         first, most = 0, all_reads[:1]

@@ -1,0 +1,250 @@
+"""The command `verify`."""
+
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from paymock.cli.common_options import api_key, as_json, is_given, server_url
+from paymock.cli.errors import ApiCommand, CommandError, RequestRefused
+from paymock.cli.options import SCENARIO, STATUS, Number
+from paymock.cli.output import echo, echo_json, echo_note
+from paymock.cli.temporary_server import temporary_server
+from paymock.rules.faults import fault_problem
+
+if TYPE_CHECKING:
+    from paymock.verify.judge import Judge, Progress
+    from paymock.verify.report import Report
+
+_MAX_JOBS = 96
+_READY_SECONDS = 60.0
+_STYLES = {"SAFE": "green", "UNSAFE": "red", "UNDETERMINED": "yellow"}
+
+
+class NotJudged(CommandError):
+    """The application could not be judged."""
+
+    exit_code = 3
+
+
+class Target(NamedTuple):
+    """The sandbox that the application uses."""
+
+    url: str
+    api_key: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """How an application is told of it."""
+        return {"PAYMOCK_URL": self.url, "PAYMOCK_API_KEY": self.api_key}
+
+
+class VerifyCommand(ApiCommand):
+    """A command whose exit status 1 means UNSAFE: what prevents a verdict exits with 3."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Raises NotJudged, ServerUnreachable."""
+        try:
+            return super().invoke(ctx)
+        except RequestRefused as refused:
+            raise NotJudged(*refused.message.splitlines()) from None
+
+
+def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        problem = fault_problem(value)
+        if problem:
+            raise click.BadParameter(problem)
+    return values
+
+
+@click.command(cls=VerifyCommand)
+@server_url
+@api_key
+@click.option(
+    "--order",
+    required=True,
+    metavar="CALL",
+    help="Place an order: a command of the shell, which gets ORDER_ID, PAYMOCK_URL and PAYMOCK_API_KEY, or a "
+    "request like 'POST http://127.0.0.1:8000/orders/{order_id}'.",
+)
+@click.option(
+    "--deliveries",
+    required=True,
+    metavar="CALL",
+    help="Print or answer how often the goods of an order went out: an integer, true or false.",
+)
+@click.option("--tick", metavar="CALL", help="Let the application poll once, if it does not by itself.")
+@click.option("--run", "run_command", metavar="CMD", help="Start the application, and end it afterwards.")
+@click.option("--ready", metavar="URL", help="Wait until this URL of the application answers with 2xx.")
+@click.option(
+    "--fulfil-at",
+    type=STATUS,
+    default="completed",
+    show_default=True,
+    help="The status at which goods are due.",
+)
+@click.option("--scenario", "scenarios", multiple=True, type=SCENARIO, help="Only this one. Repeatable.")
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    callback=_check_faults,
+    metavar="FAULT",
+    help="Only this fault, at every request. Repeatable.",
+)
+@click.option(
+    "--pairs", type=click.IntRange(0), default=0, metavar="N", help="N more trials, of two faults each."
+)
+@click.option("--seed", type=int, default=0, metavar="N", help="Which pairs: another number, other pairs.")
+@click.option(
+    "--budget", type=Number(1, 86_400), metavar="SECONDS", help="Begin no trial after so many seconds."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, _MAX_JOBS),
+    metavar="N",
+    help="The most trials at a time. [default: 96 with --tick, else 24]",
+)
+@click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JUnit.")
+@click.option(
+    "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write a summary as Markdown."
+)
+@as_json
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    /,
+    *,
+    url: str,
+    key: str,
+    order: str,
+    deliveries: str,
+    tick: str | None,
+    run_command: str | None,
+    ready: str | None,
+    jobs: int | None,
+    junit: Path | None,
+    markdown: Path | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Judge whether an application handles money safely.
+
+    Drives it through all scenarios, and each of its requests into each kind of fault; then tells whether
+    goods went out without payment, never, or twice, and whether a customer could have paid twice. On the
+    server of --url or PAYMOCK_URL, or else on one of its own.
+
+    Exit status: 0 SAFE, 1 UNSAFE, 3 UNDETERMINED.
+    """
+    # Imported here, since help and completion do not need them.
+    from paymock.verify.commands import NotStarted, application_of, running
+    from paymock.verify.judge import Judge
+
+    settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
+    with ExitStack() as stack:
+        target = _target(ctx, url, key, stack)
+        try:
+            if run_command is not None:
+                stack.enter_context(running(run_command, target.environment, ready, _READY_SECONDS))
+            application = stack.enter_context(application_of(order, deliveries, tick, target.environment))
+            judge = stack.enter_context(
+                closing(Judge(target, application, jobs=jobs, command=_repetition, **settings))
+            )
+        except NotStarted as error:
+            raise NotJudged(*str(error).splitlines()) from None
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        try:
+            _run(judge, quiet=as_json)
+        except KeyboardInterrupt:
+            echo_note("interrupted: the report so far")
+        report = judge.report()
+    _write(report, junit, markdown)
+    _print(report, as_json=as_json)
+    ctx.exit(report.exit_code)
+
+
+def _target(ctx: click.Context, url: str, key: str, stack: ExitStack) -> Target:
+    """The sandbox to use: of the server that is named, or of one of its own."""
+    is_named = ctx.get_parameter_source("url") is not ParameterSource.DEFAULT
+    own_key = ctx.get_parameter_source("key") is ParameterSource.DEFAULT
+    if is_named or (ctx.parent is not None and is_given(ctx.parent, "url")):
+        return Target(url, key)
+    return Target(
+        stack.enter_context(temporary_server()), f"mk_test_{secrets.token_hex(16)}" if own_key else key
+    )
+
+
+def _repetition(token: str) -> str:
+    """The command line that repeats the trial of a token."""
+    arguments = iter(sys.argv[1:])
+    kept = []
+    for argument in arguments:
+        if argument == "--only":
+            next(arguments, None)
+        elif not argument.startswith("--only="):
+            kept.append(argument)
+    return shlex.join(["paymock", *kept, "--only", token])
+
+
+def _run(judge: "Judge", *, quiet: bool) -> None:
+    """Run the trials, with a progress bar on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        for _ in judge.run():
+            pass
+        return
+    with _progress_bar() as update:
+        for progress in judge.run():
+            update(progress)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Any]:
+    """A progress bar on standard error, that disappears at the end; yield what updates it."""
+    from rich import progress as rich_progress
+    from rich.console import Console  # imported here, since they take long
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with rich_progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("trials")
+
+        def update(progress: "Progress") -> None:
+            broken = f", {progress.broken} broke a rule" if progress.broken else ""
+            bar.update(task, completed=progress.done, total=progress.planned, description=f"trials{broken}")
+
+        yield update
+
+
+def _write(report: "Report", junit: Path | None, markdown: Path | None) -> None:
+    """Write the report to files. Raises NotJudged if that fails."""
+    from paymock.verify import formats
+
+    for path, document in ((junit, formats.junit(report)), (markdown, formats.markdown(report).encode())):
+        if path is not None:
+            try:
+                path.write_bytes(document)
+            except OSError as error:
+                raise NotJudged(f"{path}: {error.strerror}") from None
+
+
+def _print(report: "Report", *, as_json: bool) -> None:
+    if as_json:
+        echo_json(report.as_json())
+        return
+    first, *rest = str(report).splitlines()
+    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        verdict = str(report.verdict)
+        click.echo(first.replace(verdict, click.style(verdict, _STYLES[verdict], bold=True), 1))
+    else:
+        echo(first)
+    echo(*rest)

@@ -1,0 +1,174 @@
+"""An application that is called by commands and HTTP requests, and the process that it runs in."""
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from paymock.verify.application import Application, InlineExecutor
+
+_REQUEST = re.compile(r"(GET|POST|PUT|PATCH|DELETE)[ \t]+(https?://\S+)")
+_CALL_SECONDS = 120.0
+_THREADS = 16
+_POLL_SECONDS = 0.05
+_STOP_SECONDS = 5.0
+_OUTPUT_LINES = 20
+
+
+class CallFailed(Exception):
+    """A command has failed, or a request was not answered with 2xx."""
+
+
+class NotStarted(Exception):
+    """The application did not start."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command of the shell, or an HTTP request like `POST http://127.0.0.1:8000/orders/{order_id}`.
+
+    `environment` is added to that of a command.
+    """
+
+    text: str
+    environment: Mapping[str, str]
+
+    def __call__(self, order_id: str = "") -> str:
+        """Carry it out for an order, and return what it prints or answers. Raises CallFailed."""
+        request = _REQUEST.fullmatch(self.text.strip())
+        if request:
+            return _send(request[1], request[2].replace("{order_id}", quote(order_id, safe="")))
+        return self._run(order_id)
+
+    def _run(self, order_id: str) -> str:
+        environment = {**os.environ, **self.environment, "ORDER_ID": order_id}
+        command = self.text.replace("{order_id}", shlex.quote(order_id))
+        try:
+            done = subprocess.run(  # noqa: S602 - a command of the shell, as documented
+                command,
+                shell=True,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_CALL_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CallFailed(f"{self.text}: {error}") from None
+        if done.returncode:
+            last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise CallFailed(": ".join([f"{self.text}: exit status {done.returncode}", *last]))
+        return done.stdout.decode(errors="replace")
+
+
+def parse_count(text: str) -> int:
+    """How often goods went out, as a command prints it: an integer, `true` or `false`. Raises CallFailed."""
+    word = text.strip().strip('"').lower()
+    if word in ("true", "false"):
+        return int(word == "true")
+    if re.fullmatch("[0-9]{1,9}", word):
+        return int(word)
+    shown = text if len(text) <= 100 else f"{text[:100]}..."
+    raise CallFailed(f"an integer, true or false must be printed or answered, not {shown!r}")
+
+
+@contextlib.contextmanager
+def application_of(
+    order: str, deliveries: str, tick: str | None, environment: Mapping[str, str]
+) -> Iterator[Application]:
+    """The application behind these commands and requests. Without a `tick`, several run at a time."""
+    ask, place = Call(deliveries, environment), Call(order, environment)
+    with contextlib.ExitStack() as stack:
+        executor: Executor = InlineExecutor()
+        if tick is None:
+            executor = ThreadPoolExecutor(_THREADS)
+            stack.callback(executor.shutdown, wait=False, cancel_futures=True)
+        yield Application(
+            order=place,
+            deliveries=lambda order_id: parse_count(ask(order_id)),
+            tick=None if tick is None else Call(tick, environment),
+            executor=executor,
+        )
+
+
+@contextlib.contextmanager
+def running(
+    command: str, environment: Mapping[str, str], ready: str | None, timeout: float
+) -> Iterator[None]:
+    """Run the application, until `ready` answers with 2xx, for the length of the block; end it and what it
+    has started in every case. Raises NotStarted after `timeout` seconds.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(  # noqa: S602 - a command of the shell, as documented
+            command,
+            shell=True,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            deadline = time.monotonic() + timeout
+            while ready is not None and not _answers(ready):
+                if process.poll() is not None:
+                    reason = f"ended with exit status {process.returncode}"
+                    raise NotStarted(f"the application {reason} before it was ready.{_tail(output.fileno())}")
+                if time.monotonic() >= deadline:
+                    reason = f"has not answered {ready} with 2xx within {timeout:g} s"
+                    raise NotStarted(f"the application {reason}.{_tail(output.fileno())}")
+                time.sleep(_POLL_SECONDS)
+            yield
+        finally:
+            _end(process)
+
+
+def _send(method: str, url: str) -> str:
+    request = urllib.request.Request(url, method=method, data=b"" if method != "GET" else None)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=_CALL_SECONDS) as reply:  # noqa: S310 - http or https
+            return str(reply.read().decode(errors="replace"))
+    except urllib.error.HTTPError as error:
+        with error:
+            raise CallFailed(f"{method} {url}: status {error.code}") from None
+    except OSError as error:
+        raise CallFailed(f"{method} {url}: {error}") from None
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=_STOP_SECONDS):  # noqa: S310 - http or https
+            return True
+    except (OSError, ValueError):
+        return False
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End the process and its children."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _tail(descriptor: int) -> str:
+    """The last lines of the output."""
+    size = os.fstat(descriptor).st_size
+    lines = os.pread(descriptor, 20_000, max(0, size - 20_000)).decode(errors="replace").splitlines()
+    last = lines[-_OUTPUT_LINES:]
+    return "\n".join(["", "Its last output:", *last]) if last else ""

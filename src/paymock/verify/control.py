@@ -1,0 +1,93 @@
+"""The control of the sandbox that trials run in. Each method raises Refused and Unreachable."""
+
+import json
+from typing import Any
+
+from paymock.client.http import Client, Json, Refused, fault_rule_path, payment_path
+from paymock.verify.plans import Hit
+
+JOURNAL_LENGTH = 1000
+_REPLY_SECONDS = 40.0
+
+
+class Control:
+    """The control API of one sandbox, as far as trials need it."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        self._client = Client(url, api_key)
+        self._last_request: str | None = None
+
+    def freeze(self) -> float:
+        """Stop the clock of the sandbox, and return the speed that it had."""
+        speed: float = self._call("GET", "/_mock/clock")["speed"]
+        if speed:
+            self.set_speed(0)
+        return speed
+
+    def set_speed(self, speed: float) -> None:
+        """Set the speed of the clock of the sandbox."""
+        self._call("PUT", "/_mock/clock", {"speed": speed})
+
+    def scenarios(self) -> list[str]:
+        """The names of the scenarios of the server."""
+        return [scenario["name"] for scenario in self._call("GET", "/_mock/scenarios")["data"]]
+
+    def set_scenario(self, order_id: str, scenario: str) -> None:
+        """Let the next creation of the order take the scenario."""
+        self._call("POST", "/_mock/next", {"scenario": scenario, "order_id": order_id})
+
+    def clear_scenario(self, order_id: str) -> None:
+        """Forget a scenario that no creation has taken."""
+        self._call("DELETE", "/_mock/next", query={"order_id": order_id})
+
+    def add_fault(self, hit: Hit, order_id: str | None) -> str:
+        """Add the rule for a fault, whose request is counted from now on; return its id."""
+        request = hit.request
+        body: Json = {"fault": hit.parsed.text, "operation": request.operation}
+        body |= {"skip": request.number - 1, "times": hit.times}
+        if order_id is not None:
+            body["order_id"] = order_id
+        rule: str = self._call("POST", "/_mock/faults", body)["id"]
+        return rule
+
+    def delete_fault(self, rule: str) -> None:
+        """Delete a rule."""
+        self._call("DELETE", fault_rule_path(rule))
+
+    def advance(self, payment_id: str, to: str) -> None:
+        """Advance a payment to its `"next"` change or to the `"end"` of its timeline."""
+        try:
+            self._call("POST", payment_path(payment_id, "advance"), {"to": to})
+        except Refused as refused:
+            if refused.code != "status_unreachable":  # the application may have moved it
+                raise
+
+    def detail(self, payment_id: str) -> Json:
+        """The payment, its scenario and its timeline."""
+        detail: Json = self._call("GET", payment_path(payment_id))
+        return detail
+
+    def skip_requests(self) -> None:
+        """Begin after the requests that there are."""
+        newest = self._call("GET", "/_mock/requests", query={"limit": 1})["data"]
+        self._last_request = newest[0]["request_id"] if newest else None
+
+    def new_requests(self, timeout: float = 0.0) -> list[Json]:
+        """The requests since the last call, oldest first. Without any, wait for one for `timeout` seconds."""
+        query = {"after": self._last_request, "timeout": timeout}
+        entries: list[Json] = self._call("GET", "/_mock/requests/wait", query=query)["data"]
+        if entries:
+            self._last_request = entries[0]["request_id"]
+        return entries[::-1]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _call(
+        self, method: str, path: str, body: Json | None = None, query: dict[str, Any] | None = None
+    ) -> Any:
+        call = self._client.send(
+            method, path, decode=json.loads, body=body, query=query, timeout=_REPLY_SECONDS
+        )
+        return call.result()

@@ -1,0 +1,160 @@
+"""The report of the judge: the verdict, and each finding as a story with its evidence."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from textwrap import wrap
+from typing import Any
+
+from paymock.client.http import Json
+from paymock.client.text import escape_control
+from paymock.verify.rules import RULES, Severity
+
+_WIDTH = 100
+
+
+class Verdict(StrEnum):
+    """Whether an application handles money safely, as far as it was seen."""
+
+    SAFE = "SAFE"
+    UNSAFE = "UNSAFE"
+    UNDETERMINED = "UNDETERMINED"
+
+
+EXIT_CODES = {Verdict.SAFE: 0, Verdict.UNSAFE: 1, Verdict.UNDETERMINED: 3}
+"""What the command exits with."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that was broken, with the least that breaks it.
+
+    `faults` are the requests that got a fault, and which; `token` repeats the trial. `requests` are those of
+    the order, oldest first, as in the journal; `timeline` is that of its payment. `occurrences` is how many
+    trials broke the rule in this way.
+    """
+
+    rule: str
+    scenario: str
+    faults: list[str]
+    token: str
+    explanation: str
+    story: list[str]
+    requests: list[Json]
+    timeline: list[Json]
+    order_id: str
+    payment_id: str | None
+    occurrences: int = 1
+    command: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """What breaking the rule costs."""
+        return RULES[self.rule].severity
+
+    def __str__(self) -> str:
+        times = f", {self.occurrences} trials" if self.occurrences > 1 else ""
+        lines = [f"{self.rule} ({self.severity}{times})"]
+        for line in self.story:
+            lines += wrap(line, _WIDTH, initial_indent="  ", subsequent_indent=" " * 15)
+        lines.append("")
+        lines += [f"    {line}" for line in course_lines(self.timeline, self.requests)]
+        lines += ["", f"  Repeat: {self.command or f'only={self.token!r}'}"]
+        return "\n".join(escape_control(line) for line in lines)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the judge has found. `trials` is how many have ended; `undetermined` says what was not seen to its
+    end, and why. `notes` are remarks that change nothing.
+    """
+
+    findings: list[Finding]
+    trials: int
+    undetermined: list[str]
+    scenarios: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        """UNSAFE if a finding is about money; else UNDETERMINED if anything was not seen to its end."""
+        if self._broken:
+            return Verdict.UNSAFE
+        return Verdict.UNDETERMINED if self.undetermined or not self.trials else Verdict.SAFE
+
+    @property
+    def exit_code(self) -> int:
+        """What the command exits with."""
+        return EXIT_CODES[self.verdict]
+
+    @property
+    def summary(self) -> str:
+        """The verdict and its reason, in one line."""
+        trials = f"{self.trials} trial{'s' if self.trials != 1 else ''} in {self.seconds:.0f} s"
+        if self._broken:
+            return f"{self.verdict}: {', '.join(self._broken)}; {trials}"
+        if self.verdict is Verdict.SAFE:
+            return f"{self.verdict}: no rule about money was broken; {trials}"
+        return f"{self.verdict}: not everything was seen to its end; {trials}"
+
+    @property
+    def _broken(self) -> list[str]:
+        """The rules about money that were broken."""
+        money = [finding.rule for finding in self.findings if finding.severity is Severity.MONEY]
+        return [*dict.fromkeys(money)]
+
+    def as_json(self) -> Json:
+        """The report as a JSON object, with the names of the attributes."""
+        findings = [asdict(finding) | {"severity": finding.severity} for finding in self.findings]
+        return {"verdict": str(self.verdict), **asdict(self), "findings": findings}
+
+    def __str__(self) -> str:
+        parts = [self.summary]
+        parts += [str(finding) for finding in self.findings]
+        for title, lines in (("Not seen to its end", self.undetermined), ("Notes", self.notes)):
+            if lines:
+                parts.append("\n".join([f"{title}:", *(f"  - {escape_control(line)}" for line in lines)]))
+        return "\n\n".join(parts)
+
+
+def course_lines(timeline: Sequence[Json], requests: Sequence[Json]) -> list[str]:
+    """The course of a payment, drawn as lines: at each change the requests of the application until the next.
+
+    A request that got a fault shows no state: it stands where the one before it does.
+    """
+    states: dict[float, str] = {}
+    for entry in timeline:
+        if entry["reached"]:
+            states[entry["offset_seconds"]] = entry["event"].replace("`", "")
+    at = 0.0
+    beside: dict[float, list[str]] = {offset: [] for offset in states or {0.0: ""}}
+    for request in requests:
+        if request["shown_offset_seconds"] in beside:
+            at = request["shown_offset_seconds"]
+        beside.setdefault(at, []).append(_request_text(request))
+    width = max((len(text) for text in states.values()), default=0)
+    lines = []
+    for offset, texts in beside.items():
+        head = f"{offset:>4g} s  {states.get(offset, ''):<{width}}"
+        lines.append(f"{head}  {_joined(texts)}".rstrip())
+    return lines
+
+
+def _request_text(request: Json) -> str:
+    operation = request["operation"] or f"{request['method']} {request['path']}"
+    if request["fault"]:
+        return f"{operation} ✗ {request['fault']}"
+    outcome = f" {request['idempotency']}" if request["idempotency"] else ""
+    return f"{operation} {request['status']}{outcome}"
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """The texts, each once in a row, with how often."""
+    groups: list[list[Any]] = []
+    for text in texts:
+        if groups and groups[-1][0] == text:
+            groups[-1][1] += 1
+        else:
+            groups.append([text, 1])
+    return ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in groups)

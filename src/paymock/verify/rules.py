@@ -1,0 +1,169 @@
+"""The rules: what an application must not do with money, and what it should not do to the service.
+
+They are pure functions of what a trial has shown.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from paymock.client.http import Json
+from paymock.schemas.public import CREATE_PAYMENT
+from paymock.verify.coverage import scenario_statuses
+from paymock.verify.lint import MAX_READS_AFTER_END, lint
+from paymock.verify.plans import loses_reply
+
+MANY_READS = MAX_READS_AFTER_END + 1
+"""So many reads after a terminal status are polling forever."""
+
+_PACED = "ignores_retry_after"
+"""The rule about pauses. Between two ticks they are those of the judge."""
+
+
+class Severity(StrEnum):
+    """What breaking a rule costs."""
+
+    MONEY = "money"
+    ADVICE = "advice"
+
+
+class Rule(NamedTuple):
+    """A rule, what breaking it costs, and what breaks it."""
+
+    name: str
+    severity: Severity
+    meaning: str
+
+
+RULES = {
+    rule.name: rule
+    for rule in (
+        Rule(
+            "free_goods",
+            Severity.MONEY,
+            "Delivered, though the payment never reached the status at which goods are due",
+        ),
+        Rule(
+            "lost_sale",
+            Severity.MONEY,
+            "The payment reached that status, and nothing was delivered once the faults had ended",
+        ),
+        Rule("double_delivery", Severity.MONEY, "The goods of one order went out more than once"),
+        Rule("double_payment", Severity.MONEY, "Two payments were created for one order"),
+        Rule("key_not_reused", Severity.ADVICE, "A retry of a creation had another idempotency key"),
+        Rule("key_conflict", Severity.ADVICE, "An idempotency key was sent again with another body: 409"),
+        Rule(
+            "polls_forever",
+            Severity.ADVICE,
+            f"A payment was read {MANY_READS} times more after a terminal status",
+        ),
+        Rule("ignores_retry_after", Severity.ADVICE, "A retry came earlier than `Retry-After` asked for"),
+        Rule("gives_up", Severity.ADVICE, "No request came any more after a fault that had ended"),
+    )
+}
+"""All rules. The order is that of a report."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a trial has shown. `statuses`: those that the payment has been in; `calls`: for each entry, the
+    call of the judge that it belongs to, if the application does not poll by itself.
+    """
+
+    entries: Sequence[Json]
+    calls: Sequence[int]
+    statuses: Sequence[str] = ()
+    payments: Sequence[str] = ()
+    deliveries: int = 0
+    delivered_at: str | None = None
+    gave_up: bool = False
+    reordered: bool = False
+
+
+class Violation(NamedTuple):
+    """A rule that was broken, and how."""
+
+    rule: str
+    explanation: str
+
+
+FINAL = frozenset(statuses[-1] for statuses in scenario_statuses().values())
+"""The statuses that a scenario ends in."""
+
+
+def final_statuses(fulfil_at: str) -> frozenset[str]:
+    """The statuses after which an application may lose its interest in a payment."""
+    return FINAL | {fulfil_at}
+
+
+def judge(observation: Observation, fulfil_at: str) -> list[Violation]:
+    """The rules that a trial has broken, in the order of RULES."""
+    found = [*_goods(observation, fulfil_at), *_creations(observation), *_advice(observation)]
+    order = list(RULES)
+    return sorted(found, key=lambda violation: order.index(violation.rule))
+
+
+def _goods(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
+    is_due = fulfil_at in seen.statuses
+    last = seen.statuses[-1] if seen.statuses else "never created"
+    if seen.deliveries and not is_due:
+        at = f" when the payment was `{seen.delivered_at}`" if seen.delivered_at else ""
+        yield Violation(
+            "free_goods",
+            f"The goods went out{at}; the payment ended as `{last}` and was never `{fulfil_at}`.",
+        )
+    elif seen.delivered_at and fulfil_at not in _until(seen.statuses, seen.delivered_at):
+        yield Violation(
+            "free_goods",
+            f"The goods went out when the payment was `{seen.delivered_at}`, before it was `{fulfil_at}`.",
+        )
+    if is_due and not seen.deliveries:
+        reason = "it never read that" if not _shown(seen, fulfil_at) else "it read that"
+        yield Violation(
+            "lost_sale",
+            f"The payment was `{fulfil_at}`, and the goods did not go out, though the faults had ended: the "
+            f"application {_silence(seen) if seen.gave_up else reason}.",
+        )
+    if seen.deliveries > 1:
+        yield Violation("double_delivery", f"The goods of one order went out {seen.deliveries} times.")
+
+
+def _until(statuses: Sequence[str], status: str) -> Sequence[str]:
+    return statuses[: list(statuses).index(status) + 1] if status in statuses else statuses
+
+
+def _shown(seen: Observation, status: str) -> bool:
+    return any(entry["shown"] == status for entry in seen.entries)
+
+
+def _silence(seen: Observation) -> str:
+    last = seen.entries[-1]["operation"] if seen.entries else None
+    return f"sent nothing more after its `{last}`" if last else "sent nothing"
+
+
+def _creations(seen: Observation) -> Iterator[Violation]:
+    if len(seen.payments) > 1:
+        yield Violation(
+            "double_payment",
+            f"{len(seen.payments)} payments were created for one order: the customer may pay twice.",
+        )
+
+
+def _advice(seen: Observation) -> Iterator[Violation]:
+    """What `lint` says, where it is the application that sets the pace."""
+    if seen.gave_up and any(loses_reply(entry["fault"]) for entry in seen.entries):
+        yield Violation(
+            "gives_up",
+            f"The fault had ended, and the application {_silence(seen)}, though it knew no outcome.",
+        )
+    warnings = [warning for warning in lint(reversed(seen.entries)) if warning.rule != _PACED]
+    calls: dict[int, list[Json]] = {}
+    for entry, call in zip(seen.entries, seen.calls, strict=True):
+        if not (entry["operation"] == CREATE_PAYMENT and seen.reordered):  # the customer has tried again
+            calls.setdefault(call, []).append(entry)
+    for entries in calls.values():
+        warnings += [warning for warning in lint(reversed(entries)) if warning.rule == _PACED]
+    for warning in warnings:
+        if warning.rule in RULES:
+            yield Violation(warning.rule, f"{warning.explanation[0].upper()}{warning.explanation[1:]}.")

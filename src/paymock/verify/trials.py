@@ -1,0 +1,502 @@
+"""Trials: orders of the application, each with its own scenario and faults, side by side in one sandbox.
+
+A trial is a coroutine that is resumed whenever the application has sent something, or could have. Time stands
+still, until a trial moves its payment to the next change: once the application has read the state before.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from paymock.client.http import Json
+from paymock.rules.scenarios import DEFAULT_SCENARIO
+from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_OPERATIONS, PAYMENT_READS
+from paymock.verify.application import Application
+from paymock.verify.control import Control
+from paymock.verify.plans import Course, Hit, Plan, Request
+from paymock.verify.rules import MANY_READS, Observation, Violation, final_statuses, judge
+
+PATIENCE = 10.0
+"""How long the application may be silent, in seconds, before it counts as having given up; while it goes on
+polling other orders, if it does.
+"""
+
+SHORT_PATIENCE = 1.5
+"""The same where nothing depends on it: after a status that ends its interest, or for what was seen before.
+It is longer than `Retry-After`.
+"""
+
+_LOST_PATIENCE = 30.0
+"""The same while nothing else is heard of the application either."""
+
+_TURNS = 3
+"""How often the application must have polled a younger order meanwhile, or have been given a tick."""
+
+_WAIT_SECONDS = 0.05
+_MAX_ORDERS = 3
+"""How often a customer whose order fails tries again once the faults have ended."""
+
+_STUCK_READS = 50
+"""After so many reads that do not show the state of the payment, it goes on without one."""
+
+Steps = Generator[None, None, None]
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of a payment that a read can show, from `at` seconds after its creation on."""
+
+    at: float
+    status: str
+
+
+@dataclass
+class Trial:
+    """What is known of a trial. `course`: what the application does without faults, if that is known."""
+
+    plan: Plan
+    number: int
+    order_id: str
+    course: Course | None
+    closely: bool = False
+    """Whether the deliveries are asked for at every state."""
+    entries: list[Json] = field(default_factory=list)
+    """The requests about the order, and of trials that run alone also those without an order."""
+    payments: list[str] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    """Those of the newest payment."""
+    position: int = 0
+    deliveries: int = 0
+    delivered_at: str | None = None
+    """The status of the payment at which the first delivery was seen, if that was asked for."""
+    order_errors: list[str] = field(default_factory=list)
+    gave_up: bool = False
+    problems: list[str] = field(default_factory=list)
+    """Why the trial says nothing."""
+    calls: list[int] = field(default_factory=list)
+    """For each entry, the number of the tick or order that it belongs to."""
+
+    @property
+    def observation(self) -> Observation:
+        """What the rules judge."""
+        return Observation(
+            entries=self.entries,
+            calls=self.calls,
+            statuses=[state.status for state in self.states[: self.position + 1]],
+            payments=self.payments,
+            deliveries=self.deliveries,
+            delivered_at=self.delivered_at,
+            gave_up=self.gave_up,
+            reordered=bool(self.order_errors),
+        )
+
+    @property
+    def applied(self) -> int:
+        """How many requests got a fault of the plan."""
+        return sum(entry["fault"] is not None for entry in self.entries)
+
+    def shown(self, at: float = 0.0, operation: str = GET_PAYMENT) -> list[Json]:
+        """The replies to reads of the newest payment that showed the state at this age, or a later one."""
+        return [
+            entry
+            for entry in self.entries
+            if entry["operation"] == operation
+            and entry["payment_id"] == self.payments[-1]
+            and entry["shown_offset_seconds"] is not None
+            and entry["shown_offset_seconds"] >= at
+        ]
+
+
+class Runner:
+    """Runs trials against an application, at most `jobs` at a time. `fulfil_at` is the status at which goods
+    are due. Raises Refused and Unreachable.
+    """
+
+    def __init__(self, control: Control, application: Application, fulfil_at: str, run_id: str, jobs: int):
+        self._control = control
+        self._application = application
+        self._fulfil_at = fulfil_at
+        self._final = final_statuses(fulfil_at)
+        self._run_id = run_id
+        self._jobs = jobs
+        self._active: dict[str, tuple[Trial, Steps]] = {}
+        self._began = 0
+        self._calls = 0
+        self._polls: Counter[int] = Counter()
+        """How often the application has read the payment of each order that is under way, by its number."""
+        self._heartbeat: Trial | None = None
+        self._ticks = 0
+        self.heard_at = time.monotonic()
+        """When the application was last heard of."""
+        self._fruitless = 0
+        self._alone = False
+        self.confirmed: set[str] = set()
+        """The rules that a trial has been seen to break with all patience: others need not be waited for."""
+        self.tick_errors: list[str] = []
+
+    def place_heartbeat(self) -> None:
+        """Place an order whose payment stays as it is, younger than all others. How often the application
+        polls it tells whether it has had its turn.
+        """
+        self._end_heartbeat()
+        self._heartbeat = self._new_trial(Plan(DEFAULT_SCENARIO))
+        self._application.executor.submit(self._application.order, self._heartbeat.order_id)
+
+    def _end_heartbeat(self) -> None:
+        """Let the payment of the heartbeat come to its end, so that the application forgets it."""
+        if self._heartbeat is not None:
+            self._polls.pop(self._heartbeat.number, None)
+            for payment in self._heartbeat.payments:
+                self._control.advance(payment, "end")
+
+    def turns(self, trial: Trial) -> dict[int, int]:
+        """How often the application has polled what comes after the trial, as far as is known: each younger
+        order; and of a trial that runs alone, how often it was given a tick, or polled the heartbeat.
+        """
+        if self._alone and self._application.tick is not None:
+            return {0: self._ticks}
+        younger = {number: count for number, count in self._polls.items() if number > trial.number}
+        if self._alone and self._heartbeat is not None:
+            younger[self._heartbeat.number] = self._polls[self._heartbeat.number]
+        if self._heartbeat is not None and self._heartbeat.number > trial.number:
+            younger.setdefault(self._heartbeat.number, 0)
+        return younger
+
+    def close(self) -> None:
+        """Remove the faults of trials that have not ended, and end the payment of the heartbeat."""
+        for _, steps in self._active.values():
+            steps.close()
+        self._active.clear()
+        self._end_heartbeat()
+
+    def run(
+        self,
+        plans: Iterable[Plan],
+        courses: dict[str, Course],
+        *,
+        alone: bool = False,
+        closely: bool = False,
+        more: Callable[[], bool] = lambda: True,
+    ) -> Iterator[Trial]:
+        """Run the trials of `plans`, and yield each when it has ended. None begins once `more` is False."""
+        self._alone = alone
+        waiting = iter(plans)
+        jobs = 1 if alone else self._jobs
+        exhausted = False
+        while True:
+            while self._load() < jobs and not exhausted:
+                plan = next(waiting, None) if more() else None
+                if plan is None:
+                    exhausted = True
+                    break
+                trial = self._new_trial(plan, courses.get(plan.scenario), closely=closely)
+                self._active[trial.order_id] = trial, self._steps(trial)
+            if not self._active:
+                return
+            before = self._began, sum(trial.position for trial, _ in self._active.values())
+            yield from self._resume()
+            after = self._began, sum(trial.position for trial, _ in self._active.values())
+            self._fruitless = 0 if after != before else self._fruitless + 1
+            if self._active:
+                self._listen()
+
+    def sweep(self, trials: Iterable[Trial]) -> None:
+        """Ask once more how often the goods of each trial went out."""
+        asked = [(trial, self._deliveries(trial)) for trial in trials]
+        for trial, call in asked:
+            if call.exception() is None:
+                trial.deliveries = max(trial.deliveries, call.result())
+
+    def judge(self, trial: Trial) -> list[Violation]:
+        """The rules that a trial has broken."""
+        return judge(trial.observation, self._fulfil_at)
+
+    def _load(self) -> int:
+        """How many trials there are, each counted as often as it has faults."""
+        return sum(max(1, len(trial.plan.hits)) for trial, _ in self._active.values())
+
+    def _new_trial(self, plan: Plan, course: Course | None = None, *, closely: bool = False) -> Trial:
+        self._began += 1
+        return Trial(plan, self._began, f"{self._run_id}-{self._began}", course, closely=closely)
+
+    def _resume(self) -> Iterator[Trial]:
+        """Resume each trial, and yield those that have ended."""
+        for order_id, (trial, steps) in [*self._active.items()]:
+            try:
+                next(steps)
+            except StopIteration:
+                del self._active[order_id]
+                self._polls.pop(trial.number, None)
+                yield trial
+
+    def _listen(self) -> None:
+        """Let the application poll, and take note of what it has sent."""
+        tick = self._application.tick
+        if tick is None:
+            self._note_requests(_WAIT_SECONDS)
+            return
+        if self._fruitless > _TURNS:  # it backs off, in real time
+            time.sleep(min(_WAIT_SECONDS, 0.002 * self._fruitless))
+        try:
+            tick()
+        except Exception as error:  # noqa: BLE001 - the next tick comes all the same
+            self.tick_errors.append(_text(error))
+        self._ticks += 1
+        self._note_requests()
+
+    def _note_requests(self, timeout: float = 0.0) -> None:
+        """Take note of what the application has sent since the last call, or within `timeout` seconds."""
+        for entry in self._control.new_requests(timeout):
+            self.heard_at = time.monotonic()
+            self._note(entry)
+        if self._application.tick is not None:
+            self._calls += 1
+
+    def _note(self, entry: Json) -> None:
+        order_id = entry["order_id"]
+        trial, _ = self._active.get(order_id, (None, None))
+        if trial is None and self._heartbeat and order_id == self._heartbeat.order_id:
+            trial = self._heartbeat
+        if trial is None and self._alone and order_id is None:
+            trial = next(iter(self._active.values()))[0]
+        if trial is None:
+            return
+        self._polls[trial.number] += entry["operation"] in PAYMENT_READS
+        trial.entries.append(entry)
+        trial.calls.append(self._calls)
+        new = entry["operation"] == CREATE_PAYMENT and entry["idempotency"] == "new" and entry["payment_id"]
+        if new and entry["payment_id"] not in trial.payments:
+            trial.payments.append(entry["payment_id"])
+
+    # The steps of a trial. At each `yield`, the application gets to poll.
+
+    def _steps(self, trial: Trial) -> Steps:
+        rules: list[str] = []
+        self._control.set_scenario(trial.order_id, trial.plan.scenario)
+        try:
+            yield from self._order(trial, rules)
+            if trial.payments:
+                yield from self._follow(trial, rules)
+                yield from self._settle(trial)
+        finally:
+            for rule in rules:
+                self._control.delete_fault(rule)
+            if not trial.payments:
+                self._control.clear_scenario(trial.order_id)
+
+    def _order(self, trial: Trial, rules: list[str]) -> Steps:
+        """Place the order, again if it fails, and wait for its payment."""
+        self._add_faults(trial, None, rules)
+        self._add_faults(trial, 0.0, rules)
+        expected = sum(hit.times for hit in trial.plan.hits if hit.request.operation == CREATE_PAYMENT)
+        left = _MAX_ORDERS
+        while True:
+            call = self._application.executor.submit(self._application.order, trial.order_id)
+            while not call.done():
+                yield
+            self._note_requests()
+            if call.exception() is None:
+                break
+            trial.order_errors.append(_text(call.exception()))
+            left -= trial.applied >= expected or len(trial.order_errors) > expected
+            if left < 0:
+                break
+        waited = self._watch(trial)
+        while not trial.payments:
+            if waited.silent(self._patience(trial)):
+                trial.gave_up = True
+                break
+            yield
+        if trial.payments and trial.course is None:
+            detail = self._control.detail(trial.payments[-1])
+            if detail["scenario"] != trial.plan.scenario:
+                trial.problems.append(
+                    f"the payment follows {detail['scenario']}: the application must not send X-Mock-Scenario"
+                )
+
+    def _follow(self, trial: Trial, rules: list[str]) -> Steps:
+        """Move the payment from change to change, each time once the application has read it."""
+        payment: str | None = None
+        while trial.payments[-1] != payment:  # the application may create another one meanwhile
+            payment = trial.payments[-1]
+            trial.states, trial.position = _states(self._control.detail(payment)), 0
+            for number, state in enumerate(trial.states):
+                trial.position = number
+                if number:
+                    self._control.advance(payment, "next")
+                    self._add_faults(trial, state.at, rules)
+                interested = yield from self._read(trial, payment, state)
+                if trial.closely:
+                    yield from self._ask(trial)
+                if not interested:
+                    break
+        for payment in trial.payments:
+            self._control.advance(payment, "end")
+        trial.position = len(trial.states) - 1
+
+    def _read(self, trial: Trial, payment: str, state: State) -> Generator[None, None, bool]:
+        """Wait until the application has read a state, and return whether it will read the next."""
+        hits = [hit for hit in trial.plan.hits if hit.request.at == state.at]
+        course = trial.course
+        expected = [request for request in course.requests if request.at == state.at] if course else []
+        if course and not hits and not expected:
+            return True
+        reads = {request.operation for request in expected} or {GET_PAYMENT}
+        waited = self._watch(trial)
+        due = sum(hit.times for hit in trial.plan.hits if (hit.request.at or 0) <= state.at)
+        began = len(trial.entries)
+        while trial.payments[-1] == payment:
+            if all(trial.shown(state.at, operation) for operation in reads) and trial.applied >= due:
+                return True
+            known = any(entry["shown"] in self._final for entry in trial.shown())
+            if waited.silent(SHORT_PATIENCE):
+                if course is None or known:
+                    return False
+                if waited.silent(self._patience(trial)):
+                    trial.gave_up = True
+                    return False
+            if len(trial.entries) - began > _STUCK_READS + sum(hit.times for hit in hits):
+                return True
+            yield
+        return False
+
+    def _settle(self, trial: Trial) -> Steps:
+        """Wait until the application has ended: until it reads no more, or has read too often, and until the
+        goods are out that are due.
+        """
+        waited = self._watch(trial)
+        while not waited.silent() and len(self.reads_after_the_end(trial)) < MANY_READS:
+            yield
+        yield from self._ask(trial)
+        due = self._fulfil_at in trial.observation.statuses
+        waited = self._watch(trial)
+        while due and not trial.deliveries and not trial.problems:
+            known = any(entry["shown"] in self._final for entry in trial.shown())
+            if waited.waited(self._patience(trial) if known or not trial.gave_up else SHORT_PATIENCE):
+                break
+            yield
+            yield from self._ask(trial)
+
+    def reads_after_the_end(self, trial: Trial) -> list[Json]:
+        """The reads after the first reply that showed the payment in its last state."""
+        return trial.shown(trial.states[-1].at)[1:]
+
+    def _ask(self, trial: Trial) -> Steps:
+        """Ask how often the goods went out."""
+        call = self._deliveries(trial)
+        while not call.done():
+            yield
+        if call.exception() is not None:
+            trial.problems.append(f"deliveries cannot be told: {_text(call.exception())}")
+            return
+        trial.deliveries = call.result()
+        if trial.deliveries and trial.delivered_at is None and trial.closely:
+            trial.delivered_at = trial.states[trial.position].status
+
+    def _deliveries(self, trial: Trial) -> Future[int]:
+        return self._application.executor.submit(self._count, trial.order_id)
+
+    def _count(self, order_id: str) -> int:
+        """How often the goods of an order went out. Raises TypeError for what is no number."""
+        count: Any = self._application.deliveries(order_id)
+        if not isinstance(count, int) or count < 0:
+            raise TypeError(f"must be how often the goods went out, not {count!r}")
+        return int(count)
+
+    def _add_faults(self, trial: Trial, at: float | None, rules: list[str]) -> None:
+        for hit in trial.plan.hits:
+            if hit.request.at == at:
+                has_order = hit.request.operation in PAYMENT_OPERATIONS
+                rules.append(self._control.add_fault(hit, trial.order_id if has_order else None))
+
+    def _patience(self, trial: Trial) -> float:
+        """How long silence must last: only what has been found already needs little of it."""
+        gave_up, trial.gave_up = trial.gave_up, True
+        rules = {violation.rule for violation in self.judge(trial)}
+        trial.gave_up = gave_up
+        return SHORT_PATIENCE if rules <= self.confirmed else PATIENCE
+
+    def _watch(self, trial: Trial) -> "_Watch":
+        return _Watch(self, trial)
+
+
+class _Watch:
+    """Tells for how long the application has sent nothing about a trial, though it has had its turns."""
+
+    def __init__(self, runner: Runner, trial: Trial) -> None:
+        self._runner = runner
+        self._trial = trial
+        self._began = time.monotonic()
+        self._restart()
+
+    def _restart(self) -> None:
+        self._entries = len(self._trial.entries)
+        self._since, self._before = time.monotonic(), self._runner.turns(self._trial)
+
+    def silent(self, patience: float = 0.0) -> bool:
+        """Whether it has sent nothing for `patience` seconds, in which it had its turns."""
+        if len(self._trial.entries) != self._entries:
+            self._restart()
+        return self._has_passed(self._since, patience)
+
+    def waited(self, patience: float) -> bool:
+        """Whether so many seconds have passed in all, and it has had its turns since its last request."""
+        self.silent()
+        return self._has_passed(self._began, patience)
+
+    def _has_passed(self, since: float, patience: float) -> bool:
+        now = time.monotonic()
+        if now - since < patience:
+            return False
+        turns = self._runner.turns(self._trial)
+        if not turns and now - since > _WAIT_SECONDS:
+            self._runner.place_heartbeat()
+        most = max((count - self._before.get(number, 0) for number, count in turns.items()), default=0)
+        return most >= _TURNS or now - max(since, self._runner.heard_at) >= _LOST_PATIENCE
+
+
+def course_of(trial: Trial) -> Course:
+    """What a trial without faults has shown of its scenario."""
+    requests: list[Request] = []
+    counts: dict[tuple[str, float | None], int] = {}
+    for entry in trial.entries:
+        operation = entry["operation"]
+        reads = operation in PAYMENT_READS and entry["payment_id"] in trial.payments[-1:]
+        if operation is None or (operation in PAYMENT_READS and not reads):
+            continue
+        at = entry["shown_offset_seconds"] if reads else None
+        counts[operation, at] = counts.get((operation, at), 0) + 1
+        requests.append(Request(operation, at, counts[operation, at]))
+    return Course(trial.plan.scenario, tuple(requests), {state.at: state.status for state in trial.states})
+
+
+def missed(trial: Trial) -> list[Hit]:
+    """The faults of the plan that no request got."""
+    left = [entry for entry in trial.entries if entry["fault"] is not None]
+    result = []
+    for hit in trial.plan.hits:
+        match = [
+            entry
+            for entry in left
+            if entry["operation"] == hit.request.operation and entry["fault"] == hit.parsed.text
+        ]
+        if match:
+            left.remove(match[0])
+        else:
+            result.append(hit)
+    return result
+
+
+def _states(detail: Json) -> list[State]:
+    """The states that last at least a millisecond, so that a read can show them."""
+    statuses: dict[float, str] = {}
+    for entry in detail["timeline"]:
+        statuses[entry["offset_seconds"]] = entry["status"]
+    return [State(at, status) for at, status in statuses.items()]
+
+
+def _text(error: BaseException | None) -> Any:
+    return f"{type(error).__name__}: {error}"
