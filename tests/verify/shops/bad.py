@@ -1,0 +1,566 @@
+"""Shops with exactly one bug each. The docstring says which.
+
+The bugs of the first four sections cost money. Those of the last are lesser: nothing is lost by them.
+"""
+
+import contextlib
+import http.client
+import itertools
+import json
+import sys
+import time
+from collections import Counter
+from hashlib import sha256
+from uuid import uuid4
+
+import httpx
+
+from tests.verify.shops.base import CLOSED, creation
+from tests.verify.shops.good import (
+    TRIES,
+    AttemptReader,
+    Bare,
+    FulfilmentTable,
+    Json,
+    LatePayments,
+    Outbox,
+    Poller,
+    ThreadPerOrder,
+    Worker,
+    key_of,
+    retry_after,
+)
+
+# Free goods
+
+
+class DeliversWhenDetected(Poller):
+    """Delivers at `payment_detected`: a transfer that was only observed."""
+
+    paid = frozenset({"payment_detected"})
+    closed = CLOSED | paid
+
+
+class DeliversWhenFinalized(Poller):
+    """Delivers at `payment_finalized`, before the settlement: it may fail, or be held for review."""
+
+    paid = frozenset({"payment_finalized", "settlement_pending", "settlement_submitted", "completed"})
+    closed = CLOSED | paid
+
+
+class DeliversWhenSubmitted(Poller):
+    """Delivers at `settlement_submitted`: a settlement that may yet fail."""
+
+    paid = frozenset({"settlement_submitted", "completed"})
+    closed = CLOSED | paid
+
+
+class DeliversUnderpaid(Poller):
+    """Delivers at `underpaid_expired`: something was paid, but not the price."""
+
+    paid = frozenset({"completed", "underpaid_expired"})
+
+
+class DeliversOverpaid(Poller):
+    """Delivers at `overpaid_review`: the customer has paid enough, and the service holds it for review."""
+
+    paid = frozenset({"completed", "overpaid_review"})
+
+
+class DeliversInReview(Outbox):
+    """Takes `manual_review` for a formality: whatever is reviewed has been paid."""
+
+    def deliveries(self, order_id: str) -> int:
+        select = "SELECT count(*) FROM orders WHERE id = ? AND status IN ('completed', 'manual_review')"
+        return int(self.db.execute(select, [order_id]).fetchone()[0])
+
+
+class DeliversLatePayments(LatePayments):
+    """Takes funds that come after `expired` for a payment like any other."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        super().decide(order_id, payment)
+        self.delivered[order_id] += order_id in self.paid_late
+
+
+class DeliversWhenFailed(Poller):
+    """Delivers at `failed`: the customer has paid, and yet there is no settlement."""
+
+    paid = frozenset({"completed", "failed"})
+
+
+class DeliversByFunding(Poller):
+    """Decides by the funds, not by the status: delivers as soon as what is final covers what is due."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        attempt = payment["attempts"][0]
+        received = attempt.get("funding", {}).get("amount_received_finalized", "0")
+        if int(received) >= int(attempt["instructions"]["amounts"]["due"]):
+            payment = {**payment, "status": "completed"}
+        super().decide(order_id, payment)
+
+
+class DeliversByDeposit(AttemptReader):
+    """Delivers once a deposit is final, whatever its amount."""
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        payment = self.read(payment_id)
+        [attempt] = self.attempts(payment_id)
+        if any(deposit["status"] == "finalized" for deposit in attempt.get("deposits", [])):
+            payment = {**payment, "status": "completed"}
+        self.decide(order_id, payment)
+
+
+class DeliversWhenServiceIsDown(Poller):
+    """Delivers after three failed polls in a row, to be nice to a customer who has surely paid."""
+
+    patience = 3
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.failures: Counter[str] = Counter()
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        try:
+            payment = self.read(payment_id)
+            self.failures[order_id] = 0
+        except httpx.HTTPError:
+            self.failures[order_id] += 1
+            if self.failures[order_id] < self.patience:
+                return
+            payment = {"status": "completed"}
+        self.decide(order_id, payment)
+
+
+class DeliversUnknownReplies(Poller):
+    """Knows the statuses that are not paid, and takes any other reply for paid; an error, too."""
+
+    unpaid = CLOSED - {"completed"} | {
+        "awaiting_payment",
+        "payment_detected",
+        "payment_finalized",
+        "settlement_pending",
+        "settlement_submitted",
+    }
+
+    def read(self, payment_id: str) -> Json:
+        reply = self.http.get(f"/v1/payments/{payment_id}")
+        payment = dict(reply.json()) if reply.headers["Content-Type"] == "application/json" else {}
+        return payment if payment.get("status") in self.unpaid else {"status": "completed"}
+
+
+class DeliversWhenConfirmationFails(Poller):
+    """Takes a failed poll after `settlement_submitted` for the end of a settlement that went well."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.submitted: set[str] = set()
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        try:
+            payment = self.read(payment_id)
+        except httpx.HTTPError:
+            if order_id not in self.submitted:
+                raise
+            payment = {"status": "completed"}
+        if payment["status"] == "settlement_submitted":
+            self.submitted.add(order_id)
+        self.decide(order_id, payment)
+
+
+# Lost sales
+
+
+class DropsAfterFailedPoll(Poller):
+    """Drops an order after one failed poll."""
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        try:
+            super().poll(order_id, payment_id)
+        except httpx.HTTPError:
+            del self.open[order_id]
+
+
+class DropsAfterThreeFailures(Poller):
+    """Drops an order after three failed polls, whether in a row or not."""
+
+    patience = 3
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.failures: Counter[str] = Counter()
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        try:
+            super().poll(order_id, payment_id)
+        except httpx.HTTPError:
+            self.failures[order_id] += 1
+            if self.failures[order_id] == self.patience:
+                del self.open[order_id]
+
+
+class DropsWhenTooFast(Worker):
+    """Takes a 429 for a ban: the order is not polled any more."""
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        try:
+            super().poll(order_id, payment_id)
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != 429:
+                raise
+            del self.open[order_id]
+
+
+class DropsOnTimeout(Poller):
+    """Takes a poll that times out for a payment that timed out."""
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        try:
+            super().poll(order_id, payment_id)
+        except httpx.TimeoutException:
+            del self.open[order_id]
+
+
+class DropsOnHtml(Poller):
+    """Decodes a reply before it looks at its status: the HTML of a gateway cancels the order."""
+
+    def read(self, payment_id: str) -> Json:
+        reply = self.http.get(f"/v1/payments/{payment_id}")
+        try:
+            payment = dict(reply.json())
+        except ValueError:
+            return {"status": "failed"}
+        reply.raise_for_status()
+        return payment
+
+
+class DropsOnTruncatedReply(Bare):
+    """Takes a reply that was cut short for damaged data, and cancels the order."""
+
+    def call(self, method: str, path: str, body: Json | None = None, key: str | None = None) -> Json:
+        try:
+            return super().call(method, path, body, key)
+        except http.client.IncompleteRead:
+            if method == "GET":
+                return {"status": "failed"}
+            raise
+
+
+class DropsWhenThreadDies(ThreadPerOrder):
+    """The thread of an order expects no connection to fail while it polls, and ends when one does."""
+
+    def send(self, order_id: str, payment: Json | None) -> httpx.Response:
+        try:
+            return super().send(order_id, payment)
+        except httpx.TransportError:
+            if payment is None:
+                raise
+            sys.exit()  # of the thread only
+
+
+class ForgetsUnansweredOrder(Poller):
+    """Swallows a failed creation: the customer is told that all is well, and nobody tries again."""
+
+    def order(self, order_id: str) -> None:
+        with contextlib.suppress(httpx.HTTPError):
+            super().order(order_id)
+
+
+class RefusesToOrderAgain(Poller):
+    """Remembers that an order failed, and refuses it ever after, though its payment may exist."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.failed: set[str] = set()
+
+    def order(self, order_id: str) -> None:
+        if order_id in self.failed:
+            raise ValueError(f"order {order_id} has failed")
+        self.failed.add(order_id)
+        super().order(order_id)
+        self.failed.discard(order_id)
+
+
+class ClosesBeforeDelivery(AttemptReader):
+    """Closes the order, reads the attempts for the receipt, and only then delivers: between, it may fail."""
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        payment = self.read(payment_id)
+        if payment["status"] in self.closed:
+            del self.open[order_id]
+        if payment["status"] in self.paid:
+            self.attempts(payment_id)
+            self.delivered[order_id] += 1
+
+
+class StrictStateMachine(Poller):
+    """Ignores a status that does not follow the last one, and with it all that come later."""
+
+    paths = (
+        (
+            "awaiting_payment",
+            "payment_detected",
+            "payment_finalized",
+            "settlement_pending",
+            "settlement_submitted",
+            "completed",
+        ),
+        ("awaiting_payment", "expired"),
+        ("payment_detected", "underpaid_expired"),
+        ("payment_detected", "overpaid_review"),
+        ("payment_detected", "manual_review"),
+        ("payment_finalized", "manual_review"),
+        ("settlement_submitted", "failed"),
+    )
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.statuses: dict[str, str] = {}
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        step = self.statuses.setdefault(order_id, "awaiting_payment"), payment["status"]
+        if any(step in itertools.pairwise(path) for path in self.paths):
+            self.statuses[order_id] = payment["status"]
+            super().decide(order_id, payment)
+
+
+class ReadsByReplay(Poller):
+    """Polls by sending the creation again, whose reply never changes."""
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        reply = self.http.post(
+            "/v1/payments", json=creation(order_id), headers={"Idempotency-Key": key_of(order_id)}
+        )
+        self.decide(order_id, reply.raise_for_status().json())
+
+
+# Double deliveries
+
+
+class DeliversEachSighting(FulfilmentTable):
+    """Delivers each time it reads `completed`, and reads it more than once."""
+
+    def deliveries(self, order_id: str) -> int:
+        return self.seen[order_id]
+
+
+class DeliversBeforeConfirmingRead(Poller):
+    """Delivers, reads the payment once more to be sure, and delivers again when that read fails."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if payment["status"] in self.paid:
+            self.delivered[order_id] += 1
+            self.read(self.open[order_id])
+        if payment["status"] in self.closed:
+            del self.open[order_id]
+
+
+class DeliversBeforeReceipt(AttemptReader):
+    """Delivers, reads the attempts for the receipt, and closes the order last: a failure leaves it open."""
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        payment = self.read(payment_id)
+        if payment["status"] in self.paid:
+            self.delivered[order_id] += 1
+            self.attempts(payment_id)
+        if payment["status"] in self.closed:
+            del self.open[order_id]
+
+
+class TwoWorkers(ThreadPerOrder):
+    """Two workers follow each order, and neither looks whether the other has delivered."""
+
+    def order(self, order_id: str) -> None:
+        super().order(order_id)
+        super().order(order_id)
+
+
+class QueuesOrderTwice(AttemptReader):
+    """Queues an order before it reads the invoice; when that fails, the next try queues it again."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.queue: list[tuple[str, str]] = []
+
+    def order(self, order_id: str) -> None:
+        payment_id = self.create(creation(order_id), key_of(order_id))
+        self.queue.append((order_id, payment_id))
+        self.attempts(payment_id)
+
+    def tick(self) -> None:
+        for entry in list(self.queue):
+            with contextlib.suppress(httpx.HTTPError):
+                payment = self.read(entry[1])
+                if payment["status"] in CLOSED:
+                    self.queue.remove(entry)
+                    self.delivered[entry[0]] += payment["status"] == "completed"
+
+
+# Double payments
+
+
+class NewKeyPerTry(Poller):
+    """Retries a creation with a new key."""
+
+    def create(self, body: Json, key: str) -> str:
+        for _ in range(TRIES):
+            try:
+                return super().create(body, str(uuid4()))
+            except httpx.HTTPStatusError as error:
+                time.sleep(retry_after(error.response))
+            except httpx.TransportError:
+                pass
+        raise ConnectionError(f"no payment after {TRIES} tries")
+
+
+class KeyWithTimestamp(Poller):
+    """The key has the time in it: a customer who orders again gets another payment."""
+
+    def create(self, body: Json, key: str) -> str:
+        return super().create(body, f"{key}-{time.time_ns()}")
+
+
+class KeyFromBody(Poller):
+    """The key is a hash of the body, and the body says when it expires."""
+
+    def create(self, body: Json, key: str) -> str:
+        later = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 1800))
+        body = {**body, "expires_at": f"{later}.{time.time_ns() % 10**9:09}Z"}
+        return super().create(body, sha256(json.dumps(body).encode()).hexdigest())
+
+
+class TwoKeys(Poller):
+    """The first try has a key of its own, and the retries of the worker have another."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.unsent: list[str] = []
+
+    def order(self, order_id: str) -> None:
+        try:
+            super().order(order_id)
+        except httpx.HTTPError:
+            self.unsent.append(order_id)
+
+    def tick(self) -> None:
+        for order_id in list(self.unsent):
+            with contextlib.suppress(httpx.HTTPError):
+                self.open[order_id] = self.create(creation(order_id), f"retry-{order_id}")
+                self.unsent.remove(order_id)
+        super().tick()
+
+
+class PaysAgainAfterFailedRead(Poller):
+    """Takes a first read that fails for a payment that is not there, and creates another."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.read_once: set[str] = set()
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        try:
+            super().poll(order_id, payment_id)
+        except httpx.HTTPError:
+            if order_id not in self.read_once:
+                self.open[order_id] = self.create(creation(order_id), f"{key_of(order_id)}-again")
+        self.read_once.add(order_id)
+
+
+# A changed body: the service refuses it, and the shop has no payment to follow
+
+
+class ChangesBody(Poller):
+    """Retries with the same key and another body: `metadata` counts the tries. A lost sale, too."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.tries: Counter[str] = Counter()
+
+    def create(self, body: Json, key: str) -> str:
+        self.tries[key] += 1
+        return super().create({**body, "metadata": {"try": self.tries[key]}}, key)
+
+
+# Lesser
+
+
+class ChangesBodyOnce(ChangesBody):
+    """Retries with the same key and another body; refused, it sends the first body again."""
+
+    def create(self, body: Json, key: str) -> str:
+        try:
+            return super().create(body, key)
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != 409:
+                raise
+            self.tries[key] = 0
+            return super().create(body, key)
+
+
+class NewKeyWhenRefused(Poller):
+    """Takes a new key after a 429, when nothing was carried out; the same one when a reply was lost."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.refusals: Counter[str] = Counter()
+
+    def create(self, body: Json, key: str) -> str:
+        try:
+            return super().create(body, f"{key}-{self.refusals[key]}")
+        except httpx.HTTPStatusError as error:
+            self.refusals[key] += error.response.status_code == 429
+            raise
+
+
+class PollsForever(Poller):
+    """Never stops polling; what it has delivered it remembers."""
+
+    closed = frozenset()
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if not self.delivered[order_id]:
+            super().decide(order_id, payment)
+
+
+class PollsExpiredForever(Poller):
+    """Takes `expired` for a status that may still change, and waits for that forever."""
+
+    closed = CLOSED - {"expired"}
+
+
+class IgnoresRetryAfter(Poller):
+    """Sends a creation again at once when the service asks to wait."""
+
+    def create(self, body: Json, key: str) -> str:
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(httpx.HTTPError):
+                return super().create(body, key)
+        return super().create(body, key)
+
+
+class PollsAgainAtOnce(Poller):
+    """Reads again at once when the service asks to wait."""
+
+    def read(self, payment_id: str) -> Json:
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(httpx.HTTPError):
+                return super().read(payment_id)
+        return super().read(payment_id)
+
+
+class GivesUpWhenRefused(Poller):
+    """Takes a 429 for a final no: the order has no payment, and never gets one."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.refused: set[str] = set()
+
+    def order(self, order_id: str) -> None:
+        if order_id in self.refused:
+            raise ValueError(f"order {order_id} was refused")
+        try:
+            super().order(order_id)
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code == 429:
+                self.refused.add(order_id)
+            raise

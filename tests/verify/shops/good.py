@@ -1,0 +1,403 @@
+"""Shops that are right, each in a style of its own.
+
+All deliver at `completed`, but for one that says so. A shop without a pace of its own leaves it to its caller
+not to poll too often; the others wait as long as `Retry-After` says.
+"""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import NAMESPACE_URL, uuid4, uuid5
+
+import httpx
+
+from tests.verify.shops.base import CLOSED, PAUSE_SECONDS, TIMEOUT_SECONDS, Shop, creation
+
+Json = dict[str, Any]
+
+TRIES = 5
+
+
+def key_of(order_id: str) -> str:
+    """The idempotency key for the payment of an order: the same in every try."""
+    return f"payment-of-{order_id}"
+
+
+def retry_after(reply: httpx.Response) -> float:
+    """How many seconds the service asks to wait; 0 when it does not."""
+    return float(reply.headers.get("Retry-After", 0))
+
+
+class Poller(Shop):
+    """Keeps its open orders in a dictionary. What fails waits for the next tick."""
+
+    paid = frozenset({"completed"})
+    closed = CLOSED
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.open: dict[str, str] = {}
+
+    def order(self, order_id: str) -> None:
+        self.open[order_id] = self.create(creation(order_id), key_of(order_id))
+
+    def tick(self) -> None:
+        for order_id, payment_id in list(self.open.items()):
+            with contextlib.suppress(httpx.HTTPError):
+                self.poll(order_id, payment_id)
+
+    def create(self, body: Json, key: str) -> str:
+        reply = self.http.post("/v1/payments", json=body, headers={"Idempotency-Key": key})
+        return str(reply.raise_for_status().json()["id"])
+
+    def read(self, payment_id: str) -> Json:
+        return dict(self.http.get(f"/v1/payments/{payment_id}").raise_for_status().json())
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        self.decide(order_id, self.read(payment_id))
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if payment["status"] in self.paid:
+            self.delivered[order_id] += 1
+        if payment["status"] in self.closed:
+            del self.open[order_id]
+
+
+class RetryingClient(Shop):
+    """Creates in a loop, with one key. Sends nothing before the last `Retry-After` has passed."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.open: dict[str, str] = {}
+        self.not_before = 0.0
+
+    def order(self, order_id: str) -> None:
+        headers = {"Idempotency-Key": key_of(order_id)}
+        for _ in range(TRIES):
+            time.sleep(max(0, self.not_before - time.monotonic()))
+            payment = self.send("POST", "/v1/payments", json=creation(order_id), headers=headers)
+            if payment is not None:
+                self.open[order_id] = payment["id"]
+                return
+        raise ConnectionError(f"no payment for {order_id} after {TRIES} tries")
+
+    def tick(self) -> None:
+        for order_id, payment_id in list(self.open.items()):
+            if time.monotonic() < self.not_before:
+                return
+            payment = self.send("GET", f"/v1/payments/{payment_id}")
+            if payment is not None and payment["status"] in CLOSED:
+                del self.open[order_id]
+                self.delivered[order_id] += payment["status"] == "completed"
+
+    def send(self, method: str, path: str, **request: Any) -> Json | None:
+        try:
+            reply = self.http.request(method, path, **request)
+        except httpx.TransportError:
+            return None
+        if reply.is_success:
+            return dict(reply.json())
+        self.not_before = time.monotonic() + retry_after(reply)
+        return None
+
+
+class Worker(Poller):
+    """One worker thread polls all open orders. Each order waits for its own `Retry-After`."""
+
+    own_pace = True
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.not_before: dict[str, float] = {}
+
+    def tick(self) -> None:
+        for order_id, payment_id in list(self.open.items()):
+            if time.monotonic() < self.not_before.get(order_id, 0):
+                continue
+            try:
+                self.poll(order_id, payment_id)
+            except httpx.HTTPStatusError as error:
+                self.not_before[order_id] = time.monotonic() + retry_after(error.response)
+            except httpx.TransportError:
+                pass
+
+
+class ThreadPerOrder(Shop):
+    """Each order has a thread, which creates and polls; after a failure it waits twice as long as before."""
+
+    own_pace = True
+    longest_pause = 0.2
+
+    def start(self) -> None:
+        pass  # each order starts a thread
+
+    def order(self, order_id: str) -> None:
+        self.run(self.follow, order_id)
+
+    def follow(self, order_id: str) -> None:
+        payment: Json | None = None
+        pause = PAUSE_SECONDS
+        while payment is None or payment["status"] not in CLOSED:
+            if self.closing.wait(pause):
+                return
+            try:
+                reply = self.send(order_id, payment)
+                pause = max(retry_after(reply), pause)
+                payment = reply.raise_for_status().json()
+                pause = PAUSE_SECONDS
+            except httpx.HTTPError:
+                pause = max(pause, min(2 * pause, self.longest_pause))
+        self.delivered[order_id] += payment["status"] == "completed"
+
+    def send(self, order_id: str, payment: Json | None) -> httpx.Response:
+        if payment is not None:
+            return self.http.get(f"/v1/payments/{payment['id']}")
+        headers = {"Idempotency-Key": f"{order_id}/payment"}
+        return self.http.post("/v1/payments", json=creation(order_id), headers=headers)
+
+
+class Outbox(Shop):
+    """An order only writes a row, with the key. What the row still needs is done by the next ticks."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self.db.execute("CREATE TABLE orders (id PRIMARY KEY, key, payment_id, status)")
+
+    def order(self, order_id: str) -> None:
+        row = (order_id, str(uuid4()))
+        self.db.execute("INSERT OR IGNORE INTO orders VALUES (?, ?, NULL, 'awaiting_payment')", row)
+
+    def deliveries(self, order_id: str) -> int:
+        select = "SELECT count(*) FROM orders WHERE id = ? AND status = 'completed'"
+        return int(self.db.execute(select, [order_id]).fetchone()[0])
+
+    def tick(self) -> None:
+        for order_id, key, payment_id, status in self.db.execute("SELECT * FROM orders").fetchall():
+            if status in CLOSED:
+                continue
+            try:
+                if payment_id is None:
+                    headers = {"Idempotency-Key": key}
+                    reply = self.http.post("/v1/payments", json=creation(order_id), headers=headers)
+                else:
+                    reply = self.http.get(f"/v1/payments/{payment_id}")
+                payment = reply.raise_for_status().json()
+            except httpx.HTTPError:
+                continue
+            row = (payment["id"], payment["status"], order_id)
+            self.db.execute("UPDATE orders SET payment_id = ?, status = ? WHERE id = ?", row)
+
+    def close(self) -> None:
+        super().close()
+        self.db.close()
+
+
+class AttemptReader(Poller):
+    """Reads the attempts too, to show the confirmations; delivers when both reads agree."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.confirmations: dict[str, int] = {}
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        [attempt] = self.attempts(payment_id)
+        deposits = attempt.get("deposits", [])
+        self.confirmations[order_id] = max((deposit["confirmations"] for deposit in deposits), default=0)
+        payment = self.read(payment_id)
+        if payment["status"] != "completed" or attempt["status"] == "payment_finalized":
+            self.decide(order_id, payment)
+
+    def attempts(self, payment_id: str) -> list[Json]:
+        reply = self.http.get(f"/v1/payments/{payment_id}/attempts")
+        return list(reply.raise_for_status().json()["data"])
+
+
+class Bare(Shop):
+    """Nothing but `http.client`, and a key computed from the order id. A customer whose order fails
+    orders again, and gets the same payment.
+    """
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.address = urlsplit(url).netloc
+        self.headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
+        self.statuses: dict[str, tuple[str, str]] = {}
+
+    def order(self, order_id: str) -> None:
+        payment = self.call("POST", "/v1/payments", creation(order_id), str(uuid5(NAMESPACE_URL, order_id)))
+        self.statuses[order_id] = payment["id"], payment["status"]
+
+    def tick(self) -> None:
+        for order_id, (payment_id, status) in self.statuses.items():
+            if status not in CLOSED:
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    payment = self.call("GET", f"/v1/payments/{payment_id}")
+                    self.statuses[order_id] = payment_id, payment["status"]
+
+    def deliveries(self, order_id: str) -> int:
+        return int(order_id in self.statuses and self.statuses[order_id][1] == "completed")
+
+    def call(self, method: str, path: str, body: Json | None = None, key: str | None = None) -> Json:
+        headers = self.headers if key is None else {**self.headers, "Idempotency-Key": key}
+        with contextlib.closing(
+            http.client.HTTPConnection(self.address, timeout=TIMEOUT_SECONDS)
+        ) as connection:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            reply = connection.getresponse()
+            if reply.status >= 400:
+                raise ConnectionError(f"{method} {path}: status {reply.status}")
+            return dict(json.load(reply))
+
+
+class FulfilmentTable(Poller):
+    """Reads `completed` more than once, and delivers into a table that takes each order once."""
+
+    closed = CLOSED - {"completed"}
+    sightings = 3
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self.db.execute("CREATE TABLE deliveries (order_id UNIQUE)")
+        self.seen: Counter[str] = Counter()
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if payment["status"] in self.paid:
+            self.db.execute("INSERT OR IGNORE INTO deliveries VALUES (?)", [order_id])
+            self.seen[order_id] += 1
+        if payment["status"] in self.closed or self.seen[order_id] == self.sightings:
+            del self.open[order_id]
+
+    def deliveries(self, order_id: str) -> int:
+        select = "SELECT count(*) FROM deliveries WHERE order_id = ?"
+        return int(self.db.execute(select, [order_id]).fetchone()[0])
+
+    def close(self) -> None:
+        super().close()
+        self.db.close()
+
+
+class LatePayments(Poller):
+    """Reads an expired payment a few times more, and reports the funds that came late."""
+
+    closed = CLOSED - {"expired"}
+    further_reads = 5
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.expired_reads: Counter[str] = Counter()
+        self.paid_late: set[str] = set()
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        super().decide(order_id, payment)
+        if payment["status"] == "expired":
+            self.expired_reads[order_id] += 1
+            if self.expired_reads[order_id] > self.further_reads:
+                del self.open[order_id]
+        elif self.expired_reads[order_id]:
+            self.paid_late.add(order_id)
+
+
+class Catalog(Poller):
+    """Looks up the decimals of the asset before each creation. Both calls have a second try, not before
+    `Retry-After` has passed.
+    """
+
+    def order(self, order_id: str) -> None:
+        body = creation(order_id)
+        assets = self.twice("GET", "/v1/chains/bsc/assets")["data"]
+        [decimals] = [asset["decimals"] for asset in assets if asset["id"] == "USDT"]
+        body["receive"]["amount"] = str(25 * 10**decimals)
+        payment = self.twice("POST", "/v1/payments", json=body, headers={"Idempotency-Key": key_of(order_id)})
+        self.open[order_id] = payment["id"]
+
+    def twice(self, method: str, path: str, **request: Any) -> Json:
+        try:
+            return self.once(method, path, **request)
+        except httpx.HTTPStatusError as error:
+            time.sleep(retry_after(error.response))
+        except httpx.TransportError:
+            pass
+        return self.once(method, path, **request)
+
+    def once(self, method: str, path: str, **request: Any) -> Json:
+        return dict(self.http.request(method, path, **request).raise_for_status().json())
+
+
+class AsyncWorker(Shop):
+    """An event loop in a thread, and in it a task for each order."""
+
+    own_pace = True
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.loop = asyncio.new_event_loop()
+        self.client = httpx.AsyncClient(
+            base_url=url, headers=self.http.headers, timeout=TIMEOUT_SECONDS, trust_env=False
+        )
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        self.run(self.loop.run_forever)
+
+    def order(self, order_id: str) -> None:
+        self.call(self.create(order_id))
+
+    def call(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    async def create(self, order_id: str) -> None:
+        headers = {"Idempotency-Key": f"async-{order_id}"}
+        reply = await self.client.post("/v1/payments", json=creation(order_id), headers=headers)
+        task = asyncio.create_task(self.follow(order_id, reply.raise_for_status().json()["id"]))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def follow(self, order_id: str, payment_id: str) -> None:
+        status = "awaiting_payment"
+        while status not in CLOSED and not self.closing.is_set():
+            await asyncio.sleep(PAUSE_SECONDS)
+            try:
+                reply = await self.client.get(f"/v1/payments/{payment_id}")
+                status = reply.raise_for_status().json()["status"]
+            except httpx.HTTPStatusError as error:
+                await asyncio.sleep(retry_after(error.response))
+            except httpx.TransportError:
+                pass
+        self.delivered[order_id] += status == "completed"
+
+    def stop(self) -> None:
+        if not self.closing.is_set():
+            self.closing.set()
+            self.call(self.end())
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        super().stop()
+
+    def close(self) -> None:
+        super().close()
+        self.loop.close()
+
+    async def end(self) -> None:
+        await asyncio.gather(*self.tasks)
+        await self.client.aclose()
+
+
+class EarlyDelivery(Poller):
+    """Delivers once the funds are final, and bears the risk of the settlement: it delivers even when it reads
+    nothing between the two, and the settlement has failed. Judged with `fulfil_at="payment_finalized"`.
+    """
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if payment["attempts"][0]["status"] == "payment_finalized":
+            self.delivered[order_id] += 1
+            del self.open[order_id]
+        elif payment["status"] in self.closed:
+            del self.open[order_id]
