@@ -4,10 +4,13 @@ Money rules make the verdict UNSAFE: `free_goods`, `lost_sale`, `double_delivery
 rules are lesser: with them alone, the verdict is SAFE, and the finding is there.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.verify.shops import bad, good
 from tests.verify.shops.base import Shop
+
+FOLDER = Path(__file__).parent
 
 
 class Case(NamedTuple):
@@ -108,3 +111,35 @@ BAD = [
 ]
 
 SHOPS = {case.name: case for case in (*GOOD, *BAD)}
+
+
+class Program(NamedTuple):
+    """A shop in another language, and what starts it. `group` is the group of tests that has the language."""
+
+    name: str
+    group: str
+    command: str
+    rules: frozenset[str] = frozenset()
+    ticks: bool = False
+    """Whether it polls only when `GET /tick` asks for that."""
+
+
+PROGRAMS = [
+    Program("javascript_good", "node", f"node {FOLDER}/javascript/good.mjs"),
+    Program("javascript_bad", "node", f"node {FOLDER}/javascript/bad.mjs", frozenset({"double_payment"})),
+    Program("java_good", "java", f"java {FOLDER}/java/Shop.java"),
+    Program("java_bad", "java", f"java {FOLDER}/java/Shop.java bad", frozenset({"free_goods"})),
+    Program("go_good", "go", f"go run {FOLDER}/go/shop.go"),
+    Program("go_bad", "go", f"go run {FOLDER}/go/shop.go bad", frozenset({"lost_sale"})),
+    Program("php_good", "php", f"php -S 127.0.0.1:$PORT {FOLDER}/php/good.php", ticks=True),
+    Program(
+        "php_bad",
+        "php",
+        f"php -S 127.0.0.1:$PORT {FOLDER}/php/bad.php",
+        frozenset({"free_goods"}),
+        ticks=True,
+    ),
+]
+"""For a shell with PAYMOCK_URL, PAYMOCK_API_KEY and PORT in its environment; for PHP, STATE names
+a file that does not exist yet.
+"""
