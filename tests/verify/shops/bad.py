@@ -249,9 +249,9 @@ class DropsOnTruncatedReply(Bare):
 class DropsWhenThreadDies(ThreadPerOrder):
     """The thread of an order expects no connection to fail while it polls, and ends when one does."""
 
-    def send(self, order_id: str, payment: Json | None) -> httpx.Response:
+    def send(self, http: httpx.Client, order_id: str, payment: Json | None) -> httpx.Response:
         try:
-            return super().send(order_id, payment)
+            return super().send(http, order_id, payment)
         except httpx.TransportError:
             if payment is None:
                 raise

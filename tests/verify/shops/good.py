@@ -71,18 +71,18 @@ class Poller(Shop):
 
 
 class RetryingClient(Shop):
-    """Creates in a loop, with one key. Sends nothing before the last `Retry-After` has passed."""
+    """Creates in a loop, with one key. After a refusal, an order waits as long as `Retry-After` says."""
 
     def __init__(self, url: str, api_key: str) -> None:
         super().__init__(url, api_key)
         self.open: dict[str, str] = {}
-        self.not_before = 0.0
+        self.not_before: dict[str, float] = {}
 
     def order(self, order_id: str) -> None:
         headers = {"Idempotency-Key": key_of(order_id)}
         for _ in range(TRIES):
-            time.sleep(max(0, self.not_before - time.monotonic()))
-            payment = self.send("POST", "/v1/payments", json=creation(order_id), headers=headers)
+            time.sleep(self.pause(order_id))
+            payment = self.send(order_id, "POST", "/v1/payments", json=creation(order_id), headers=headers)
             if payment is not None:
                 self.open[order_id] = payment["id"]
                 return
@@ -90,21 +90,24 @@ class RetryingClient(Shop):
 
     def tick(self) -> None:
         for order_id, payment_id in list(self.open.items()):
-            if time.monotonic() < self.not_before:
-                return
-            payment = self.send("GET", f"/v1/payments/{payment_id}")
+            if self.pause(order_id) > 0:
+                continue
+            payment = self.send(order_id, "GET", f"/v1/payments/{payment_id}")
             if payment is not None and payment["status"] in CLOSED:
                 del self.open[order_id]
                 self.delivered[order_id] += payment["status"] == "completed"
 
-    def send(self, method: str, path: str, **request: Any) -> Json | None:
+    def pause(self, order_id: str) -> float:
+        return max(0, self.not_before.get(order_id, 0) - time.monotonic())
+
+    def send(self, order_id: str, method: str, path: str, **request: Any) -> Json | None:
         try:
             reply = self.http.request(method, path, **request)
         except httpx.TransportError:
             return None
         if reply.is_success:
             return dict(reply.json())
-        self.not_before = time.monotonic() + retry_after(reply)
+        self.not_before[order_id] = time.monotonic() + retry_after(reply)
         return None
 
 
@@ -130,7 +133,7 @@ class Worker(Poller):
 
 
 class ThreadPerOrder(Shop):
-    """Each order has a thread, which creates and polls; after a failure it waits twice as long as before."""
+    """Each order has a thread, which creates and polls. After a failure it waits twice as long."""
 
     own_pace = True
     longest_pause = 0.2
@@ -142,13 +145,17 @@ class ThreadPerOrder(Shop):
         self.run(self.follow, order_id)
 
     def follow(self, order_id: str) -> None:
+        with httpx.Client(**self.settings) as http:
+            self.follow_with(http, order_id)
+
+    def follow_with(self, http: httpx.Client, order_id: str) -> None:
         payment: Json | None = None
         pause = PAUSE_SECONDS
         while payment is None or payment["status"] not in CLOSED:
             if self.closing.wait(pause):
                 return
             try:
-                reply = self.send(order_id, payment)
+                reply = self.send(http, order_id, payment)
                 pause = max(retry_after(reply), pause)
                 payment = reply.raise_for_status().json()
                 pause = PAUSE_SECONDS
@@ -156,11 +163,11 @@ class ThreadPerOrder(Shop):
                 pause = max(pause, min(2 * pause, self.longest_pause))
         self.delivered[order_id] += payment["status"] == "completed"
 
-    def send(self, order_id: str, payment: Json | None) -> httpx.Response:
+    def send(self, http: httpx.Client, order_id: str, payment: Json | None) -> httpx.Response:
         if payment is not None:
-            return self.http.get(f"/v1/payments/{payment['id']}")
+            return http.get(f"/v1/payments/{payment['id']}")
         headers = {"Idempotency-Key": f"{order_id}/payment"}
-        return self.http.post("/v1/payments", json=creation(order_id), headers=headers)
+        return http.post("/v1/payments", json=creation(order_id), headers=headers)
 
 
 class Outbox(Shop):
@@ -340,9 +347,7 @@ class AsyncWorker(Shop):
     def __init__(self, url: str, api_key: str) -> None:
         super().__init__(url, api_key)
         self.loop = asyncio.new_event_loop()
-        self.client = httpx.AsyncClient(
-            base_url=url, headers=self.http.headers, timeout=TIMEOUT_SECONDS, trust_env=False
-        )
+        self.client = httpx.AsyncClient(**self.settings)
         self.tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
