@@ -12,8 +12,8 @@ from paymock.schemas import control as schemas
 
 LENGTH = schemas.JOURNAL_LENGTH
 _LOG = "requests"
-_FEW = 16
-"""How many of the newest entries a reader looks at first."""
+_FEW = (16, 128)
+"""How many of the newest entries a reader looks at first, and then, before it looks at all."""
 
 
 class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
@@ -105,14 +105,19 @@ class JournalReader:
         return entries[::-1]
 
     async def _stored(self) -> list[bytes]:
-        """Return what is stored since the last entry that was read, newest first."""
-        for limit in (_FEW, LENGTH):
+        """Return what is stored since the last entry that was read, or at least since the request that it
+        begins after, newest first.
+        """
+        for limit in (*_FEW, LENGTH):
             stored = await self._journal.stored(self._sandbox, limit)
             if self._newest in stored:
                 return stored[: stored.index(self._newest)]
-            if len(stored) < limit:
+            if len(stored) < limit or (self._after and any(map(self._is_first, stored))):
                 break
         return stored
+
+    def _is_first(self, entry: bytes) -> bool:
+        return records.decode_as(StoredEntry, entry).request_id == self._after
 
 
 def public_entry(entry: StoredEntry) -> schemas.JournalEntry:
