@@ -19,6 +19,8 @@ from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import simulate
+from paymock.verify.plans import FAULTS, Frequency
+from paymock.verify.rules import RULES
 from paymock.web.http.auth import Keyring
 from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.examples import ExampleContext
@@ -29,6 +31,7 @@ from tests.support import markdown, states
 from tests.support.dependencies import dependencies
 from tests.support.groups import GROUPS
 from tests.support.states import DUE, OTHER_ASSET
+from tests.verify.shops import table as shops
 
 SCRIPTS = sorted(
     path.name for path in (markdown.ROOT / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK)
@@ -157,6 +160,34 @@ def dependency_table() -> str:
     return tables.markdown(("Package", "Versions", "License", "With the extra", "Why"), rows)
 
 
+def judge_rules() -> str:
+    rows = [(f"`{rule.name}`", rule.severity, rule.meaning) for rule in RULES.values()]
+    return tables.markdown(("Rule", "Severity", "Broken by"), rows)
+
+
+def judge_faults() -> str:
+    texts = {
+        Frequency.EVERY_REQUEST: "every request, in each scenario",
+        Frequency.EVERY_STATUS: "the first request after each different history of statuses",
+        Frequency.EVERY_OPERATION: "the first request of each operation",
+    }
+    rows = []
+    for frequency, text in texts.items():
+        faults = ", ".join(f"`{fault}`" for fault, often in FAULTS.items() if often == frequency)
+        rows.append((faults, text))
+    return tables.markdown(("Faults", "At"), rows)
+
+
+def judge_score() -> str:
+    """The shops of the corpus; a test fails unless each is judged as its row says."""
+    rows = [("none: they are right", str(len(shops.GOOD)), f"{len(shops.GOOD)} `SAFE`, without a finding")]
+    for rule in RULES.values():
+        cases = [case for case in shops.BAD if rule.name in case.rules]
+        verdict = ", ".join(sorted({f"`{case.verdict}`" for case in cases}))
+        rows.append((f"`{rule.name}`", str(len(cases)), f"{len(cases)} {verdict}, with that rule"))
+    return tables.markdown(("The bug breaks", "Shops", "Judged"), rows)
+
+
 def openapi(api: Api) -> str:
     return to_yaml(document(api, ExampleContext(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
 
@@ -177,6 +208,9 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("CONTRIBUTING.md", "groups"): groups,
     ("CONTRIBUTING.md", "scripts"): scripts,
     ("docs/dependencies.md", "dependencies"): dependency_table,
+    ("docs/verify.md", "rules"): judge_rules,
+    ("docs/verify.md", "frequencies"): judge_faults,
+    ("docs/verify.md", "score"): judge_score,
 }
 """The text between the markers of a name in a page."""
 

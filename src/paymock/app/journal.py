@@ -108,7 +108,7 @@ class JournalReader:
         """Return what is stored since the last entry that was read, or at least since the request that it
         begins after, newest first.
         """
-        for limit in (*_FEW, LENGTH):
+        for limit in (*(few for few in _FEW if few < LENGTH), LENGTH):
             stored = await self._journal.stored(self._sandbox, limit)
             if self._newest in stored:
                 return stored[: stored.index(self._newest)]

@@ -185,14 +185,15 @@ def _target(ctx: click.Context, url: str, key: str, stack: ExitStack) -> Target:
 
 
 def _repetition(token: str) -> str:
-    """The command line that repeats the trial of a token."""
+    """The command line that repeats the trial of a token, without the files of this one."""
     arguments = iter(sys.argv[1:])
     kept = []
     for argument in arguments:
-        if argument == "--only":
-            next(arguments, None)
-        elif not argument.startswith("--only="):
+        name, is_joined, _ = argument.partition("=")
+        if name not in ("--only", "--junit", "--markdown"):
             kept.append(argument)
+        elif not is_joined:
+            next(arguments, None)
     return shlex.join(["paymock", *kept, "--only", token])
 
 

@@ -11,14 +11,11 @@ from typing import NamedTuple
 from paymock.client.http import Json
 from paymock.schemas.public import CREATE_PAYMENT
 from paymock.verify.coverage import scenario_statuses
-from paymock.verify.lint import MAX_READS_AFTER_END, lint
+from paymock.verify.lint import MAX_READS_AFTER_END, LintWarning, lint
 from paymock.verify.plans import loses_reply
 
 MANY_READS = MAX_READS_AFTER_END + 1
 """So many reads after a terminal status are polling forever."""
-
-_PACED = "ignores_retry_after"
-"""The rule about pauses. Between two ticks they are those of the judge."""
 
 
 class Severity(StrEnum):
@@ -157,13 +154,19 @@ def _advice(seen: Observation) -> Iterator[Violation]:
             "gives_up",
             f"The fault had ended, and the application {_silence(seen)}, though it knew no outcome.",
         )
-    warnings = [warning for warning in lint(reversed(seen.entries)) if warning.rule != _PACED]
+    hurt = [number for number, entry in enumerate(seen.entries) if loses_reply(entry["fault"])]
+    after = seen.entries[hurt[-1] + 1 :] if hurt else seen.entries  # reads that failed are made again
+    warnings = _lint("polls_forever", after)
+    warnings += _lint("key_not_reused", seen.entries) + _lint("key_conflict", seen.entries)
     calls: dict[int, list[Json]] = {}
     for entry, call in zip(seen.entries, seen.calls, strict=True):
         if not (entry["operation"] == CREATE_PAYMENT and seen.reordered):  # the customer has tried again
             calls.setdefault(call, []).append(entry)
-    for entries in calls.values():
-        warnings += [warning for warning in lint(reversed(entries)) if warning.rule == _PACED]
+    for entries in calls.values():  # between two ticks, the pauses are those of the judge
+        warnings += _lint("ignores_retry_after", entries)
     for warning in warnings:
-        if warning.rule in RULES:
-            yield Violation(warning.rule, f"{warning.explanation[0].upper()}{warning.explanation[1:]}.")
+        yield Violation(warning.rule, f"{warning.explanation[0].upper()}{warning.explanation[1:]}.")
+
+
+def _lint(rule: str, entries: Sequence[Json]) -> list[LintWarning]:
+    return [warning for warning in lint(reversed(entries)) if warning.rule == rule]

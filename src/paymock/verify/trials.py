@@ -429,7 +429,6 @@ class _Watch:
     def __init__(self, runner: Runner, trial: Trial) -> None:
         self._runner = runner
         self._trial = trial
-        self._began = time.monotonic()
         self._restart()
 
     def _restart(self) -> None:
@@ -440,22 +439,21 @@ class _Watch:
         """Whether it has sent nothing for `patience` seconds, in which it had its turns."""
         if len(self._trial.entries) != self._entries:
             self._restart()
-        return self._has_passed(self._since, patience)
+        return self.waited(patience)
 
     def waited(self, patience: float) -> bool:
-        """Whether so many seconds have passed in all, and it has had its turns since its last request."""
-        self.silent()
-        return self._has_passed(self._began, patience)
-
-    def _has_passed(self, since: float, patience: float) -> bool:
+        """Whether `patience` seconds have passed, in which it had its turns."""
         now = time.monotonic()
-        if now - since < patience:
+        if now - self._since < patience:
             return False
         turns = self._runner.turns(self._trial)
-        if not turns and now - since > _WAIT_SECONDS:
+        if not turns and now - self._since > _WAIT_SECONDS:
             self._runner.place_heartbeat()
-        most = max((count - self._before.get(number, 0) for number, count in turns.items()), default=0)
-        return most >= _TURNS or now - max(since, self._runner.heard_at) >= _LOST_PATIENCE
+        counts = [count - self._before.get(number, 0) for number, count in turns.items()]
+        own = len(self._trial.entries) - self._entries
+        return (
+            max([own, *counts]) >= _TURNS or now - max(self._since, self._runner.heard_at) >= _LOST_PATIENCE
+        )
 
 
 def course_of(trial: Trial) -> Course:
