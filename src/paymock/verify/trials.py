@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,13 +130,26 @@ class Runner:
         """How often the application has read the payment of each order that is under way, by its number."""
         self._heartbeat: Trial | None = None
         self._ticks = 0
-        self.heard_at = time.monotonic()
+        self._busy = 0.0
+        self.heard_at = self.now()
         """When the application was last heard of."""
         self._fruitless = 0
         self._alone = False
         self.confirmed: set[str] = set()
         """The rules that a trial has been seen to break with all patience: others need not be waited for."""
         self.tick_errors: list[str] = []
+
+    def now(self) -> float:
+        """A time in seconds that stands still while the application is busy with an order or a tick: then it
+        is not silent.
+        """
+        return time.monotonic() - self._busy
+
+    @contextmanager
+    def _application_is_busy(self) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self._busy += time.monotonic() - began
 
     def place_heartbeat(self) -> None:
         """Place an order whose payment stays as it is, younger than all others. How often the application
@@ -240,17 +254,18 @@ class Runner:
             return
         if self._fruitless > _TURNS:  # it backs off, in real time
             time.sleep(min(_WAIT_SECONDS, 0.002 * self._fruitless))
-        try:
-            tick()
-        except Exception as error:  # noqa: BLE001 - the next tick comes all the same
-            self.tick_errors.append(_text(error))
+        with self._application_is_busy():
+            try:
+                tick()
+            except Exception as error:  # noqa: BLE001 - the next tick comes all the same
+                self.tick_errors.append(_text(error))
         self._ticks += 1
         self._note_requests()
 
     def _note_requests(self, timeout: float = 0.0) -> None:
         """Take note of what the application has sent since the last call, or within `timeout` seconds."""
         for entry in self._control.new_requests(timeout):
-            self.heard_at = time.monotonic()
+            self.heard_at = self.now()
             self._note(entry)
         if self._application.tick is not None:
             self._calls += 1
@@ -294,7 +309,8 @@ class Runner:
         expected = sum(hit.times for hit in trial.plan.hits if hit.request.operation == CREATE_PAYMENT)
         left = _MAX_ORDERS
         while True:
-            call = self._application.executor.submit(self._application.order, trial.order_id)
+            with self._application_is_busy():
+                call = self._application.executor.submit(self._application.order, trial.order_id)
             while not call.done():
                 yield
             self._note_requests()
@@ -433,7 +449,7 @@ class _Watch:
 
     def _restart(self) -> None:
         self._entries = len(self._trial.entries)
-        self._since, self._before = time.monotonic(), self._runner.turns(self._trial)
+        self._since, self._before = self._runner.now(), self._runner.turns(self._trial)
 
     def silent(self, patience: float = 0.0) -> bool:
         """Whether it has sent nothing for `patience` seconds, in which it had its turns."""
@@ -443,7 +459,7 @@ class _Watch:
 
     def waited(self, patience: float) -> bool:
         """Whether `patience` seconds have passed, in which it had its turns."""
-        now = time.monotonic()
+        now = self._runner.now()
         if now - self._since < patience:
             return False
         turns = self._runner.turns(self._trial)
