@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from werkzeug.serving import make_server
 
 from paymock.testing import Sandbox
-from server import create_app
+from server import create_app, payment_service
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +26,14 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def shop(paymock: Sandbox) -> Iterator[str]:
     """The URL of the shop."""
-    server = make_server("127.0.0.1", 0, create_app(paymock.url, paymock.api_key), threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with payment_service(paymock.url, paymock.api_key) as service:
+        server = make_server("127.0.0.1", 0, create_app(service), threaded=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @pytest.fixture
@@ -65,6 +66,14 @@ def test_a_customer_who_does_not_pay_is_told_so(page: Page, paymock: Sandbox) ->
     expect(page.locator("#left")).to_have_text("30")
     paymock.advance(30)
     expect(page.get_by_role("status")).to_have_text("The time is up")
+
+
+def test_a_customer_who_tries_again_has_one_payment(page: Page, paymock: Sandbox) -> None:
+    paymock.next(fault="drop")
+    page.get_by_role("button", name="Buy").click()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("status")).to_have_text("Waiting for your payment")
+    assert len(paymock.payments()) == 1
 
 
 def test_the_countdown_runs_when_time_does(page: Page, paymock: Sandbox) -> None:

@@ -16,6 +16,7 @@ def customer(paymock: Sandbox) -> Iterator[FlaskClient]:
 
 
 def states(customer: FlaskClient) -> list[str]:
+    customer.post("/poll")
     return list(dict(customer.get("/orders").get_json()).values())
 
 
@@ -63,7 +64,23 @@ def test_the_shop_knows_every_status_that_there_is(paymock: Sandbox) -> None:
     assert list(STATES) == document["components"]["schemas"]["PaymentStatus"]["enum"]
 
 
-def test_a_customer_is_told_when_the_service_refuses(customer: FlaskClient, paymock: Sandbox) -> None:
-    paymock.next(fault="status=500")
-    assert customer.post("/orders").status_code == 502
-    assert states(customer) == []
+@pytest.mark.parametrize("fault", ["status=500", "drop", "truncate=20"])
+def test_a_customer_who_is_told_of_a_failure_orders_again_and_has_one_payment(
+    customer: FlaskClient, paymock: Sandbox, fault: str
+) -> None:
+    paymock.next(fault=fault)
+    assert customer.post("/orders/order-1001").status_code == 502
+    assert customer.post("/orders/order-1001").status_code == 303
+    assert states(customer) == ["open"]
+    assert len(paymock.payments()) == 1
+
+
+def test_goods_are_delivered_once(customer: FlaskClient, paymock: Sandbox) -> None:
+    customer.post("/orders/order-1001")
+    deliveries = []
+    for status in ("payment_finalized", "completed"):
+        paymock.advance_payment(paymock.payments()[0]["id"], to=status)
+        for _ in range(2):
+            customer.post("/poll")
+            deliveries.append(customer.get("/deliveries/order-1001").text)
+    assert deliveries == ["0", "0", "1", "1"]

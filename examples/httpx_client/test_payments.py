@@ -9,7 +9,7 @@ from paymock.testing import Sandbox
 
 @pytest.fixture
 def payments(paymock: Sandbox) -> Iterator[Payments]:
-    client = Payments(paymock.url, paymock.api_key)
+    client = Payments(paymock.url, paymock.api_key, sleep=paymock.advance)
     yield client
     client.close()
 
@@ -24,7 +24,7 @@ def test_a_customer_is_asked_for_the_amount_and_the_fee(payments: Payments) -> N
 def test_a_payment_is_followed_until_it_is_completed(payments: Payments, paymock: Sandbox) -> None:
     payment = payments.create("order-1001", Decimal(1))
     # The client polls every two seconds, for 45 seconds. The sandbox moves ahead whenever the client sleeps.
-    assert list(payments.follow(payment["id"], sleep=paymock.advance)) == [
+    assert list(payments.follow(payment["id"])) == [
         "awaiting_payment",
         "payment_detected",
         "payment_finalized",
@@ -49,7 +49,7 @@ def test_whatever_happens_following_comes_to_an_end(
 ) -> None:
     paymock.next(scenario)  # for the next payment, since the client sends no X-Mock-Scenario
     payment = payments.create("order-1001", Decimal(1))
-    *_, last = payments.follow(payment["id"], sleep=paymock.advance)
+    *_, last = payments.follow(payment["id"])
     assert last == end
 
 

@@ -2,7 +2,8 @@
 
 Three rules make it so:
 1. The idempotency key belongs to the order. It is the same in every try, also after a restart.
-2. What may succeed later is tried again: no reply, 5xx, 429. What was refused will be refused again.
+2. What may succeed later is tried again: no reply, the page of a gateway, 5xx, 429. What was refused will be
+   refused again.
 3. Between tries it waits longer and longer, at random, so that many clients do not come back at once.
 """
 
@@ -55,10 +56,11 @@ class RetryingClient:
             except httpx.TransportError as error:  # not sent, or no reply: nobody knows which
                 problem, asked = str(error) or repr(error), 0.0
             else:
-                if reply.status_code < 500 and reply.status_code != 429:
+                by_the_service = reply.headers.get("Content-Type", "").startswith("application/json")
+                if by_the_service and reply.status_code < 500 and reply.status_code != 429:
                     return dict(reply.raise_for_status().json())
                 problem, asked = f"status {reply.status_code}", float(reply.headers.get("Retry-After", 0))
             if tried < TRIES - 1:
                 longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tried)
-                self.sleep(max(asked, random.uniform(0, longest)))
+                self.sleep(max(asked, random.uniform(longest / 2, longest)))
         raise GaveUp(f"{method} {path}: {problem}, {TRIES} times")

@@ -1,11 +1,18 @@
 // checkout.js: buys, and shows the checkout as it changes.
 const element = (id) => document.getElementById(id);
+const order_id = `order-${crypto.randomUUID()}`; // another click is the same order, and so the same payment
 let secondsLeft = 0;
 let speed = 0; // of the sandbox's time: tests let it stand still
 
 element("buy").addEventListener("click", async () => {
   element("buy").disabled = true;
-  const { checkout } = await (await fetch("/buy", { method: "POST" })).json();
+  const reply = await fetch("/buy", { method: "POST", body: new URLSearchParams({ order_id }) });
+  if (!reply.ok) {
+    element("buy").disabled = false;
+    element("buy").textContent = "Try again";
+    return;
+  }
+  const { checkout } = await reply.json();
   element("checkout").hidden = false;
   const countdown = setInterval(tick, 1000);
   const events = new EventSource(`${checkout}/events`);
