@@ -1,4 +1,4 @@
-// What the tests use of Node.js. With npm, install @types/node in the place of this file.
+// What the shop and its tests use of Node.js. With npm, install @types/node in the place of this file.
 declare const process: { env: Record<string, string | undefined> };
 declare module "node:assert/strict" {
   function ok(value: unknown, message?: string): asserts value;
@@ -10,6 +10,12 @@ declare module "node:assert/strict" {
 }
 declare module "node:crypto" {
   export function randomUUID(): string;
+}
+declare module "node:http" {
+  type Request = { method?: string; url?: string };
+  type Reply = { writeHead(status: number): { end(text: string): void } };
+  type Server = { listen(port: number, host: string, listening: () => void): void };
+  export function createServer(handle: (request: Request, reply: Reply) => void): Server;
 }
 declare module "node:test" {
   export default function test(name: string, run: () => void | Promise<void>): Promise<void>;

@@ -17,7 +17,8 @@ async function freshShop() {
     return JSON.parse(text);
   };
   await control("PUT", "/_mock/clock", { speed: 0 });
-  return { shop: new Shop(url, apiKey), control };
+  const sleep = (seconds: number) => control("POST", "/_mock/clock/advance", { seconds });
+  return { shop: new Shop(url, apiKey, 10_000, sleep), control };
 }
 
 test("an order is paid when the money is there for good", async () => {
@@ -47,7 +48,7 @@ for (const [scenario, state] of ends) {
   });
 }
 
-for (const fault of ["drop", "status=503"]) {
+for (const fault of ["drop", "status=503", "status=502; after; html", "truncate=20"]) {
   test(`${fault}: one payment all the same`, async () => {
     const { shop, control } = await freshShop();
     await control("POST", "/_mock/next", { fault });
@@ -56,6 +57,18 @@ for (const fault of ["drop", "status=503"]) {
     assert.deepEqual(data.map((payment: { id: string }) => payment.id), [id]);
   });
 }
+
+test("an order is delivered once, when its payment is completed", async () => {
+  const { shop, control } = await freshShop();
+  await shop.order("order-1001", 1n);
+  const deliveries: number[] = [];
+  for (const seconds of [30, 15, 15]) {
+    await control("POST", "/_mock/clock/advance", { seconds });
+    await shop.poll();
+    deliveries.push(shop.deliveries("order-1001"));
+  }
+  assert.deepEqual(deliveries, [0, 1, 1]);
+});
 
 test("a refusal has a code", async () => {
   const { shop } = await freshShop();

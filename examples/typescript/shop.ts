@@ -27,17 +27,40 @@ export function stateOf(status: PaymentStatus): OrderState {
   }
 }
 
+/** Whether the status of a payment is the last one, as far as an order is concerned. */
+function isFinal(status: PaymentStatus): boolean {
+  return status === "completed" || ["canceled", "ask us"].includes(stateOf(status));
+}
+
 export class Refused extends Error {
   constructor(readonly code: Schemas["ErrorCode"], message: string) {
     super(message);
   }
 }
 
+interface Order {
+  amount: bigint;
+  paymentId?: string; // missing until the service has answered
+  status: PaymentStatus;
+}
+
 export class Shop {
-  constructor(private readonly url: string, private readonly apiKey: string) {}
+  private readonly orders = new Map<string, Order>(); // a real shop has a database
+  private readonly delivered: string[] = []; // the delivery log
+
+  /** `timeout`, in milliseconds, is how long it waits for a reply; `sleep` takes seconds. */
+  constructor(
+    private readonly url: string,
+    private readonly apiKey: string,
+    private readonly timeout = 10_000,
+    private readonly sleep = (seconds: number) => new Promise<void>((wake) => setTimeout(wake, 1000 * seconds)),
+  ) {}
 
   /** Asks for so many raw units for an order. For the same order it is the same payment, so it may be retried. */
   async order(orderId: string, amount: bigint): Promise<Payment> {
+    const order = this.orders.get(orderId) ?? { amount, status: "awaiting_payment" };
+    this.orders.set(orderId, order); // before anything can fail
+    if (order.paymentId) return this.payment(order.paymentId);
     const coin: Schemas["PayWithRequest"] = { chain: "bsc", asset: "USDT" };
     const body: Schemas["CreatePayment"] = {
       order_id: orderId,
@@ -45,28 +68,61 @@ export class Shop {
       settlement: { mode: "same_chain_merchant_payout" },
       pay_with: [coin],
     };
-    return this.call<Payment>("/v1/payments", {
+    const payment = await this.call<Payment>("/v1/payments", {
       method: "POST",
       body: JSON.stringify(body),
       headers: { "Content-Type": "application/json", "Idempotency-Key": `payment-of-${orderId}` },
     });
+    order.paymentId = payment.id;
+    return payment;
   }
 
   async state(paymentId: string): Promise<OrderState> {
-    return stateOf((await this.call<Payment>(`/v1/payments/${paymentId}`)).status);
+    return stateOf((await this.payment(paymentId)).status);
+  }
+
+  /** Reads the payment of each open order once, and delivers what is completed. To be called again when it ends. */
+  async poll(): Promise<void> {
+    for (const [orderId, order] of this.orders) {
+      if (isFinal(order.status)) continue;
+      try {
+        order.paymentId ??= (await this.order(orderId, order.amount)).id;
+        order.status = (await this.payment(order.paymentId)).status;
+        if (order.status === "completed") this.delivered.push(orderId);
+      } catch (problem) {
+        console.warn(`${orderId} stays open: ${problem}`); // an error says nothing about the payment
+      }
+    }
+  }
+
+  /** How often an order was delivered. */
+  deliveries(orderId: string): number {
+    return this.delivered.filter((delivered) => delivered === orderId).length;
+  }
+
+  private payment(paymentId: string): Promise<Payment> {
+    return this.call<Payment>(`/v1/payments/${paymentId}`);
   }
 
   private async call<Reply>(path: string, request: RequestInit = {}): Promise<Reply> {
     const headers = { ...request.headers, Authorization: `Bearer ${this.apiKey}` };
     for (let triesLeft = 2; ; triesLeft--) {
+      let pause = 0.1;
+      const late = new AbortController();
+      const timer = setTimeout(() => late.abort(), this.timeout);
       try {
-        const reply = await fetch(this.url + path, { ...request, headers });
+        const reply = await fetch(this.url + path, { ...request, headers, signal: late.signal });
         if (reply.ok) return (await reply.json()) as Reply;
-        const { error } = (await reply.json()) as Schemas["ErrorEnvelope"];
-        if (reply.status < 500 || !triesLeft) throw new Refused(error.code, error.message);
+        const { error } = (await reply.json()) as Schemas["ErrorEnvelope"]; // fails for the page of a gateway
+        pause = Number(reply.headers.get("Retry-After") ?? pause);
+        const mayHelpLater = reply.status >= 500 || reply.status === 429;
+        if (!mayHelpLater || !triesLeft) throw new Refused(error.code, error.message);
       } catch (problem) {
         if (problem instanceof Refused || !triesLeft) throw problem; // else no reply came: try again
+      } finally {
+        clearTimeout(timer);
       }
+      await this.sleep(pause);
     }
   }
 }

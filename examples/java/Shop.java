@@ -1,0 +1,144 @@
+// Shop.java
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.Map;
+import java.util.Queue;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+
+/** Takes orders, polls their payments, and delivers each order once, when its payment is completed. */
+public class Shop {
+    static final String URL = setting("PAYMOCK_URL", "http://127.0.0.1:8402");
+    static final String API_KEY = setting("PAYMOCK_API_KEY", "mk_test_demo");
+    static final int PORT = Integer.parseInt(setting("PORT", "8000"));
+    static final int POLL_MS = Integer.parseInt(setting("POLL_MS", "2000"));
+    static final int TIMEOUT_MS = Integer.parseInt(setting("TIMEOUT_MS", "10000"));
+    static final Set<String> FINAL = Set.of(
+        "completed", "expired", "underpaid_expired", "overpaid_review", "manual_review", "failed");
+
+    /** An order. Its payment has no id here until the service has answered. */
+    static final class Order {
+        volatile String paymentId;
+        volatile String status = "awaiting_payment";
+    }
+
+    final HttpClient http = HttpClient.newHttpClient();
+    final Map<String, Order> orders = new ConcurrentHashMap<>(); // a real shop has a database
+    final Queue<String> delivered = new ConcurrentLinkedQueue<>(); // the delivery log
+
+    /** Takes an order, unless it is known, and returns the id of its payment. After an exception, order again. */
+    String order(String orderId) throws IOException, InterruptedException {
+        var order = orders.computeIfAbsent(orderId, id -> new Order()); // before anything can fail
+        if (order.paymentId == null) {
+            var body = """
+                {
+                  "order_id": "%s",
+                  "receive": {
+                    "chain": "bsc",
+                    "asset": "USDT",
+                    "amount": "25000000000000000000",
+                    "address": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+                  },
+                  "settlement": {"mode": "same_chain_merchant_payout"},
+                  "pay_with": [{"chain": "bsc", "asset": "USDT"}]
+                }
+                """.formatted(orderId);
+            var request = request("/v1/payments")
+                .header("Content-Type", "application/json")
+                .header("Idempotency-Key", "payment-of-" + orderId) // the same in every attempt
+                .POST(BodyPublishers.ofString(body));
+            order.paymentId = member(send(request), "id");
+        }
+        return order.paymentId;
+    }
+
+    /** Reads the payment of each open order once, and delivers what is completed. */
+    void poll() {
+        orders.forEach((orderId, order) -> {
+            if (FINAL.contains(order.status)) {
+                return;
+            }
+            try {
+                order.status = member(send(request("/v1/payments/" + order(orderId))), "status");
+                if (order.status.equals("completed")) {
+                    delivered.add(orderId);
+                }
+            } catch (IOException unknown) { // says nothing about the payment: the order stays open
+                System.err.println(orderId + " stays open: " + unknown);
+            } catch (InterruptedException stopped) {
+                Thread.currentThread().interrupt();
+            }
+        });
+    }
+
+    int deliveries(String orderId) {
+        return Collections.frequency(delivered, orderId);
+    }
+
+    HttpRequest.Builder request(String path) {
+        return HttpRequest.newBuilder(URI.create(URL + path))
+            .timeout(Duration.ofMillis(TIMEOUT_MS))
+            .header("Authorization", "Bearer " + API_KEY);
+    }
+
+    /** The body of a reply that says success. All else is an exception, after the pause that the service asks for. */
+    String send(HttpRequest.Builder request) throws IOException, InterruptedException {
+        var reply = http.send(request.build(), BodyHandlers.ofString());
+        Thread.sleep(1000 * reply.headers().firstValueAsLong("Retry-After").orElse(0));
+        if (reply.statusCode() >= 300) {
+            throw new IOException(reply.statusCode() + " " + reply.body());
+        }
+        return reply.body();
+    }
+
+    static String member(String json, String name) {
+        return json.replaceFirst("(?s).*?\"" + name + "\":\"([^\"]*)\".*", "$1"); // a JSON library does better
+    }
+
+    static String setting(String name, String standard) {
+        return System.getenv().getOrDefault(name, standard);
+    }
+
+    /** Answers POST /orders/ID, GET /deliveries/ID and GET /ready. */
+    void answer(HttpExchange exchange) throws IOException {
+        var path = exchange.getRequestURI().getRawPath().split("/");
+        var id = path[path.length - 1];
+        var status = 200;
+        var text = "ready";
+        try {
+            switch (path[1]) {
+                case "orders" -> text = order(id);
+                case "deliveries" -> text = String.valueOf(deliveries(id));
+            }
+        } catch (IOException | InterruptedException problem) {
+            status = 502;
+            text = "Please order again: " + problem;
+        }
+        var bytes = text.getBytes();
+        exchange.sendResponseHeaders(status, bytes.length);
+        exchange.getResponseBody().write(bytes);
+        exchange.close();
+    }
+
+    public static void main(String[] args) throws IOException {
+        var shop = new Shop();
+        var worker = Executors.newSingleThreadScheduledExecutor();
+        worker.scheduleWithFixedDelay(shop::poll, 0, POLL_MS, TimeUnit.MILLISECONDS);
+        var server = HttpServer.create(new InetSocketAddress("127.0.0.1", PORT), 0);
+        server.setExecutor(Executors.newCachedThreadPool());
+        server.createContext("/", shop::answer);
+        server.start();
+    }
+}
