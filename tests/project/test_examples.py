@@ -1,8 +1,9 @@
-"""The examples do what they say: each is copied elsewhere, and runs its tests with the command it shows."""
+"""The examples do what they say: each is copied elsewhere, tested and judged, with the commands it shows."""
 
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,10 @@ from tests.support import markdown
 
 FOLDER = markdown.ROOT / "examples"
 EXAMPLES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
+UNSAFE = {"unsafe_shop"}
+PORT = "8000"
+"""The port of each shop, in its page."""
+
 NEEDS = {
     "browser_checkout": pytest.mark.browser,
     "java": pytest.mark.java,
@@ -32,12 +37,19 @@ def has_python_tests(example: str) -> bool:
     return any((FOLDER / example).glob("test_*.py"))
 
 
-def run(example: str, folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What becomes of the commands of an example, in a copy of it; `options` are those of pytest."""
+def commands(example: str) -> tuple[str, str]:
+    """The commands that run the tests of an example, and that judge it."""
+    blocks = markdown.blocks(markdown.read(f"examples/{example}/README.md"))
+    tests, judge = [block.text for block in blocks if block.language == "sh"]
+    return tests, judge
+
+
+def run(
+    example: str, command: str, folder: Path, *options: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """What becomes of a command of an example, in a copy of it; `options` are those of pytest."""
     left_over = shutil.ignore_patterns("__pycache__", "build", "node_modules")
     copy = shutil.copytree(FOLDER / example, folder / example, ignore=left_over)
-    blocks = markdown.blocks(markdown.read(f"examples/{example}/README.md"))
-    [command] = [block.text for block in blocks if block.language == "sh"]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
         ["/bin/sh", "-eu", "-c", command],
@@ -51,7 +63,7 @@ def run(example: str, folder: Path, *options: str, **variables: str) -> subproce
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=240,
+        timeout=480,
         check=False,
     )
 
@@ -59,9 +71,8 @@ def run(example: str, folder: Path, *options: str, **variables: str) -> subproce
 @pytest.mark.slow
 @each_example
 def test_an_example_passes_its_own_tests(example: str, tmp_path: Path, paymock_server: ServerHandle) -> None:
-    ended = run(
-        example, tmp_path, **({} if has_python_tests(example) else {"PAYMOCK_URL": paymock_server.url})
-    )
+    url = {} if has_python_tests(example) else {"PAYMOCK_URL": paymock_server.url}
+    ended = run(example, commands(example)[0], tmp_path, **url)
     assert ended.returncode == 0, ended.stdout
 
 
@@ -69,7 +80,7 @@ def test_an_example_passes_its_own_tests(example: str, tmp_path: Path, paymock_s
 @each_example
 def test_an_example_notices_a_service_that_refuses_everything(example: str, tmp_path: Path) -> None:
     with serve(api_keys=["of-somebody-else"]) as server:
-        ended = run(example, tmp_path, PAYMOCK_URL=server.url)
+        ended = run(example, commands(example)[0], tmp_path, PAYMOCK_URL=server.url)
     assert ended.returncode != 0
     assert "401" in ended.stdout
 
@@ -79,9 +90,19 @@ def test_an_example_notices_a_service_that_refuses_everything(example: str, tmp_
     "example", [pytest.param(name, marks=NEEDS.get(name, ())) for name in EXAMPLES if has_python_tests(name)]
 )
 def test_nothing_is_wrong_with_the_requests_of_an_example(example: str, tmp_path: Path) -> None:
-    ended = run(example, tmp_path, "--paymock-coverage")
+    ended = run(example, commands(example)[0], tmp_path, "--paymock-coverage")
     assert ended.returncode == 0, ended.stdout
     assert re.search(r"^total .*%\n=*.* passed", ended.stdout, re.MULTILINE), ended.stdout
+
+
+@pytest.mark.slow
+@each_example
+def test_an_example_is_safe_unless_it_is_there_to_be_unsafe(example: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    ended = run(example, commands(example)[1].replace(PORT, port), tmp_path)
+    assert ended.returncode == (1 if example in UNSAFE else 0), ended.stdout
+    assert ("UNSAFE" in ended.stdout) == (example in UNSAFE), ended.stdout
 
 
 def test_every_example_is_in_the_list_and_none_that_is_not_there() -> None:
