@@ -16,17 +16,23 @@ class Control:
     def __init__(self, url: str, api_key: str) -> None:
         self._client = Client(url, api_key)
         self._last_request: str | None = None
+        self._time = ""
 
     def freeze(self) -> float:
         """Stop the clock of the sandbox, and return the speed that it had."""
         speed: float = self._call("GET", "/_mock/clock")["speed"]
-        if speed:
-            self.set_speed(0)
+        self.set_speed(0)
         return speed
 
     def set_speed(self, speed: float) -> None:
         """Set the speed of the clock of the sandbox."""
-        self._call("PUT", "/_mock/clock", {"speed": speed})
+        self._time = self._call("PUT", "/_mock/clock", {"speed": speed})["now"]
+
+    @property
+    def clock_was_moved(self) -> bool:
+        """Whether the clock of the sandbox has moved since its speed was set."""
+        clock = self._call("GET", "/_mock/clock")
+        return bool(clock["speed"] or clock["now"] != self._time)
 
     def scenarios(self) -> list[str]:
         """The names of the scenarios of the server."""

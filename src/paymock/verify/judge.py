@@ -171,6 +171,11 @@ class Judge:
         for plan, trial in self._trials.items():
             self._violations[plan] = self._runner.judge(trial)
         yield from self._find()
+        if self._control.clock_was_moved:
+            self._undetermined["clock"] = (
+                "the clock of the sandbox was moved meanwhile, for instance by a `sleep` that advances it: "
+                "the judge moves each payment by itself"
+            )
         self._ended = True
 
     def close(self) -> None:
@@ -243,7 +248,7 @@ class Judge:
                 f"no payment with the order id {trial.order_id} was created{reason}. Does the application "
                 "use this server and API key, and the order id that it is given?"
             )
-        if not trial.deliveries and not any(entry["operation"] in PAYMENT_READS for entry in trial.entries):
+        if not trial.deliveries and len(trial.entries) <= 1 + len(trial.order_errors):
             hint = "is `tick` missing?" if not self._paced else "does `tick` poll it?"
             return f"the application never read its payment: {hint}"
         return None

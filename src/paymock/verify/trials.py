@@ -40,8 +40,11 @@ _WAIT_SECONDS = 0.05
 _MAX_ORDERS = 3
 """How often a customer whose order fails tries again once the faults have ended."""
 
-_STUCK_READS = 50
-"""After so many reads that do not show the state of the payment, it goes on without one."""
+_STUCK_REQUESTS = 20
+"""After so many requests, none of which shows the state of the payment, the application does not read it."""
+
+_MAX_NUMBER = 5
+"""Of the same requests in the same state, so many get faults: more of them say nothing new."""
 
 Steps = Generator[None, None, None]
 
@@ -374,8 +377,8 @@ class Runner:
                 if waited.silent(self._patience(trial)):
                     trial.gave_up = True
                     return False
-            if len(trial.entries) - began > _STUCK_READS + sum(hit.times for hit in hits):
-                return True
+            if len(trial.entries) - began > _STUCK_REQUESTS + sum(hit.times for hit in hits):
+                return False
             yield
         return False
 
@@ -483,7 +486,8 @@ def course_of(trial: Trial) -> Course:
             continue
         at = entry["shown_offset_seconds"] if reads else None
         counts[operation, at] = counts.get((operation, at), 0) + 1
-        requests.append(Request(operation, at, counts[operation, at]))
+        if counts[operation, at] <= _MAX_NUMBER:
+            requests.append(Request(operation, at, counts[operation, at]))
     return Course(trial.plan.scenario, tuple(requests), {state.at: state.status for state in trial.states})
 
 
