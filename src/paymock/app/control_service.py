@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from paymock.app.contention import Contention
 from paymock.app.fault_rules import FaultRules
 from paymock.app.feed import Feed, clock_of
+from paymock.app.findings import Findings
 from paymock.app.journal import Journal, JournalReader
 from paymock.app.overrides import Overrides
 from paymock.app.payment_lookup import (
@@ -57,6 +58,7 @@ class ControlService:
         self.overrides = Overrides(sandboxes, scenarios)
         self.fault_rules = FaultRules(sandboxes)
         self.journal = Journal(sandboxes)
+        self.findings = Findings(sandboxes)
         self.waits = Waits(sandboxes, self.journal)
         self.feed = Feed(sandboxes, self.journal)
 

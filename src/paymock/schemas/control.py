@@ -428,6 +428,52 @@ class RequestWaitResult(Reply):
     data: Annotated[list[JournalEntry], Meta(description="The requests that match, newest first.")]
 
 
+_Text = Annotated[str, Meta(max_length=2000)]
+
+
+class _Finding(Reply, kw_only=True):
+    rule: Annotated[str, Meta(description="The rule that was broken.", pattern="^[a-z_]{1,40}$")]
+    severity: Annotated[
+        Annotated[Literal["money", "advice"], Meta(title="FindingSeverity", description="What it costs.")],
+        Meta(description="Whether breaking the rule loses money."),
+    ]
+    scenario: AnyScenarioName
+    faults: Annotated[list[_Text], Meta(description="The requests that got a fault.", max_length=20)]
+    token: Annotated[_Text, Meta(description="Repeats the trial.")]
+    explanation: Annotated[_Text, Meta(description="What went wrong.")]
+    story: Annotated[list[_Text], Meta(description="What happened, line by line.", max_length=20)]
+    order_id: OrderId
+    payment_id: Annotated[PaymentId | None, Meta(description="`null`: no payment was created.")]
+    course: Annotated[
+        list[_Text],
+        Meta(description="The changes of the payment, and the requests after each.", max_length=200),
+    ]
+    command: Annotated[_Text, Meta(description="The command that repeats the trial; empty if unknown.")]
+
+
+class AddFinding(_Finding):
+    """What `paymock verify` has found."""
+
+
+class Finding(_Finding):
+    """What `paymock verify` has found, with its id."""
+
+    id: Annotated[
+        str,
+        Meta(
+            description="Identifier of a finding.",
+            examples=["fnd_8c6f2ab1d94e7035c1a2f07d5b3e9a64"],
+            extra_json_schema={"pattern": "^fnd_[0-9a-f]{32}$"},
+        ),
+    ]
+
+
+class FindingList(Reply):
+    """The findings of this sandbox."""
+
+    data: Annotated[list[Finding], Meta(description="Newest first.")]
+
+
 Changed = Literal["payments", "requests"]
 
 

@@ -1,6 +1,7 @@
 """The control of the sandbox that trials run in. Each method raises Refused and Unreachable."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from paymock.client.http import Client, Json, Refused, fault_rule_path, payment_path
@@ -72,6 +73,11 @@ class Control:
         """The payment, its scenario and its timeline."""
         detail: Json = self._call("GET", payment_path(payment_id))
         return detail
+
+    def add_finding(self, finding: Json) -> None:
+        """Show a finding on the dashboard, if the server can."""
+        with suppress(Refused):
+            self._call("POST", "/_mock/findings", finding)
 
     def skip_requests(self) -> None:
         """Begin after the requests that there are."""

@@ -4,9 +4,10 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import NamedTuple, Protocol
 
+from paymock.client.http import Json
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_OPERATIONS, PAYMENT_READS
 from paymock.verify.application import Application, InlineExecutor
@@ -22,7 +23,7 @@ from paymock.verify.plans import (
     parse_token,
     single_faults,
 )
-from paymock.verify.report import Finding, Report
+from paymock.verify.report import Finding, Report, course_lines
 from paymock.verify.rules import RULES, Severity, Violation
 from paymock.verify.trials import Runner, Trial, course_of, missed
 
@@ -34,6 +35,9 @@ JOBS_OF_WORKER = 24
 
 _TRIES = 3
 """How often a trial is run whose faults no request got, or whose violation rests on the time that passed."""
+
+_MAX_LINES = 200
+"""How many lines of the course of a payment the dashboard shows."""
 
 _TIMED = ("lost_sale", "gives_up", "ignores_retry_after")
 """The rules that rest on the time that passed."""
@@ -171,6 +175,8 @@ class Judge:
         for plan, trial in self._trials.items():
             self._violations[plan] = self._runner.judge(trial)
         yield from self._find()
+        for finding in reversed(self._findings):
+            self._control.add_finding(_shown(finding))
         if self._control.clock_was_moved:
             self._undetermined["clock"] = (
                 "the clock of the sandbox was moved meanwhile, for instance by a `sleep` that advances it: "
@@ -400,6 +406,15 @@ def _frequencies(faults: Iterable[str] | None) -> Mapping[str, Frequency]:
     for fault in chosen:
         Hit(Request(CREATE_PAYMENT), fault).parsed  # noqa: B018 - raises ValueError
     return dict.fromkeys(chosen, Frequency.EVERY_REQUEST)
+
+
+def _shown(finding: Finding) -> Json:
+    """A finding as the dashboard shows it."""
+    kept = asdict(finding)
+    for name in ("requests", "timeline", "occurrences"):
+        del kept[name]
+    course = course_lines(finding.timeline, finding.requests)
+    return kept | {"severity": finding.severity, "course": course[:_MAX_LINES]}
 
 
 def _has_order(plan: Plan) -> bool:

@@ -387,7 +387,12 @@ class Runner:
         goods are out that are due.
         """
         waited = self._watch(trial)
-        while not waited.silent() and len(self.reads_after_the_end(trial)) < MANY_READS:
+        began = len(trial.entries)
+        while (
+            not waited.silent()
+            and len(self.reads_after_the_end(trial)) < MANY_READS
+            and len(trial.entries) - began < _STUCK_REQUESTS
+        ):
             yield
         yield from self._ask(trial)
         due = self._fulfil_at in trial.observation.statuses

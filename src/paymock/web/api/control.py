@@ -9,6 +9,7 @@ import msgspec
 from paymock.app import journal
 from paymock.app.control_service import ControlService
 from paymock.app.fault_rules import MAX_RULES
+from paymock.app.findings import MAX_FINDINGS
 from paymock.app.journal import RequestFilter
 from paymock.app.payment_lookup import PaymentFilter
 from paymock.rules.errors import PaymockError
@@ -148,6 +149,19 @@ async def list_requests(control: ControlService, request: Request) -> Response:
     query = query_parameters(request, "limit", "payment_id")
     limit = integer_parameter(query, "limit", journal.LENGTH, 100, minimum=1)
     return _ok(await control.journal.newest(request.sandbox, limit, query.get("payment_id")))
+
+
+async def list_findings(control: ControlService, request: Request) -> Response:
+    return _ok(await control.findings.list(request.sandbox))
+
+
+async def add_finding(control: ControlService, request: Request) -> Response:
+    return Response(201, _encode(await control.findings.add(request.sandbox, await _body(request))))
+
+
+async def clear_findings(control: ControlService, request: Request) -> Response:
+    await control.findings.clear(request.sandbox)
+    return Response(204, content_type=None)
 
 
 async def clear_requests(control: ControlService, request: Request) -> Response:
@@ -578,6 +592,41 @@ a method and path.""",
         tag="Sandbox",
         summary="Empty the journal",
         description="Deletes the requests in the journal.",
+        reply=None,
+        status=204,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/findings",
+        handler=add_finding,
+        operation_id="addFinding",
+        tag="Sandbox",
+        summary="Add a finding",
+        description="For `paymock verify`: the dashboard has a page for each finding. A sandbox keeps the "
+        f"last {MAX_FINDINGS}.",
+        request=schemas.AddFinding,
+        reply=schemas.Finding,
+        status=201,
+        errors=BODY_ERRORS,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/findings",
+        handler=list_findings,
+        operation_id="listFindings",
+        tag="Sandbox",
+        summary="List the findings",
+        description="What `paymock verify` has found in this sandbox, newest first.",
+        reply=schemas.FindingList,
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/findings",
+        handler=clear_findings,
+        operation_id="clearFindings",
+        tag="Sandbox",
+        summary="Delete the findings",
+        description="Deletes all findings.",
         reply=None,
         status=204,
     ),

@@ -12,7 +12,13 @@ from paymock.web.http.responses import Response
 from paymock.web.http.templates import HTML, render, security_headers
 from paymock.web.openapi.examples import ExampleContext
 
-PAGES = {"/": "payments.html", "/payments/{payment_id}": "payment.html", "/requests": "requests.html"}
+PAGES = {
+    "/": "payments.html",
+    "/payments/{payment_id}": "payment.html",
+    "/requests": "requests.html",
+    "/findings": "findings.html",
+    "/findings/{finding_id}": "finding.html",
+}
 """The templates of the pages by path."""
 
 

@@ -4,6 +4,7 @@ request them with an API key, and show each part in the element of its id.
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from paymock.resources.catalog import Catalog
 from paymock.resources.checkout import VIEWS
 from paymock.resources.payments import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
+from paymock.rules.errors import PaymockError
 from paymock.schemas.control import JournalEntry, PaymentDetail
 from paymock.web.api.control import integer_parameter, payment_query, query_parameters
 from paymock.web.http.requests import Request
@@ -44,6 +46,8 @@ class Fragments:
             "/fragments/payments/{payment_id}": self.payment,
             "/fragments/next-payment": self.next_payment,
             "/fragments/requests": self.requests,
+            "/fragments/findings": self.findings,
+            "/fragments/findings/{finding_id}": self.finding,
         }
 
     async def payments(self, request: Request) -> Response:
@@ -82,8 +86,7 @@ class Fragments:
         # it needs a library for XML, which is imported when the first payment is opened
         from paymock.web.pages.timeline_picture import read_counts, timeline_picture
 
-        query = query_parameters(request, "width")
-        width = integer_parameter(query, "width", MAX_WIDTH, MIN_WIDTH, minimum=MIN_WIDTH)
+        width = _width(request)
         payment_id = request.params["payment_id"]
         detail = await self._control.payment(request.sandbox, payment_id)
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)).data
@@ -106,6 +109,31 @@ class Fragments:
             entries=entries,
             commands=[_command(entry, creation, detail.scenario) for entry in entries],
         )
+
+    async def findings(self, request: Request) -> Response:
+        """Answer with the list of findings. Raises PaymockError `invalid_query`."""
+        query_parameters(request)
+        return self._fragment("findings", findings=(await self._control.findings.list(request.sandbox)).data)
+
+    async def finding(self, request: Request) -> Response:
+        """Answer with a finding, and the drawn course of its payment while that exists. `width`: that of the
+        drawing, in pixels. Raises PaymockError `not_found` or `invalid_query`.
+        """
+        from paymock.web.pages.timeline_picture import read_counts, timeline_picture
+
+        width = _width(request)
+        finding = await self._control.findings.find(request.sandbox, request.params["finding_id"])
+        picture = ""
+        if finding.payment_id is not None:
+            with suppress(PaymockError):
+                detail = await self._control.payment(request.sandbox, finding.payment_id)
+                age = _seconds_between(detail.payment.created_at, detail.now)
+                journal = await self._control.journal.newest(
+                    request.sandbox, _MAX_ENTRIES, finding.payment_id
+                )
+                seen = read_counts(detail.timeline, journal.data)
+                picture = timeline_picture(detail, seen, age, width, all_seen=bool(journal.data))
+        return self._fragment("finding", finding=finding, picture=picture)
 
     def _fragment(self, name: str, **values: object) -> Response:
         return Response(
@@ -133,6 +161,11 @@ class Fragments:
 
 _CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "metadata")
 """The members of a payment that its creation had."""
+
+
+def _width(request: Request) -> int:
+    query = query_parameters(request, "width")
+    return integer_parameter(query, "width", MAX_WIDTH, MIN_WIDTH, minimum=MIN_WIDTH)
 
 
 def _seconds_between(start: str, end: str) -> float:

@@ -254,7 +254,7 @@ def _place_labels(labels: Sequence[_Label], x: Callable[[float], float]) -> int:
 
 def _width(text: str) -> float:
     """About how wide a text of 12 pixels is; rather too much, so that labels never touch."""
-    return len(text) * 6.6 + 12
+    return len(text) * 7.4 + 14
 
 
 def _cross(x: float, y: float, size: int) -> str:

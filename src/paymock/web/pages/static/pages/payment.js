@@ -2,9 +2,9 @@
 
 import { key, request, sandboxName } from "./api.js";
 import { announce, by } from "./dom.js";
-import { duration } from "./format.js";
 import { fragment, showParts } from "./fragment.js";
 import { attempt, now, start, utc } from "./shell.js";
+import { move } from "./timeline.js";
 
 const RESIZING_MS = 100, MIN_WIDTH = 240, MAX_WIDTH = 4000;
 const id = location.pathname.split("/").at(-1);
@@ -67,22 +67,5 @@ function tick() {
   if (!drawn) return;
   const age = Math.min((now() - since) / 1000, drawn.dataset.next ?? Infinity); // the server says when the next change has come
   by("own-now").textContent = utc(Date.parse(by("picture").dataset.created) + age * 1000);
-  move(age);
-}
-
-/** Moves the line of now to an age in seconds, and fills the bars up to it. */
-function move(age) {
-  const { left, pixels, end } = drawn.dataset;
-  const x = (seconds) => Number(left) + Math.min(seconds, end) * pixels;
-  for (const bar of drawn.querySelectorAll("[data-from]")) {
-    const { from, to } = bar.dataset;
-    bar.setAttribute("width", Math.max(0, x(Math.min(age, to)) - x(from)));
-  }
-  const at = x(age), toLeft = at > width / 2;
-  const line = drawn.querySelector(".now"), caption = drawn.querySelector(".now-label");
-  line.setAttribute("x1", at);
-  line.setAttribute("x2", at);
-  caption.textContent = `now: ${duration(age)}`;
-  caption.setAttribute("x", toLeft ? Math.max(at, caption.getComputedTextLength()) : at);
-  caption.setAttribute("text-anchor", toLeft ? "end" : "start");
+  move(drawn, age);
 }

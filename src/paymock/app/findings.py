@@ -1,0 +1,54 @@
+"""The findings of the judge in a sandbox: what broke a rule, with its evidence. See docs/verify.md."""
+
+import secrets
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from paymock.app.sandboxes import Sandboxes
+from paymock.resources import records
+from paymock.rules.errors import PaymockError
+from paymock.schemas import control as schemas
+from paymock.schemas.validation import checker_for, validate
+
+MAX_FINDINGS = 100
+"""How many findings a sandbox keeps."""
+
+_LOG = "findings"
+_PREFIX = "fnd_"
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Findings:
+    """The findings of sandboxes."""
+
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self._sandboxes = sandboxes
+
+    async def list(self, sandbox: str) -> schemas.FindingList:
+        """Return the last findings, newest first."""
+        stored = await self._sandboxes.tail(sandbox, _LOG, MAX_FINDINGS)
+        return schemas.FindingList(data=[records.decode_as(schemas.Finding, entry) for entry in stored])
+
+    async def find(self, sandbox: str, finding_id: str) -> schemas.Finding:
+        """Return a finding. Raises PaymockError `not_found`."""
+        for finding in (await self.list(sandbox)).data:
+            if finding.id == finding_id:
+                return finding
+        raise PaymockError("not_found", "This sandbox has no finding with that id.")
+
+    async def add(self, sandbox: str, body: Any) -> schemas.Finding:
+        """Add a finding. Raises PaymockError `validation_failed`."""
+        new = validate(_check_new, body, schemas.AddFinding)
+        finding = schemas.Finding(id=_PREFIX + secrets.token_hex(16), **asdict(new))
+        await self._sandboxes.append(sandbox, _LOG, _encode(finding), keep=MAX_FINDINGS)
+        return finding
+
+    async def clear(self, sandbox: str) -> None:
+        """Delete all findings."""
+        await self._sandboxes.clear_log(sandbox, _LOG)
+
+
+_check_new = checker_for(schemas.AddFinding)
