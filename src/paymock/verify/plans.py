@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from paymock.client.text import format_seconds
 from paymock.rules.faults import Fault, FaultKind, fault_problem, parse_fault
+from paymock.schemas.public import OPERATION_IDS
 
 
 class Frequency(IntEnum):
@@ -40,7 +42,9 @@ FAULTS: Mapping[str, Frequency] = {
 }
 """The faults by default. `times=6` is an outage: six requests in a row fail."""
 
-_HIT = re.compile(r"([A-Za-z]+)(?:@([0-9.]+))?(?:#([0-9]+))?=(.+)")
+_HIT = re.compile(
+    rf"({'|'.join(OPERATION_IDS)})(?:@([0-9]{{1,9}}(?:\.[0-9]+)?))?(?:#([1-9][0-9]{{0,3}}))?=(.+)"
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Request:
     number: int = 1
 
     def __str__(self) -> str:
-        age = "" if self.at is None else f"@{self.at:g}"
+        age = "" if self.at is None else f"@{format_seconds(self.at)}"
         return f"{self.operation}{age}{f'#{self.number}' if self.number > 1 else ''}"
 
 

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from paymock.client.http import Json
-from paymock.client.text import escape_control
+from paymock.client.text import escape_control, format_seconds
 from paymock.verify.rules import RULES, Severity
 
 _WIDTH = 100
@@ -136,7 +136,7 @@ def course_lines(timeline: Sequence[Json], requests: Sequence[Json]) -> list[str
     width = max((len(text) for text in states.values()), default=0)
     lines = []
     for offset, texts in beside.items():
-        head = f"{offset:>4g} s  {states.get(offset, ''):<{width}}"
+        head = f"{format_seconds(offset):>4} s  {states.get(offset, ''):<{width}}"
         lines.append(f"{head}  {_joined(texts)}".rstrip())
     return lines
 
