@@ -1,0 +1,233 @@
+"""Plans of trials: their tokens, which requests get which fault, and smaller plans."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paymock.rules.faults import parse_fault
+from paymock.verify.plans import (
+    FAULTS,
+    Course,
+    Frequency,
+    Hit,
+    Plan,
+    Request,
+    loses_reply,
+    pairs_of_faults,
+    parse_token,
+    single_faults,
+)
+
+CREATION = Request("createPayment")
+ASSETS = Request("listAssets")
+READS = tuple(Request("getPayment", at) for at in (0.0, 5.0, 22.0))
+STATUSES = {0.0: "awaiting_payment", 5.0: "payment_detected", 22.0: "completed"}
+COURSE = Course("happy_path", (ASSETS, CREATION, *READS), STATUSES)
+OTHER = Course("other", (ASSETS, CREATION, *READS[:2]), {0.0: "awaiting_payment", 5.0: "expired"})
+
+REQUESTS = st.builds(
+    Request,
+    st.sampled_from(["createPayment", "getPayment", "listAttempts", "listAssets"]),
+    st.none() | st.integers(0, 10**9).map(lambda milliseconds: milliseconds / 1000),
+    st.integers(1, 999),
+)
+PLANS = st.builds(
+    Plan,
+    st.from_regex("[a-z][a-z0-9_]{0,63}", fullmatch=True),
+    st.lists(st.builds(Hit, REQUESTS, st.sampled_from([*FAULTS])), max_size=3).map(tuple),
+)
+
+
+class TestTokens:
+    @given(PLANS)
+    def test_a_token_says_everything(self, plan: Plan) -> None:
+        assert parse_token(plan.token) == plan
+
+    @given(PLANS)
+    def test_a_token_needs_no_quotes(self, plan: Plan) -> None:
+        assert not set(plan.token) & set(" ;|&<>()$`\\\"'*?[]!~#\t\n") - {"#"}
+        assert not plan.token.startswith("#")
+
+    @pytest.mark.parametrize(
+        ("hits", "token"),
+        [
+            ([], "happy_path"),
+            ([Hit(CREATION, "drop; before")], "happy_path/createPayment=drop+before"),
+            (
+                [Hit(Request("getPayment", 5.0, 2), "status=502; after; html"), Hit(CREATION, "reset")],
+                "happy_path/getPayment@5#2=status=502+after+html/createPayment=reset",
+            ),
+            (
+                [Hit(Request("getPayment", 3599.001), "status=500; times=6")],
+                "happy_path/getPayment@3599.001=status=500+times=6",
+            ),
+        ],
+    )
+    def test_it_can_be_read_and_typed(self, hits: list[Hit], token: str) -> None:
+        assert Plan("happy_path", tuple(hits)).token == token
+
+    @pytest.mark.parametrize(
+        ("part", "message"),
+        [
+            ("", "must be like getPayment@5=drop"),
+            ("readPayment=drop", "must be like getPayment@5=drop"),
+            ("getPayment", "must be like getPayment@5=drop"),
+            ("getPayment@5#99999=drop", "must be like getPayment@5=drop"),
+            ("getPayment@=drop", "must be like getPayment@5=drop"),
+            ("getPayment@1.2.3=drop", "must be like getPayment@5=drop"),
+            ("getPayment@5s=drop", "must be like getPayment@5=drop"),
+            ("getPayment@\u0665=drop", "must be like getPayment@5=drop"),
+            ("getPayment#0=drop", "must be like getPayment@5=drop"),
+            ("getPayment@5#=drop", "must be like getPayment@5=drop"),
+            ("getPayment@5=", "must be like getPayment@5=drop"),
+            ("getPayment=explode", "'explode' must be status=CODE (400 to 599), "),
+            ("getPayment=drop+sideways", "'drop; sideways' must be status=CODE (400 to 599), "),
+        ],
+    )
+    def test_what_is_none_is_refused_with_what_would_be_one(self, part: str, message: str) -> None:
+        with pytest.raises(ValueError, match="must be") as refused:
+            parse_token(f"happy_path/createPayment=drop/{part}")
+        assert message in str(refused.value)
+
+
+class TestHits:
+    def test_a_rule_counts_an_outage_and_gets_the_fault_alone(self) -> None:
+        hit = Hit(CREATION, "status=500; after ; times=6")
+        assert (hit.parsed.text, hit.times) == ("status=500; after", 6)
+        assert Hit(CREATION, "drop").times == 1
+
+    @pytest.mark.parametrize(
+        ("request_", "text"),
+        [
+            (CREATION, "createPayment: drop"),
+            (Request("getPayment", 0.0), "getPayment@0: drop"),
+            (Request("getPayment", 7.25, 3), "getPayment@7.25#3: drop"),
+        ],
+    )
+    def test_a_person_can_read_them(self, request_: Request, text: str) -> None:
+        assert str(Hit(request_, "drop")) == text
+
+
+class TestSmallerPlans:
+    @pytest.mark.parametrize(
+        ("times", "shorter"),
+        [(1, []), (2, ["drop"]), (3, ["drop"]), (4, ["drop; times=2"]), (6, ["drop; times=3"])],
+    )
+    def test_an_outage_gets_shorter(self, times: int, shorter: list[str]) -> None:
+        plan = Plan("happy_path", (Hit(CREATION, "drop" if times == 1 else f"drop; times={times}"),))
+        without, *rest = plan.smaller
+        assert without == Plan("happy_path")
+        assert rest == [Plan("happy_path", (Hit(CREATION, fault),)) for fault in shorter]
+
+    def test_each_fault_can_be_left_out(self) -> None:
+        first, second = Hit(CREATION, "drop"), Hit(READS[0], "status=500; times=2")
+        assert [*Plan("happy_path", (first, second)).smaller] == [
+            Plan("happy_path", (second,)),
+            Plan("happy_path", (first,)),
+            Plan("happy_path", (first, Hit(READS[0], "status=500"))),
+        ]
+
+    @given(PLANS)
+    def test_smaller_and_smaller_ends_without_faults(self, plan: Plan) -> None:
+        steps = 0
+        while plan.hits:
+            plan = [*plan.smaller][-1]
+            steps += 1
+            assert steps <= 12
+
+
+class TestSingleFaults:
+    def test_every_request_gets_every_quick_fault(self) -> None:
+        quick = {"drop": Frequency.EVERY_REQUEST, "reset": Frequency.EVERY_REQUEST}
+        plans = [*single_faults([COURSE], quick)]
+        assert Counter(plans) == Counter(
+            Plan("happy_path", (Hit(request, fault),)) for request in COURSE.requests for fault in quick
+        )
+
+    def test_a_request_about_no_payment_gets_it_in_one_scenario(self) -> None:
+        plans = [*single_faults([COURSE, OTHER], {"drop": Frequency.EVERY_REQUEST})]
+        hit = Counter((plan.scenario, plan.hits[0].request.operation) for plan in plans)
+        assert hit == {
+            ("happy_path", "listAssets"): 1,
+            ("happy_path", "createPayment"): 1,
+            ("happy_path", "getPayment"): 3,
+            ("other", "createPayment"): 1,
+            ("other", "getPayment"): 2,
+        }
+
+    def test_a_fault_that_takes_long_comes_once_after_each_history(self) -> None:
+        twice = Course(
+            "twice", (CREATION, READS[0], Request("getPayment", 0.0, 2), READS[1]), COURSE.statuses
+        )
+        plans = [*single_faults([twice, COURSE, OTHER], {"delay=300; after": Frequency.EVERY_STATUS})]
+        assert [(plan.scenario, str(plan.hits[0].request)) for plan in plans] == [
+            ("twice", "createPayment"),
+            ("twice", "getPayment@0"),
+            ("twice", "getPayment@5"),
+            ("happy_path", "listAssets"),
+            ("happy_path", "getPayment@22"),
+            ("other", "getPayment@5"),  # it has seen another status there
+        ]
+
+    def test_the_longest_come_once_for_each_operation(self) -> None:
+        plans = [*single_faults([COURSE, OTHER], {"hang": Frequency.EVERY_OPERATION})]
+        assert [(plan.scenario, plan.hits[0].request) for plan in plans] == [
+            ("happy_path", ASSETS),
+            ("happy_path", CREATION),
+            ("happy_path", READS[0]),
+        ]
+
+    def test_the_defaults_are_faults_of_all_kinds(self) -> None:
+        faults = [parse_fault(fault) for fault in FAULTS]
+        assert None not in faults
+        assert {fault.kind for fault in faults if fault} == {
+            "status", "delay", "drop", "reset", "hang", "truncate",
+        }  # fmt: skip
+
+
+class TestPairs:
+    FAULTS = ("drop", "hang", "status=500", "truncate=7", "delay=300; after")
+
+    @given(st.integers(), st.integers(0, 50))
+    def test_a_seed_chooses_the_same_pairs(self, seed: int, count: int) -> None:
+        plans = [*pairs_of_faults([COURSE, OTHER], self.FAULTS, count, seed)]
+        assert len(plans) == count
+        assert plans == [*pairs_of_faults([COURSE, OTHER], self.FAULTS, count, seed)]
+        for plan in plans:
+            course = COURSE if plan.scenario == "happy_path" else OTHER
+            first, second = (course.requests.index(hit.request) for hit in plan.hits)
+            assert first < second
+
+    def test_another_seed_chooses_others(self) -> None:
+        plans = [[*pairs_of_faults([COURSE], self.FAULTS, 10, seed)] for seed in (0, 1)]
+        assert plans[0] != plans[1]
+
+    def test_faults_that_take_long_have_no_part_but_those_of_the_user_have(self) -> None:
+        chosen = {hit.fault for plan in pairs_of_faults([COURSE], self.FAULTS, 200, 0) for hit in plan.hits}
+        assert chosen == {"drop", "status=500", "truncate=7"}
+
+    @pytest.mark.parametrize(
+        ("courses", "faults"),
+        [
+            ([], ["drop"]),
+            ([Course("short", (CREATION,), {})], ["drop"]),
+            ([COURSE], ["hang"]),
+            ([COURSE], []),
+        ],
+    )
+    def test_without_two_requests_and_a_quick_fault_there_are_none(
+        self, courses: list[Course], faults: list[str]
+    ) -> None:
+        assert [*pairs_of_faults(courses, faults, 5, 0)] == []
+
+
+@pytest.mark.parametrize("fault", ["drop", "hang", "status=500", "status=503; after", "truncate=9"])
+def test_a_fault_loses_the_reply(fault: str) -> None:
+    assert loses_reply(fault)
+
+
+@pytest.mark.parametrize("fault", ["delay=50; after", "delay=300", None])
+def test_a_late_reply_is_not_lost(fault: str | None) -> None:
+    assert not loses_reply(fault)
