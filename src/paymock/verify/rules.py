@@ -116,7 +116,7 @@ def _goods(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
             f"The goods went out when the payment was `{seen.delivered_at}`, before it was `{fulfil_at}`.",
         )
     if is_due and not seen.deliveries:
-        reason = "it never read that" if not _shown(seen, fulfil_at) else "it read that"
+        reason = "read that" if _shown(seen, fulfil_at) else "never read that"
         yield Violation(
             "lost_sale",
             f"The payment was `{fulfil_at}`, and the goods did not go out, though the faults had ended: the "
