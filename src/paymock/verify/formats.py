@@ -2,6 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
+from paymock.client.text import escape_control
 from paymock.verify.report import Finding, Report, course_lines
 from paymock.verify.rules import RULES, Severity
 
@@ -31,7 +32,8 @@ def junit(report: Report) -> bytes:
     case = ET.SubElement(suite, "testcase", classname="paymock.verify", name="seen_to_its_end")
     if report.undetermined:
         message = f"{len(report.undetermined)} not seen to the end"
-        ET.SubElement(case, "error", message=message).text = "\n".join(report.undetermined)
+        lines = "\n".join(map(escape_control, report.undetermined))
+        ET.SubElement(case, "error", message=message).text = lines
     ET.indent(suite)
     document: bytes = ET.tostring(suite, encoding="utf-8", xml_declaration=True)
     return document
@@ -39,7 +41,7 @@ def junit(report: Report) -> bytes:
 
 def markdown(report: Report) -> str:
     """The report as Markdown, for the summary of a CI job."""
-    parts = [f"## paymock verify: {report.verdict}", report.summary.partition(": ")[2].capitalize() + "."]
+    parts = [f"## paymock verify: {report.verdict}", report.summary.partition(": ")[2] + "."]
     if report.findings:
         rows = [
             f"| `{finding.rule}` | {finding.severity} | {finding.scenario} | "
@@ -56,8 +58,8 @@ def markdown(report: Report) -> str:
 
 
 def _details(finding: Finding) -> str:
-    course = "\n".join(course_lines(finding.timeline, finding.requests))
-    story = "\n".join(f"- {line}" for line in finding.story)
+    course = "\n".join(map(escape_control, course_lines(finding.timeline, finding.requests)))
+    story = "\n".join(f"- {escape_control(line)}" for line in finding.story)
     repeat = finding.command or finding.token
     return (
         f"### `{finding.rule}`\n\n{story}\n\n<details><summary>Requests</summary>\n\n"
@@ -66,4 +68,4 @@ def _details(finding: Finding) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return escape_control(text).replace("|", "\\|")
