@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPException
 from urllib.parse import quote
 
 from paymock.verify.application import Application, InlineExecutor
@@ -141,15 +142,15 @@ def _send(method: str, url: str) -> str:
     except urllib.error.HTTPError as error:
         with error:
             raise CallFailed(f"{method} {url}: status {error.code}") from None
-    except OSError as error:
-        raise CallFailed(f"{method} {url}: {error}") from None
+    except (OSError, HTTPException) as error:
+        raise CallFailed(f"{method} {url}: {getattr(error, 'reason', error)}") from None
 
 
 def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=_STOP_SECONDS):  # noqa: S310 - http or https
             return True
-    except (OSError, ValueError):
+    except (OSError, HTTPException, ValueError):
         return False
 
 
