@@ -8,6 +8,7 @@ from paymock.resources.checkout import VIEWS
 from paymock.rules.scenarios import PaymentStatus
 from tests.support.client import DUE, order
 from tests.support.contract import Json
+from tests.support.findings import finding
 from tests.support.specification import COURSES
 from tests.web.pages.steps import Sandbox, Tab, checkout_page
 
@@ -148,6 +149,26 @@ def requests(tab: Tab, api: Sandbox) -> None:
     expect(tab.rows()).to_have_count(3)
 
 
+def no_findings(tab: Tab, api: Sandbox) -> None:
+    tab.use_key(api.api_key).open("/findings")
+    expect(tab.page.get_by_text("No findings.")).to_be_visible()
+
+
+def findings(tab: Tab, api: Sandbox) -> None:
+    for rule in ("lost_sale", "ignores_retry_after"):
+        assert api.post("/_mock/findings", json=finding(rule=rule, order_id=LONG)).status_code == 201
+    tab.use_key(api.api_key).open("/findings")
+    expect(tab.rows()).to_have_count(2)
+
+
+def one_finding(tab: Tab, api: Sandbox) -> None:
+    made = api.created(order_id=LONG)
+    api.move(made, to="end")
+    found = api.post("/_mock/findings", json=finding(payment_id=made["id"], order_id=LONG)).json()
+    tab.use_key(api.api_key).open(f"/findings/{found['id']}")
+    expect(tab.page.get_by_role("img", name="completed at")).to_be_visible()
+
+
 def fault_rules(tab: Tab, api: Sandbox) -> None:
     made = api.created(order_id=LONG)
     for times in (1, 2, None):
@@ -238,6 +259,9 @@ STATES: dict[str, State] = {
         unknown_payment,
         no_requests,
         requests,
+        no_findings,
+        findings,
+        one_finding,
         fault_rules,
         new_fault_rule,
         part_at_the_checkout,

@@ -152,7 +152,7 @@ class Tab(Visit):
         expect(self.pace).to_have_text(f"running {TIMES}{speed}" if speed else "frozen")
 
     def rows(self) -> Locator:
-        return self.page.locator("#list tbody tr, #requests tbody tr")
+        return self.page.locator("#list tbody tr, #requests tbody tr, #findings tbody tr")
 
     def advance(self, seconds: float) -> None:
         """Advances the sandbox by the form in the header."""

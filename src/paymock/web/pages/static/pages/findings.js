@@ -2,14 +2,19 @@
 
 import { by } from "./dom.js";
 import { fragment, showParts } from "./fragment.js";
-import { start } from "./shell.js";
+import { attempt, start } from "./shell.js";
 import { move } from "./timeline.js";
 
-start({
-  async load() {
-    const place = by("picture");
-    showParts(await fragment(location.pathname.slice(1) + (place ? `?width=${place.clientWidth}` : "")));
-    const drawn = place?.querySelector("svg");
-    if (drawn) move(drawn, Number(drawn.dataset.age));
-  },
-});
+const MIN_WIDTH = 240;
+const place = by("picture");
+let width;
+
+async function load() {
+  width = place?.clientWidth;
+  showParts(await fragment(location.pathname.slice(1) + (place ? `?width=${Math.max(MIN_WIDTH, width)}` : "")));
+  const drawn = place?.querySelector("svg");
+  if (drawn) move(drawn, Number(drawn.dataset.age));
+}
+
+start({ load });
+if (place) new ResizeObserver(() => place.clientWidth && place.clientWidth !== width && attempt(load)).observe(place);
