@@ -111,7 +111,7 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     "--jobs",
     type=click.IntRange(1, _MAX_JOBS),
     metavar="N",
-    help="The most trials at a time. [default: 96 with --tick, else 24]",
+    help="The most trials at a time. [default: 96 with --tick, else 16]",
 )
 @click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JUnit.")

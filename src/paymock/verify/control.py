@@ -84,9 +84,11 @@ class Control:
         newest = self._call("GET", "/_mock/requests", query={"limit": 1})["data"]
         self._last_request = newest[0]["request_id"] if newest else None
 
-    def new_requests(self, timeout: float = 0.0) -> list[Json]:
-        """The requests since the last call, oldest first. Without any, wait for one for `timeout` seconds."""
-        query = {"after": self._last_request, "timeout": timeout}
+    def new_requests(self, count: int, timeout: float) -> list[Json]:
+        """The requests since the last call, oldest first, once there are `count` of them, or after `timeout`
+        seconds.
+        """
+        query = {"after": self._last_request, "count": count, "timeout": timeout}
         entries: list[Json] = self._call("GET", "/_mock/requests/wait", query=query)["data"]
         if entries:
             self._last_request = entries[0]["request_id"]

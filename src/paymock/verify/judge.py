@@ -30,7 +30,7 @@ from paymock.verify.trials import Runner, Trial, course_of, missed
 MAX_JOBS = 96
 """The most trials at a time, and the most faults of those: a sandbox has at most a hundred fault rules."""
 
-JOBS_OF_WORKER = 24
+JOBS_OF_WORKER = 16
 """The most trials at a time by default, if the application has a pace of its own: each slows the others."""
 
 _TRIES = 3

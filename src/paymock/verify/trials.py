@@ -36,7 +36,9 @@ _LOST_PATIENCE = 30.0
 _TURNS = 3
 """How often the application must have polled a younger order meanwhile, or have been given a tick."""
 
-_WAIT_SECONDS = 0.05
+_WAIT_SECONDS = 0.03
+"""How long to wait for what the application sends, before trials go on with what there is."""
+
 _MAX_ORDERS = 3
 """How often a customer whose order fails tries again once the faults have ended."""
 
@@ -82,6 +84,12 @@ class Trial:
     """Why the trial says nothing."""
     calls: list[int] = field(default_factory=list)
     """For each entry, the number of the tick or order that it belongs to."""
+    applied: int = 0
+    """How many requests got a fault of the plan."""
+    statuses_read: set[str] = field(default_factory=set)
+    """Those that replies have shown."""
+    _reads: Counter[tuple[str, str, float]] = field(default_factory=Counter)
+    """How many replies showed a payment, by the operation and by the age of the state."""
 
     @property
     def observation(self) -> Observation:
@@ -97,21 +105,28 @@ class Trial:
             reordered=bool(self.order_errors),
         )
 
-    @property
-    def applied(self) -> int:
-        """How many requests got a fault of the plan."""
-        return sum(entry["fault"] is not None for entry in self.entries)
+    def note(self, entry: Json, call: int) -> None:
+        """Take note of a request. `call` is the number of the tick or order that it belongs to."""
+        self.entries.append(entry)
+        self.calls.append(call)
+        self.applied += entry["fault"] is not None
+        payment_id, at = entry["payment_id"], entry["shown_offset_seconds"]
+        if entry["operation"] == CREATE_PAYMENT and entry["idempotency"] == "new":
+            if payment_id and payment_id not in self.payments:
+                self.payments.append(payment_id)
+        elif at is not None:
+            self._reads[payment_id, entry["operation"], at] += 1
+            if entry["operation"] == GET_PAYMENT:
+                self.statuses_read.add(entry["shown"])
 
-    def shown(self, at: float = 0.0, operation: str = GET_PAYMENT) -> list[Json]:
-        """The replies to reads of the newest payment that showed the state at this age, or a later one."""
-        return [
-            entry
-            for entry in self.entries
-            if entry["operation"] == operation
-            and entry["payment_id"] == self.payments[-1]
-            and entry["shown_offset_seconds"] is not None
-            and entry["shown_offset_seconds"] >= at
-        ]
+    def reads(self, at: float, operation: str = GET_PAYMENT) -> int:
+        """How many replies to reads of the newest payment showed the state at this age, or a later one."""
+        newest = self.payments[-1]
+        return sum(
+            count
+            for (payment_id, read_by, shown_at), count in self._reads.items()
+            if payment_id == newest and read_by == operation and shown_at >= at
+        )
 
 
 class Runner:
@@ -253,7 +268,7 @@ class Runner:
         """Let the application poll, and take note of what it has sent."""
         tick = self._application.tick
         if tick is None:
-            self._note_requests(_WAIT_SECONDS)
+            self._note_requests(count=len(self._active), timeout=_WAIT_SECONDS)
             return
         if self._fruitless > _TURNS:  # it backs off, in real time
             time.sleep(min(_WAIT_SECONDS, 0.002 * self._fruitless))
@@ -265,9 +280,11 @@ class Runner:
         self._ticks += 1
         self._note_requests()
 
-    def _note_requests(self, timeout: float = 0.0) -> None:
-        """Take note of what the application has sent since the last call, or within `timeout` seconds."""
-        for entry in self._control.new_requests(timeout):
+    def _note_requests(self, count: int = 1, timeout: float = 0.0) -> None:
+        """Take note of what the application has sent since the last call: wait until it has sent `count`
+        requests, or for `timeout` seconds.
+        """
+        for entry in self._control.new_requests(count, timeout):
             self.heard_at = self.now()
             self._note(entry)
         if self._application.tick is not None:
@@ -283,11 +300,7 @@ class Runner:
         if trial is None:
             return
         self._polls[trial.number] += entry["operation"] in PAYMENT_READS
-        trial.entries.append(entry)
-        trial.calls.append(self._calls)
-        new = entry["operation"] == CREATE_PAYMENT and entry["idempotency"] == "new" and entry["payment_id"]
-        if new and entry["payment_id"] not in trial.payments:
-            trial.payments.append(entry["payment_id"])
+        trial.note(entry, self._calls)
 
     # The steps of a trial. At each `yield`, the application gets to poll.
 
@@ -368,9 +381,9 @@ class Runner:
         due = sum(hit.times for hit in trial.plan.hits if (hit.request.at or 0) <= state.at)
         began = len(trial.entries)
         while trial.payments[-1] == payment:
-            if all(trial.shown(state.at, operation) for operation in reads) and trial.applied >= due:
+            if trial.applied >= due and all(trial.reads(state.at, operation) for operation in reads):
                 return True
-            known = any(entry["shown"] in self._final for entry in trial.shown())
+            known = bool(trial.statuses_read & self._final)
             if waited.silent(SHORT_PATIENCE):
                 if course is None or known:
                     return False
@@ -390,7 +403,7 @@ class Runner:
         began = len(trial.entries)
         while (
             not waited.silent()
-            and len(self.reads_after_the_end(trial)) < MANY_READS
+            and trial.reads(trial.states[-1].at) <= MANY_READS
             and len(trial.entries) - began < _STUCK_REQUESTS
         ):
             yield
@@ -398,15 +411,11 @@ class Runner:
         due = self._fulfil_at in trial.observation.statuses
         waited = self._watch(trial)
         while due and not trial.deliveries and not trial.problems:
-            known = any(entry["shown"] in self._final for entry in trial.shown())
+            known = bool(trial.statuses_read & self._final)
             if waited.waited(self._patience(trial) if known or not trial.gave_up else SHORT_PATIENCE):
                 break
             yield
             yield from self._ask(trial)
-
-    def reads_after_the_end(self, trial: Trial) -> list[Json]:
-        """The reads after the first reply that showed the payment in its last state."""
-        return trial.shown(trial.states[-1].at)[1:]
 
     def _ask(self, trial: Trial) -> Steps:
         """Ask how often the goods went out."""
