@@ -4,7 +4,7 @@ from server import create_app, payment_service
 
 
 def test_no_fault_loses_money(paymock: Sandbox) -> None:
-    with payment_service(paymock.url, paymock.api_key, timeout=0.2, sleep=paymock.advance) as service:
+    with payment_service(paymock.url, paymock.api_key, timeout=0.3) as service:
         page = create_app(service).test_client()
 
         def order(order_id: str) -> None:
@@ -17,4 +17,4 @@ def test_no_fault_loses_money(paymock: Sandbox) -> None:
             page.post("/poll")
 
         report = verify(paymock, order=order, deliveries=deliveries, tick=poll)
-    assert report.verdict == "SAFE", report
+    assert report.verdict == "SAFE", str(report)

@@ -87,8 +87,6 @@ class Payments:
             reply = self.http.request(method, path, **request)
         except httpx.TransportError as error:
             raise NoReply(f"{method} {path}: {error!r}") from error
-        if "Retry-After" in reply.headers:
-            self.sleep(float(reply.headers["Retry-After"]))
         by_the_service = reply.headers.get("Content-Type", "").startswith("application/json")
         if not by_the_service or reply.status_code == 429 or reply.status_code >= 500:
             raise NoReply(f"{method} {path}: status {reply.status_code}")

@@ -16,6 +16,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
 /** Takes orders, polls their payments, and delivers each order once, when its payment is completed. */
@@ -30,57 +31,61 @@ public class Shop {
 
     /** An order. Its payment has no id here until the service has answered. */
     static final class Order {
-        volatile String paymentId;
-        volatile String status = "awaiting_payment";
+        String paymentId;
+        String status = "awaiting_payment";
     }
 
+    final ScheduledExecutorService workers = Executors.newScheduledThreadPool(16);
     final HttpClient http = HttpClient.newHttpClient();
     final Map<String, Order> orders = new ConcurrentHashMap<>(); // a real shop has a database
     final Queue<String> delivered = new ConcurrentLinkedQueue<>(); // the delivery log
 
     /** Takes an order, unless it is known, and returns the id of its payment. After an exception, order again. */
     String order(String orderId) throws IOException, InterruptedException {
-        var order = orders.computeIfAbsent(orderId, id -> new Order()); // before anything can fail
-        if (order.paymentId == null) {
-            var body = """
-                {
-                  "order_id": "%s",
-                  "receive": {
-                    "chain": "bsc",
-                    "asset": "USDT",
-                    "amount": "25000000000000000000",
-                    "address": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
-                  },
-                  "settlement": {"mode": "same_chain_merchant_payout"},
-                  "pay_with": [{"chain": "bsc", "asset": "USDT"}]
-                }
-                """.formatted(orderId);
-            var request = request("/v1/payments")
-                .header("Content-Type", "application/json")
-                .header("Idempotency-Key", "payment-of-" + orderId) // the same in every attempt
-                .POST(BodyPublishers.ofString(body));
-            order.paymentId = member(send(request), "id");
+        var order = orders.computeIfAbsent(orderId, this::open); // before anything can fail
+        synchronized (order) { // so that customer and worker do not create it at once
+            if (order.paymentId == null) {
+                var body = """
+                    {
+                      "order_id": "%s",
+                      "receive": {
+                        "chain": "bsc",
+                        "asset": "USDT",
+                        "amount": "25000000000000000000",
+                        "address": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+                      },
+                      "settlement": {"mode": "same_chain_merchant_payout"},
+                      "pay_with": [{"chain": "bsc", "asset": "USDT"}]
+                    }
+                    """.formatted(orderId);
+                var request = request("/v1/payments")
+                    .header("Content-Type", "application/json")
+                    .header("Idempotency-Key", "payment-of-" + orderId) // the same in every attempt
+                    .POST(BodyPublishers.ofString(body));
+                order.paymentId = member(send(request), "id");
+            }
+            return order.paymentId;
         }
-        return order.paymentId;
     }
 
-    /** Reads the payment of each open order once, and delivers what is completed. */
-    void poll() {
-        orders.forEach((orderId, order) -> {
-            if (FINAL.contains(order.status)) {
-                return;
-            }
-            try {
-                order.status = member(send(request("/v1/payments/" + order(orderId))), "status");
-                if (order.status.equals("completed")) {
-                    delivered.add(orderId);
-                }
-            } catch (IOException unknown) { // says nothing about the payment: the order stays open
-                System.err.println(orderId + " stays open: " + unknown);
-            } catch (InterruptedException stopped) {
-                Thread.currentThread().interrupt();
-            }
-        });
+    Order open(String orderId) {
+        var order = new Order();
+        workers.schedule(() -> poll(orderId, order), POLL_MS, TimeUnit.MILLISECONDS);
+        return order;
+    }
+
+    /** Reads the payment of an order, again and again until its status is final, and delivers if it is completed. */
+    void poll(String orderId, Order order) {
+        try {
+            order.status = member(send(request("/v1/payments/" + order(orderId))), "status");
+        } catch (IOException | InterruptedException unknown) { // says nothing about the payment: the order stays open
+            System.err.println(orderId + " stays open: " + unknown);
+        }
+        if (order.status.equals("completed")) {
+            delivered.add(orderId);
+        } else if (!FINAL.contains(order.status)) {
+            workers.schedule(() -> poll(orderId, order), POLL_MS, TimeUnit.MILLISECONDS);
+        }
     }
 
     int deliveries(String orderId) {
@@ -134,8 +139,6 @@ public class Shop {
 
     public static void main(String[] args) throws IOException {
         var shop = new Shop();
-        var worker = Executors.newSingleThreadScheduledExecutor();
-        worker.scheduleWithFixedDelay(shop::poll, 0, POLL_MS, TimeUnit.MILLISECONDS);
         var server = HttpServer.create(new InetSocketAddress("127.0.0.1", PORT), 0);
         server.setExecutor(Executors.newCachedThreadPool());
         server.createContext("/", shop::answer);

@@ -62,5 +62,5 @@ class RetryingClient:
                 problem, asked = f"status {reply.status_code}", float(reply.headers.get("Retry-After", 0))
             if tried < TRIES - 1:
                 longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tried)
-                self.sleep(max(asked, random.uniform(longest / 2, longest)))
+                self.sleep(max(asked, random.uniform(0, longest)))
         raise GaveUp(f"{method} {path}: {problem}, {TRIES} times")

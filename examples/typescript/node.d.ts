@@ -14,7 +14,7 @@ declare module "node:crypto" {
 declare module "node:http" {
   type Request = { method?: string; url?: string };
   type Reply = { writeHead(status: number): { end(text: string): void } };
-  type Server = { listen(port: number, host: string, listening: () => void): void };
+  type Server = { listen(port: number, host: string): void };
   export function createServer(handle: (request: Request, reply: Reply) => void): Server;
 }
 declare module "node:test" {

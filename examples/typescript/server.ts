@@ -6,6 +6,7 @@ const { PAYMOCK_URL = "http://127.0.0.1:8402", PAYMOCK_API_KEY = "mk_test_demo" 
 const { PORT = "8000", POLL_MS = "2000", TIMEOUT_MS = "10000" } = process.env;
 const PRICE = 25n * 10n ** 18n;
 const shop = new Shop(PAYMOCK_URL, PAYMOCK_API_KEY, Number(TIMEOUT_MS));
+setInterval(() => shop.poll(), Number(POLL_MS));
 
 async function answer(method = "", name = "", id = ""): Promise<[status: number, text: string]> {
   if (!id) return name === "ready" ? [200, "ready"] : [404, "not found"];
@@ -19,13 +20,8 @@ async function answer(method = "", name = "", id = ""): Promise<[status: number,
   }
 }
 
-async function work(): Promise<void> {
-  await shop.poll();
-  setTimeout(work, Number(POLL_MS));
-}
-
 createServer(async ({ method, url }, reply) => {
   const [, name, id] = url!.split("/");
   const [status, text] = await answer(method, name, id).catch((problem): [number, string] => [502, `${problem}`]);
   reply.writeHead(status).end(text);
-}).listen(Number(PORT), "127.0.0.1", work);
+}).listen(Number(PORT), "127.0.0.1");

@@ -40,8 +40,10 @@ export class Refused extends Error {
 
 interface Order {
   amount: bigint;
+  creation?: Promise<Payment>; // while it is under way
   paymentId?: string; // missing until the service has answered
   status: PaymentStatus;
+  update?: Promise<void>; // while it is under way
 }
 
 export class Shop {
@@ -61,18 +63,8 @@ export class Shop {
     const order = this.orders.get(orderId) ?? { amount, status: "awaiting_payment" };
     this.orders.set(orderId, order); // before anything can fail
     if (order.paymentId) return this.payment(order.paymentId);
-    const coin: Schemas["PayWithRequest"] = { chain: "bsc", asset: "USDT" };
-    const body: Schemas["CreatePayment"] = {
-      order_id: orderId,
-      receive: { ...coin, amount: amount.toString(), address: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
-      settlement: { mode: "same_chain_merchant_payout" },
-      pay_with: [coin],
-    };
-    const payment = await this.call<Payment>("/v1/payments", {
-      method: "POST",
-      body: JSON.stringify(body),
-      headers: { "Content-Type": "application/json", "Idempotency-Key": `payment-of-${orderId}` },
-    });
+    order.creation ??= this.create(orderId, order.amount).finally(() => delete order.creation);
+    const payment = await order.creation;
     order.paymentId = payment.id;
     return payment;
   }
@@ -81,23 +73,42 @@ export class Shop {
     return stateOf((await this.payment(paymentId)).status);
   }
 
-  /** Reads the payment of each open order once, and delivers what is completed. To be called again when it ends. */
+  /** Reads the payment of each open order once, and delivers what is completed. */
   async poll(): Promise<void> {
-    for (const [orderId, order] of this.orders) {
-      if (isFinal(order.status)) continue;
-      try {
-        order.paymentId ??= (await this.order(orderId, order.amount)).id;
-        order.status = (await this.payment(order.paymentId)).status;
-        if (order.status === "completed") this.delivered.push(orderId);
-      } catch (problem) {
-        console.warn(`${orderId} stays open: ${problem}`); // an error says nothing about the payment
-      }
-    }
+    const open = [...this.orders].filter(([, { status }]) => !isFinal(status));
+    await Promise.all(open.map(([orderId, order]) => {
+      return (order.update ??= this.update(orderId, order).finally(() => delete order.update));
+    }));
   }
 
   /** How often an order was delivered. */
   deliveries(orderId: string): number {
     return this.delivered.filter((delivered) => delivered === orderId).length;
+  }
+
+  private async update(orderId: string, order: Order): Promise<void> {
+    try {
+      order.paymentId ??= (await this.order(orderId, order.amount)).id;
+      order.status = (await this.payment(order.paymentId)).status;
+      if (order.status === "completed") this.delivered.push(orderId);
+    } catch (problem) {
+      console.warn(`${orderId} stays open: ${problem}`); // an error says nothing about the payment
+    }
+  }
+
+  private create(orderId: string, amount: bigint): Promise<Payment> {
+    const coin: Schemas["PayWithRequest"] = { chain: "bsc", asset: "USDT" };
+    const body: Schemas["CreatePayment"] = {
+      order_id: orderId,
+      receive: { ...coin, amount: amount.toString(), address: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
+      settlement: { mode: "same_chain_merchant_payout" },
+      pay_with: [coin],
+    };
+    return this.call<Payment>("/v1/payments", {
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: { "Content-Type": "application/json", "Idempotency-Key": `payment-of-${orderId}` },
+    });
   }
 
   private payment(paymentId: string): Promise<Payment> {

@@ -47,6 +47,7 @@ ELSEWHERE = {
 NOT_RUN = {
     ("docs/extend.md", "diff"),
     ("docs/pages.md", "js"),
+    ("docs/verify.md", "text"),
     *(("docs/other-languages.md", language) for language in ("csharp", "go", "java", "js")),
 }
 """Languages of pages whose blocks are tested elsewhere, or need a toolchain that the tests do not have."""
@@ -206,6 +207,31 @@ def test_the_coverage_of_the_page_is_what_is_shown(tmp_path: Path) -> None:
         return re.sub(r"req_\w+|repeated [\d.]+ s", "...", text)
 
     assert masked(shown.text) in masked(run_in(tmp_path, command.text))
+
+
+@pytest.mark.slow
+def test_the_judge_says_of_the_shop_of_the_page_what_is_shown(tmp_path: Path) -> None:
+    blocks = markdown.blocks(markdown.read("docs/verify.md"))
+    [name] = write_files(tmp_path, blocks)
+    file = tmp_path / name
+    assert "1 passed" in run_in(tmp_path, "pytest -q")
+
+    [shown] = [block.text for block in blocks if block.text.startswith("UNSAFE")]
+    right = "                continue  # the next poll comes soon"
+    wrong = f"                del self.open[order_id]\n{right}"
+    text = file.read_text(encoding="utf-8")
+    assert right in text
+    file.write_text(text.replace(right, wrong), encoding="utf-8")
+    output = run_in(tmp_path, "pytest -q || true")
+
+    def masked(line: str) -> str:
+        return re.sub(
+            r"  +|verify-\w+-\w+|[0-9]+ trials( in [0-9]+ s)?|^E|AssertionError: |only=.*", "", line
+        ).strip()
+
+    printed = {masked(line) for line in output.splitlines()}
+    for line in shown.splitlines():
+        assert line.strip() in ("", "...") or masked(line) in printed, f"{line}\n{output}"
 
 
 def test_the_test_of_the_readme_has_ten_lines() -> None:

@@ -20,13 +20,13 @@ def judged(case: Case, sandbox: Sandbox) -> Report:
 @pytest.mark.parametrize("case", GOOD, ids=lambda case: case.name)
 def test_a_shop_that_is_right_is_safe_and_gets_no_advice(case: Case, paymock: Sandbox) -> None:
     report = judged(case, paymock)
-    assert report.verdict == "SAFE", report
-    assert report.findings == [], report
+    assert report.verdict == "SAFE", str(report)
+    assert report.findings == [], str(report)
     assert report.trials >= 400
 
 
 @pytest.mark.parametrize("case", BAD, ids=lambda case: case.name)
 def test_the_bug_of_a_shop_is_found_with_its_rule(case: Case, paymock: Sandbox) -> None:
     report = judged(case, paymock)
-    assert report.verdict == case.verdict, report
-    assert case.rules <= {finding.rule for finding in report.findings}, report
+    assert report.verdict == case.verdict, str(report)
+    assert case.rules <= {finding.rule for finding in report.findings}, str(report)

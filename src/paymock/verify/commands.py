@@ -109,6 +109,8 @@ def running(
     """Run the application, until `ready` answers with 2xx, for the length of the block; end it and what it
     has started in every case. Raises NotStarted after `timeout` seconds.
     """
+    if ready is not None and _answers(ready):
+        raise NotStarted(f"{ready} answers already, before the application was started: is one running?")
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(  # noqa: S602 - a command of the shell, as documented
             command,

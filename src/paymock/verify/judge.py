@@ -154,6 +154,8 @@ class Judge:
         self._violations: dict[Plan, list[Violation]] = {}
         self._undetermined: dict[str, str] = {}
         self._planned = 0
+        self._order: dict[Plan, int] = {}
+        """The place of each plan in their order."""
         self._findings: list[Finding] = []
         self._ended = False
 
@@ -240,8 +242,8 @@ class Judge:
         course = course_of(trial)
         if self._paced:
             return course
-        # An application of its own pace may poll once or twice in a state.
-        requests = [one for one in course.requests if one.number == 1 or one.at is None]
+        # An application of its own pace may send the same once or twice, as it happens.
+        requests = [request for request in course.requests if request.number == 1]
         return replace(course, requests=tuple(requests))
 
     def _why_untested(self, trial: Trial) -> str | None:
@@ -268,6 +270,8 @@ class Judge:
         self, plans: Sequence[Plan], *, alone: bool = False, closely: bool = False
     ) -> Iterator[Progress]:
         """Run trials, again those whose faults no request got."""
+        for plan in plans:
+            self._order.setdefault(plan, len(self._order))
         for _ in range(_TRIES):
             again: list[Plan] = []
             unstarted = set(plans)
@@ -334,7 +338,7 @@ class Judge:
         """The rank of a plan as an example: few faults, and goods that are never due first."""
         is_due = self._fulfil_at in self._trials[plan].observation.statuses
         times = sum(hit.times for hit in plan.hits)
-        return len(plan.hits), times, rule == "free_goods" and is_due, [*self._trials].index(plan)
+        return len(plan.hits), times, rule == "free_goods" and is_due, self._order[plan]
 
     def _shrink(self, plan: Plan, rule: str) -> Generator[Progress, None, Plan]:
         """Return the least plan that still breaks the rule."""

@@ -497,21 +497,6 @@ class ChangesBodyOnce(ChangesBody):
             return super().create(body, key)
 
 
-class NewKeyWhenRefused(Poller):
-    """Takes a new key after a 429, when nothing was carried out; the same one when a reply was lost."""
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.refusals: Counter[str] = Counter()
-
-    def create(self, body: Json, key: str) -> str:
-        try:
-            return super().create(body, f"{key}-{self.refusals[key]}")
-        except httpx.HTTPStatusError as error:
-            self.refusals[key] += error.response.status_code == 429
-            raise
-
-
 class PollsForever(Poller):
     """Never stops polling; what it has delivered it remembers."""
 
@@ -520,12 +505,6 @@ class PollsForever(Poller):
     def decide(self, order_id: str, payment: Json) -> None:
         if not self.delivered[order_id]:
             super().decide(order_id, payment)
-
-
-class PollsExpiredForever(Poller):
-    """Takes `expired` for a status that may still change, and waits for that forever."""
-
-    closed = CLOSED - {"expired"}
 
 
 class IgnoresRetryAfter(Poller):
