@@ -230,12 +230,7 @@ class Judge:
         yield from self._run(plans[1:])
         for plan in plans:
             trial = self._trials.get(plan)
-            if trial is None:
-                continue
-            reason = self._why_untested(trial)
-            if reason:
-                self._undetermined[plan.token] = f"{plan.scenario}: {reason}"
-            else:
+            if trial is not None and not trial.problems:
                 self._courses[plan.scenario] = self._course(trial)
 
     def _course(self, trial: Trial) -> Course:
@@ -248,8 +243,6 @@ class Judge:
 
     def _why_untested(self, trial: Trial) -> str | None:
         """Why a trial without faults shows nothing to inject faults into."""
-        if trial.problems:
-            return trial.problems[0]
         if not trial.payments:
             reason = f": {trial.order_errors[-1]}" if trial.order_errors else ""
             return (
@@ -279,15 +272,17 @@ class Judge:
                 plans, self._courses, alone=alone, closely=closely or not self._courses, more=self._in_time
             ):
                 unstarted.discard(trial.plan)
+                reason = None if trial.plan.hits or trial.problems else self._why_untested(trial)
+                if reason:
+                    trial.problems.append(reason)
                 violations = self._runner.judge(trial)
                 left = missed(trial)
                 if left and not violations and not trial.gave_up:
                     again.append(trial.plan)
-                    reason = f"{trial.plan.scenario}: {left[0]} was never hit"
-                    self._undetermined[trial.plan.token] = reason
+                    self._undetermined[trial.plan.token] = f"{trial.plan.scenario}: {left[0]} was never hit"
                 else:
                     self._undetermined.pop(trial.plan.token, None)
-                if trial.problems and trial.plan.hits:
+                if trial.problems:
                     self._undetermined[trial.plan.token] = f"{trial.plan.token}: {trial.problems[0]}"
                 self._keep(trial, violations)
                 yield Progress(len(self._trials), self._planned, sum(map(bool, self._violations.values())))

@@ -243,8 +243,8 @@ class Runner:
                 trial.deliveries = max(trial.deliveries, call.result())
 
     def judge(self, trial: Trial) -> list[Violation]:
-        """The rules that a trial has broken."""
-        return judge(trial.observation, self._fulfil_at)
+        """The rules that a trial has broken; none if it says nothing."""
+        return [] if trial.problems else judge(trial.observation, self._fulfil_at)
 
     def _load(self) -> int:
         """How many trials there are, each counted as often as it has faults."""
