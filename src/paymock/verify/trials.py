@@ -315,8 +315,7 @@ class Runner:
         finally:
             for rule in rules:
                 self._control.delete_fault(rule)
-            if not trial.payments:
-                self._control.clear_scenario(trial.order_id)
+            self._control.clear_scenario(trial.order_id)
 
     def _order(self, trial: Trial, rules: list[str]) -> Steps:
         """Place the order, again if it fails, and wait for its payment."""
