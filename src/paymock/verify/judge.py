@@ -211,10 +211,13 @@ class Judge:
         )
 
     def _known_scenarios(self, names: Iterable[str] | None) -> list[str]:
-        known = self._control.scenarios()
+        with contextlib.closing(self._control):  # which can be used again
+            known = self._control.scenarios()
         chosen = [*names] if names is not None else [*known]
         if self._plan is not None:
             chosen = [self._plan.scenario]
+        if not chosen:
+            raise ValueError("scenarios must name at least one scenario")
         for name in chosen:
             if name not in known:
                 raise ValueError(f"there is no scenario {name!r}; there are {', '.join(known)}")
