@@ -39,6 +39,9 @@ _TRIES = 3
 _MAX_LINES = 200
 """How many lines of the course of a payment the dashboard shows."""
 
+_NAMED = 5
+"""How many of the trials that did not begin are named."""
+
 _TIMED = ("lost_sale", "gives_up", "ignores_retry_after")
 """The rules that rest on the time that passed."""
 
@@ -153,6 +156,7 @@ class Judge:
         self._trials: dict[Plan, Trial] = {}
         self._violations: dict[Plan, list[Violation]] = {}
         self._undetermined: dict[str, str] = {}
+        self._unstarted: list[str] = []
         self._planned = 0
         self._order: dict[Plan, int] = {}
         """The place of each plan in their order."""
@@ -197,6 +201,10 @@ class Judge:
     def report(self) -> Report:
         """The report, or as much of it as is known before the end."""
         undetermined = [*self._undetermined.values()]
+        if self._unstarted:
+            names, more = ", ".join(self._unstarted[:_NAMED]), len(self._unstarted) - _NAMED
+            rest = f" and {more} more" if more > 0 else ""
+            undetermined.append(f"not begun within the budget: {names}{rest}")
         if not self._ended:
             left = max(0, self._planned - len(self._trials))
             undetermined.append(f"interrupted: at least {left} trials did not run")
@@ -289,8 +297,7 @@ class Judge:
                     self._undetermined[trial.plan.token] = f"{trial.plan.token}: {trial.problems[0]}"
                 self._keep(trial, violations)
                 yield Progress(len(self._trials), self._planned, sum(map(bool, self._violations.values())))
-            if unstarted:
-                self._undetermined["budget"] = f"{len(unstarted)} trials did not begin within the budget"
+            self._unstarted += [plan.token for plan in plans if plan in unstarted]
             plans = again
             if not again:
                 return
