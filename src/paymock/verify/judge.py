@@ -319,7 +319,7 @@ class Judge:
         for (rule, _), plans in self._groups().items():
             plan = min(plans, key=lambda plan: self._rank(plan, rule))
             plan = yield from self._shrink(plan, rule)
-            confirmed = yield from self._confirm(plan, rule)
+            confirmed = yield from self._confirm(plan, plans, rule)
             if confirmed is not None:
                 self._findings.append(self._finding(*confirmed, len(plans)))
             elif RULES[rule].severity is Severity.MONEY:
@@ -354,16 +354,24 @@ class Judge:
                 return (yield from self._shrink(smaller, rule))
         return plan
 
-    def _confirm(self, plan: Plan, rule: str) -> Generator[Progress, None, tuple[Trial, Violation] | None]:
-        """Run the plan again, alone and with a close look; return the trial and the violation. None if it did
-        not happen again, and rests on the time that passed: the faults of other trials may have taken it.
+    def _confirm(
+        self, plan: Plan, plans: Sequence[Plan], rule: str
+    ) -> Generator[Progress, None, tuple[Trial, Violation] | None]:
+        """Run the plan again, alone, with a close look and all patience; else all `plans` that broke the
+        rule, since it may take several orders at a time. Return a trial and its violation. None if it did not
+        happen again, and rests on the time that passed: the faults of other trials may have taken that.
         """
-        for _ in range(_TRIES):
-            for trial in self._runner.run([plan], self._courses, alone=True, closely=True):
+        self._runner.confirmed.discard(rule)
+        rounds = [([plan], True)] * _TRIES
+        if RULES[rule].severity is Severity.MONEY:
+            rounds.append(([*plans], False))
+        for repeated, alone in rounds:
+            trials = [*self._runner.run(repeated, self._courses, alone=alone, closely=True)]
+            yield Progress(len(self._trials), self._planned, len(self._findings))
+            for trial in trials:
                 for violation in self._runner.judge(trial):
                     if violation.rule == rule:
                         return trial, violation
-                yield Progress(len(self._trials), self._planned, len(self._findings))
         kept = [violation for violation in self._violations[plan] if violation.rule == rule]
         return None if rule in _TIMED else (self._trials[plan], kept[0])
 
