@@ -3,10 +3,12 @@
 import os
 import secrets
 import shlex
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -151,6 +153,7 @@ def verify(
 
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
     with ExitStack() as stack:
+        _interrupt_on_termination()  # so that the application is ended in every case
         target = _target(ctx, url, key, stack)
         try:
             if run_command is not None:
@@ -171,6 +174,17 @@ def verify(
     _write(report, junit, markdown)
     _print(report, as_json=as_json)
     ctx.exit(report.exit_code)
+
+
+def _interrupt_on_termination() -> None:
+    """Let SIGTERM and SIGHUP interrupt the command, like Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):  # Windows has no SIGHUP
+            signal.signal(getattr(signal, name), interrupt)
 
 
 def _target(ctx: click.Context, url: str, key: str, stack: ExitStack) -> Target:
