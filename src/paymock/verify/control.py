@@ -61,13 +61,17 @@ class Control:
         """Delete a rule."""
         self._call("DELETE", fault_rule_path(rule))
 
-    def advance(self, payment_id: str, to: str) -> None:
-        """Advance a payment to its `"next"` change or to the `"end"` of its timeline."""
+    def advance(self, payment_id: str, to: str) -> bool:
+        """Advance a payment to its `"next"` change or to the `"end"` of its timeline; return whether there is
+        one.
+        """
         try:
             self._call("POST", payment_path(payment_id, "advance"), {"to": to})
         except Refused as refused:
-            if refused.code != "status_unreachable":  # the application may have moved it
+            if refused.code != "status_unreachable":
                 raise
+            return False
+        return True
 
     def detail(self, payment_id: str) -> Json:
         """The payment, its scenario and its timeline."""

@@ -357,7 +357,8 @@ class Runner:
             for number, state in enumerate(trial.states):
                 trial.position = number
                 if number:
-                    self._control.advance(payment, "next")
+                    if not self._control.advance(payment, "next"):
+                        trial.problems.append("the payment was moved by others: the judge moves it by itself")
                     self._add_faults(trial, state.at, rules)
                 interested = yield from self._read(trial, payment, state)
                 if trial.closely:
