@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,7 +175,14 @@ class Runner:
         """
         self._end_heartbeat()
         self._heartbeat = self._new_trial(Plan(DEFAULT_SCENARIO))
-        self._application.executor.submit(self._application.order, self._heartbeat.order_id)
+        self._application.executor.submit(self._insist, self._heartbeat.order_id)
+
+    def _insist(self, order_id: str) -> None:
+        """Place an order, again if it fails."""
+        for _ in range(_MAX_ORDERS):
+            with suppress(Exception):
+                self._application.order(order_id)
+                return
 
     def _end_heartbeat(self) -> None:
         """Let the payment of the heartbeat come to its end, so that the application forgets it."""
