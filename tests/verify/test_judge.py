@@ -1,0 +1,571 @@
+"""The judge, with shops of tests/verify/shops and with applications that cannot be judged."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from paymock.client.http import Client, Refused, Unreachable
+from paymock.settings import Settings
+from paymock.testing import Sandbox
+from paymock.verify import Report, Verdict, trials, verify
+from paymock.verify.application import Application, InlineExecutor
+from paymock.verify.judge import Judge
+from tests.support.clock import NOON
+from tests.support.courses import TWO_HALVES
+from tests.support.server import running_server
+from tests.verify.shops import bad, good
+from tests.verify.shops.base import Shop, creation
+from tests.verify.shops.good import Json, Poller
+
+ORDERED = ["createPayment", *["getPayment"] * 9]
+"""The requests of a poller in the happy path."""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shop that polls only when it is given a tick has nothing to say between two ticks."""
+    monkeypatch.setattr(trials, "SHORT_PATIENCE", 0.02)
+    monkeypatch.setattr(trials, "PATIENCE", 0.05)
+
+
+def judged(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Report:
+    """The report on a shop, with one scenario and one fault unless `settings` say otherwise."""
+    with shop_type(sandbox.url, sandbox.api_key) as shop:
+        functions = {
+            "order": shop.order,
+            "deliveries": shop.deliveries,
+            "tick": None if shop.own_pace else shop.tick,
+        }
+        return verify(sandbox, **{**functions, "scenarios": ["happy_path"], "faults": ["drop"], **settings})
+
+
+@contextmanager
+def judge_of(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Iterator[Judge]:
+    """A judge that has not begun."""
+    with shop_type(sandbox.url, sandbox.api_key) as shop:
+        application = Application(shop.order, shop.deliveries, shop.tick, InlineExecutor())
+        chosen = {"scenarios": ["happy_path"], "faults": ["drop"], **settings}
+        with closing(Judge(sandbox, application, **chosen)) as judge:
+            yield judge
+
+
+def speed(sandbox: Sandbox) -> float:
+    with closing(Client(sandbox.url, sandbox.api_key)) as client:
+        return float(client.send("GET", "/_mock/clock", decode=json.loads).result()["speed"])
+
+
+def overrides(sandbox: Sandbox) -> Any:
+    with closing(Client(sandbox.url, sandbox.api_key)) as client:
+        return client.send("GET", "/_mock/next", decode=json.loads).result()["data"]
+
+
+class TestVerdicts:
+    @pytest.mark.parametrize("shop", [good.Poller, good.Outbox, good.FulfilmentTable])
+    def test_a_shop_that_is_right_is_safe(self, paymock: Sandbox, shop: type[Shop]) -> None:
+        report = judged(paymock, shop)
+        assert (report.verdict, report.findings, report.undetermined) == ("SAFE", [], []), report
+        assert report.verdict is Verdict.SAFE
+        assert report.scenarios == ["happy_path"]
+
+    def test_every_request_got_the_fault(self, paymock: Sandbox) -> None:
+        assert judged(paymock, Poller).trials == 1 + len(ORDERED)
+        lost = [entry["operation"] for entry in paymock.requests() if entry["fault"]]
+        assert sorted(lost) == sorted(ORDERED)
+
+    @pytest.mark.parametrize(
+        ("shop", "rule", "token"),
+        [
+            (bad.DeliversWhenDetected, "free_goods", "happy_path"),
+            (bad.DropsAfterFailedPoll, "lost_sale", "happy_path/getPayment@0=drop"),
+            (bad.DeliversBeforeConfirmingRead, "double_delivery", "happy_path/getPayment@45#2=drop"),
+            (bad.NewKeyPerTry, "double_payment", "happy_path/createPayment=drop"),
+            (bad.PaysAgainAfterFailedRead, "double_payment", "happy_path/getPayment@0=drop"),
+        ],
+    )
+    def test_a_bug_is_unsafe_and_shown_by_the_least_that_it_takes(
+        self, paymock: Sandbox, shop: type[Shop], rule: str, token: str
+    ) -> None:
+        report = judged(paymock, shop)
+        assert (report.verdict, report.findings[0].rule, report.findings[0].token) == ("UNSAFE", rule, token)
+        finding = report.findings[0]
+        assert len(finding.faults) == token.count("/")
+        assert [entry["order_id"] for entry in finding.requests] == [finding.order_id] * len(finding.requests)
+        assert finding.payment_id in {entry["payment_id"] for entry in finding.requests}
+        assert finding.timeline[-1]["status"] == "completed"
+
+    def test_it_can_be_repeated(self, paymock: Sandbox) -> None:
+        [found] = judged(paymock, bad.DeliversBeforeConfirmingRead).findings
+        report = judged(
+            paymock, bad.DeliversBeforeConfirmingRead, only=found.token, scenarios=None, faults=None
+        )
+        assert report.trials == 2  # one without, and one with the fault
+        [again] = report.findings
+        assert (again.rule, again.token, again.explanation) == (found.rule, found.token, found.explanation)
+        assert again.order_id != found.order_id
+
+    def test_its_story_names_the_fault_and_what_went_wrong(self, paymock: Sandbox) -> None:
+        [finding, *_] = judged(paymock, bad.DropsAfterFailedPoll).findings
+        order, network, application, goods, wrong = finding.story
+        assert order.startswith(f"Order:       {finding.order_id}, scenario happy_path. The customer pays")
+        assert network == "Network:     getPayment at `awaiting_payment` gets `drop`."
+        assert application == (
+            "Application: 1 payment created, 1 read, the last status it saw is `awaiting_payment`."
+        )
+        assert goods == "Goods:       never went out."
+        assert wrong.endswith("the application sent nothing more after its `getPayment`.")
+
+    def test_free_goods_are_told_with_the_status_at_which_they_went_out(self, paymock: Sandbox) -> None:
+        [finding] = judged(paymock, bad.DeliversWhenDetected, faults=[]).findings
+        assert "Goods:       went out once, first at `payment_detected`." in finding.story
+        assert "Network:     no fault." in finding.story
+        assert "when the payment was `payment_detected`, before it was `completed`" in finding.explanation
+
+    def test_goods_are_due_when_the_user_says_so(self, paymock: Sandbox) -> None:
+        scenarios = ["happy_path", "settlement_failed"]
+        report = judged(
+            paymock, good.EarlyDelivery, fulfil_at="payment_finalized", scenarios=scenarios, faults=[]
+        )
+        assert (report.verdict, report.trials) == ("SAFE", 2)
+        assert judged(paymock, good.EarlyDelivery, faults=[]).findings[0].rule == "free_goods"
+
+    def test_findings_of_one_kind_are_one(self, paymock: Sandbox) -> None:
+        report = judged(paymock, bad.DropsAfterFailedPoll, faults=["drop", "reset"])
+        assert {(finding.rule, finding.occurrences) for finding in report.findings} == {
+            ("lost_sale", 18), ("gives_up", 18),
+        }  # fmt: skip
+
+    def test_advice_does_not_make_it_unsafe(self, paymock: Sandbox) -> None:
+        report = judged(paymock, bad.PollsForever, faults=[])
+        assert (report.verdict, [finding.rule for finding in report.findings]) == ("SAFE", ["polls_forever"])
+
+    @pytest.mark.parametrize(
+        ("shop", "fault", "least"),
+        [
+            (bad.DropsAfterFailedPoll, "status=500; times=6", "status=500"),
+            (bad.DropsAfterThreeFailures, "drop; times=6", "drop; times=3"),
+        ],
+    )
+    def test_an_outage_is_made_as_short_as_it_may_be(
+        self, paymock: Sandbox, shop: type[Shop], fault: str, least: str
+    ) -> None:
+        [finding, *_] = judged(paymock, shop, faults=[fault]).findings
+        assert (finding.rule, finding.faults) == ("lost_sale", [f"getPayment@0: {least}"])
+
+    def test_two_faults_show_what_one_does_not(self, paymock: Sandbox) -> None:
+        class DropsAfterTwoFailures(bad.DropsAfterThreeFailures):
+            patience = 2
+
+        assert judged(paymock, DropsAfterTwoFailures).verdict == "SAFE"
+        reports = [judged(paymock, DropsAfterTwoFailures, pairs=3, seed=3) for _ in range(2)]
+        assert [report.verdict for report in reports] == ["UNSAFE"] * 2
+        assert len(reports[0].findings[0].faults) == 2
+        assert reports[0].findings[0].faults == reports[1].findings[0].faults
+        assert reports[0].trials == reports[1].trials == 1 + len(ORDERED) + 3
+
+    def test_requests_about_no_order_get_their_faults_too(self, paymock: Sandbox) -> None:
+        class NeedsCatalog(good.Catalog):
+            """Forgets an order when the catalog fails, and says that it went well."""
+
+            def order(self, order_id: str) -> None:
+                try:
+                    super().order(order_id)
+                except httpx.HTTPError as error:
+                    if "assets" not in str(error.request.url):
+                        raise
+
+            def twice(self, method: str, path: str, **request: Any) -> Json:
+                return self.once(method, path, **request)
+
+        assert judged(paymock, good.Catalog).verdict == "SAFE"
+        assert [entry["operation"] for entry in paymock.requests() if entry["fault"]].count("listAssets") == 1
+        report = judged(paymock, NeedsCatalog)
+        assert report.verdict == "SAFE"  # no payment, no sale
+        [finding] = report.findings
+        assert (finding.rule, finding.faults, finding.payment_id) == ("gives_up", ["listAssets: drop"], None)
+        assert finding.timeline == []
+        assert finding.story[2] == "Application: 0 payments created, 0 reads, the last status it saw is none."
+
+    @pytest.mark.parametrize("shop", [good.Worker, good.ThreadPerOrder])
+    def test_an_application_may_poll_by_itself(
+        self, paymock: Sandbox, shop: type[Shop], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.undo()  # it has a pace of its own, and so its silence is real
+        report = judged(paymock, shop)
+        assert (report.verdict, report.findings) == ("SAFE", []), report
+
+    def test_its_calls_may_run_side_by_side(self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.undo()
+        with good.Worker(paymock.url, paymock.api_key) as shop, ThreadPoolExecutor(4) as executor:
+            application = Application(shop.order, shop.deliveries, None, executor)
+            scenarios = ["happy_path", "late_payment", "settlement_failed"]
+            with closing(Judge(paymock, application, scenarios=scenarios, faults=[], jobs=2)) as judge:
+                assert len([*judge.run()]) == 3
+                assert judge.report().verdict == "SAFE"
+
+    def test_other_requests_do_not_matter(self, paymock: Sandbox) -> None:
+        class Curious(Poller):
+            def order(self, order_id: str) -> None:
+                super().order(order_id)
+                for path in ("/v1/refunds", "/v1/payments/pay_x"):
+                    self.http.get(path)
+
+        assert judged(paymock, Curious, faults=[]).verdict == "SAFE"
+
+    def test_replays_are_no_reads(self, paymock: Sandbox) -> None:
+        [finding] = judged(paymock, bad.ReadsByReplay, faults=[]).findings
+        assert (finding.rule, finding.token) == ("lost_sale", "happy_path")
+        assert finding.explanation.endswith("the application never read that.")
+
+    def test_a_scenario_of_a_file_is_one_like_the_others(self, tmp_path: Path) -> None:
+        file = tmp_path / "scenarios.toml"
+        file.write_text(TWO_HALVES)
+        with running_server(Settings(port=0, scenarios=file)) as server:
+            server.clock.now = NOON
+            with Sandbox(server.url, "mk_test_halves") as sandbox:
+                report = judged(sandbox, bad.DeliversWhenDetected, scenarios=["two_halves"], faults=[])
+        [finding] = report.findings
+        assert (finding.rule, finding.scenario) == ("free_goods", "two_halves")
+        assert finding.story[0] == f"Order:       {finding.order_id}, scenario two_halves."
+
+
+class TestCustomers:
+    def test_who_was_told_of_a_failure_orders_again(self, paymock: Sandbox) -> None:
+        class FailsFirst(Poller):
+            def order(self, order_id: str) -> None:
+                if order_id not in self.delivered:
+                    self.delivered[order_id] = 0
+                    raise ConnectionError("the database is starting")
+                super().order(order_id)
+
+        report = judged(paymock, FailsFirst)
+        assert (report.verdict, report.findings) == ("SAFE", [])
+
+    def test_who_always_fails_cannot_be_judged(self, paymock: Sandbox) -> None:
+        calls = []
+
+        def order(order_id: str) -> None:
+            calls.append(order_id)
+            raise RuntimeError("the database is locked")
+
+        report = judged(paymock, Poller, order=order)
+        assert report.verdict == "UNDETERMINED"
+        [reason] = report.undetermined
+        assert ": RuntimeError: the database is locked. Does the application use this server" in reason
+        assert 1 < len(calls) < 9
+        assert len({*calls}) == 1
+
+
+class TestUndetermined:
+    def undetermined(self, report: Report) -> str:
+        """The only reason why there is no verdict."""
+        assert (report.verdict, report.findings) == ("UNDETERMINED", []), report
+        [reason] = report.undetermined
+        return reason
+
+    def test_an_application_that_never_polls(self, paymock: Sandbox) -> None:
+        report = judged(paymock, Poller, tick=lambda: None)
+        assert self.undetermined(report) == (
+            "happy_path: the application never read its payment: does `tick` poll it?"
+        )
+        assert report.notes == ["scenarios that could not be tried: happy_path"]
+
+    def test_an_application_that_is_given_no_tick(
+        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(trials, "_LOST_PATIENCE", 0.05)
+        report = judged(paymock, Poller, tick=None)
+        assert self.undetermined(report) == (
+            "happy_path: the application never read its payment: is `tick` missing?"
+        )
+
+    def test_a_tick_that_fails_is_told(self, paymock: Sandbox) -> None:
+        def tick() -> None:
+            raise RuntimeError("the database is locked")
+
+        report = judged(paymock, Poller, tick=tick)
+        assert self.undetermined(report).startswith("happy_path: the application never read its payment")
+        note, _ = report.notes
+        assert note.startswith("`tick` failed ")
+        assert note.endswith(" times, the last time with RuntimeError: the database is locked")
+
+    def test_a_payment_with_another_order_id(self, paymock: Sandbox) -> None:
+        class OwnIds(Poller):
+            def order(self, order_id: str) -> None:
+                self.open[order_id] = self.create(creation(f"mine-{order_id}"), order_id)
+
+        reason = self.undetermined(judged(paymock, OwnIds))
+        assert reason.startswith("happy_path: no payment with the order id verify-")
+        assert reason.endswith("the order id that it is given?")
+
+    def test_a_payment_in_another_sandbox(self, paymock: Sandbox) -> None:
+        with Poller(paymock.url, "mk_test_another") as shop:
+            reason = self.undetermined(judged(paymock, Poller, order=shop.order, tick=shop.tick))
+        assert "use this server and API key" in reason
+
+    def test_an_application_that_chooses_the_scenario_itself(self, paymock: Sandbox) -> None:
+        class Chooses(Poller):
+            def __init__(self, url: str, api_key: str) -> None:
+                super().__init__(url, api_key)
+                self.http.headers["X-Mock-Scenario"] = "late_payment"
+
+        assert self.undetermined(judged(paymock, Chooses)) == (
+            "happy_path: the payment follows late_payment: the application must not send X-Mock-Scenario"
+        )
+        assert overrides(paymock) == []
+
+    @pytest.mark.parametrize(
+        ("answer", "reason"),
+        [
+            (None, "TypeError: must be how often the goods went out, not None"),
+            ("1", "TypeError: must be how often the goods went out, not '1'"),
+            (-1, "TypeError: must be how often the goods went out, not -1"),
+            (1.0, "TypeError: must be how often the goods went out, not 1.0"),
+            (LookupError("no table"), "LookupError: no table"),
+        ],
+    )
+    def test_deliveries_that_cannot_be_told(self, paymock: Sandbox, answer: Any, reason: str) -> None:
+        def deliveries(order_id: str) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        report = judged(paymock, Poller, deliveries=deliveries)
+        assert self.undetermined(report) == f"happy_path: deliveries cannot be told: {reason}"
+
+    def test_deliveries_that_cannot_be_told_after_a_fault(self, paymock: Sandbox) -> None:
+        class Breaks(Poller):
+            def deliveries(self, order_id: str) -> int:
+                if order_id not in self.open and self.failed:
+                    raise LookupError("no table")
+                return super().deliveries(order_id)
+
+            failed = False
+
+            def poll(self, order_id: str, payment_id: str) -> None:
+                try:
+                    super().poll(order_id, payment_id)
+                except httpx.HTTPError:
+                    self.failed = True
+                    raise
+
+        report = judged(paymock, Breaks, only="happy_path/getPayment@5=drop")
+        assert self.undetermined(report) == (
+            "happy_path/getPayment@5=drop: deliveries cannot be told: LookupError: no table"
+        )
+
+    def test_true_is_once(self, paymock: Sandbox) -> None:
+        with Poller(paymock.url, paymock.api_key) as shop:
+            report = judged(
+                paymock,
+                Poller,
+                order=shop.order,
+                tick=shop.tick,
+                deliveries=lambda one: one in shop.delivered,
+                faults=[],
+            )
+        assert report.verdict == "SAFE"
+
+    def test_no_trial_begins_after_the_budget(self, paymock: Sandbox) -> None:
+        scenarios = ["happy_path", "late_payment"]
+        report = judged(paymock, Poller, scenarios=scenarios, budget=0.000001)
+        assert self.undetermined(report) == "not begun within the budget: happy_path, late_payment"
+        assert report.trials == 0
+        assert paymock.requests() == []
+
+    def test_of_many_trials_the_first_are_named(
+        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with judge_of(paymock, Poller) as judge:
+            for progress in judge.run():
+                assert progress == (1, 1, 0)
+                monkeypatch.setattr(judge, "_budget", 0)
+            report = judge.report()
+        assert self.undetermined(report) == (
+            "not begun within the budget: happy_path/createPayment=drop, happy_path/getPayment@0=drop, "
+            "happy_path/getPayment@5=drop, happy_path/getPayment@7=drop, happy_path/getPayment@9=drop "
+            "and 5 more"
+        )
+        assert report.trials == 1
+
+    def test_a_fault_that_hits_no_request(self, paymock: Sandbox) -> None:
+        report = judged(paymock, Poller, only="happy_path/getPayment@6=drop")
+        assert self.undetermined(report) == "happy_path: getPayment@6: drop was never hit"
+
+    def test_a_clock_that_others_move(self, paymock: Sandbox) -> None:
+        class Sleeps(Poller):
+            def tick(self) -> None:
+                super().tick()
+                paymock.advance(0.001)
+
+        assert self.undetermined(judged(paymock, Sleeps, faults=[])).startswith(
+            "the clock of the sandbox was moved"
+        )
+
+    def test_a_payment_that_others_move(self, paymock: Sandbox) -> None:
+        class Moves(Poller):
+            def tick(self) -> None:
+                for payment_id in self.open.values():
+                    paymock.advance_payment(payment_id, to="end")
+                super().tick()
+
+        reason = "happy_path: the payment was moved by others: the judge moves it by itself"
+        assert self.undetermined(judged(paymock, Moves, faults=[])) == reason
+
+    def test_a_loss_that_does_not_happen_again(self, paymock: Sandbox) -> None:
+        class LosesOne(Poller):
+            unlucky: str | None = None
+
+            def decide(self, order_id: str, payment: Json) -> None:
+                self.unlucky = self.unlucky or order_id
+                if order_id != self.unlucky:
+                    super().decide(order_id, payment)
+                elif payment["status"] in self.closed:
+                    del self.open[order_id]
+
+        report = judged(paymock, LosesOne, faults=[])
+        assert self.undetermined(report) == "happy_path: lost_sale was not seen again"
+
+    def test_a_double_delivery_counts_even_if_it_does_not_happen_again(self, paymock: Sandbox) -> None:
+        class DeliversOneTwice(Poller):
+            def decide(self, order_id: str, payment: Json) -> None:
+                if payment["status"] in self.paid and not self.delivered:
+                    self.delivered[order_id] += 1
+                super().decide(order_id, payment)
+
+        [finding] = judged(paymock, DeliversOneTwice, faults=[]).findings
+        assert (finding.rule, finding.token) == ("double_delivery", "happy_path")
+        assert "Goods:       went out twice, first at `completed`." in finding.story
+
+
+class TestLateDeliveries:
+    def test_goods_that_go_out_again_later_are_counted(self, paymock: Sandbox) -> None:
+        class SendsAgain(Poller):
+            """Sends the goods of the order before once more."""
+
+            def order(self, order_id: str) -> None:
+                for earlier in [*self.delivered]:
+                    self.delivered[earlier] += 1
+                super().order(order_id)
+
+        report = judged(paymock, SendsAgain, scenarios=["happy_path", "late_payment"], faults=[])
+        assert report.verdict == "UNSAFE"
+        assert [finding.rule for finding in report.findings] == ["double_delivery"]
+
+
+class TestNotes:
+    def test_operations_that_were_never_called_are_named(self, paymock: Sandbox) -> None:
+        report = judged(paymock, Poller, faults=[])
+        assert report.notes == ["operations that the application never called: listAttempts"]
+        assert judged(paymock, good.AttemptReader, faults=[]).notes == []
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"fulfil_at": "paid"}, "fulfil_at must be one of awaiting_payment, .*, failed, not 'paid'"),
+            ({"scenarios": ["expired"]}, "there is no scenario 'expired'; there are happy_path, "),
+            ({"scenarios": []}, "scenarios must name at least one scenario"),
+            ({"faults": ["explode"]}, r"'explode' must be status=CODE \(400 to 599\), delay="),
+            ({"only": "expired"}, "there is no scenario 'expired'; there are happy_path, "),
+            ({"only": "happy_path/getPayment"}, "'getPayment' must be like getPayment@5=drop"),
+            ({"only": "happy_path/getPayment=explode"}, "'explode' must be status=CODE"),
+        ],
+    )
+    def test_what_does_not_exist_is_refused_with_what_does(
+        self, paymock: Sandbox, settings: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(ValueError, match=message):
+            judged(paymock, Poller, **settings)
+        assert paymock.requests() == []
+
+    def test_no_server_is_told(self) -> None:
+        with Sandbox("http://127.0.0.1:1", "mk_test_1") as nowhere, pytest.raises(Unreachable):
+            judged(nowhere, Poller)
+
+
+class TestSandbox:
+    @pytest.mark.parametrize("factor", [0, 2.5])
+    @pytest.mark.parametrize("shop", [Poller, bad.NewKeyPerTry])
+    def test_it_is_left_as_it_was(self, paymock: Sandbox, shop: type[Shop], factor: float) -> None:
+        paymock.speed(factor)
+        judged(paymock, shop)
+        assert (speed(paymock), paymock.faults(), overrides(paymock)) == (factor, [], [])
+
+    def test_it_is_left_as_it_was_by_a_judge_that_is_interrupted(self, paymock: Sandbox) -> None:
+        paymock.speed(2.5)
+        with judge_of(paymock, Poller) as judge:
+            for _ in judge.run():
+                break
+        assert (speed(paymock), paymock.faults(), overrides(paymock)) == (2.5, [], [])
+
+    def test_what_happened_before_does_not_count(self, paymock: Sandbox) -> None:
+        for _ in range(3):
+            paymock.create()
+        assert judged(paymock, Poller, faults=[]).verdict == "SAFE"
+
+    def test_a_reset_ends_it(self, paymock: Sandbox) -> None:
+        class Resets(Poller):
+            def decide(self, order_id: str, payment: Json) -> None:
+                paymock.reset()
+
+        with pytest.raises(Refused, match="refused with 404 payment_not_found"):
+            judged(paymock, Resets)
+
+
+class TestInterrupt:
+    class Interrupted(Poller):
+        """Its user presses Ctrl-C while it polls for the fifth time."""
+
+        calls = 0
+
+        def tick(self) -> None:
+            self.calls += 1
+            if self.calls == 5:
+                raise KeyboardInterrupt
+            super().tick()
+
+    def test_a_report_says_so(self, paymock: Sandbox) -> None:
+        paymock.speed(2.5)
+        with judge_of(paymock, self.Interrupted, scenarios=["happy_path", "late_payment"]) as judge:
+            with pytest.raises(KeyboardInterrupt):
+                for _ in judge.run():
+                    pass
+            report = judge.report()
+        assert (report.verdict, report.trials, report.findings) == ("UNDETERMINED", 0, [])
+        assert report.undetermined == ["interrupted: at least 2 trials did not run"]
+        assert (speed(paymock), paymock.faults(), overrides(paymock)) == (2.5, [], [])
+
+    def test_it_passes_through_verify_and_the_sandbox_is_left_as_it_was(self, paymock: Sandbox) -> None:
+        paymock.speed(2.5)
+        with pytest.raises(KeyboardInterrupt):
+            judged(paymock, self.Interrupted)
+        assert (speed(paymock), paymock.faults(), overrides(paymock)) == (2.5, [], [])
+
+    def test_the_report_has_what_was_found_before(self, paymock: Sandbox) -> None:
+        with judge_of(paymock, bad.NewKeyPerTry) as judge:
+            for progress in judge.run():
+                if progress.broken:
+                    break
+            report = judge.report()
+        assert report.verdict == "UNSAFE"
+        assert report.findings[0].rule == "double_payment"
+        assert report.findings[0].token == "happy_path/createPayment=drop"
+        assert "interrupted: at least " in report.undetermined[-1]
+
+    def test_a_report_can_be_asked_for_before_the_first_trial(self, paymock: Sandbox) -> None:
+        with judge_of(paymock, Poller) as judge:
+            assert judge.report().verdict == "UNDETERMINED"
+
+    def test_progress_counts_trials(self, paymock: Sandbox) -> None:
+        with judge_of(paymock, Poller) as judge:
+            steps = [*judge.run()]
+        assert steps[0] == (1, 1, 0)
+        assert steps[-1] == (1 + len(ORDERED), 1 + len(ORDERED), 0)
+        assert [step.done for step in steps] == [*range(1, 2 + len(ORDERED))]
