@@ -171,8 +171,10 @@ def verify(
         except KeyboardInterrupt:
             echo_note("interrupted: the report so far")
         report = judge.report()
-    _write(report, junit, markdown)
-    _print(report, as_json=as_json)
+    try:
+        _write(report, junit, markdown)
+    finally:
+        _print(report, as_json=as_json)
     ctx.exit(report.exit_code)
 
 
