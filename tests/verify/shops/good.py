@@ -340,14 +340,16 @@ class Catalog(Poller):
 
 
 class AsyncWorker(Shop):
-    """An event loop in a thread, and in it a task for each order."""
+    """An event loop in a thread, and in it a task for each order. A few of them read at a time."""
 
     own_pace = True
+    readers = 8
 
     def __init__(self, url: str, api_key: str) -> None:
         super().__init__(url, api_key)
         self.loop = asyncio.new_event_loop()
         self.client = httpx.AsyncClient(**self.settings)
+        self.reading = asyncio.Semaphore(self.readers)
         self.tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -371,7 +373,8 @@ class AsyncWorker(Shop):
         while status not in CLOSED and not self.closing.is_set():
             await asyncio.sleep(PAUSE_SECONDS)
             try:
-                reply = await self.client.get(f"/v1/payments/{payment_id}")
+                async with self.reading:
+                    reply = await self.client.get(f"/v1/payments/{payment_id}")
                 status = reply.raise_for_status().json()["status"]
             except httpx.HTTPStatusError as error:
                 await asyncio.sleep(retry_after(error.response))
