@@ -28,6 +28,8 @@ ARGUMENTS = {
     "requests": ["requests"],
     "reset": ["reset"],
     "ready": ["ready"],
+    "coverage": ["coverage"],
+    "verify": ["verify", "--order", "true", "--deliveries", "echo 0"],
 }
 
 

@@ -340,7 +340,12 @@ class TestRunning:
     ) -> None:
         pids = tmp_path / "pids"
 
+        asked: list[str] = []
+
         def interrupt(url: str) -> bool:
+            asked.append(url)
+            if len(asked) == 1:  # before it is started
+                return False
             wait_until(pids.exists)
             raise KeyboardInterrupt
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -180,13 +179,9 @@ def verify(
 
 def _interrupt_on_termination() -> None:
     """Let SIGTERM and SIGHUP interrupt the command, like Ctrl-C."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # Windows has no SIGHUP
-            signal.signal(getattr(signal, name), interrupt)
+            signal.signal(getattr(signal, name), signal.default_int_handler)
 
 
 def _target(ctx: click.Context, url: str, key: str, stack: ExitStack) -> Target:
