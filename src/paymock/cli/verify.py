@@ -254,7 +254,7 @@ def _print(report: "Report", *, as_json: bool) -> None:
         echo_json(report.as_json())
         return
     first, *rest = str(report).splitlines()
-    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         verdict = str(report.verdict)
         click.echo(first.replace(verdict, click.style(verdict, _STYLES[verdict], bold=True), 1))
     else:
