@@ -537,5 +537,5 @@ def _states(detail: Json) -> list[State]:
     return [State(at, status) for at, status in statuses.items()]
 
 
-def _text(error: BaseException | None) -> Any:
+def _text(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {error}"
