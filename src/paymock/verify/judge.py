@@ -34,7 +34,12 @@ JOBS_OF_WORKER = 16
 """The most trials at a time by default, if the application has a pace of its own: each slows the others."""
 
 _TRIES = 3
-"""How often a trial is run whose faults no request got, or whose violation rests on the time that passed."""
+"""How often a violation that rests on the time that passed is tried to be seen again."""
+
+_HIT_TRIES = 8
+"""How often a trial is run whose faults no request got: an application of its own pace can read a payment
+between the change and the fault, and stop.
+"""
 
 _MAX_LINES = 200
 """How many lines of the course of a payment the dashboard shows."""
@@ -276,7 +281,7 @@ class Judge:
         """Run trials, again those whose faults no request got."""
         for plan in plans:
             self._order.setdefault(plan, len(self._order))
-        for _ in range(_TRIES):
+        for _ in range(_HIT_TRIES):
             again: list[Plan] = []
             unstarted = set(plans)
             for trial in self._runner.run(
