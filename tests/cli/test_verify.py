@@ -168,7 +168,7 @@ class TestRun:
         ]  # fmt: skip
 
     def test_it_starts_the_application_and_ends_it(self, shop: list[str], port: int) -> None:
-        outcome = run(*shop)
+        outcome = run(*shop, "--only", "happy_path/getPayment@5=drop")
         assert (outcome.returncode, outcome.stderr) == (0, "")
         assert outcome.stdout.startswith("SAFE: ")
         with pytest.raises(ConnectionRefusedError):
@@ -185,7 +185,7 @@ class TestRun:
             f"Its last output:\n{terminal.variables['PAYMOCK_URL']}\nno database\n"
         )
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_an_interrupt_prints_the_report_so_far_and_ends_everything(
         self, terminal: Terminal, right: list[str], tmp_path: Path, number: signal.Signals
     ) -> None:

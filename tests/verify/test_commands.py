@@ -303,6 +303,15 @@ class TestRunning:
             f"the application has not answered {silent_url} with 2xx within 0.3 s."
         )
 
+    def test_another_one_that_answers_is_told(self, shop: Shop, tmp_path: Path) -> None:
+        url, started = f"{shop.url}/health", tmp_path / "started"
+        with (
+            pytest.raises(NotStarted, match=rf"{url} answers already, .*: is one running\?"),
+            running(f"touch {started}", {}, url, LONG),
+        ):
+            pass
+        assert not started.exists()
+
     @pytest.mark.parametrize("status", [404, 500])
     def test_only_2xx_is_ready(self, shop: Shop, status: int) -> None:
         with pytest.raises(NotStarted), running("exec sleep 60", {}, f"{shop.url}/{status}", 0.1):

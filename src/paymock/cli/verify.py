@@ -228,7 +228,7 @@ def _progress_bar() -> Iterator[Any]:
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with rich_progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("trials")
+        task = bar.add_task("trials", total=None)
 
         def update(progress: "Progress") -> None:
             broken = f", {progress.broken} broke a rule" if progress.broken else ""
