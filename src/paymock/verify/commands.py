@@ -26,6 +26,10 @@ _STOP_SECONDS = 5.0
 _OUTPUT_LINES = 20
 
 
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Opens URLs without the proxy that the environment may name: the application is near."""
+
+
 class CallFailed(Exception):
     """A command has failed, or a request was not answered with 2xx."""
 
@@ -139,7 +143,7 @@ def running(
 def _send(method: str, url: str) -> str:
     request = urllib.request.Request(url, method=method, data=b"" if method != "GET" else None)  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=_CALL_SECONDS) as reply:  # noqa: S310 - http or https
+        with _direct.open(request, timeout=_CALL_SECONDS) as reply:
             return str(reply.read().decode(errors="replace"))
     except urllib.error.HTTPError as error:
         with error:
@@ -150,7 +154,7 @@ def _send(method: str, url: str) -> str:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=_STOP_SECONDS):  # noqa: S310 - http or https
+        with _direct.open(url, timeout=_STOP_SECONDS):
             return True
     except (OSError, HTTPException, ValueError):
         return False
