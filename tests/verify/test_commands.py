@@ -1,13 +1,16 @@
 """Applications behind commands and requests, and their process."""
 
 import shlex
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -363,6 +366,23 @@ class TestRunning:
         with pytest.raises(KeyboardInterrupt), running(command, {}, "http://127.0.0.1:1", LONG):
             pass
         assert not is_running(int(pids.read_text()))
+
+    def test_it_ends_what_was_being_started_when_it_is_interrupted(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        started: list[subprocess.Popen[bytes]] = []
+
+        def interrupted(*arguments: Any, **settings: Any) -> subprocess.Popen[bytes]:
+            started.append(start(*arguments, **settings))
+            signal.raise_signal(signal.SIGINT)
+            return started[0]
+
+        start = subprocess.Popen
+        monkeypatch.setattr(subprocess, "Popen", interrupted)
+        with pytest.raises(KeyboardInterrupt), running("exec sleep 60", {}, None, LONG):
+            pytest.fail("the interrupt was lost")
+        assert started[0].returncode == -signal.SIGTERM
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     def pids_of(self, command: str, folder: Path, error: type[BaseException] | None) -> list[int]:
         """Run a command that writes ids of processes to a file, and check that they have ended afterwards."""

@@ -208,6 +208,26 @@ class TestVerdicts:
                 assert len([*judge.run()]) == 3
                 assert judge.report().verdict == "SAFE"
 
+    def test_a_request_that_is_not_sent_again_is_noted(self, paymock: Sandbox) -> None:
+        class SlowStart(Poller):
+            def create(self, body: Json, key: str) -> str:
+                if not self.open and not self.delivered:  # as if the first reply had come too late
+                    super().create(body, key)
+                return super().create(body, key)
+
+        report = judged(paymock, SlowStart)
+        assert (report.verdict, report.undetermined) == ("SAFE", []), report
+        assert report.notes[0] == "requests that were sent once, and not again: createPayment#2 in happy_path"
+
+    def test_an_application_that_creates_a_payment_whenever_it_polls(self, paymock: Sandbox) -> None:
+        class CreatesAgain(Poller):
+            def poll(self, order_id: str, payment_id: str) -> None:
+                self.open[order_id] = self.create(creation(order_id), payment_id)
+                super().poll(order_id, payment_id)
+
+        report = judged(paymock, CreatesAgain, faults=[])
+        assert report.findings[0].rule == "double_payment"
+
     def test_other_requests_do_not_matter(self, paymock: Sandbox) -> None:
         class Curious(Poller):
             def order(self, order_id: str) -> None:
@@ -396,6 +416,24 @@ class TestUndetermined:
     def test_a_fault_that_hits_no_request(self, paymock: Sandbox) -> None:
         report = judged(paymock, Poller, only="happy_path/getPayment@6=drop")
         assert self.undetermined(report) == "happy_path: getPayment@6: drop was never hit"
+
+    def test_an_application_that_polls_its_oldest_order_only(
+        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(trials, "_STARVED_SECONDS", 0.2)
+
+        class Oldest(Poller):
+            def decide(self, order_id: str, payment: Json) -> None:
+                self.delivered[order_id] = payment["status"] == "completed"
+
+            def tick(self) -> None:
+                self.poll(*next(iter(self.open.items())))
+
+        report = judged(paymock, Oldest, scenarios=["happy_path", "late_payment"], faults=[])
+        assert report.verdict == "UNDETERMINED", report
+        assert "late_payment: the application polls older orders, and neither this one nor a younger one" in (
+            report.undetermined
+        )
 
     def test_a_clock_that_others_move(self, paymock: Sandbox) -> None:
         class Sleeps(Poller):

@@ -24,7 +24,7 @@ _THREADS = 16
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 5.0
 _OUTPUT_LINES = 20
-
+_INTERRUPTS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Opens URLs without the proxy that the environment may name: the application is near."""
@@ -115,17 +115,19 @@ def running(
     """
     if ready is not None and _answers(ready):
         raise NotStarted(f"{ready} answers already, before the application was started: is one running?")
+    process: subprocess.Popen[bytes] | None = None
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(  # noqa: S602 - a command of the shell, as documented
-            command,
-            shell=True,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
         try:
+            with _uninterrupted():
+                process = subprocess.Popen(  # noqa: S602 - a command of the shell, as documented
+                    command,
+                    shell=True,
+                    env={**os.environ, **environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
             deadline = time.monotonic() + timeout
             while ready is not None and not _answers(ready):
                 if process.poll() is not None:
@@ -137,7 +139,26 @@ def running(
                 time.sleep(_POLL_SECONDS)
             yield
         finally:
-            _end(process)
+            if process is not None:
+                _end(process)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put off what interrupts the program until the end of the block: a process that has begun is then known,
+    and can be ended.
+    """
+    arrived: list[int] = []
+    handlers = {number: handler for number in _INTERRUPTS if callable(handler := signal.getsignal(number))}
+    for number in handlers:
+        signal.signal(number, lambda number, _: arrived.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for late in arrived:
+        signal.raise_signal(late)
 
 
 def _send(method: str, url: str) -> str:

@@ -162,6 +162,8 @@ class Judge:
         self._violations: dict[Plan, list[Violation]] = {}
         self._undetermined: dict[str, str] = {}
         self._unstarted: list[str] = []
+        self._unsent: dict[str, None] = {}
+        """The requests that a trial without faults has sent, and no trial after it."""
         self._planned = 0
         self._order: dict[Plan, int] = {}
         """The place of each plan in their order."""
@@ -293,11 +295,10 @@ class Judge:
                     trial.problems.append(reason)
                 violations = self._runner.judge(trial)
                 left = missed(trial)
+                self._undetermined.pop(trial.plan.token, None)
                 if left and not violations and not trial.gave_up:
                     again.append(trial.plan)
                     self._undetermined[trial.plan.token] = f"{trial.plan.scenario}: {left[0]} was never hit"
-                else:
-                    self._undetermined.pop(trial.plan.token, None)
                 if trial.problems:
                     self._undetermined[trial.plan.token] = f"{trial.plan.token}: {trial.problems[0]}"
                 self._keep(trial, violations)
@@ -306,6 +307,19 @@ class Judge:
             plans = again
             if not again:
                 return
+        self._forgive_unsent(plans)
+
+    def _forgive_unsent(self, plans: Iterable[Plan]) -> None:
+        """Take a request that no try has sent for what it is: one that the application sent before because a
+        reply was late, or that it sends by chance. What it does send was seen to its end.
+        """
+        for plan in plans:
+            trial = self._trials[plan]
+            sent = course_of(trial).requests
+            unsent = [hit.request for hit in missed(trial) if hit.request not in sent]
+            if unsent and plan != self._plan:
+                self._undetermined.pop(plan.token, None)
+                self._unsent[f"{unsent[0]} in {plan.scenario}"] = None
 
     def _keep(self, trial: Trial, violations: list[Violation]) -> None:
         self._trials[trial.plan] = trial
@@ -414,6 +428,8 @@ class Judge:
         never = [scenario for scenario in self._scenarios if scenario not in self._courses]
         if never:
             notes.append(f"scenarios that could not be tried: {', '.join(never)}")
+        if self._unsent:
+            notes.append(f"requests that were sent once, and not again: {', '.join(self._unsent)}")
         operations = {request.operation for course in self._courses.values() for request in course.requests}
         unused = [operation for operation in PAYMENT_OPERATIONS if operation not in operations]
         if unused and self._courses:

@@ -33,6 +33,9 @@ It is longer than `Retry-After`.
 _LOST_PATIENCE = 30.0
 """The same while nothing else is heard of the application either."""
 
+_STARVED_SECONDS = 600.0
+"""How long the application may poll older orders only, before that says nothing about this one."""
+
 _TURNS = 3
 """How often the application must have polled a younger order meanwhile, or have been given a tick."""
 
@@ -41,6 +44,9 @@ _WAIT_SECONDS = 0.03
 
 _MAX_ORDERS = 3
 """How often a customer whose order fails tries again once the faults have ended."""
+
+_MAX_PAYMENTS = 20
+"""So many payments of one order are followed: an application may create another one whenever it polls."""
 
 _STUCK_REQUESTS = 20
 """After so many requests, none of which shows the state of the payment, the application does not read it."""
@@ -358,7 +364,8 @@ class Runner:
     def _follow(self, trial: Trial, rules: list[str]) -> Steps:
         """Move the payment from change to change, each time once the application has read it."""
         payment: str | None = None
-        while trial.payments[-1] != payment:  # the application may create another one meanwhile
+        # The application may create another one meanwhile.
+        while trial.payments[-1] != payment and len(trial.payments) <= _MAX_PAYMENTS:
             payment = trial.payments[-1]
             trial.states, trial.position = _states(self._control.detail(payment)), 0
             for number, state in enumerate(trial.states):
@@ -469,6 +476,7 @@ class _Watch:
     def __init__(self, runner: Runner, trial: Trial) -> None:
         self._runner = runner
         self._trial = trial
+        self._began = time.monotonic()
         self._restart()
 
     def _restart(self) -> None:
@@ -491,9 +499,15 @@ class _Watch:
             self._runner.place_heartbeat()
         counts = [count - self._before.get(number, 0) for number, count in turns.items()]
         own = len(self._trial.entries) - self._entries
-        return (
-            max([own, *counts]) >= _TURNS or now - max(self._since, self._runner.heard_at) >= _LOST_PATIENCE
+        silence = now - max(self._since, self._runner.heard_at)
+        if max([own, *counts]) >= _TURNS or silence >= _LOST_PATIENCE:
+            return True
+        if time.monotonic() - self._began < _STARVED_SECONDS:
+            return False
+        self._trial.problems.append(
+            "the application polls older orders, and neither this one nor a younger one"
         )
+        return True
 
 
 def course_of(trial: Trial) -> Course:
