@@ -13,7 +13,12 @@ def judged(case: Case, sandbox: Sandbox) -> Report:
     with case.shop(sandbox.url, sandbox.api_key) as shop:
         tick = None if shop.own_pace else shop.tick
         return verify(
-            sandbox, order=shop.order, deliveries=shop.deliveries, tick=tick, fulfil_at=case.fulfil_at
+            sandbox,
+            order=shop.order,
+            deliveries=shop.deliveries,
+            tick=tick,
+            fulfil_at=case.fulfil_at,
+            scenarios=case.scenarios,
         )
 
 

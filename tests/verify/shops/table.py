@@ -4,6 +4,7 @@ Money rules make the verdict UNSAFE: `free_goods`, `lost_sale`, `double_delivery
 rules are lesser: with them alone, the verdict is SAFE, and the finding is there.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,21 +15,28 @@ FOLDER = Path(__file__).parent
 
 
 class Case(NamedTuple):
-    """A shop, and the rules that must be among the findings of its trials; none for a good one."""
+    """A shop, and the rules that must be among the findings of its trials; none for a good one. `scenarios`:
+    those that it is judged in; None: all. A bug must be found in those that show it.
+    """
 
     name: str
     shop: type[Shop]
     verdict: str = "SAFE"
     rules: frozenset[str] = frozenset()
     fulfil_at: str = "completed"
+    scenarios: tuple[str, ...] | None = None
 
 
-def _unsafe(rules: str, *shops: tuple[str, type[Shop]]) -> list[Case]:
-    return [Case(name, shop, "UNSAFE", frozenset(rules.split())) for name, shop in shops]
+def _wrong(verdict: str, rules: str, *shops: tuple[str, type[Shop], *tuple[str, ...]]) -> list[Case]:
+    """Shops with one bug, each with the scenarios that show it beside the happy path."""
+    return [
+        Case(name, shop, verdict, frozenset(rules.split()), scenarios=("happy_path", *scenarios))
+        for name, shop, *scenarios in shops
+    ]
 
 
-def _lesser(rule: str, *shops: tuple[str, type[Shop]]) -> list[Case]:
-    return [Case(name, shop, "SAFE", frozenset({rule})) for name, shop in shops]
+_unsafe = partial(_wrong, "UNSAFE")
+_lesser = partial(_wrong, "SAFE")
 
 
 GOOD = [
@@ -52,13 +60,13 @@ BAD = [
         ("delivers_when_detected", bad.DeliversWhenDetected),
         ("delivers_when_finalized", bad.DeliversWhenFinalized),
         ("delivers_when_submitted", bad.DeliversWhenSubmitted),
-        ("delivers_underpaid", bad.DeliversUnderpaid),
-        ("delivers_overpaid", bad.DeliversOverpaid),
-        ("delivers_in_review", bad.DeliversInReview),
-        ("delivers_late_payments", bad.DeliversLatePayments),
-        ("delivers_when_failed", bad.DeliversWhenFailed),
+        ("delivers_underpaid", bad.DeliversUnderpaid, "underpaid_expired"),
+        ("delivers_overpaid", bad.DeliversOverpaid, "overpaid_review"),
+        ("delivers_in_review", bad.DeliversInReview, "manual_review"),
+        ("delivers_late_payments", bad.DeliversLatePayments, "late_payment"),
+        ("delivers_when_failed", bad.DeliversWhenFailed, "settlement_failed"),
         ("delivers_by_funding", bad.DeliversByFunding),
-        ("delivers_by_deposit", bad.DeliversByDeposit),
+        ("delivers_by_deposit", bad.DeliversByDeposit, "underpaid_expired"),
         ("delivers_when_service_is_down", bad.DeliversWhenServiceIsDown),
         ("delivers_unknown_replies", bad.DeliversUnknownReplies),
         ("delivers_when_confirmation_fails", bad.DeliversWhenConfirmationFails),
@@ -94,7 +102,7 @@ BAD = [
         ("two_keys", bad.TwoKeys),
     ),
     *_unsafe("double_payment", ("pays_again_after_failed_read", bad.PaysAgainAfterFailedRead)),
-    Case("changes_body", bad.ChangesBody, "UNSAFE", frozenset({"key_conflict", "lost_sale"})),
+    *_unsafe("key_conflict lost_sale", ("changes_body", bad.ChangesBody)),
     *_lesser("key_conflict", ("changes_body_once", bad.ChangesBodyOnce)),
     *_lesser("polls_forever", ("polls_forever", bad.PollsForever)),
     *_lesser(
