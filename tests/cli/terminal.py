@@ -20,6 +20,9 @@ from tests.support.client import Api
 TIMEOUT = 20
 """Seconds within which a command must react: less than the interval at which it reads a payment again."""
 
+LONG_SECONDS = 120
+"""Seconds that no command takes on a terminal."""
+
 COMMANDS = sorted(set(cli.list_commands(click.Context(cli))) - {"serve", "scenarios"})
 """The commands that use a server, and `demo`."""
 
@@ -88,6 +91,8 @@ def run_on_terminal(
         stderr=slave,
     ) as process:
         os.close(slave)
+        timer = threading.Timer(LONG_SECONDS, process.kill)
+        timer.start()
         written = b""
         with contextlib.suppress(OSError):  # a terminal that no process has open cannot be read
             while received := os.read(master, 65536):
@@ -95,6 +100,7 @@ def run_on_terminal(
                 if until is not None and until in written.decode(errors="ignore"):
                     process.send_signal(signal.SIGINT)
                     until = None
+        timer.cancel()
     os.close(master)
     return process.returncode, written.decode(errors="replace")  # an interrupt may cut a character
 

@@ -1,12 +1,12 @@
 """The file of the SQLite store: creation, checks before use, and replacement while in use."""
 
-import multiprocessing
 import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,43 @@ from paymock.stores.base import StoreError
 from paymock.stores.sqlite.file import SCHEMA_VERSION, initialize
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import add, run
+
+INITIALIZE = """
+import os, pathlib, sys
+from paymock.stores.base import StoreError
+from paymock.stores.sqlite.file import initialize
+
+user, path = int(sys.argv[1]), pathlib.Path(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+if user:
+    os.setuid(user)
+try:
+    initialize(path)
+except StoreError as error:
+    print(error, flush=True)
+else:
+    print("accepted", flush=True)
+os._exit(0)
+"""
+NOBODY = 65534
+
+
+def initialize_in_processes(path: Path, count: int, user: int = 0) -> list[str]:
+    """What becomes of `initialize` in so many processes at the same time, as another user."""
+    command = [sys.executable, "-c", INITIALIZE, str(user), str(path)]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+    return [process.communicate(timeout=60)[0].strip() for process in processes]
 
 
 def create_store(path: Path) -> None:
@@ -113,13 +150,7 @@ class TestFile:
         assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
     def test_processes_that_create_it_concurrently_share_it(self, path: Path) -> None:
-        context = multiprocessing.get_context("fork")
-        processes = [context.Process(target=initialize, args=(path,)) for _ in range(8)]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join(10)
-        assert [process.exitcode for process in processes] == [0] * 8
+        assert initialize_in_processes(path, 8) == ["accepted"] * 8
         assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
@@ -252,22 +283,8 @@ def test_a_path_without_write_permission_is_refused(public_folder: Path, *, exis
         path.chmod(0o444)
     public_folder.chmod(0o555)
 
-    def initialize_unprivileged(pipe: Connection) -> None:
-        if os.getuid() == 0:
-            os.setuid(65534)  # nobody: permissions do not restrict the superuser
-        try:
-            initialize(path)
-        except StoreError as error:
-            pipe.send(str(error))
-        else:
-            pipe.send("it was accepted")
-
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=initialize_unprivileged, args=(theirs,))
-    process.start()
-    reason = ours.recv()
-    process.join(10)
+    is_superuser = os.getuid() == 0  # whom permissions do not restrict
+    [reason] = initialize_in_processes(path, 1, NOBODY if is_superuser else 0)
     public_folder.chmod(0o755)
     assert str(path) in reason
     assert ("readonly" if exists else "Permission denied") in reason
