@@ -65,6 +65,11 @@ def overrides(sandbox: Sandbox) -> Any:
         return client.send("GET", "/_mock/next", decode=json.loads).result()["data"]
 
 
+def faults(sandbox: Sandbox) -> Any:
+    with closing(Client(sandbox.url, sandbox.api_key)) as client:
+        return client.send("GET", "/_mock/faults", decode=json.loads).result()["data"]
+
+
 class TestVerdicts:
     @pytest.mark.parametrize("shop", [good.Poller, good.Outbox, good.FulfilmentTable])
     def test_a_shop_that_is_right_is_safe(self, paymock: Sandbox, shop: type[Shop]) -> None:
@@ -397,6 +402,32 @@ class TestUndetermined:
         assert self.undetermined(report) == "not begun within the budget: happy_path, late_payment"
         assert report.trials == 0
         assert paymock.requests() == []
+
+    def test_a_trial_ends_soon_after_the_budget(
+        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with judge_of(paymock, Poller, only="happy_path/getPayment@5=drop", budget=3600) as judge:
+            # The budget is spent once the trial with the fault has begun.
+            monkeypatch.setattr(judge, "_seconds_left", lambda: -1000 if faults(paymock) else 1)
+            assert len([*judge.run()]) == 2
+            report = judge.report()
+        token = "happy_path/getPayment@5=drop"
+        assert self.undetermined(report) == f"{token}: it did not end within the budget"
+        assert (overrides(paymock), faults(paymock)) == ([], [])
+
+    def test_what_cannot_be_repeated_within_the_budget_is_told_all_the_same(
+        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with judge_of(paymock, bad.DropsAfterFailedPoll, budget=3600) as judge:
+            for progress in judge.run():
+                if progress.broken:
+                    monkeypatch.setattr(judge, "_seconds_left", lambda: -0.001)
+            report = judge.report()
+        assert report.verdict == "UNSAFE"
+        assert report.findings[0].rule == "lost_sale"
+        assert (
+            f"{report.findings[0].token}: lost_sale was not repeated within the budget" in report.undetermined
+        )
 
     def test_of_many_trials_the_first_are_named(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,7 @@
 """The judge: plans the trials, runs them, and makes a report of what they have shown."""
 
 import contextlib
+import math
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -95,9 +96,9 @@ def verify(
 
     It tries each request of the application with each of `faults` (default: FAULTS) in each of `scenarios`
     (default: all of the server), then `pairs` trials of two faults each, chosen by `seed`. After `budget`
-    seconds no trial begins any more. `only` repeats the trial of a finding's `token`. The clock of the
-    sandbox stands still meanwhile. Raises ValueError for a status, scenario, fault or token that does not
-    exist; Refused and Unreachable.
+    seconds no trial begins any more, and those that run have ten more. `only` repeats the trial of a
+    finding's `token`. The clock of the sandbox stands still meanwhile. Raises ValueError for a status,
+    scenario, fault or token that does not exist; Refused and Unreachable.
     """
     judge = Judge(
         sandbox,
@@ -287,7 +288,11 @@ class Judge:
             again: list[Plan] = []
             unstarted = set(plans)
             for trial in self._runner.run(
-                plans, self._courses, alone=alone, closely=closely or not self._courses, more=self._in_time
+                plans,
+                self._courses,
+                alone=alone,
+                closely=closely or not self._courses,
+                left=self._seconds_left,
             ):
                 unstarted.discard(trial.plan)
                 reason = None if trial.plan.hits or trial.problems else self._why_untested(trial)
@@ -296,7 +301,7 @@ class Judge:
                 violations = self._runner.judge(trial)
                 left = missed(trial)
                 self._undetermined.pop(trial.plan.token, None)
-                if left and not violations and not trial.gave_up:
+                if left and not (violations or trial.problems or trial.gave_up):
                     again.append(trial.plan)
                     self._undetermined[trial.plan.token] = f"{trial.plan.scenario}: {left[0]} was never hit"
                 if trial.problems:
@@ -326,8 +331,8 @@ class Judge:
         self._violations[trial.plan] = violations
         self._runner.confirmed.update(violation.rule for violation in violations)
 
-    def _in_time(self) -> bool:
-        return self._budget is None or time.monotonic() - self._began < self._budget
+    def _seconds_left(self) -> float:
+        return math.inf if self._budget is None else self._began + self._budget - time.monotonic()
 
     # The findings.
 
@@ -378,21 +383,29 @@ class Judge:
     ) -> Generator[Progress, None, tuple[Trial, Violation] | None]:
         """Run the plan again, alone, with a close look and all patience; else all `plans` that broke the
         rule, since it may take several orders at a time. Return a trial and its violation. None if it did not
-        happen again, and rests on the time that passed: the faults of other trials may have taken that.
+        happen again, though there was time, and rests on the time that passed: the faults of other trials
+        may have taken that.
         """
         self._runner.confirmed.discard(rule)
         rounds = [([plan], True)] * _TRIES
         if RULES[rule].severity is Severity.MONEY:
             rounds.append(([*plans], False))
         for repeated, alone in rounds:
-            trials = [*self._runner.run(repeated, self._courses, alone=alone, closely=True)]
+            trials = [
+                *self._runner.run(repeated, self._courses, alone=alone, closely=True, left=self._seconds_left)
+            ]
             yield Progress(len(self._trials), self._planned, len(self._findings))
             for trial in trials:
                 for violation in self._runner.judge(trial):
                     if violation.rule == rule:
                         return trial, violation
-        kept = [violation for violation in self._violations[plan] if violation.rule == rule]
-        return None if rule in _TIMED else (self._trials[plan], kept[0])
+        [kept, *_] = [violation for violation in self._violations[plan] if violation.rule == rule]
+        if self._seconds_left() <= 0:
+            reason = f"{plan.token}: {rule} was not repeated within the budget"
+            self._undetermined[reason] = reason
+        elif rule in _TIMED:
+            return None
+        return self._trials[plan], kept
 
     def _early_findings(self) -> Iterator[Finding]:
         """What has been found when the judgment is interrupted."""

@@ -4,6 +4,7 @@ A trial is a coroutine that is resumed whenever the application has sent somethi
 still, until a trial moves its payment to the next change: once the application has read the state before.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -32,6 +33,9 @@ It is longer than `Retry-After`.
 
 _LOST_PATIENCE = 30.0
 """The same while nothing else is heard of the application either."""
+
+GRACE_SECONDS = 10.0
+"""How long trials may go on that run when the budget has been spent."""
 
 _STARVED_SECONDS = 600.0
 """How long the application may poll older orders only, before that says nothing about this one."""
@@ -224,16 +228,18 @@ class Runner:
         *,
         alone: bool = False,
         closely: bool = False,
-        more: Callable[[], bool] = lambda: True,
+        left: Callable[[], float] = lambda: math.inf,
     ) -> Iterator[Trial]:
-        """Run the trials of `plans`, and yield each when it has ended. None begins once `more` is False."""
+        """Run the trials of `plans`, and yield each when it has ended. Once no second is `left`, none begins,
+        and those that run have GRACE_SECONDS.
+        """
         self._alone = alone
         waiting = iter(plans)
         jobs = 1 if alone else self._jobs
         exhausted = False
         while True:
             while self._load() < jobs and not exhausted:
-                plan = next(waiting, None) if more() else None
+                plan = next(waiting, None) if left() > 0 else None
                 if plan is None:
                     exhausted = True
                     break
@@ -245,8 +251,18 @@ class Runner:
             yield from self._resume()
             after = self._began, sum(trial.position for trial, _ in self._active.values())
             self._fruitless = 0 if after != before else self._fruitless + 1
+            if left() < -GRACE_SECONDS:
+                yield from self._cut()
             if self._active:
                 self._listen()
+
+    def _cut(self) -> Iterator[Trial]:
+        """End all trials, and yield them."""
+        for trial, steps in self._active.values():
+            steps.close()
+            trial.problems.append("it did not end within the budget")
+            yield trial
+        self._active.clear()
 
     def sweep(self, trials: Iterable[Trial]) -> None:
         """Ask once more how often the goods of each trial went out."""
