@@ -41,7 +41,16 @@ def test_only_the_last_findings_are_kept_and_a_reset_deletes_them() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("severity", "high"), ("scenario", 7), ("story", "Once"), ("order_id", ""), ("payment_id", "pay_1")],
+    [
+        ("severity", "high"),
+        ("rule", ""),
+        ("scenario", 7),
+        ("scenario", ""),
+        ("note", "Once"),
+        ("story", "Once"),
+        ("order_id", ""),
+        ("payment_id", "pay_1"),
+    ],
 )
 def test_what_is_no_finding_is_refused_by_its_field(field: str, value: object) -> None:
     with pytest.raises(PaymockError) as caught:

@@ -86,13 +86,19 @@ def _payment(body: Json) -> Json:
     receive = {**ORDER["receive"], "address": _address(body["receive"]["address"])}
     if len(body["receive"]["amount"]) <= _SAFE_DIGITS:
         receive["amount"] = body["receive"]["amount"]
-    order_id = re.sub("[\x80-\x9f]", "-", body["order_id"])
-    body = {**body, "order_id": order_id, "receive": receive, "pay_with": ORDER["pay_with"]}
+    body = {**_order_id(body), "receive": receive, "pay_with": ORDER["pay_with"]}
     if body.get("refund_to"):
         body["refund_to"] = {"chain": "bsc", "address": _address(body["refund_to"]["address"])}
     if body.get("expires_at") and (parse_rfc3339(body["expires_at"]) or 0) <= NOON:
         body["expires_at"] = ORDER["expires_at"]
     return body | ({"metadata": {}} if body.get("metadata") and metadata_problem(body["metadata"]) else {})
+
+
+def _order_id(body: Json) -> Json:
+    """No control characters beyond ASCII in an order id, if there is one."""
+    if not isinstance(body.get("order_id"), str):
+        return body
+    return {**body, "order_id": re.sub("[\x80-\x9f]", "-", body["order_id"])}
 
 
 def _address(text: str) -> str:
@@ -110,6 +116,7 @@ def _deposit(body: Json) -> Json:
 
 def _override(body: Json) -> Json:
     """A fault that there is, and a course with texts, times and amounts that there are."""
+    body = _order_id(body)
     fixed = body if body.get("fault") is None else {**body, "fault": "drop"}
     if body.get("course") is None:
         return fixed
@@ -131,8 +138,7 @@ def _rule(body: Json) -> Json:
     """
     about = {name: body[name] for name in ("order_id", "payment_id") if body.get(name)}
     operation = {"operation": "getPayment"} if about else {}
-    order = {"order_id": re.sub("[\x80-\x9f]", "-", about["order_id"])} if "order_id" in about else {}
-    return {**body, **operation, **order, "fault": "drop"}
+    return {**_order_id(body), **operation, "fault": "drop"}
 
 
 _MENDED = {
@@ -142,6 +148,7 @@ _MENDED = {
     "POST /_mock/payments/{payment_id}/advance": _advance,
     "POST /_mock/faults": _rule,
     "POST /_mock/next": _override,
+    "POST /_mock/findings": _order_id,
 }
 _NULL_IS_ABSENT = ("POST /_mock/payments/{payment_id}/advance", "POST /_mock/next")
 """What excludes each other here may be null, which no schema says: clients would have useless fields."""

@@ -247,6 +247,21 @@ class TestApplication:
             failed = application.executor.submit(application.order, "x\0y")
             assert isinstance(failed.exception(), ValueError)
 
+    @pytest.mark.parametrize("tick", [None, "true"])
+    def test_a_command_that_hangs_is_killed_at_the_end_with_its_children(
+        self, tmp_path: Path, tick: str | None
+    ) -> None:
+        pids = tmp_path / "pids"
+        command = f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
+        with application_of(command, "echo 1", tick, {}) as application:
+            thread = threading.Thread(
+                target=lambda: application.executor.submit(application.order, "order-1")
+            )
+            thread.start()
+            wait_until(pids.exists)
+        thread.join()
+        wait_until(lambda: not any(is_running(int(pid)) for pid in pids.read_text().split()))
+
     def test_without_a_tick_calls_run_side_by_side(self) -> None:
         met = threading.Barrier(2)
         with application_of("true", "echo 1", None, {}) as application:

@@ -131,6 +131,12 @@ class TestVerdicts:
         assert "Network:     no fault." in finding.story
         assert "when the payment was `payment_detected`, before it was `completed`" in finding.explanation
 
+    def test_goods_that_a_fault_sends_out_early_are_free_goods(self, paymock: Sandbox) -> None:
+        report = judged(paymock, bad.DeliversUnknownReplies, faults=["status=500"])
+        rules = [finding.rule for finding in report.findings]
+        assert (report.verdict, rules) == ("UNSAFE", ["gives_up", "free_goods"])
+        assert "went out once, first at `awaiting_payment`." in report.findings[1].story[3]
+
     def test_goods_are_due_when_the_user_says_so(self, paymock: Sandbox) -> None:
         scenarios = ["happy_path", "settlement_failed"]
         report = judged(
@@ -461,7 +467,7 @@ class TestUndetermined:
                 self.poll(*next(iter(self.open.items())))
 
         report = judged(paymock, Oldest, scenarios=["happy_path", "late_payment"], faults=[])
-        assert report.verdict == "UNDETERMINED", report
+        assert "lost_sale" in {finding.rule for finding in report.findings}  # of all that came later
         assert "late_payment: the application polls older orders, and neither this one nor a younger one" in (
             report.undetermined
         )

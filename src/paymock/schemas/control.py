@@ -11,7 +11,7 @@ from paymock.rules.identifiers import ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import DepositStatus, PaymentStatus
 from paymock.schemas.fields import Amount, AssetId, OrderId, ScenarioName, Timestamp, enumeration, identifier
 from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Reply, Request
-from paymock.schemas.scenarios import AnyScenarioName, Course, CourseRequest
+from paymock.schemas.scenarios import NAME_PATTERN, AnyScenarioName, Course, CourseRequest, spelling_problem
 
 NEXT, END = "next", "end"
 TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
@@ -431,8 +431,22 @@ class RequestWaitResult(Reply):
 _Text = Annotated[str, Meta(max_length=2000)]
 
 
+COURSE_LENGTH = 100
+"""How many lines of the course of a payment a finding has."""
+
+LINE_LENGTH = 300
+"""How many characters such a line has, so that a finding is no larger than a body may be."""
+
+
 class _Finding(Reply, kw_only=True):
-    rule: Annotated[str, Meta(description="The rule that was broken.", pattern="^[a-z_]{1,40}$")]
+    rule: Annotated[
+        str,
+        Meta(
+            description="The rule that was broken.",
+            extra_json_schema={"pattern": NAME_PATTERN},
+            extra={"check": spelling_problem},
+        ),
+    ]
     severity: Annotated[
         Annotated[Literal["money", "advice"], Meta(title="FindingSeverity", description="What it costs.")],
         Meta(description="Whether breaking the rule loses money."),
@@ -445,13 +459,15 @@ class _Finding(Reply, kw_only=True):
     order_id: OrderId
     payment_id: Annotated[PaymentId | None, Meta(description="`null`: no payment was created.")]
     course: Annotated[
-        list[_Text],
-        Meta(description="The changes of the payment, and the requests after each.", max_length=200),
+        list[Annotated[str, Meta(max_length=LINE_LENGTH)]],
+        Meta(
+            description="The changes of the payment, and the requests after each.", max_length=COURSE_LENGTH
+        ),
     ]
     command: Annotated[_Text, Meta(description="The command that repeats the trial; empty if unknown.")]
 
 
-class AddFinding(_Finding):
+class AddFinding(_Finding, forbid_unknown_fields=True):
     """What `paymock verify` has found."""
 
 

@@ -7,16 +7,21 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
 from http.client import HTTPException
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from paymock.verify.application import Application, InlineExecutor
+
+T = TypeVar("T")
 
 _REQUEST = re.compile(r"(GET|POST|PUT|PATCH|DELETE)[ \t]+(https?://\S+)")
 _CALL_SECONDS = 120.0
@@ -38,6 +43,47 @@ class NotStarted(Exception):
     """The application did not start."""
 
 
+class Processes:
+    """The commands that run, so that none is left behind."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+
+    @contextlib.contextmanager
+    def running(self, command: str, environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run a command of the shell; kill it at the end of the block if it still runs. Raises OSError, and
+        CallFailed once these are closed.
+        """
+        with _uninterrupted(), self._lock:
+            if self._closed:
+                raise CallFailed(f"{command}: not run, since the judge has ended")
+            process = subprocess.Popen(  # noqa: S602 - a command of the shell, as documented
+                command,
+                shell=True,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self._running.add(process)
+        with process:
+            try:
+                yield process
+            finally:
+                _kill(process)
+                self._running.discard(process)
+
+    def close(self) -> None:
+        """Kill the commands that run, and run no more."""
+        with self._lock:
+            self._closed = True
+            for process in [*self._running]:
+                _kill(process)
+
+
 @dataclass(frozen=True)
 class Call:
     """A command of the shell, or an HTTP request like `POST http://127.0.0.1:8000/orders/{order_id}`.
@@ -47,6 +93,7 @@ class Call:
 
     text: str
     environment: Mapping[str, str]
+    processes: Processes = field(default_factory=Processes)
 
     def __call__(self, order_id: str = "") -> str:
         """Carry it out for an order, and return what it prints or answers. Raises CallFailed."""
@@ -59,21 +106,14 @@ class Call:
         environment = {**os.environ, **self.environment, "ORDER_ID": order_id}
         command = self.text.replace("{order_id}", shlex.quote(order_id))
         try:
-            done = subprocess.run(  # noqa: S602 - a command of the shell, as documented
-                command,
-                shell=True,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_CALL_SECONDS,
-                check=False,
-            )
+            with self.processes.running(command, environment) as process:
+                output, messages = process.communicate(timeout=_CALL_SECONDS)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CallFailed(f"{self.text}: {error}") from None
-        if done.returncode:
-            last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            raise CallFailed(": ".join([f"{self.text}: exit status {done.returncode}", *last]))
-        return done.stdout.decode(errors="replace")
+        if process.returncode:
+            last = messages.decode(errors="replace").strip().splitlines()[-1:]
+            raise CallFailed(": ".join([f"{self.text}: exit status {process.returncode}", *last]))
+        return output.decode(errors="replace")
 
 
 def parse_count(text: str) -> int:
@@ -91,19 +131,64 @@ def parse_count(text: str) -> int:
 def application_of(
     order: str, deliveries: str, tick: str | None, environment: Mapping[str, str]
 ) -> Iterator[Application]:
-    """The application behind these commands and requests. Without a `tick`, several run at a time."""
-    ask, place = Call(deliveries, environment), Call(order, environment)
-    with contextlib.ExitStack() as stack:
-        executor: Executor = InlineExecutor()
-        if tick is None:
-            executor = ThreadPoolExecutor(_THREADS)
-            stack.callback(executor.shutdown, wait=False, cancel_futures=True)
+    """The application behind these commands and requests. Without a `tick`, several run at a time. Commands
+    that still run at the end are killed.
+    """
+    processes = Processes()
+    ask, place = Call(deliveries, environment, processes), Call(order, environment, processes)
+    executor = _Threads(_THREADS) if tick is None else InlineExecutor()
+    try:
         yield Application(
             order=place,
             deliveries=lambda order_id: parse_count(ask(order_id)),
-            tick=None if tick is None else Call(tick, environment),
+            tick=None if tick is None else Call(tick, environment, processes),
             executor=executor,
         )
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+        processes.close()
+
+
+class _Threads(Executor):
+    """Runs calls side by side, in threads that do not keep the program from ending: a call may hang."""
+
+    def __init__(self, count: int) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._count = count
+        for _ in range(count):
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run the call in one of the threads."""
+        future: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except Exception as error:  # noqa: BLE001 - whoever asks for the result gets it
+                future.set_exception(error)
+
+        self._calls.put(call)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Let the threads end, each after its call; wait for none."""
+        with contextlib.suppress(Empty):
+            while cancel_futures:
+                self._calls.get_nowait()
+        for _ in range(self._count):
+            self._calls.put(None)
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a command that still runs, and its children."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -146,8 +231,11 @@ def running(
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Put off what interrupts the program until the end of the block: a process that has begun is then known,
-    and can be ended.
+    and can be ended. Only the main thread is ever interrupted.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     arrived: list[int] = []
     handlers = {number: handler for number in _INTERRUPTS if callable(handler := signal.getsignal(number))}
     for number in handlers:

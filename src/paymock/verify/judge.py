@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from paymock.client.http import Json
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.schemas.control import COURSE_LENGTH, LINE_LENGTH
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_OPERATIONS, PAYMENT_READS
 from paymock.verify.application import Application, InlineExecutor
 from paymock.verify.control import Control
@@ -41,9 +42,6 @@ _HIT_TRIES = 8
 """How often a trial is run whose faults no request got: an application of its own pace can read a payment
 between the change and the fault, and stop.
 """
-
-_MAX_LINES = 200
-"""How many lines of the course of a payment the dashboard shows."""
 
 _NAMED = 5
 """How many of the trials that did not begin are named."""
@@ -340,7 +338,10 @@ class Judge:
         """Make the findings: for each kind of violation the least plan that shows it, run once more with a
         close look.
         """
-        for (rule, _), plans in self._groups().items():
+        ended: set[tuple[str, tuple[str, ...]]] = set()
+        while left := {group: plans for group, plans in self._groups().items() if group not in ended}:
+            (rule, operations), plans = next(iter(left.items()))
+            ended.add((rule, operations))
             plan = min(plans, key=lambda plan: self._rank(plan, rule))
             plan = yield from self._shrink(plan, rule)
             confirmed = yield from self._confirm(plan, plans, rule)
@@ -396,7 +397,9 @@ class Judge:
             ]
             yield Progress(len(self._trials), self._planned, len(self._findings))
             for trial in trials:
-                for violation in self._runner.judge(trial):
+                violations = self._runner.judge(trial)
+                self._add_violations(trial.plan, violations)
+                for violation in violations:
                     if violation.rule == rule:
                         return trial, violation
         [kept, *_] = [violation for violation in self._violations[plan] if violation.rule == rule]
@@ -406,6 +409,12 @@ class Judge:
         elif rule in _TIMED:
             return None
         return self._trials[plan], kept
+
+    def _add_violations(self, plan: Plan, violations: Iterable[Violation]) -> None:
+        """Add what only a close look has shown: goods that went out before the payment was made."""
+        known = self._violations.setdefault(plan, [])
+        rules = {violation.rule for violation in known}
+        known += [one for one in violations if one.rule not in rules]
 
     def _early_findings(self) -> Iterator[Finding]:
         """What has been found when the judgment is interrupted."""
@@ -464,8 +473,8 @@ def _shown(finding: Finding) -> Json:
     kept = asdict(finding)
     for name in ("requests", "timeline", "occurrences"):
         del kept[name]
-    course = course_lines(finding.timeline, finding.requests)
-    return kept | {"severity": finding.severity, "course": course[:_MAX_LINES]}
+    course = [line[:LINE_LENGTH] for line in course_lines(finding.timeline, finding.requests)]
+    return kept | {"severity": finding.severity, "course": course[:COURSE_LENGTH]}
 
 
 def _has_order(plan: Plan) -> bool:

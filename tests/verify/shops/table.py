@@ -67,9 +67,9 @@ BAD = [
         ("delivers_when_failed", bad.DeliversWhenFailed, "settlement_failed"),
         ("delivers_by_funding", bad.DeliversByFunding),
         ("delivers_by_deposit", bad.DeliversByDeposit, "underpaid_expired"),
-        ("delivers_when_service_is_down", bad.DeliversWhenServiceIsDown),
-        ("delivers_unknown_replies", bad.DeliversUnknownReplies),
-        ("delivers_when_confirmation_fails", bad.DeliversWhenConfirmationFails),
+        ("delivers_when_service_is_down", bad.DeliversWhenServiceIsDown, "no_payment_expired"),
+        ("delivers_unknown_replies", bad.DeliversUnknownReplies, "no_payment_expired"),
+        ("delivers_when_confirmation_fails", bad.DeliversWhenConfirmationFails, "settlement_failed"),
     ),
     *_unsafe(
         "lost_sale",
