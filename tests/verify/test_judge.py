@@ -114,6 +114,11 @@ class TestVerdicts:
         assert (again.rule, again.token, again.explanation) == (found.rule, found.token, found.explanation)
         assert again.order_id != found.order_id
 
+    def test_that_it_did_not_happen_again_is_no_proof(self, paymock: Sandbox) -> None:
+        report = judged(paymock, Poller, only="happy_path/getPayment@5=drop")
+        assert report.verdict == "SAFE"
+        assert report.notes[0].startswith("happy_path/getPayment@5=drop broke no rule: this does not prove")
+
     def test_its_story_names_the_fault_and_what_went_wrong(self, paymock: Sandbox) -> None:
         [finding, *_] = judged(paymock, bad.DropsAfterFailedPoll).findings
         order, network, application, goods, wrong = finding.story

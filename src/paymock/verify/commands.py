@@ -53,7 +53,7 @@ class Processes:
 
     @contextlib.contextmanager
     def running(self, command: str, environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
-        """Run a command of the shell; kill it at the end of the block if it still runs. Raises OSError, and
+        """Run a command of the shell; kill it if the block fails. Raises OSError, and
         CallFailed once these are closed.
         """
         with _uninterrupted(), self._lock:
@@ -72,8 +72,10 @@ class Processes:
         with process:
             try:
                 yield process
-            finally:
+            except BaseException:
                 _kill(process)
+                raise
+            finally:
                 self._running.discard(process)
 
     def close(self) -> None:
@@ -185,10 +187,9 @@ class _Threads(Executor):
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a command that still runs, and its children."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+    """Kill a command and its children, which may outlive it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager

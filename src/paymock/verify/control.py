@@ -7,7 +7,6 @@ from typing import Any
 from paymock.client.http import Client, Json, Refused, fault_rule_path, payment_path
 from paymock.verify.plans import Hit
 
-JOURNAL_LENGTH = 1000
 _REPLY_SECONDS = 40.0
 
 

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from typing import NamedTuple, Protocol
 
 from paymock.client.http import Json
@@ -167,6 +168,8 @@ class Judge:
         self._order: dict[Plan, int] = {}
         """The place of each plan in their order."""
         self._findings: list[Finding] = []
+        self._repeated: set[tuple[str, tuple[str, ...]]] = set()
+        """The groups of violations that were repeated, to make a finding of each."""
         self._ended = False
 
     def run(self) -> Iterator[Progress]:
@@ -178,10 +181,11 @@ class Judge:
             self._runner.place_heartbeat()
         yield from self._run_courses()
         plans = [*self._plans()] if self._plan is None else [self._plan]
-        plans = [plan for plan in plans if plan.hits]
+        plans = [*dict.fromkeys(plan for plan in plans if plan.hits)]
+        self._order |= {plan: number for number, plan in enumerate(plans, len(self._order))}
         together = [plan for plan in plans if _has_order(plan)]
         self._planned += len(plans)
-        yield from self._run(together)
+        yield from self._run(_mixed(together))
         yield from self._run([plan for plan in plans if plan not in together], alone=True)
         self._runner.sweep(self._trials.values())
         for plan, trial in self._trials.items():
@@ -200,6 +204,7 @@ class Judge:
         """Leave the sandbox as it was found, apart from the payments of the trials."""
         with contextlib.suppress(Exception):  # the server may be gone, which has been said then
             self._runner.close()
+        with contextlib.suppress(Exception):
             if self._speed:
                 self._control.set_speed(self._speed)
         self._control.close()
@@ -214,7 +219,7 @@ class Judge:
         if not self._ended:
             left = max(0, self._planned - len(self._trials))
             undetermined.append(f"interrupted: at least {left} trials did not run")
-        findings = self._findings or ([] if self._ended else [*self._early_findings()])
+        findings = [*self._findings, *([] if self._ended else self._early_findings())]
         return Report(
             findings=findings,
             trials=len(self._trials),
@@ -299,8 +304,9 @@ class Judge:
                 violations = self._runner.judge(trial)
                 left = missed(trial)
                 self._undetermined.pop(trial.plan.token, None)
-                if left and not (violations or trial.problems or trial.gave_up):
-                    again.append(trial.plan)
+                if left and not (violations or trial.problems):
+                    if not trial.gave_up:
+                        again.append(trial.plan)
                     self._undetermined[trial.plan.token] = f"{trial.plan.scenario}: {left[0]} was never hit"
                 if trial.problems:
                     self._undetermined[trial.plan.token] = f"{trial.plan.token}: {trial.problems[0]}"
@@ -338,10 +344,8 @@ class Judge:
         """Make the findings: for each kind of violation the least plan that shows it, run once more with a
         close look.
         """
-        ended: set[tuple[str, tuple[str, ...]]] = set()
-        while left := {group: plans for group, plans in self._groups().items() if group not in ended}:
+        while left := self._open_groups():
             (rule, operations), plans = next(iter(left.items()))
-            ended.add((rule, operations))
             plan = min(plans, key=lambda plan: self._rank(plan, rule))
             plan = yield from self._shrink(plan, rule)
             confirmed = yield from self._confirm(plan, plans, rule)
@@ -349,6 +353,7 @@ class Judge:
                 self._findings.append(self._finding(*confirmed, len(plans)))
             elif RULES[rule].severity is Severity.MONEY:
                 self._undetermined[plan.token] = f"{plan.token}: {rule} was not seen again"
+            self._repeated.add((rule, operations))
 
     def _groups(self) -> dict[tuple[str, tuple[str, ...]], list[Plan]]:
         """The plans that broke a rule, by rule and by the operations whose requests got a fault; by the rule
@@ -363,6 +368,10 @@ class Judge:
                 groups.setdefault((rule, tuple(sorted(set(operations)))), []).append(plan)
         order = list(RULES)
         return dict(sorted(groups.items(), key=lambda group: (order.index(group[0][0]), group[0][1])))
+
+    def _open_groups(self) -> dict[tuple[str, tuple[str, ...]], list[Plan]]:
+        """Those that were not repeated yet."""
+        return {group: plans for group, plans in self._groups().items() if group not in self._repeated}
 
     def _rank(self, plan: Plan, rule: str) -> tuple[int, int, bool, int]:
         """The rank of a plan as an example: few faults, and goods that are never due first."""
@@ -418,7 +427,7 @@ class Judge:
 
     def _early_findings(self) -> Iterator[Finding]:
         """What has been found when the judgment is interrupted."""
-        for (rule, _), plans in self._groups().items():
+        for (rule, _), plans in self._open_groups().items():
             plan = min(plans, key=lambda plan: self._rank(plan, rule))
             violation = next(one for one in self._violations[plan] if one.rule == rule)
             yield self._finding(self._trials[plan], violation, len(plans))
@@ -447,6 +456,11 @@ class Judge:
         if self._runner.tick_errors:
             errors = self._runner.tick_errors
             notes.append(f"`tick` failed {len(errors)} times, the last time with {errors[-1]}")
+        if self._plan in self._violations and not self._violations[self._plan]:
+            notes.append(
+                f"{self._plan.token} broke no rule: this does not prove that a bug is gone which takes other "
+                "orders at the same time"
+            )
         never = [scenario for scenario in self._scenarios if scenario not in self._courses]
         if never:
             notes.append(f"scenarios that could not be tried: {', '.join(never)}")
@@ -475,6 +489,16 @@ def _shown(finding: Finding) -> Json:
         del kept[name]
     course = [line[:LINE_LENGTH] for line in course_lines(finding.timeline, finding.requests)]
     return kept | {"severity": finding.severity, "course": course[:COURSE_LENGTH]}
+
+
+def _mixed(plans: Iterable[Plan]) -> list[Plan]:
+    """The plans, by turns of each scenario: orders that are open at the same time end differently, so that it
+    shows when an application confuses them.
+    """
+    scenarios: dict[str, list[Plan]] = {}
+    for plan in plans:
+        scenarios.setdefault(plan.scenario, []).append(plan)
+    return [plan for turn in zip_longest(*scenarios.values()) for plan in turn if plan is not None]
 
 
 def _has_order(plan: Plan) -> bool:
