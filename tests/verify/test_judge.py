@@ -55,19 +55,21 @@ def judge_of(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Iterat
             yield judge
 
 
-def speed(sandbox: Sandbox) -> float:
+def read(sandbox: Sandbox, path: str) -> Any:
     with closing(Client(sandbox.url, sandbox.api_key)) as client:
-        return float(client.send("GET", "/_mock/clock", decode=json.loads).result()["speed"])
+        return client.send("GET", path, decode=json.loads).result()
+
+
+def speed(sandbox: Sandbox) -> float:
+    return float(read(sandbox, "/_mock/clock")["speed"])
 
 
 def overrides(sandbox: Sandbox) -> Any:
-    with closing(Client(sandbox.url, sandbox.api_key)) as client:
-        return client.send("GET", "/_mock/next", decode=json.loads).result()["data"]
+    return read(sandbox, "/_mock/next")["data"]
 
 
 def faults(sandbox: Sandbox) -> Any:
-    with closing(Client(sandbox.url, sandbox.api_key)) as client:
-        return client.send("GET", "/_mock/faults", decode=json.loads).result()["data"]
+    return read(sandbox, "/_mock/faults")["data"]
 
 
 class TestVerdicts:
@@ -236,12 +238,12 @@ class TestVerdicts:
         assert report.notes[0] == "requests that were sent once, and not again: createPayment#2 in happy_path"
 
     def test_an_application_that_creates_a_payment_whenever_it_polls(self, paymock: Sandbox) -> None:
-        class CreatesAgain(Poller):
+        class CreatesAtEachPoll(Poller):
             def poll(self, order_id: str, payment_id: str) -> None:
                 self.open[order_id] = self.create(creation(order_id), payment_id)
                 super().poll(order_id, payment_id)
 
-        report = judged(paymock, CreatesAgain, faults=[])
+        report = judged(paymock, CreatesAtEachPoll, faults=[])
         assert report.findings[0].rule == "double_payment"
 
     def test_other_requests_do_not_matter(self, paymock: Sandbox) -> None:
@@ -426,6 +428,26 @@ class TestUndetermined:
         assert self.undetermined(report) == f"{token}: it did not end within the budget"
         assert (overrides(paymock), faults(paymock)) == ([], [])
 
+    def test_orders_that_are_open_at_the_same_time_end_differently(self, paymock: Sandbox) -> None:
+        judged(paymock, Poller, scenarios=["happy_path", "late_payment"])
+        created = [payment["scenario"] for payment in read(paymock, "/_mock/payments?limit=100")["data"]]
+        # One has no fault; ten others have the drop, and as many of the happy path.
+        assert created[-12:].count("late_payment") >= 3, created
+
+    def test_of_two_equal_pairs_one_is_tried(self, paymock: Sandbox) -> None:
+        with judge_of(paymock, Poller, pairs=60) as judge:
+            *_, last = judge.run()
+        assert last.done == last.planned
+
+    def test_what_is_found_is_in_each_later_report(self, paymock: Sandbox) -> None:
+        known: set[str] = set()
+        with judge_of(paymock, bad.NewKeyPerTry) as judge:
+            for _ in judge.run():
+                found = {finding.rule for finding in judge.report().findings}
+                assert known <= found
+                known = found
+        assert known == {"double_payment", "key_not_reused"}
+
     def test_what_cannot_be_repeated_within_the_budget_is_told_all_the_same(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -464,14 +486,14 @@ class TestUndetermined:
     ) -> None:
         monkeypatch.setattr(trials, "_STARVED_SECONDS", 0.2)
 
-        class Oldest(Poller):
+        class PollsOldestOnly(Poller):
             def decide(self, order_id: str, payment: Json) -> None:
                 self.delivered[order_id] = payment["status"] == "completed"
 
             def tick(self) -> None:
                 self.poll(*next(iter(self.open.items())))
 
-        report = judged(paymock, Oldest, scenarios=["happy_path", "late_payment"], faults=[])
+        report = judged(paymock, PollsOldestOnly, scenarios=["happy_path", "late_payment"], faults=[])
         assert "lost_sale" in {finding.rule for finding in report.findings}  # of all that came later
         assert "late_payment: the application polls older orders, and neither this one nor a younger one" in (
             report.undetermined

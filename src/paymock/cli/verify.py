@@ -106,7 +106,10 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 )
 @click.option("--seed", type=int, default=0, metavar="N", help="Which pairs: another number, other pairs.")
 @click.option(
-    "--budget", type=Number(1, 86_400), metavar="SECONDS", help="Begin no trial after so many seconds."
+    "--budget",
+    type=Number(1, 86_400),
+    metavar="SECONDS",
+    help="Begin no trial after so many seconds; those that run have ten more.",
 )
 @click.option(
     "--jobs",

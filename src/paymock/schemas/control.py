@@ -11,7 +11,13 @@ from paymock.rules.identifiers import ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import DepositStatus, PaymentStatus
 from paymock.schemas.fields import Amount, AssetId, OrderId, ScenarioName, Timestamp, enumeration, identifier
 from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Reply, Request
-from paymock.schemas.scenarios import NAME_PATTERN, AnyScenarioName, Course, CourseRequest, spelling_problem
+from paymock.schemas.scenarios import (
+    NAME_PATTERN,
+    AnyScenarioName,
+    Course,
+    CourseRequest,
+    name_format_problem,
+)
 
 NEXT, END = "next", "end"
 TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
@@ -444,7 +450,7 @@ class _Finding(Reply, kw_only=True):
         Meta(
             description="The rule that was broken.",
             extra_json_schema={"pattern": NAME_PATTERN},
-            extra={"check": spelling_problem},
+            extra={"check": name_format_problem},
         ),
     ]
     severity: Annotated[

@@ -31,14 +31,14 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def spelling_problem(text: str) -> str | None:
+def name_format_problem(text: str) -> str | None:
     """What is wrong with the form of a scenario's name."""
     return None if is_name(text) else "must begin with a-z and go on with at most 63 of a-z 0-9 _"
 
 
 def _name_problem(text: str) -> str | None:
     built_in = "must not be one of the eight built-in scenarios" if text in SCENARIOS else None
-    return spelling_problem(text) or built_in
+    return name_format_problem(text) or built_in
 
 
 def _simulates_problem(text: str) -> str | None:
@@ -81,7 +81,7 @@ AnyScenarioName = Annotated[
         description="A scenario of this server, or the name of a course.",
         examples=["happy_path"],
         extra_json_schema={"pattern": NAME_PATTERN},
-        extra={"check": spelling_problem},
+        extra={"check": name_format_problem},
     ),
 ]
 Simulates = Annotated[

@@ -16,7 +16,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import quote
 
 from paymock.verify.application import Application, InlineExecutor
@@ -56,18 +56,10 @@ class Processes:
         """Run a command of the shell; kill it if the block fails. Raises OSError, and
         CallFailed once these are closed.
         """
-        with _uninterrupted(), self._lock:
+        with _deferred_interrupts(), self._lock:
             if self._closed:
                 raise CallFailed(f"{command}: not run, since the judge has ended")
-            process = subprocess.Popen(  # noqa: S602 - a command of the shell, as documented
-                command,
-                shell=True,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            process = _start(command, environment, subprocess.PIPE)
             self._running.add(process)
         with process:
             try:
@@ -105,7 +97,7 @@ class Call:
         return self._run(order_id)
 
     def _run(self, order_id: str) -> str:
-        environment = {**os.environ, **self.environment, "ORDER_ID": order_id}
+        environment = {**self.environment, "ORDER_ID": order_id}
         command = self.text.replace("{order_id}", shlex.quote(order_id))
         try:
             with self.processes.running(command, environment) as process:
@@ -138,7 +130,7 @@ def application_of(
     """
     processes = Processes()
     ask, place = Call(deliveries, environment, processes), Call(order, environment, processes)
-    executor = _Threads(_THREADS) if tick is None else InlineExecutor()
+    executor = _DaemonThreadPool(_THREADS) if tick is None else InlineExecutor()
     try:
         yield Application(
             order=place,
@@ -151,14 +143,14 @@ def application_of(
         processes.close()
 
 
-class _Threads(Executor):
+class _DaemonThreadPool(Executor):
     """Runs calls side by side, in threads that do not keep the program from ending: a call may hang."""
 
     def __init__(self, count: int) -> None:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._count = count
         for _ in range(count):
-            threading.Thread(target=self._work, daemon=True).start()
+            threading.Thread(target=self._run_calls, daemon=True).start()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run the call in one of the threads."""
@@ -181,9 +173,24 @@ class _Threads(Executor):
         for _ in range(self._count):
             self._calls.put(None)
 
-    def _work(self) -> None:
+    def _run_calls(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
+
+
+def _start(
+    command: str, environment: Mapping[str, str], output: "int | IO[bytes]"
+) -> "subprocess.Popen[bytes]":
+    """Start a command of the shell, as the leader of a group, so that its children can be ended with it."""
+    return subprocess.Popen(  # noqa: S602 - of the shell, as documented
+        command,
+        shell=True,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
@@ -204,16 +211,8 @@ def running(
     process: subprocess.Popen[bytes] | None = None
     with tempfile.TemporaryFile() as output:
         try:
-            with _uninterrupted():
-                process = subprocess.Popen(  # noqa: S602 - a command of the shell, as documented
-                    command,
-                    shell=True,
-                    env={**os.environ, **environment},
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
+            with _deferred_interrupts():
+                process = _start(command, environment, output)
             deadline = time.monotonic() + timeout
             while ready is not None and not _answers(ready):
                 if process.poll() is not None:
@@ -230,7 +229,7 @@ def running(
 
 
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _deferred_interrupts() -> Iterator[None]:
     """Put off what interrupts the program until the end of the block: a process that has begun is then known,
     and can be ended. Only the main thread is ever interrupted.
     """
@@ -271,16 +270,13 @@ def _answers(url: str) -> bool:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End the process and its children."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            continue
+    """End the process and its children, if need be by force."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_STOP_SECONDS)
+    _kill(process)
+    process.wait()
 
 
 def _tail(descriptor: int) -> str:

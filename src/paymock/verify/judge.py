@@ -185,7 +185,7 @@ class Judge:
         self._order |= {plan: number for number, plan in enumerate(plans, len(self._order))}
         together = [plan for plan in plans if _has_order(plan)]
         self._planned += len(plans)
-        yield from self._run(_mixed(together))
+        yield from self._run(_interleaved(together))
         yield from self._run([plan for plan in plans if plan not in together], alone=True)
         self._runner.sweep(self._trials.values())
         for plan, trial in self._trials.items():
@@ -316,9 +316,9 @@ class Judge:
             plans = again
             if not again:
                 return
-        self._forgive_unsent(plans)
+        self._note_unsent(plans)
 
-    def _forgive_unsent(self, plans: Iterable[Plan]) -> None:
+    def _note_unsent(self, plans: Iterable[Plan]) -> None:
         """Take a request that no try has sent for what it is: one that the application sent before because a
         reply was late, or that it sends by chance. What it does send was seen to its end.
         """
@@ -344,7 +344,7 @@ class Judge:
         """Make the findings: for each kind of violation the least plan that shows it, run once more with a
         close look.
         """
-        while left := self._open_groups():
+        while left := self._pending_groups():
             (rule, operations), plans = next(iter(left.items()))
             plan = min(plans, key=lambda plan: self._rank(plan, rule))
             plan = yield from self._shrink(plan, rule)
@@ -369,7 +369,7 @@ class Judge:
         order = list(RULES)
         return dict(sorted(groups.items(), key=lambda group: (order.index(group[0][0]), group[0][1])))
 
-    def _open_groups(self) -> dict[tuple[str, tuple[str, ...]], list[Plan]]:
+    def _pending_groups(self) -> dict[tuple[str, tuple[str, ...]], list[Plan]]:
         """Those that were not repeated yet."""
         return {group: plans for group, plans in self._groups().items() if group not in self._repeated}
 
@@ -427,7 +427,7 @@ class Judge:
 
     def _early_findings(self) -> Iterator[Finding]:
         """What has been found when the judgment is interrupted."""
-        for (rule, _), plans in self._open_groups().items():
+        for (rule, _), plans in self._pending_groups().items():
             plan = min(plans, key=lambda plan: self._rank(plan, rule))
             violation = next(one for one in self._violations[plan] if one.rule == rule)
             yield self._finding(self._trials[plan], violation, len(plans))
@@ -491,7 +491,7 @@ def _shown(finding: Finding) -> Json:
     return kept | {"severity": finding.severity, "course": course[:COURSE_LENGTH]}
 
 
-def _mixed(plans: Iterable[Plan]) -> list[Plan]:
+def _interleaved(plans: Iterable[Plan]) -> list[Plan]:
     """The plans, by turns of each scenario: orders that are open at the same time end differently, so that it
     shows when an application confuses them.
     """

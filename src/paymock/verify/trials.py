@@ -254,11 +254,11 @@ class Runner:
             after = self._began, sum(trial.position for trial, _ in self._active.values())
             self._fruitless = 0 if after != before else self._fruitless + 1
             if left() < -GRACE_SECONDS:
-                yield from self._cut()
+                yield from self._cancel()
             if self._active:
                 self._listen()
 
-    def _cut(self) -> Iterator[Trial]:
+    def _cancel(self) -> Iterator[Trial]:
         """End all trials, and yield them."""
         for trial, steps in self._active.values():
             steps.close()

@@ -27,7 +27,7 @@ class Case(NamedTuple):
     scenarios: tuple[str, ...] | None = None
 
 
-def _wrong(verdict: str, rules: str, *shops: tuple[str, type[Shop], *tuple[str, ...]]) -> list[Case]:
+def _with_bug(verdict: str, rules: str, *shops: tuple[str, type[Shop], *tuple[str, ...]]) -> list[Case]:
     """Shops with one bug, each with the scenarios that show it beside the happy path."""
     return [
         Case(name, shop, verdict, frozenset(rules.split()), scenarios=("happy_path", *scenarios))
@@ -35,8 +35,8 @@ def _wrong(verdict: str, rules: str, *shops: tuple[str, type[Shop], *tuple[str, 
     ]
 
 
-_unsafe = partial(_wrong, "UNSAFE")
-_lesser = partial(_wrong, "SAFE")
+_unsafe = partial(_with_bug, "UNSAFE")
+_lesser = partial(_with_bug, "SAFE")
 
 
 GOOD = [
