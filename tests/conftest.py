@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.budget import Budget
 from tests.support.client import Api
 from tests.support.clock import NOON
 from tests.support.contract import Contract
@@ -26,15 +27,19 @@ settings.register_profile("quick", settings.get_profile("full"), max_examples=25
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="run all groups of tests; fail where one cannot run")
+    parser.addoption(
+        "--ci", action="store_true", help="run the tests of CI, too: processes, a browser, Redis"
+    )
+    parser.addoption("--all", action="store_true", help="run all tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    everything = config.getoption("--all")
-    settings.load_profile("full" if everything else "quick")
-    for name in GROUPS:
+    tier = "nightly" if config.getoption("--all") else "ci" if config.getoption("--ci") else "quick"
+    settings.load_profile("full" if tier == "nightly" else "quick")
+    for name in (*GROUPS, "quick"):
         config.addinivalue_line("markers", f"{name}: see tests/support/groups.py")
-    config.pluginmanager.register(Selection(everything=everything))
+    config.pluginmanager.register(Selection(tier))
+    config.pluginmanager.register(Budget(config, tier))
 
 
 @pytest.fixture(scope="session")

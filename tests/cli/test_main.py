@@ -299,7 +299,7 @@ def normalized(text: str) -> str:
     return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z|[\d.]+ ms|127.0.0.1:\d+", "...", text)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_examples_of_the_documentation_are_correct(tmp_path: Path) -> None:
     blocks = markdown.blocks(markdown.read("docs/cli.md"))
     pairs = [(block, output) for block, output in pairwise(blocks) if output.language == "text"]

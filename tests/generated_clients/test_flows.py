@@ -113,7 +113,7 @@ INVENTED = re.compile(r"\d$|Type\d|Inner|Inline|AnyOf|OneOf|AllOf")
 """Names that a generator makes up for schemas without names, or for two of the same name."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [pytest.param(name, marks=NEEDS.get(name, ())) for name in CLIENTS])
 def test_a_generated_client_goes_through_the_life_of_a_payment(
     name: str, workspace: Workspace, shared_server: RunningServer, api: Api

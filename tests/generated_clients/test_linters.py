@@ -18,7 +18,7 @@ from tests.support.operations import arguments_of, path_of
 
 HERE = Path(__file__).parent
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -88,7 +88,7 @@ def _listens(url: str) -> bool:
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_container_without_arguments_is_well_and_lets_in_whoever_reaches_it_and_stops(opt: Path) -> None:
     with container(opt) as made:
         assert made.well
@@ -98,7 +98,7 @@ def test_a_container_without_arguments_is_well_and_lets_in_whoever_reaches_it_an
         assert not made.well
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_keys_close_a_container(opt: Path) -> None:
     with container(opt, PAYMOCK_API_KEY="key-of-team-a,key-of-team-b") as made:
         assert made.well
@@ -106,7 +106,7 @@ def test_keys_close_a_container(opt: Path) -> None:
         assert made.status("/v1/chains", "key-of-team-b") == 200
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_container_that_cannot_write_refuses_a_store_that_is_a_file(opt: Path, tmp_path: Path) -> None:
     with container(opt, PAYMOCK_STORE=f"sqlite://{tmp_path}/payments.db") as made:
         assert made.process.wait(10) == 1
@@ -114,7 +114,7 @@ def test_a_container_that_cannot_write_refuses_a_store_that_is_a_file(opt: Path,
         assert "payments.db" in made.process.stdout.read()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.redis
 def test_what_is_composed_keeps_payments_when_redis_is_killed(opt: Path) -> None:
     server, redis = COMPOSITION["paymock"], COMPOSITION["redis"]
@@ -137,7 +137,7 @@ def test_what_is_composed_keeps_payments_when_redis_is_killed(opt: Path) -> None
             assert made.status(path, "mk_test_demo") == 200
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_pod_without_keys_does_not_start_and_with_keys_its_probes_pass(opt: Path) -> None:
     variables = {entry["name"]: entry["value"] for entry in SERVER["env"]}
     del variables["PAYMOCK_STORE"]

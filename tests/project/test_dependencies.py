@@ -122,7 +122,7 @@ def audit(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 KNOWN = {CONTROL: "GHSA-control"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_audit_passes_when_nothing_is_known_of_what_is_shipped() -> None:
     with service(KNOWN) as url:
         outcome = audit(url)
@@ -131,7 +131,7 @@ def test_the_audit_passes_when_nothing_is_known_of_what_is_shipped() -> None:
     assert "NOT AUDITED" not in outcome.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_audit_fails_on_a_vulnerability_of_what_is_shipped() -> None:
     with service({**KNOWN, "jinja2": "GHSA-shipped", "async-timeout": "GHSA-elsewhere"}) as url:
         outcome = audit(url)
@@ -142,7 +142,7 @@ def test_the_audit_fails_on_a_vulnerability_of_what_is_shipped() -> None:
     assert accepted.returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_audit_tells_of_a_vulnerability_of_a_tool_and_passes() -> None:
     with service({**KNOWN, "pytest": "GHSA-tool"}) as url:
         outcome = audit(url)
@@ -153,7 +153,7 @@ def test_the_audit_tells_of_a_vulnerability_of_a_tool_and_passes() -> None:
 UNREACHABLE = "http://127.0.0.1:9/v1/query"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["unreachable", "broken", "ignorant"])
 def test_the_audit_says_so_when_the_service_cannot_be_asked(kind: str) -> None:
     with service({} if kind == "ignorant" else KNOWN, status=500 if kind == "broken" else 200) as url:
@@ -163,7 +163,7 @@ def test_the_audit_says_so_when_the_service_cannot_be_asked(kind: str) -> None:
     assert "audited      " not in outcome.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_audit_that_does_not_run_is_no_audit() -> None:
     outcome = audit(UNREACHABLE, "--no-such-option")
     assert (outcome.returncode, outcome.stdout) == (2, "")

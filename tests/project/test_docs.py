@@ -209,7 +209,7 @@ def test_the_coverage_of_the_page_is_what_is_shown(tmp_path: Path) -> None:
     assert masked(shown.text) in masked(run_in(tmp_path, command.text))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_judge_says_of_the_shop_of_the_page_what_is_shown(tmp_path: Path) -> None:
     blocks = markdown.blocks(markdown.read("docs/verify.md"))
     [name] = write_files(tmp_path, blocks)
@@ -262,7 +262,7 @@ EXTENSIONS = [
 """Commands of that page, each with what follows it."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("command", "following"), EXTENSIONS, ids=lambda block: f"line {block.line}")
 def test_what_is_added_works(extended: Path, command: Block, following: Block) -> None:
     script = re.sub(r"^paymock serve .*\n", "", command.text, flags=re.MULTILINE)
@@ -273,7 +273,7 @@ def test_what_is_added_works(extended: Path, command: Block, following: Block) -
         assert " passed" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_added_passes_lint(extended: Path) -> None:
     run_in(extended, "ruff check . && ruff format --check .")
     assert " 0 broken" in run_in(extended, "lint-imports --no-logo", PYTHONPATH=str(extended / "src"))

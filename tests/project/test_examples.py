@@ -68,7 +68,7 @@ def run(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @each_example
 def test_an_example_passes_its_own_tests(example: str, tmp_path: Path, paymock_server: ServerHandle) -> None:
     url = {} if has_python_tests(example) else {"PAYMOCK_URL": paymock_server.url}
@@ -76,7 +76,7 @@ def test_an_example_passes_its_own_tests(example: str, tmp_path: Path, paymock_s
     assert ended.returncode == 0, ended.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @each_example
 def test_an_example_notices_a_service_that_refuses_everything(example: str, tmp_path: Path) -> None:
     with serve(api_keys=["of-somebody-else"]) as server:
@@ -85,7 +85,7 @@ def test_an_example_notices_a_service_that_refuses_everything(example: str, tmp_
     assert "401" in ended.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "example", [pytest.param(name, marks=NEEDS.get(name, ())) for name in EXAMPLES if has_python_tests(name)]
 )
@@ -95,7 +95,7 @@ def test_nothing_is_wrong_with_the_requests_of_an_example(example: str, tmp_path
     assert re.search(r"^total .*%\n=*.* passed", ended.stdout, re.MULTILINE), ended.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @each_example
 def test_an_example_is_safe_unless_it_is_there_to_be_unsafe(example: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

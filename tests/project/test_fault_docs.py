@@ -110,13 +110,13 @@ def test_every_block_is_a_file_or_commands() -> None:
     assert len(RECIPES) == 7
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_good_client_passes(tmp_path: Path) -> None:
     write_files(tmp_path, BLOCKS)
     assert re.fullmatch(r"\.+ +\[100%\]\n\d+ passed in .*\n", run_in(tmp_path, "pytest -q"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("client", BAD_CLIENTS, ids=lambda client: client.fault)
 def test_a_bad_client_is_noticed(tmp_path: Path, client: BadClient) -> None:
     write_files(tmp_path, BLOCKS)

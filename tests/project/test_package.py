@@ -85,7 +85,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return build(tmp_path_factory.mktemp("built"), time=1_700_000_000, umask=0o022)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_builds_give_the_same_bytes(built: Built, tmp_path: Path) -> None:
     there = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "7", "HOME": str(tmp_path)}
     other = build(tmp_path / "quite" / "another" / "folder", time=1_800_000_001, umask=0o077, **there)
@@ -93,7 +93,7 @@ def test_two_builds_give_the_same_bytes(built: Built, tmp_path: Path) -> None:
     assert other.wheel.read_bytes() == built.wheel.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_times_within_are_those_that_the_builder_asks_for(tmp_path: Path) -> None:
     distributions = build(tmp_path, time=1_700_000_000, umask=0o022, SOURCE_DATE_EPOCH="1234567890")
     with tarfile.open(distributions.sdist) as sdist, zipfile.ZipFile(distributions.wheel) as wheel:
@@ -101,7 +101,7 @@ def test_the_times_within_are_those_that_the_builder_asks_for(tmp_path: Path) ->
         assert {member.date_time for member in wheel.infolist()} == {(2009, 2, 13, 23, 31, 30)}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:
     package = [name.removeprefix("src/") for name in tracked() if name.startswith("src/")]
     described = [
@@ -128,7 +128,7 @@ def metadata_of(wheel: Path) -> Message:
         return email.message_from_bytes(opened.read(f"{INFO}/METADATA"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_wheel_says_what_it_is(built: Built) -> None:
     metadata = metadata_of(built.wheel)
     assert (metadata["Name"], metadata["Version"], metadata["License-Expression"]) == (
@@ -149,7 +149,7 @@ def test_the_wheel_says_what_it_is(built: Built) -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_source_distribution_holds_the_project_and_nothing_else(built: Built) -> None:
     project = [name for name in tracked() if not name.startswith(NOT_IN_THE_SOURCE)]
     with tarfile.open(built.sdist) as sdist:
@@ -163,7 +163,7 @@ def test_the_source_distribution_holds_the_project_and_nothing_else(built: Built
             assert (members[name].uid, members[name].uname) == (0, ""), name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_wheel_serves_without_the_working_tree(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +205,7 @@ def metadata(*command: str | Path, folder: Path | None = None) -> tuple[int, str
     return ended.returncode, ended.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_and_the_module_are_the_same_program(tools: Path) -> None:
     assert metadata(tools / "paymock", "--version") == (0, f"paymock {__version__}\n")
     assert metadata(tools / "python", "-m", "paymock", "--version") == (0, f"paymock {__version__}\n")
@@ -222,7 +222,7 @@ def test_a_payment_is_completed(paymock: Sandbox) -> None:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_fixture_comes_with_the_wheel_and_so_do_the_types(tools: Path, tmp_path: Path) -> None:
     (tmp_path / "test_use.py").write_text(USE)
     (tmp_path / "misuse.py").write_text(USE.replace("advance(45)", 'advance("45")'))

@@ -15,7 +15,7 @@ from tests.support import markdown
 from tests.support.browser import Visit
 from tests.support.markdown import PAGES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 

@@ -42,13 +42,13 @@ def test_the_first_example_has_ten_lines() -> None:
     assert len(BLOCKS[0].text.splitlines()) == 10
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_its_tests_pass(run: Callable[[str], str]) -> None:
     functions = sum(len(re.findall(r"^ *def test_", FILES[name].text, re.MULTILINE)) for name in TESTS)
     assert f"{functions} passed" in run("pytest -q " + " ".join(TESTS))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "command",
     [

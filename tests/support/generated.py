@@ -146,9 +146,7 @@ def scripts() -> str:
 
 def groups() -> str:
     """Each group of tests with the programs that it needs."""
-    rows = [
-        (f"`{name}`", ", ".join(group.programs) or "a few minutes") for name, group in sorted(GROUPS.items())
-    ]
+    rows = [(f"`{name}`", group.needs) for name, group in sorted(GROUPS.items())]
     return tables.markdown(("Group", "Needs"), rows)
 
 

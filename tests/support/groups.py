@@ -1,67 +1,75 @@
-"""Groups of tests that need more than Python, or more than a moment. Each is a marker of pytest, which tests
-get by the fixtures they use and the folder they are in; a few carry it themselves.
+"""Groups and tiers of tests.
 
-A group whose programs are missing is left out, and so is `slow`, unless `--all` asks for everything. The last
-line of the run names what was left out.
+A group is a marker of pytest, which tests get by the fixtures they use and the folder they are in; some carry it
+themselves. The groups of a test decide its tier: *quick* without any, *ci*, or *nightly*. The last line of a run
+names the groups that were left out.
 """
 
 import shutil
 from collections.abc import Generator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+TIERS = ("quick", "ci", "nightly")
+OPTIONS = {"ci": "--ci", "nightly": "--all"}
+"""The option of scripts/test that runs a tier, and those before it."""
+
 
 class Group(NamedTuple):
-    """The programs that a group needs, each with its Debian packages, and how to tell its tests."""
+    """The tier that a group belongs to, what it needs, and how to tell its tests."""
 
-    programs: Mapping[str, str]
+    tier: str
+    needs: str
+    programs: Mapping[str, str] = {}
+    """Each with its Debian packages."""
     fixtures: frozenset[str] = frozenset()
-    folders: tuple[str, ...] = ()
+    folder: str | None = None
 
     def packages(self) -> set[str]:
         """The Debian packages of the programs, and of libraries that the tests use with them."""
         return {package for packages in self.programs.values() for package in packages.split()}
 
-    def missing(self) -> list[str]:
-        """The programs that are not on the PATH."""
-        return [program for program in self.programs if shutil.which(program) is None]
-
 
 GROUPS = {
-    "browser": Group({"chromium": "chromium"}, frozenset({"browser"})),
-    "curl": Group({"curl": "curl"}, frozenset({"demo"})),
-    "go": Group({"go": "golang-go golang-gopkg-validator.v2-dev"}),
-    "java": Group({"javac": "openjdk-17-jdk-headless"}),
-    "nginx": Group({"nginx": "nginx-light"}, frozenset({"deployment"})),
-    "node": Group({"node": "nodejs", "tsc": "node-typescript"}),
-    "php": Group({"php": "php-cli php-curl php-guzzlehttp-guzzle php-mbstring"}),
+    "browser": Group("ci", "chromium", {"chromium": "chromium"}, frozenset({"browser"})),
+    "ci": Group("ci", "seconds"),
+    "curl": Group("nightly", "curl", {"curl": "curl"}, frozenset({"demo"})),
+    "go": Group("nightly", "go", {"go": "golang-go golang-gopkg-validator.v2-dev"}),
+    "java": Group("nightly", "javac", {"javac": "openjdk-17-jdk-headless"}),
+    "nginx": Group("nightly", "nginx", {"nginx": "nginx-light"}, frozenset({"deployment"})),
+    "nightly": Group("nightly", "a few minutes", {}, frozenset({"deployment"}), "tests/system/"),
+    "node": Group("nightly", "node, tsc", {"node": "nodejs", "tsc": "node-typescript"}),
+    "php": Group("nightly", "php", {"php": "php-cli php-curl php-guzzlehttp-guzzle php-mbstring"}),
+    "process": Group("ci", "processes"),
     "redis": Group(
+        "ci",
+        "redis-server, openssl",
         {"redis-server": "redis-server", "openssl": "openssl"},
         frozenset({"deployment", "own_cluster", "own_engine", "shared_cluster", "shared_engine"}),
-        ("tests/stores/redis/",),
+        "tests/stores/redis/",
     ),
-    "slow": Group({}, frozenset({"deployment"}), ("tests/system/",)),
-    "wrk": Group({"wrk": "wrk"}),
+    "wrk": Group("nightly", "wrk", {"wrk": "wrk"}),
 }
 
 
 class Selection:
-    """A plugin of pytest that marks the tests of each group, and leaves out the groups that cannot run."""
+    """A plugin of pytest that marks each test with its groups and its tier, and leaves out the later tiers."""
 
-    def __init__(self, *, everything: bool) -> None:
-        self.everything = everything
-        missing = {name: group.missing() for name, group in GROUPS.items()}
-        self.reasons = {name: f"no {', '.join(programs)}" for name, programs in missing.items() if programs}
-        if everything and self.reasons:
-            packages = {GROUPS[name].programs[one] for name, programs in missing.items() for one in programs}
-            raise pytest.UsageError(
-                f"--all needs more programs: apt-get install {' '.join(sorted(packages))}"
-            )
-        if not everything:
-            self.reasons["slow"] = "run scripts/test --all"
+    def __init__(self, tier: str) -> None:
+        self.tiers = TIERS[: TIERS.index(tier) + 1]
         self.left_out: set[str] = set()
+        missing = {
+            program: packages
+            for group in GROUPS.values()
+            if group.tier in self.tiers
+            for program, packages in group.programs.items()
+            if shutil.which(program) is None
+        }
+        if missing:
+            raise pytest.UsageError(
+                f"{OPTIONS[tier]} needs {', '.join(missing)}: apt-get install {' '.join(missing.values())}"
+            )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -69,20 +77,23 @@ class Selection:
         kept: list[pytest.Item] = []
         left_out: list[pytest.Item] = []
         for item in items:
-            names = {name for name, group in GROUPS.items() if _belongs(item, name, group)}
-            for name in names:
+            groups = groups_of(item)
+            tier = tier_of(item, groups)
+            for name in groups | {tier}:
                 item.add_marker(name)
-            unavailable = names & self.reasons.keys()
-            self.left_out |= unavailable
-            (left_out if unavailable else kept).append(item)
+            if tier in self.tiers:
+                kept.append(item)
+            else:
+                left_out.append(item)
+                self.left_out |= {name for name in groups if GROUPS[name].tier not in self.tiers}
         items[:] = kept
         config.hook.pytest_deselected(items=left_out)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """With --all, a test that is skipped has failed."""
+        """A test that is skipped beyond the quick tier has failed."""
         report = yield
-        if self.everything and report.skipped:
+        if report.skipped and self.tiers != ("quick",):
             report.outcome = "failed"
         return report
 
@@ -98,15 +109,31 @@ class Selection:
             session.config.workeroutput["left_out"] = sorted(self.left_out)
         yield
         if self.left_out and not hasattr(session.config, "workeroutput"):
-            reasons = ", ".join(f"{name} ({self.reasons[name]})" for name in sorted(self.left_out))
+            parts = []
+            for tier, option in OPTIONS.items():
+                names = sorted(name for name in self.left_out if GROUPS[name].tier == tier)
+                if names:
+                    parts.append(f"{', '.join(names)} (scripts/test {option})")
             reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
-            reporter.write_line(f"left out: {reasons}")
+            reporter.write_line(f"left out: {'; '.join(parts)}")
 
 
-def _belongs(item: pytest.Item, name: str, group: Group) -> bool:
-    path = Path(item.path).relative_to(item.config.rootpath).as_posix()
-    return (
-        item.get_closest_marker(name) is not None
-        or not group.fixtures.isdisjoint(getattr(item, "fixturenames", ()))
-        or path.startswith(group.folders)
-    )
+def groups_of(item: pytest.Item) -> set[str]:
+    """The groups of a test, by its markers, fixtures and folder."""
+    marks = {mark.name for mark in item.iter_markers()}
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return {
+        name
+        for name, group in GROUPS.items()
+        if name in marks
+        or group.fixtures & fixtures
+        or (group.folder is not None and item.nodeid.startswith(group.folder))
+    }
+
+
+def tier_of(item: pytest.Item, groups: set[str]) -> str:
+    """The tier that a marker of the test names, or else the latest of its groups."""
+    for tier in ("nightly", "ci"):
+        if item.get_closest_marker(tier) is not None:
+            return tier
+    return max((GROUPS[name].tier for name in groups), key=TIERS.index, default="quick")

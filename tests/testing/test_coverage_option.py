@@ -155,7 +155,7 @@ def test_a_server_that_is_gone_does_not_break_the_summary(run: Run) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_that_crashes_is_told(run: Run) -> None:
     result = run(
         """

@@ -70,14 +70,14 @@ class TestFixtures:
         result.assert_outcomes(passed=12)
         result.stdout.fnmatch_lines(["*3 workers*"])
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_workers_can_share_a_remote_server(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         with serve() as server:
             monkeypatch.setenv("PAYMOCK_URL", server.url)
             check = f"\n    def test_it_is_the_one(paymock):\n        assert paymock.url == {server.url!r}\n"
             run(SANDBOX_EACH + check, "-p", "xdist", "-n", "3").assert_outcomes(passed=13)
 
-    @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.nightly)])
     def test_the_keys_are_divided_among_the_workers(
         self, run: Run, monkeypatch: pytest.MonkeyPatch, workers: str
     ) -> None:
@@ -96,7 +96,7 @@ class TestFixtures:
         assert result.ret == 1
         result.stdout.fnmatch_lines(["2 workers need 2 API keys, and PAYMOCK_API_KEY has 1: *"])
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_a_replacement_worker_has_no_key(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         keys = ("first-key", "second-key", "third-key")
         with serve(api_keys=keys) as server:
@@ -116,7 +116,7 @@ class TestFixtures:
         result.assert_outcomes(errors=1)
         result.stdout.fnmatch_lines(["*to the workers gw0; this worker, alpha, *or has a name of its own"])
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_a_duplicate_key_serves_one_worker(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PAYMOCK_URL", "http://127.0.0.1:9")
         monkeypatch.setenv("PAYMOCK_API_KEY", "first-key,first-key")

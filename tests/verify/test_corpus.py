@@ -6,7 +6,7 @@ from paymock.testing import Sandbox
 from paymock.verify import Report, verify
 from tests.verify.shops.table import BAD, GOOD, Case
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 def judged(case: Case, sandbox: Sandbox) -> Report:

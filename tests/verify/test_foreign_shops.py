@@ -35,7 +35,7 @@ GROUPS = {"javascript": "node"}
 """The groups of tests whose names are others than those of the languages."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["right", "wrong"])
 @pytest.mark.parametrize(
     "language", [pytest.param(name, marks=getattr(pytest.mark, GROUPS.get(name, name))) for name in CASES]

@@ -366,7 +366,7 @@ EXPECTED = {
 """What must have happened, lest the machine runs without doing anything."""
 
 
-@pytest.mark.parametrize("examples", [15, pytest.param(EXAMPLES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [15, pytest.param(EXAMPLES, marks=pytest.mark.nightly)])
 def test_requests_in_any_order_do_what_the_model_expects(
     server: RunningServer, contract: Contract, examples: int
 ) -> None:

@@ -231,7 +231,7 @@ def test_a_page_in_a_browser_cannot_read_the_figures(server: Watched) -> None:
 # Several processes
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_figures_are_those_of_all_workers_and_none_goes_back_when_one_is_killed(tmp_path: Path) -> None:
     with server_with_workers(tmp_path, *LOOPBACK, workers=2) as served:
         metrics, seen = str(served.ready["metrics"]), set[str]()

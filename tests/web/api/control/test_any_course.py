@@ -84,7 +84,7 @@ def is_within(seen: list[str], course: list[str]) -> bool:
     return all(any(status == passed for passed in rest) for status in changes)
 
 
-@pytest.mark.parametrize("workers", [4, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [4, pytest.param(16, marks=pytest.mark.nightly)])
 def test_parallel_sandboxes_freeze_and_advance_as_they_like(
     server: RunningServer, contract: Contract, workers: int
 ) -> None:
