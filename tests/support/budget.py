@@ -1,5 +1,5 @@
-"""Budgets of the tests, in counts that are the same on every machine: what a test may start and request in its
-tier, and what all tests of a run may in sum. The limits are in pyproject.toml.
+"""Budgets of the tests, in counts that are the same on every machine: what a test of each tier may start and
+request, and what all tests of a run may in sum. The limits are in pyproject.toml.
 """
 
 import sys
@@ -72,7 +72,8 @@ class Budget:
         for name, limit in self.per_test.get(tier, {}).items():
             if self.now[name] > limit:
                 pytest.fail(
-                    f"{self.now[name]} {name}, where a test of the tier {tier} may have {limit}: {ADVICE[name]}"
+                    f"{self.now[name]} {name}, where a test of the tier {tier} may have {limit}: "
+                    + ADVICE[name]
                 )
 
     def pytest_runtest_teardown(self) -> None:
@@ -97,6 +98,6 @@ class Budget:
         reporter.write_line(", ".join(f"{self.total[name]} {name}" for name in ("tests", *COUNTED)))
         for name in exceeded:
             reporter.write_line(
-                f"more {name} than the {self.per_run[name]} of [tool.paymock.tests.per-run] in pyproject.toml: "
+                f"more than the {self.per_run[name]} {name} that pyproject.toml allows a run: "
                 "remove some, or raise the number in a commit of its own"
             )

@@ -1,12 +1,13 @@
 """Groups and tiers of tests.
 
-A group is a marker of pytest, which tests get by the fixtures they use and the folder they are in; some carry it
-themselves. The groups of a test decide its tier: *quick* without any, *ci*, or *nightly*. The last line of a run
-names the groups that were left out.
+A group is a marker of pytest. Tests get it by their fixtures or their folder, and some carry it themselves.
+The groups of a test decide its tier: *quick* without any, *ci*, or *nightly*. The last line of a run names
+the groups that were left out.
 """
 
 import shutil
 from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -54,7 +55,7 @@ GROUPS = {
 
 
 class Selection:
-    """A plugin of pytest that marks each test with its groups and its tier, and leaves out the later tiers."""
+    """A plugin of pytest that marks each test with its groups and tier, and leaves out the later tiers."""
 
     def __init__(self, tier: str) -> None:
         self.tiers = TIERS[: TIERS.index(tier) + 1]
@@ -70,6 +71,19 @@ class Selection:
             raise pytest.UsageError(
                 f"{OPTIONS[tier]} needs {', '.join(missing)}: apt-get install {' '.join(missing.values())}"
             )
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path, parent: pytest.Collector
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        """In the quick tier, a folder of another one is not even imported: what it needs may be missing."""
+        collectors = yield
+        path = file_path.relative_to(parent.config.rootpath).as_posix()
+        names = {name for name, group in GROUPS.items() if group.folder and path.startswith(group.folder)}
+        if names and self.tiers == ("quick",):
+            self.left_out |= names
+            return []
+        return collectors
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
