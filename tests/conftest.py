@@ -1,10 +1,12 @@
 """Fixtures that every test can use."""
 
 import asyncio
+import functools
 import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 # A shell lets what it starts in the background ignore SIGINT, and what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Each client would read the certificates of all authorities anew, which takes most of its time.
+_create_ssl_context = functools.cache(httpx.create_ssl_context)
+pytest.MonkeyPatch().setattr("httpx._transports.default.create_ssl_context", _create_ssl_context)
 
 # How long an example takes says something of the machine, and nothing of the rules.
 settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])

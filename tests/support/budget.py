@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paymock.server.uvicorn_server import Server
-from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.application import Application
 from tests.support.groups import TIERS
 
 COUNTED = ("processes", "servers", "requests")
@@ -48,8 +48,9 @@ class Budget:
             return counted
 
         sys.addaudithook(count_process)
-        Server.run = counting("servers", Server.run)  # type: ignore[method-assign]
-        RequestLog.request = counting("requests", RequestLog.request)  # type: ignore[method-assign]
+        patch = pytest.MonkeyPatch()
+        patch.setattr(Server, "run", counting("servers", Server.run))
+        patch.setattr(Application, "_answer", counting("requests", Application._answer))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
