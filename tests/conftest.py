@@ -10,7 +10,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.budget import Budget
+from tests.support.budget import Budget, count_what_is_started, limits_in
 from tests.support.client import Api
 from tests.support.clock import NOON
 from tests.support.contract import Contract
@@ -45,7 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in (*GROUPS, "quick"):
         config.addinivalue_line("markers", f"{name}: see tests/support/groups.py")
     config.pluginmanager.register(Selection(tier))
-    config.pluginmanager.register(Budget(config, tier))
+    count_what_is_started()
+    config.pluginmanager.register(Budget(limits_in(config.rootpath / "pyproject.toml"), tier))
 
 
 @pytest.fixture(scope="session")

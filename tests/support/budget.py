@@ -6,6 +6,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,58 +24,71 @@ ADVICE = {
 }
 
 
+_started: Counter[str] = Counter()
+"""What was counted in this process so far."""
+
+
+def count_what_is_started() -> None:
+    """Counts processes, servers in this process, and the requests that these answer, from now on."""
+
+    def count_process(event: str, _: object) -> None:
+        _started["processes"] += event in _PROCESS_EVENTS
+
+    def counting(name: str, function: Any) -> Any:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            _started[name] += 1
+            return function(*args, **kwargs)
+
+        return counted
+
+    sys.addaudithook(count_process)
+    patch = pytest.MonkeyPatch()
+    patch.setattr(Server, "run", counting("servers", Server.run))
+    patch.setattr(Application, "_answer", counting("requests", Application._answer))
+
+
+def limits_in(pyproject: Path) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+    """The limits `per-test` and `per-run` of each tier."""
+    limits: Any = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["paymock"]["tests"]
+    return {"per-test": limits["per-test"], "per-run": limits["per-run"]}
+
+
 class Budget:
     """A plugin of pytest that fails a test, and a run, that is over its budget."""
 
-    def __init__(self, config: pytest.Config, tier: str) -> None:
-        with (config.rootpath / "pyproject.toml").open("rb") as file:
-            limits: Mapping[str, Any] = tomllib.load(file)["tool"]["paymock"]["tests"]
-        self.per_test: Mapping[str, Mapping[str, int]] = limits["per-test"]
-        self.per_run: Mapping[str, int] = limits["per-run"].get(tier, {})
-        self.now: Counter[str] = Counter()
+    def __init__(self, limits: Mapping[str, Mapping[str, Mapping[str, int]]], tier: str) -> None:
+        self.per_test = limits["per-test"]
+        self.per_run = limits["per-run"].get(tier, {})
+        self.before: Counter[str] = Counter()
         self.total: Counter[str] = Counter()
-        self.exceeded: list[str] = []
-        self._count_what_is_started()
 
-    def _count_what_is_started(self) -> None:
-        def count_process(event: str, _: object) -> None:
-            self.now["processes"] += event in _PROCESS_EVENTS
-
-        def counting(name: str, function: Any) -> Any:
-            def counted(*args: Any, **kwargs: Any) -> Any:
-                self.now[name] += 1
-                return function(*args, **kwargs)
-
-            return counted
-
-        sys.addaudithook(count_process)
-        patch = pytest.MonkeyPatch()
-        patch.setattr(Server, "run", counting("servers", Server.run))
-        patch.setattr(Application, "_answer", counting("requests", Application._answer))
+    @property
+    def now(self) -> Counter[str]:
+        """The counts of the test that runs."""
+        return _started - self.before
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
         """What a run starts once, in each of its processes, counts for no test."""
-        before = self.now.copy()
+        before = _started.copy()
         value = yield
         if fixturedef.scope == "session":
-            self.now = before
+            self.before += _started - before
         return value
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
-        self.now = Counter()
+        self.before = _started.copy()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
         """Fails a test that passes, but does too much."""
         yield
-        tier = next(tier for tier in TIERS if item.get_closest_marker(tier) is not None)
+        tier, now = next(tier for tier in TIERS if item.get_closest_marker(tier) is not None), self.now
         for name, limit in self.per_test.get(tier, {}).items():
-            if self.now[name] > limit:
+            if now[name] > limit:
                 pytest.fail(
-                    f"{self.now[name]} {name}, where a test of the tier {tier} may have {limit}: "
-                    + ADVICE[name]
+                    f"{now[name]} {name}, where a test of the tier {tier} may have {limit}: " + ADVICE[name]
                 )
 
     def pytest_runtest_teardown(self) -> None:
