@@ -16,16 +16,6 @@ PATIENCE_MS = 15_000
 REPORT_VIOLATIONS = """addEventListener("securitypolicyviolation", event =>
     console.error(`violates ${event.effectiveDirective}`))"""
 
-INJECTIONS = {
-    "script-src-elem": "document.body.appendChild(document.createElement('script')).text = 'x = 1'",
-    "script-src-attr": "document.body.setAttribute('onclick', 'x = 1')",
-    "style-src-elem": "document.body.appendChild(document.createElement('style')).textContent = 'a {}'",
-    "style-src-attr": "document.body.setAttribute('style', 'color: red')",
-    "connect-src": "fetch('https://evil.example/').catch(() => null)",
-    "img-src": "void (new Image().src = 'https://evil.example/x.png')",
-}
-"""What an injected script would try, by the directive that stops it."""
-
 
 @contextmanager
 def chromium() -> Iterator[Browser]:

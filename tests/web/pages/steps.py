@@ -1,8 +1,7 @@
 """What a person does with the pages, and what a merchant's backend does meanwhile."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from html import unescape
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from playwright.sync_api import Locator, Page, expect
 from tests.support.browser import Visit
 from tests.support.client import Api
 from tests.support.contract import Json
-from tests.support.specification import FINAL_STATUS
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -21,6 +19,11 @@ _HIDE = """hidden => {
     Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
 }"""
+
+
+def plain(html: str) -> str:
+    """The text of a part of a page, with single spaces."""
+    return " ".join(unescape(re.sub("<[^>]*>", " ", html.replace("<wbr>", ""))).split())
 
 
 def visible(text: str) -> str:
@@ -47,9 +50,6 @@ class Sandbox(Api):
         reply = self.post(f"/_mock/payments/{payment['id']}/deposits", json={"amount": str(amount), **more})
         assert reply.status_code == 200, reply.text
 
-    def reset(self) -> None:
-        assert self.post("/_mock/reset").status_code == 204
-
     def payments(self) -> list[Json]:
         found: list[Json] = self.get("/_mock/payments").json()["data"]
         return found
@@ -58,13 +58,35 @@ class Sandbox(Api):
         found: Json = self.get(f"/checkout/{payment['id']}.json").json()
         return found
 
+    def fragment(self, path: str) -> str:
+        """A part of a page, as the server renders it."""
+        reply = self.get(f"/fragments/{path}")
+        assert reply.status_code == 200, reply.text
+        return reply.text
+
+    def rows(self, path: str) -> list[str]:
+        """The texts of the rows of the table in a fragment."""
+        found = re.findall('<tr role="row"[^>]*>\\s*(<td.*?)</tr>', self.fragment(path), re.DOTALL)
+        return [plain(row) for row in found]
+
 
 class Tab(Visit):
     """A tab with a page of paymock."""
 
     def __init__(self, page: Page, origin: str, api_key: str | None = None) -> None:
         super().__init__(page, origin)
-        self._stopped = False
+        self.stopped = False
+        self.headline = page.get_by_role("heading", level=1)
+        self.live = page.locator("#live")
+        self.connection = page.locator("#connection")
+        """What the page says of a lost connection."""
+        self.pace = page.locator("#speed")
+        self.problem = page.locator("#problem")
+        self.count = page.locator("#count")
+        """How many payments the list has."""
+        self.status = page.locator("#head .badge").first
+        """That of the payment that the page is about."""
+        self.picture = page.locator("#picture svg")
         if api_key is not None:
             self.use_key(api_key)
 
@@ -86,7 +108,7 @@ class Tab(Visit):
         """From here on, time passes in the page when `pass_time` says so. Before the page is opened."""
         self.page.clock.install(time=0)
         self.page.clock.pause_at(1000)
-        self._stopped = True
+        self.stopped = True
 
     def pass_time(self, seconds: float) -> None:
         """Time passes in the page, not at the server, whose clock stands still anyway."""
@@ -103,15 +125,8 @@ class Tab(Visit):
         """Tells the page that it can no longer be seen, as when another tab comes to the front."""
         self.page.evaluate(_HIDE, hidden)
 
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """Returns when the list has been renewed because of what happens in the block, and nothing is due."""
-        with self.page.expect_event("requestfinished", lambda request: "/fragments/payments?" in request.url):
-            yield
-        self.page.evaluate("() => fetch('/assets/icon.svg').then(reply => reply.text())")
-
     def complaints(self) -> list[str]:
-        if self._stopped:
+        if self.stopped:
             self.page.clock.resume()
         return super().complaints()
 
@@ -171,15 +186,6 @@ class Tab(Visit):
         """Waits until those who cannot see the page are told so."""
         expect(self.page.locator("#announcement")).to_have_text(text)
 
-    def create(self, scenario: str, order_id: str, amount: str = "1") -> None:
-        """Goes through the dialog."""
-        self.button("New payment…").click()
-        dialog = self.page.get_by_role("dialog", name="New payment")
-        dialog.get_by_role("radio", name=f"{scenario} ends {FINAL_STATUS[scenario]}").check()
-        dialog.get_by_label("Order id").fill(order_id)
-        dialog.get_by_label("Amount").fill(amount)
-        dialog.get_by_role("button", name="Create").click()
-
     def copied(self) -> str:
         """What is on the clipboard."""
         return str(self.page.evaluate("navigator.clipboard.readText()"))
@@ -187,43 +193,6 @@ class Tab(Visit):
     def fits(self) -> bool:
         """Whether nothing needs sideways scrolling."""
         return bool(self.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"))
-
-    @property
-    def live(self) -> Locator:
-        return self.page.locator("#live")
-
-    @property
-    def pace(self) -> Locator:
-        return self.page.locator("#speed")
-
-    @property
-    def problem(self) -> Locator:
-        return self.page.locator("#problem")
-
-    @property
-    def count(self) -> Locator:
-        """How many payments the list has."""
-        return self.page.locator("#count")
-
-    @property
-    def connection(self) -> Locator:
-        """What the page says of a lost connection."""
-        return self.page.locator("#connection")
-
-    @property
-    def status(self) -> Locator:
-        """The status of the payment that the page is about."""
-        return self.page.locator("#head .badge").first
-
-    @property
-    def picture(self) -> Locator:
-        """The timeline of the payment, drawn."""
-        return self.page.locator("#picture svg")
-
-    @property
-    def headline(self) -> Locator:
-        """What the checkout says."""
-        return self.page.get_by_role("heading", level=1)
 
 
 def payment_page(tab: Tab, payment: Json) -> Tab:

@@ -1,152 +1,392 @@
 """The parts of the pages that the server renders: what they draw and say, without a browser."""
 
+import contextlib
 import json
 import re
+from collections.abc import Iterator
+from html import unescape
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import httpx
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paymock.resources.payments import MAX_DEPOSITS
+from paymock.rules.amounts import to_tokens
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.control import PaymentDetail
-from paymock.web.http.templates import count, duration
 from paymock.web.pages.fragments import MIN_WIDTH, json_lines
-from paymock.web.pages.timeline_picture import read_counts, timeline_picture
-from tests.support.client import error_of
-from tests.web.pages.steps import Sandbox, Tab
+from tests.support.client import DUE, HALF, error_of, order
+from tests.support.contract import Json
+from tests.support.findings import finding
+from tests.web.pages.steps import Sandbox, plain
 
-WIDTHS = (MIN_WIDTH, 320, 640, 1400)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
 )
 
 
-@pytest.fixture
-def details(api: Sandbox) -> list[PaymentDetail]:
-    """A payment of each scenario, at its begin and at its end."""
-    found = []
-    for scenario in SCENARIOS:
-        payment = api.created(scenario)
-        for move in (False, True):
-            if move:
-                api.move(payment, to="end")
-            reply = api.get(f"/_mock/payments/{payment['id']}")
-            found.append(msgspec.json.decode(reply.content, type=PaymentDetail))
-    return found
+def drawn(api: Sandbox, payment: Json, width: int = 640) -> ET.Element:
+    """The timeline of a payment."""
+    html = api.fragment(f"payments/{payment['id']}?width={width}")
+    [picture] = re.findall(r'<div id="picture"[^>]*>(<svg.*?</svg>)', html, re.DOTALL)
+    return ET.fromstring(picture)  # noqa: S314 - our own
 
 
-def picture_of(detail: PaymentDetail, width: int) -> ET.Element:
-    seen = read_counts(detail.timeline, [])
-    return ET.fromstring(timeline_picture(detail, seen, 0, width, all_seen=True))  # noqa: S314 - our own
-
-
-def attribute(element: ET.Element, name: str) -> float:
+def number(element: ET.Element, name: str) -> float:
     return float(element.attrib[name])
 
 
-def test_labels_of_the_timeline_are_apart_in_the_picture_and_not_crossed(
-    details: list[PaymentDetail],
-) -> None:
-    for detail in details:
-        for width in WIDTHS:
-            picture = picture_of(detail, width)
-            labels = [one for one in picture.iter("text") if one.attrib.get("class", "").startswith("label")]
-            boxes = {}
-            for label in labels:
-                left = attribute(label, "x")
-                boxes[label] = (left, left + len(label.text or "") * 6.6)
-                assert boxes[label][1] <= width, (detail.scenario, width, label.text)
-            for one in labels:
-                for other in labels:
-                    if one is not other and attribute(one, "y") == attribute(other, "y"):
-                        (left, right), (begin, end) = boxes[one], boxes[other]
-                        assert right < begin or end < left, (detail.scenario, width, one.text, other.text)
-            for line in picture.iter("line"):
-                if line.attrib.get("class", "").startswith("label"):
-                    at, bottom = attribute(line, "x1"), attribute(line, "y2")
-                    for label in labels:
-                        left, right = boxes[label]
-                        is_above = attribute(label, "y") < bottom - 1
-                        assert not (is_above and left < at < right), (detail.scenario, width, label.text)
+def of_class(picture: ET.Element, tag: str, *names: str) -> list[ET.Element]:
+    """The elements that have all these classes."""
+    return [one for one in picture.iter(tag) if {*names} <= {*one.attrib.get("class", "").split()}]
 
 
-def test_bars_of_the_statuses_follow_one_another_up_to_the_end(details: list[PaymentDetail]) -> None:
-    for detail in details:
-        picture = picture_of(detail, 640)
-        solid = [
-            bar for bar in picture.findall("g/rect") if "data-from" in bar.attrib and bar.attrib["y"] == "26"
+def texts(elements: Iterator[ET.Element] | list[ET.Element]) -> list[str]:
+    return [element.text or "" for element in elements]
+
+
+def marked(api: Sandbox, payment: Json) -> list[str]:
+    """The lines of its JSON that are marked as changed, without quotes."""
+    lines = re.findall('<span class="new">(.*?)</span>', api.fragment(f"payments/{payment['id']}"))
+    return [re.sub('[",]', "", unescape(line)).strip() for line in lines]
+
+
+def buttons(api: Sandbox, payment: Json) -> dict[str, tuple[str, Any, str]]:
+    """What the page of a payment offers, by name: the call, its body, and why it is impossible, if so."""
+    pattern = 'data-call="([^"]*)" data-body="([^"]*)" data-why-not="([^"]*)" aria-disabled="([a-z]*)">(.*?)<'
+    found = re.findall(pattern, api.fragment(f"payments/{payment['id']}"))
+    assert [disabled for *_, disabled, _ in found] == [str(bool(why)).lower() for _, _, why, _, _ in found]
+    return {name: (call, json.loads(unescape(body)), why) for call, body, why, _, name in found}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("seconds", [0, 600])
+def test_labels_are_apart_and_bars_follow_one_another(api: Sandbox, scenario: str, seconds: int) -> None:
+    payment = api.created(scenario)
+    api.move(payment, seconds=seconds or 0.001)
+    for width in (MIN_WIDTH, 320, 640, 1400):
+        picture = drawn(api, payment, width)
+        boxes = [
+            (number(one, "y"), number(one, "x"), number(one, "x") + len(one.text or "") * 6.6)
+            for one in of_class(picture, "text", "label")
         ]
-        end = attribute(picture, "data-end")
-        assert attribute(solid[0], "data-from") == 0
-        assert attribute(solid[-1], "data-to") == end > detail.timeline[-1].offset_seconds
-        for bar, following in pairwise(solid):
+        assert max(right for _, _, right in boxes) <= width
+        for (y, _, right), (other_y, left, _) in pairwise(sorted(boxes)):
+            assert right < left or y != other_y, width
+        for line in of_class(picture, "line", "label"):
+            at, bottom = number(line, "x1"), number(line, "y2")
+            assert [box for box in boxes if box[0] < bottom - 1 and box[1] < at < box[2]] == [], width
+        bars = [bar for bar in picture.findall("g/rect") if bar.get("y") == "26" and bar.get("data-from")]
+        assert number(bars[0], "data-from") == 0
+        assert number(bars[-1], "data-to") == number(picture, "data-end")
+        for bar, following in pairwise(bars):
             assert bar.attrib["data-to"] == following.attrib["data-from"]
 
 
-@given(JSON, JSON)
-def test_json_is_that_of_the_api_line_by_line(value: Any, before: Any) -> None:
-    lines = "\n".join(line for line, _ in json_lines(value, before))
-    assert lines == json.dumps(value, indent=2, ensure_ascii=False)
+class TestTimeline:
+    def test_names_the_window_the_deposit_and_each_status(self, api: Sandbox) -> None:
+        payment = api.created("happy_path")
+        api.advance(9)
+        picture = drawn(api, payment)
+        assert {"Payment window: closes at 30 s", "Deposit 1: to be finalized"} <= {
+            *texts(picture.iter("text"))
+        }
+        assert texts(of_class(picture, "text", "label")) == [
+            "awaiting payment",
+            "payment detected",
+            "payment finalized",
+            "settlement pending",
+            "settlement submitted",
+            "completed",
+        ]
+        assert len(of_class(picture, "text", "label", "ahead")) == 4
+        assert texts(of_class(picture, "text", "confirmations")) == ["0", "4", "8", "12", "16"]
+        ticks, future = (of_class(picture, "circle", *names) for names in (["tick"], ["tick", "future"]))
+        assert (len(ticks), len(future)) == (5, 2)
+        assert picture.attrib["aria-label"] == (
+            "payment detected at 9 s; next: Confirmations 12/16, confirming, at 11 s. "
+            "All steps are in the table below."
+        )
 
+    def test_is_a_table_too(self, api: Sandbox) -> None:
+        payment = api.created("happy_path")
+        api.advance(25)
+        assert api.rows(f"payments/{payment['id']}")[:9] == [
+            "0 s Created awaiting payment - past",
+            "5 s Deposit observed, confirmations 0/16, pending: payment detected payment detected - past",
+            "7 s Confirmations 4/16, confirming payment detected - past",
+            "9 s Confirmations 8/16, confirming payment detected - past",
+            "11 s Confirmations 12/16, confirming payment detected - past",
+            "13 s Confirmations 16/16, finalized: payment finalized payment finalized - past",
+            "25 s settlement pending settlement pending - past",
+            "30 s settlement submitted settlement submitted - to come",
+            "45 s completed completed - to come",
+        ]
 
-@given(JSON)
-def test_json_marks_nothing_that_was_there_and_everything_that_was_not(value: Any) -> None:
-    assert not any(differs for _, differs in json_lines(value, value))
-    assert all(differs for line, differs in json_lines({"a": value}, {}) if line not in "{}")
+    def test_shows_where_the_application_read_it_and_where_its_requests_failed(self, api: Sandbox) -> None:
+        payment = api.created("happy_path")
+        api.payment(payment["id"])
+        api.advance(6)
+        for fault in ("status=503", None, "delay=1"):  # a late reply is read, too
+            headers = {"X-Mock-Fault": fault} if fault else {}
+            api.get(f"/v1/payments/{payment['id']}", headers=headers)
+        picture = drawn(api, payment)
+        assert "Your application: 3 reads, 1 failure" in texts(picture.iter("text"))
+        assert len(of_class(picture, "circle", "read")) == 3
+        [cross] = of_class(picture, "path", "cross")
+        assert texts(cross.iter("title")) == [
+            "1 read and 1 failure of the application while awaiting payment"
+        ]
+        first, second, *rest = api.rows(f"payments/{payment['id']}")[:9]
+        assert ("1 read, 1 failure" in first, "2 reads" in second, "read" in "".join(rest)) == (
+            True,
+            True,
+            False,
+        )
+
+    def test_does_not_take_the_newest_requests_for_all(self, api: Sandbox) -> None:
+        payment = api.created("happy_path")
+        for _ in range(201):
+            api.payment(payment["id"])
+        assert "Your application: at least 200 reads" in texts(drawn(api, payment).iter("text"))
+
+    def test_shows_a_rejection(self, api: Sandbox) -> None:
+        payment = api.created("asset_mismatch")
+        picture = drawn(api, payment)
+        assert "Deposit 1: to be rejected" in texts(picture.iter("text"))
+        assert len(of_class(picture, "path", "cross")) == 1
+        api.move(payment, to="end")
+        assert "Deposit 1: rejected" in texts(drawn(api, payment).iter("text"))
+
+    def test_has_a_lane_for_each_of_the_first_eight_deposits(self, api: Sandbox) -> None:
+        payment = api.created("no_payment_expired")
+        for _ in range(10):
+            api.deposit(payment, 1)
+        found = texts(drawn(api, payment).iter("text"))
+        assert len([text for text in found if text.startswith("Deposit ")]) == 8
+        assert "2 more deposits are in the table" in found
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["/fragments/payments", "/fragments/next-payment", "/fragments/requests", "/fragments/payments/{}"],
+    ("deposits", "seconds", "raw", "bars"),
+    [
+        ([], 0, (0, 0, DUE, 0), []),
+        ([HALF], 0, (HALF, 0, HALF, 0), [("50.0", "pending")]),
+        ([HALF], 8, (0, HALF, HALF, 0), [("50.0", "final")]),
+        ([DUE * 2], 8, (0, DUE * 2, 0, DUE), [("100.0", "final"), ("50.0", "excess")]),
+    ],
 )
-class TestFragment:
-    def test_needs_the_key_of_its_sandbox(self, api: Sandbox, path: str) -> None:
-        path = path.format(api.created(order_id="secret-order")["id"])
-        assert error_of(httpx.get(api.base_url.join(path))) == (401, "unauthenticated")
-        stranger = httpx.get(api.base_url.join(path), headers={"Authorization": "Bearer mk_test_stranger"})
-        assert "secret-order" not in stranger.text
+def test_funding_is_told_in_numbers_and_drawn(
+    api: Sandbox, deposits: list[int], seconds: float, raw: tuple[int, ...], bars: list[tuple[str, str]]
+) -> None:
+    payment = api.created("no_payment_expired")
+    for amount in deposits:
+        api.deposit(payment, amount)
+    if seconds:
+        api.advance(seconds)
+    html = api.fragment(f"payments/{payment['id']}")
+    names = ("Due", "Pending", "Finalized", "Missing", "Excess")
+    for name, amount in zip(names, (DUE, *raw), strict=True):
+        assert f"{name} {to_tokens(amount, 18)} USDT {amount} raw units" in plain(html)
+    drawn = re.findall(r'width="([\d.]+)" height="6" class="(.*?)"', html)
+    assert drawn == [*bars, ("100", "axis")]
 
-    def test_is_not_stored_and_loads_nothing_from_elsewhere(self, api: Sandbox, path: str) -> None:
-        reply = api.get(path.format(api.created()["id"]))
-        assert reply.headers["content-type"] == "text/html; charset=utf-8"
-        assert reply.headers["cache-control"] == "no-store"
-        assert "default-src 'none'" in reply.headers["content-security-policy"]
 
-    def test_takes_no_parameters_that_it_does_not_know(self, api: Sandbox, path: str) -> None:
-        reply = api.get(path.format(api.created()["id"]), params={"colour": "red"})
-        assert error_of(reply) == (400, "invalid_query")
+class TestJson:
+    @given(JSON, JSON)
+    def test_is_that_of_the_api_line_by_line(self, value: Any, before: Any) -> None:
+        lines = "\n".join(line for line, _ in json_lines(value, before))
+        assert lines == json.dumps(value, indent=2, ensure_ascii=False)
 
-    def test_shows_text_of_an_application_as_text(self, api: Sandbox, path: str) -> None:
-        payment = api.created(order_id="<b>order</b>", metadata={"<i>": "\"'><script>"})
-        api.post("/_mock/faults", json={"fault": "drop", "order_id": "<b>order</b>"})
-        html = api.get(path.format(payment["id"])).text
-        assert not re.search("<b>|<i>|<script", html)
+    @given(JSON)
+    def test_is_not_marked_where_it_is_as_before_and_marked_where_all_is_new(self, value: Any) -> None:
+        assert not any(differs for _, differs in json_lines(value, value))
+        assert all(differs for line, differs in json_lines({"a": value}, {}) if line not in "{}")
+
+    def test_is_marked_at_the_lines_that_the_last_step_changed(self, api: Sandbox) -> None:
+        payment = api.created("no_payment_expired")
+        assert "Nothing has changed since it was created." in api.fragment(f"payments/{payment['id']}")
+        assert marked(api, payment) == []
+        for _ in range(2):
+            api.deposit(payment, HALF)
+            api.move(payment, seconds=2)
+        assert marked(api, payment) == [
+            "updated_at: 2030-01-31T12:00:04.000Z",
+            "confirmations: 8",
+            "status: confirming",  # it only looks like that of the other deposit, which was there before
+            "confirmations: 4",
+        ]
+        assert "Marked: the lines that the last step changed." in api.fragment(f"payments/{payment['id']}")
+
+
+class TestControls:
+    @pytest.mark.parametrize(
+        ("button", "amount", "asset", "status"),
+        [
+            ("Exact", DUE, "USDT", "completed"),
+            ("Half of due", HALF, "USDT", "underpaid_expired"),
+            ("Over", DUE + DUE // 10, "USDT", "overpaid_review"),
+            ("Other asset", DUE, "BNB", "manual_review"),
+        ],
+    )
+    def test_make_deposits(self, api: Sandbox, button: str, amount: int, asset: str, status: str) -> None:
+        payment = api.created("no_payment_expired")
+        for name in (button, "To the end"):
+            call, body, _ = buttons(api, payment)[name]
+            assert api.post(f"/_mock/payments/{payment['id']}/{call}", json=body).status_code == 200
+        shown = api.payment(payment["id"])
+        (deposit,) = shown["attempts"][0]["deposits"]
+        assert (deposit["amount"], deposit["asset"], shown["status"]) == (str(amount), asset, status)
+
+    @pytest.mark.parametrize(
+        ("deposits", "to", "impossible"),
+        [
+            ([], None, {}),
+            ([HALF, HALF], None, {"Exact": "nothing is missing"}),
+            ([], "payment_detected", {"Exact": "nothing is missing"}),
+            (
+                [],
+                "end",
+                {
+                    "Next step": "no changes remain",
+                    "To the end": "no changes remain",
+                    "Exact": "nothing is missing",
+                },
+            ),
+            pytest.param(
+                [1] * MAX_DEPOSITS,
+                None,
+                dict.fromkeys(
+                    ("Exact", "Half of due", "Over", "Other asset"), "a payment takes a hundred deposits"
+                ),
+                marks=pytest.mark.ci,
+            ),
+        ],
+    )
+    def test_that_are_impossible_say_why(
+        self, api: Sandbox, deposits: list[int], to: str | None, impossible: dict[str, str]
+    ) -> None:
+        payment = api.created("happy_path" if to else "no_payment_expired")
+        for amount in deposits:
+            api.deposit(payment, amount)
+        if to:
+            api.move(payment, to=to)
+        assert {name: why for name, (_, _, why) in buttons(api, payment).items() if why} == impossible
+        reasons = re.findall("<li>(.*?)</li>", api.fragment(f"payments/{payment['id']}"))
+        assert reasons == [f"{name}: {why}." for name, why in impossible.items()]
+
+    def test_complete_a_part_with_what_is_missing(self, api: Sandbox) -> None:
+        payment = api.created("no_payment_expired")
+        api.deposit(payment, HALF - 1)
+        assert buttons(api, payment)["Exact"][1] == {"amount": str(HALF + 1)}
+
+
+class TestRequests:
+    def test_that_are_refused_show_the_words_and_the_details_of_the_refusal(self, api: Sandbox) -> None:
+        reply = api.create(order(order_id="", receive__amount="1.5"))
+        error = reply.json()["error"]
+        details = " ".join(f"{detail['field']}: {detail['message']}" for detail in error["details"])
+        [row] = api.rows("requests")
+        assert reply.headers["x-request-id"] in row
+        assert f"422 validation_failed {error['message']} {details} Copy as curl" in row
+
+    def test_show_what_became_of_an_idempotency_key(self, api: Sandbox) -> None:
+        for order_id in ("order-1", "order-1", "order-2"):
+            api.create(order(order_id=order_id), key="the-same-key")
+        expected = ("(conflict)", "201 (replayed)", "201 (new)")
+        for text, row in zip(expected, api.rows("requests"), strict=True):
+            assert text in row
+
+    @pytest.mark.parametrize(
+        ("fault", "reply"),
+        [
+            ("delay=1", "200 fault: delay=1 payment detected"),
+            ("status=502; after", "502 injected_fault fault: status=502; after"),
+            ("truncate=10", "200 fault: truncate=10"),
+            ("drop", "no reply fault: drop"),
+        ],
+    )
+    def test_show_their_order_fault_and_status(self, api: Sandbox, fault: str, reply: str) -> None:
+        payment = api.created("happy_path", order_id="order-1")
+        api.move(payment, to="payment_detected")
+        with contextlib.suppress(httpx.RemoteProtocolError):
+            api.get(f"/v1/payments/{payment['id']}", headers={"X-Mock-Fault": fault})
+        newest, first = api.rows("requests")
+        assert "Order order-1" in newest
+        assert reply in newest
+        assert "payment detected" not in first + newest or "detected" in reply
+        assert api.rows("requests?failed=true") == [newest]
+
+    def test_are_commands_of_curl_that_say_where_their_body_comes_from(self, api: Sandbox) -> None:
+        asked = [("GET", "/v1/it's"), ("POST", "/v1/payments"), ("DELETE", "/v1/payments")]
+        for method, path in asked:
+            api.request(method, path)
+        html = api.fragment("requests")
+        commands = [unescape(command) for command in re.findall('data-command="(.*?)"', html, re.DOTALL)]
+        for command, row, (method, path) in zip(
+            reversed(commands), reversed(api.rows("requests")), asked, strict=True
+        ):
+            assert command.startswith(f"curl -sS -X {method} '{{origin}}{path.replace(chr(39), '%27')}'")
+            assert command.count("'") % 2 == 0
+            assert ("-d @body.json" in command) == ("its body: body.json" in row) == (method == "POST")
+
+
+def test_fault_rules_count_what_they_saw_and_did(api: Sandbox) -> None:
+    path = f"/v1/payments/{api.created()['id']}"
+    for rule in (
+        {"fault": "status=503", "skip": 1, "times": None},
+        {"fault": "status=500", "operation": "getPayment"},
+    ):
+        api.post("/_mock/faults", json=rule)
+    assert api.rows("next-payment") == [
+        "status=503 every operation 1 0 0, until deleted Delete",
+        "status=500 getPayment 0 0 0 of 1 Delete",
+    ]
+    assert [api.get(path).status_code for _ in range(3)] == [500, 503, 503]
+    assert api.rows("next-payment") == [
+        "status=503 every operation 1 3 2, until deleted Delete",
+        "status=500 getPayment 0 3 1 of 1 (used up) Delete",
+    ]
+    assert "2 fault rules" in api.fragment("next-payment")
+
+
+@pytest.mark.parametrize(
+    "path", ["payments", "next-payment", "requests", "findings", "payments/{}", "findings/{finding}"]
+)
+def test_fragment_is_private_and_takes_no_unknown_parameters(api: Sandbox, path: str) -> None:
+    payment = api.created(order_id="secret-order")
+    found = api.post("/_mock/findings", json=finding(order_id="secret-order")).json()
+    url = api.base_url.join(f"/fragments/{path.format(payment['id'], finding=found['id'])}")
+    assert error_of(httpx.get(url)) == (401, "unauthenticated")
+    stranger = httpx.get(url, headers={"Authorization": "Bearer mk_test_stranger"})
+    assert not re.search("secret-order|lost", stranger.text)
+    reply = api.get(url)
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert reply.headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert error_of(api.get(url, params={"color": "red"})) == (400, "invalid_query")
+
+
+def test_finding_tells_its_story_and_leads_to_its_payment(api: Sandbox) -> None:
+    assert "No findings. paymock verify , with the URL" in plain(api.fragment("findings"))
+    payment = api.created()
+    found = api.post("/_mock/findings", json=finding(payment_id=payment["id"])).json()
+    what = "The payment was completed, and the goods did not go out."
+    assert api.rows("findings") == [f"lost sale money happy_path getPayment@0: drop {what}"]
+    assert f'href="/findings/{found["id"]}"' in api.fragment("findings")
+    html = api.fragment(f"findings/{found['id']}?width=640")
+    assert "Network getPayment gets drop." in plain(html)
+    assert "createPayment 201 new, getPayment ✗ drop" in html
+    assert f'href="/payments/{payment["id"]}"' in html
+    assert '<svg role="img"' in html
 
 
 @pytest.mark.parametrize("width", ["0", "239", "4001", "wide", ""])
-def test_picture_of_an_impossible_width_is_refused(api: Sandbox, width: str) -> None:
+def test_picture_of_an_impossible_width_or_of_an_unknown_payment_is_refused(api: Sandbox, width: str) -> None:
+    assert error_of(api.get("/fragments/payments/nope")) == (404, "payment_not_found")
     reply = api.get(f"/fragments/payments/{api.created()['id']}", params={"width": width})
     assert error_of(reply) == (400, "invalid_query")
-
-
-def test_unknown_payment_is_refused(api: Sandbox) -> None:
-    assert error_of(api.get("/fragments/payments/nope")) == (404, "payment_not_found")
-
-
-def test_server_and_scripts_write_durations_and_counts_alike(tab: Tab) -> None:
-    seconds = [0, 0.04, 9.99, 10.5, 59.9, 60, 61.5, 3599.9, 3600, 3661, 86_399, 86_400, 90_061, 1e9]
-    counts = [0, 1, 2, 999, 1000, 1_234_567]
-    texts = tab.open().page.evaluate(
-        """async ([seconds, counts]) => {
-            const { duration, count } = await import("/assets/format.js");
-            return [seconds.map(duration), counts.map(number => count(number, "read"))];
-        }""",
-        [seconds, counts],
-    )
-    assert texts == [[duration(one) for one in seconds], [count(one, "read") for one in counts]]

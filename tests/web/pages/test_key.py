@@ -1,7 +1,6 @@
 """The API key that the dashboard asks for: the sandboxes used before, and how to change between them."""
 
-import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import expect
 
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from tests.support.contract import Contract
@@ -23,51 +22,39 @@ def switch(tab: Tab) -> None:
 
 
 class TestKey:
-    def test_is_asked_for_once_and_names_the_sandbox_on_every_page_and_in_new_tabs(
-        self, new_tab: NewTab, api: Sandbox
-    ) -> None:
+    def test_that_is_wrong_can_be_corrected(self, new_tab: NewTab, api: Sandbox) -> None:
         payment = api.created(order_id="order-1")
-        first = new_tab()
-        first.page.goto(first.origin)
-        expect(first.page.get_by_label("API key")).to_be_focused()
-        enter(first, api.api_key)
-        expect(first.orders()).to_have_text(["order-1"])
-        for path in ("/", "/requests", f"/payments/{payment['id']}"):
-            second = new_tab().open(path)
-            expect(second.page.locator("#sandbox")).to_have_text(
-                f"Sandbox {api.api_key.removeprefix('mk_test_')}"
-            )
-        assert first.page.evaluate("document.cookie") == ""
-
-    def test_of_the_tab_that_a_link_is_in_is_the_one_of_the_new_tab(
-        self, context: BrowserContext, new_tab: NewTab, server: RunningServer, contract: Contract
-    ) -> None:
-        with Sandbox(server.url, contract) as one, Sandbox(server.url, contract) as other:
-            payment = one.created(order_id="of-one")
-            first, second = new_tab(one.api_key).open(), new_tab(other.api_key).open()
-            expect(second.page.get_by_role("heading", name="No payments yet")).to_be_visible()
-            first.page.evaluate("dispatchEvent(new Event('focus'))")
-            third = new_tab().open(f"/payments/{payment['id']}")
-            expect(third.headline).to_have_text("of-one")
-
-    @pytest.mark.parametrize("key", ["wrong", "ключ"])
-    def test_that_is_wrong_is_said_to_be_at_its_field_and_can_be_mended(
-        self, new_tab: NewTab, api: Sandbox, key: str
-    ) -> None:
-        api.created(order_id="order-1")
         tab = new_tab()
         tab.page.goto(tab.origin)
         field = tab.page.get_by_label("API key")
-        expect(field).to_have_attribute("type", "text")  # of open mode: no secret
-        enter(tab, key)
-        expect(tab.page.locator("#key-problem")).to_have_text("The server does not accept this API key.")
-        expect(field).to_have_value(key)
         expect(field).to_be_focused()
+        expect(field).to_have_attribute("type", "text")  # of open mode: no secret
+        for key in ("wrong", "ключ"):
+            enter(tab, key)
+            expect(tab.page.locator("#key-problem")).to_have_text("The server does not accept this API key.")
+            expect(field).to_have_value(key)
+            expect(field).to_be_focused()
         expect(tab.live).to_be_empty()
         assert tab.page.evaluate("localStorage.length + sessionStorage.length") == 0
         enter(tab, api.api_key)
         expect(tab.orders()).to_have_text(["order-1"])
+        name = api.api_key.removeprefix("mk_test_")
+        second = new_tab().open(f"/payments/{payment['id']}")
+        expect(second.page.locator("#sandbox")).to_have_text(f"Sandbox {name}")
+        assert tab.page.evaluate("document.cookie") == ""
         tab.forgive("401")
+
+    def test_of_the_tab_that_a_link_is_in_is_the_one_of_the_new_tab(
+        self, new_tab: NewTab, server: RunningServer, contract: Contract
+    ) -> None:
+        with Sandbox(server.url, contract) as one, Sandbox(server.url, contract) as other:
+            payment = one.created(order_id="of-one")
+            first, second = new_tab(one.api_key).open(), new_tab(other.api_key).open()
+            expect(first.orders()).to_have_text(["of-one"])
+            expect(second.page.get_by_role("heading", name="No payments yet")).to_be_visible()
+            first.page.evaluate("dispatchEvent(new Event('focus'))")
+            third = new_tab().open(f"/payments/{payment['id']}")
+            expect(third.headline).to_have_text("of-one")
 
     def test_that_is_wrong_is_tried_once_and_leaves_the_focus_alone(self, new_tab: NewTab) -> None:
         tab = new_tab("wrong")
@@ -103,23 +90,28 @@ class TestKey:
 
 
 class TestSwitch:
-    def test_leads_to_sandboxes_used_before(self, new_tab: NewTab, api: Sandbox) -> None:
-        payment = api.created(order_id="order-1")
-        tab = new_tab()
-        tab.page.goto(tab.origin)
-        enter(tab, "mk_test_another")
+    def test_leads_to_sandboxes_used_before_and_forgets_them(self, new_tab: NewTab, api: Sandbox) -> None:
+        api.created(order_id="order-1")
+        tab = new_tab("mk_test_another").open()
         expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
-        switch(tab)
-        enter(tab, api.api_key)
-        expect(tab.orders()).to_have_text(["order-1"])
-        tab.orders().click()
-        expect(tab.headline).to_have_text("order-1")
-        switch(tab)
-        used = tab.page.get_by_role("list", name="Used before").get_by_role("listitem")
-        expect(used).to_contain_text([api.api_key.removeprefix("mk_test_"), "another"])
-        tab.button("another").click()
-        expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
-        assert payment["id"] not in tab.page.url  # it is not in the other sandbox
+        second = new_tab()
+        second.page.goto(f"{tab.origin}/payments/nope")
+        switch(second)
+        enter(second, api.api_key)
+        expect(second.orders()).to_have_text(
+            ["order-1"]
+        )  # a payment is of one sandbox: another shows its list
+        switch(second)
+        name = api.api_key.removeprefix("mk_test_")
+        used = second.page.get_by_role("list", name="Used before").get_by_role("listitem")
+        expect(used).to_contain_text([name, "another"])
+        second.button("Forget another").click()
+        expect(used).to_contain_text([name])
+        second.button(f"Forget {name}").click()
+        expect(second.page.get_by_label("API key")).to_be_focused()
+        expect(second.page.get_by_role("list", name="Used before")).to_have_count(0)
+        assert second.page.evaluate("[sessionStorage.length, localStorage['paymock.keys']]") == [0, "[]"]
+        second.forgive("404")
 
     def test_can_be_cancelled(self, tab: Tab, api: Sandbox) -> None:
         payment_page(tab, api.created(order_id="order-1"))
@@ -129,14 +121,3 @@ class TestSwitch:
         tab.button("Cancel").click()
         expect(tab.headline.first).to_have_text("order-1")
         expect(tab.page.locator("#sandbox")).to_be_focused()
-
-    def test_forgets_a_sandbox(self, new_tab: NewTab, api: Sandbox) -> None:
-        tab = new_tab()
-        tab.page.goto(tab.origin)
-        enter(tab, api.api_key)
-        expect(tab.live).to_have_text("Live")
-        switch(tab)
-        tab.button(f"Forget {api.api_key.removeprefix('mk_test_')}").click()
-        expect(tab.page.get_by_label("API key")).to_be_focused()
-        expect(tab.page.get_by_role("list", name="Used before")).to_have_count(0)
-        assert tab.page.evaluate("[sessionStorage.length, localStorage['paymock.keys']]") == [0, "[]"]

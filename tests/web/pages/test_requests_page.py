@@ -1,104 +1,152 @@
-"""What a merchant's backend has asked for, at `/requests`."""
-
-import contextlib
+"""The page at `/requests`: what an application has asked for, and the fault rules that hurt it."""
 
 import httpx
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.support.client import order
-from tests.web.pages.steps import Sandbox, Tab
+from tests.support.contract import Json
+from tests.web.pages.steps import Sandbox, Tab, press
 
 
-def test_requests_appear_as_they_come_newest_first(tab: Tab, api: Sandbox) -> None:
+def rules(api: Sandbox) -> list[Json]:
+    found: list[Json] = api.get("/_mock/faults").json()["data"]
+    return found
+
+
+def opened(tab: Tab) -> Locator:
+    """The dialog that adds a rule."""
+    tab.open("/requests").button("Add a rule…").click()
+    return tab.page.get_by_role("dialog", name="New fault rule")
+
+
+def test_requests_appear_as_they_come_and_are_filtered_and_cleared(tab: Tab, api: Sandbox) -> None:
     tab.open("/requests").keep()
     expect(tab.page.get_by_text("No requests below /v1 to show.")).to_be_visible()
     payment = api.created(order_id="order-1")
-    expect(tab.rows()).to_have_count(1)
-    api.payment(payment["id"])
-    expect(tab.rows()).to_contain_text([f"GET /v1/payments/{payment['id']}", "POST /v1/payments"])
-    expect(tab.rows().last).to_contain_text("201 (new)")
-    assert tab.kept()
-
-
-def test_refused_ones_show_the_words_and_the_details_of_the_refusal(tab: Tab, api: Sandbox) -> None:
-    reply = api.create(order(order_id="", receive__amount="1.5"))
-    error = reply.json()["error"]
-    row = tab.open("/requests").rows().first
-    expect(row).to_contain_text(f"{reply.status_code} {error['code']}")
-    expect(row).to_contain_text(error["message"])
-    expect(row).to_contain_text(reply.headers["x-request-id"])
-    assert len(error["details"]) == 2
-    for detail in error["details"]:
-        expect(row).to_contain_text(f"{detail['field']}: {detail['message']}")
-
-
-def test_what_became_of_an_idempotency_key_is_shown(tab: Tab, api: Sandbox) -> None:
-    for order_id in ("order-1", "order-1", "order-2"):
-        api.create(order(order_id=order_id), key="the-same-key")
-    tab.open("/requests")
-    expect(tab.rows()).to_contain_text(["(conflict)", "201 (replayed)", "201 (new)"])
-
-
-def test_fault_order_and_shown_status_of_a_request_can_be_seen(tab: Tab, api: Sandbox) -> None:
-    payment = api.created("happy_path", order_id="order-1")
-    api.move(payment, to="payment_detected")
-    path = f"/v1/payments/{payment['id']}"
-    tab.open("/requests")
-    for fault, reply in (
-        ("delay=1", "200 fault: delay=1 payment detected"),
-        ("status=502; after", "502 injected_fault fault: status=502; after"),
-        ("truncate=10", "200 fault: truncate=10"),
-        ("drop", "no reply fault: drop"),
-    ):
-        with contextlib.suppress(httpx.RemoteProtocolError):
-            api.get(path, headers={"X-Mock-Fault": fault})
-        newest = tab.rows().first.get_by_role("cell")
-        expect(newest.nth(2)).to_contain_text(reply, use_inner_text=True)
-        expect(newest.nth(2).locator(".badge")).to_have_count(1 if "detected" in reply else 0)
-        expect(newest.nth(1)).to_contain_text("Order order-1")
-
-
-@pytest.mark.parametrize("fault", ["status=503", "drop", "truncate=5", "delay=1"])
-def test_errors_and_faults_can_be_seen_alone(tab: Tab, api: Sandbox, fault: str) -> None:
-    api.created(order_id="order-1")
-    with contextlib.suppress(httpx.RemoteProtocolError):
-        api.get("/v1/chains", headers={"X-Mock-Fault": fault})
-    tab.open("/requests")
-    expect(tab.rows()).to_have_count(2)
+    api.get("/v1/chains", headers={"X-Mock-Fault": "status=503"})
+    expect(tab.rows()).to_contain_text(["/v1/chains", "201 (new)"])
+    tab.button("Copy as curl").first.click()
+    tab.announced("Copied")
+    assert tab.copied().startswith(f"curl -sS -X GET '{tab.origin}/v1/chains' \\\n")
+    assert tab.copied().endswith(f'-H "Authorization: Bearer {api.api_key}"')  # of open mode: no secret
     tab.page.get_by_label("Only errors and faults").check()
     expect(tab.rows()).to_have_count(1)
-    expect(tab.rows()).to_contain_text([f"fault: {fault}"])
+    expect(tab.rows()).to_contain_text("503 injected_fault")
+    api.payment(payment["id"])
     api.get("/v1/payments/nope")
-    expect(tab.rows()).to_contain_text(["404 payment_not_found", "/v1/chains"])
-    api.created(order_id="order-2")
+    expect(tab.rows()).to_contain_text(["404 payment_not_found", "503 injected_fault"])
+    expect(tab.rows()).to_have_count(2)
     tab.page.get_by_label("Only errors and faults").uncheck()
     expect(tab.rows()).to_have_count(4)
-
-
-def test_journal_can_be_cleared(tab: Tab, api: Sandbox) -> None:
-    api.created(order_id="order-1")
-    tab.open("/requests")
-    expect(tab.rows()).to_have_count(1)
     tab.button("Clear the journal").click()
     expect(tab.page.get_by_text("No requests below /v1 to show.")).to_be_visible()
     assert api.get("/_mock/requests").json()["data"] == []
     assert len(api.payments()) == 1
+    assert tab.kept()
 
 
-def test_requests_are_copied_as_curl_and_say_where_their_body_comes_from(tab: Tab, api: Sandbox) -> None:
-    asked = [("GET", "/v1/chains"), ("POST", "/v1/payments"), ("DELETE", "/v1/payments"), ("GET", "/v1/it's")]
-    for method, path in reversed(asked):
-        api.request(method, path)
+def test_rule_is_added_with_the_keyboard_and_hurts_the_next_client(tab: Tab, api: Sandbox) -> None:
+    keyboard = tab.page.keyboard
     tab.open("/requests")
-    expect(tab.rows()).to_have_count(len(asked))
-    for row, (method, path) in zip(tab.rows().all(), asked, strict=True):
-        row.get_by_role("button").click()
-        expect(row.get_by_role("button")).to_have_text("Copied")
-        command = tab.copied()
-        address = tab.origin + path.replace("'", "%27")
-        assert command.startswith(f"curl -sS -X {method} '{address}'")
-        assert f'-H "Authorization: Bearer {api.api_key}"' in command  # of open mode: no secret
-        assert command.count("'") % 2 == 0
-        assert ("-d @body.json" in command) == (method == "POST")
-        expect(row.get_by_text("its body: body.json")).to_be_visible(visible=method == "POST")
+    expect(tab.page.get_by_text("A rule makes requests of your application fail")).to_be_visible()
+    press(tab, tab.button("Add a rule…"))
+    dialog = tab.page.get_by_role("dialog", name="New fault rule")
+    fault = dialog.get_by_label("Fault", exact=True)
+    press(tab, dialog.get_by_role("radio", name="status=503"), "ArrowRight")
+    expect(fault).to_have_value("delay=1500")
+    keyboard.press("ArrowRight")
+    press(tab, fault, "End")
+    expect(fault).to_have_value("drop")
+    keyboard.type("; before")
+    press(tab, dialog.get_by_label("Operation"), key="")
+    keyboard.type("create")
+    press(tab, dialog.get_by_label("Order id"), key="")
+    keyboard.type("order-1")
+    press(tab, dialog.get_by_label("Apply so many times"), "Control+A")
+    keyboard.type("2")
+    keyboard.press("Enter")
+    expect(dialog).to_be_hidden()
+    expect(tab.button("Add a rule…")).to_be_focused()
+    tab.announced("Fault rule added")
+    with pytest.raises(httpx.RemoteProtocolError):
+        api.create(order(order_id="order-1"))
+    expect(tab.rules()).to_contain_text(["drop; before createPayment Order order-1"], use_inner_text=True)
+    expect(tab.rules()).to_contain_text(["1 of 2"])
+    expect(tab.rows()).to_contain_text(["no reply"])
+    assert api.payments() == []
+
+
+def test_fields_become_the_rule_and_the_kind_follows_the_fault_that_is_typed(tab: Tab, api: Sandbox) -> None:
+    dialog = opened(tab)
+    fault = dialog.get_by_label("Fault", exact=True)
+    for text, kind in (("truncate=5", "truncate"), ("reset; before", "reset"), ("status=429", "status")):
+        fault.fill(text)
+        expect(dialog.get_by_role("radio", name=kind)).to_be_checked()
+    fault.fill("boom")
+    expect(dialog.get_by_role("radio", checked=True)).to_have_count(0)
+    fault.fill("status=502; after; html")
+    dialog.get_by_label("Skip so many requests first").fill("3")
+    dialog.get_by_role("button", name="Add").click()
+    expect(tab.rules()).to_have_count(1)
+    tab.button("Add a rule…").click()
+    dialog.get_by_label("Until the rule is deleted").check()
+    expect(dialog.get_by_label("Apply so many times")).to_be_disabled()
+    dialog.get_by_role("button", name="Add").click()
+    expect(tab.rules()).to_have_count(2)
+    rest = {"operation": None, "order_id": None, "payment_id": None, "skip": 3, "seen": 0, "applied": 0}
+    assert [{**rule, "id": ""} for rule in rules(api)] == [
+        {"id": "", "fault": "status=502; after; html", "times": times, **rest} for times in (1, None)
+    ]
+
+
+def test_what_the_server_refuses_is_said_at_the_field(tab: Tab) -> None:
+    dialog = opened(tab)
+    fault, payment = dialog.get_by_label("Fault", exact=True), dialog.get_by_label("Payment id")
+    operation = dialog.get_by_label("Operation")
+    fault.fill("boom")
+    payment.fill("pay_1")
+    dialog.get_by_role("button", name="Add").click()
+    expect(fault).to_be_focused()
+    for field, reason in ((fault, "must be status=CODE"), (payment, "must be the id of a payment")):
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(dialog.locator(f"#{field.get_attribute('aria-describedby')}")).to_contain_text(reason)
+    expect(operation).to_have_attribute("aria-invalid", "false")
+    fault.fill("drop")
+    payment.fill("")
+    operation.select_option("listChains")
+    dialog.get_by_label("Order id").fill("order-1")
+    dialog.get_by_role("button", name="Add").click()
+    expect(operation).to_be_focused()
+    expect(dialog.get_by_text("must be about a payment for this rule")).to_be_visible()
+    expect(dialog.get_by_text("must be status=CODE")).to_have_count(0)
+    tab.forgive("422")
+
+
+def test_what_is_wrong_with_no_field_is_said_above_them(tab: Tab, api: Sandbox) -> None:
+    for _ in range(100):
+        api.post("/_mock/faults", json={"fault": "drop"})
+    dialog = opened(tab)
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("100 fault rules already")
+    dialog.get_by_role("button", name="Cancel").click()
+    tab.button("Add a rule…").click()
+    expect(dialog.get_by_role("alert")).to_be_hidden()
+    tab.forgive(str(api.post("/_mock/faults", json={"fault": "drop"}).status_code))
+
+
+def test_rules_are_deleted_one_by_one_or_all_at_once(tab: Tab, api: Sandbox) -> None:
+    for fault in ("drop", "reset", "hang", "status=500"):
+        api.post("/_mock/faults", json={"fault": fault})
+    tab.open("/requests")
+    press(tab, tab.button("Delete rule 2, reset"))
+    expect(tab.rules()).to_contain_text(["drop", "hang", "status=500"])
+    expect(tab.button("Delete rule 2, hang")).to_be_focused()
+    press(tab, tab.button("Delete rule 3, status=500"), "Space")
+    expect(tab.rules()).to_contain_text(["drop", "hang"])
+    expect(tab.button("Delete rule 2, hang")).to_be_focused()
+    tab.announced("Deleted")
+    tab.button("Delete all rules").click()
+    expect(tab.rules()).to_have_count(0)
+    expect(tab.button("Add a rule…")).to_be_focused()
+    assert rules(api) == []
