@@ -33,7 +33,9 @@ class Group(NamedTuple):
 
 
 GROUPS = {
-    "browser": Group("ci", "chromium", {"chromium": "chromium"}, frozenset({"browser"})),
+    "browser": Group(
+        "ci", "chromium", {"chromium": "chromium"}, frozenset({"browser"}), "tests/web/pages/browser/"
+    ),
     "ci": Group("ci", "seconds"),
     "curl": Group("nightly", "curl", {"curl": "curl"}, frozenset({"demo"})),
     "go": Group("nightly", "go", {"go": "golang-go golang-gopkg-validator.v2-dev"}),

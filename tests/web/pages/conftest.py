@@ -1,15 +1,12 @@
-"""Fixtures of the tests of the pages: a browser, a tab in it, a sandbox whose time stands still."""
+"""A sandbox whose time stands still."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext
 
 from tests.support.contract import Contract
 from tests.support.server import RunningServer
-from tests.web.pages.steps import Sandbox, Tab
-
-NewTab = Callable[..., Tab]
+from tests.web.pages.sandbox import Sandbox
 
 
 @pytest.fixture
@@ -17,46 +14,3 @@ def api(server: RunningServer, contract: Contract) -> Iterator[Sandbox]:
     with Sandbox(server.url, contract) as client:
         client.speed(0)
         yield client
-
-
-@pytest.fixture(scope="session")
-def profiles() -> list[BrowserContext]:
-    """The browser profile that the tests share, if there is one: to make one takes longer than most tests."""
-    return []
-
-
-@pytest.fixture
-def context(browser: Browser, profiles: list[BrowserContext]) -> BrowserContext:
-    if not profiles:
-        profiles.append(browser.new_context(permissions=["clipboard-read", "clipboard-write"]))
-    return profiles[0]
-
-
-@pytest.fixture
-def new_tab(
-    context: BrowserContext, profiles: list[BrowserContext], server: RunningServer
-) -> Iterator[NewTab]:
-    """Opens tabs of a profile that has kept nothing yet. They are left when the test ends."""
-    tabs: list[Tab] = []
-
-    def opened(api_key: str | None = None, origin: str | None = None) -> Tab:
-        tab = Tab(context.new_page(), origin or server.url, api_key)
-        if not tabs:
-            kept = {"origin": tab.origin, "storageTypes": "local_storage"}
-            context.new_cdp_session(tab.page).send("Storage.clearDataForOrigin", kept)
-        tabs.append(tab)
-        return tab
-
-    yield opened
-    try:
-        for tab in tabs:
-            tab.leave()
-    finally:
-        if any(tab.stopped or not tab.page.is_closed() for tab in tabs):  # time stays stopped in a profile
-            profiles.pop().close()
-
-
-@pytest.fixture
-def tab(new_tab: NewTab, api: Sandbox) -> Tab:
-    """A tab that has the key of the sandbox."""
-    return new_tab(api.api_key)

@@ -21,7 +21,7 @@ from paymock.web.pages.fragments import MIN_WIDTH, json_lines
 from tests.support.client import DUE, HALF, error_of, order
 from tests.support.contract import Json
 from tests.support.findings import finding
-from tests.web.pages.steps import Sandbox, plain
+from tests.web.pages.sandbox import Sandbox, plain
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -9,7 +9,7 @@ import pytest
 
 from paymock.web.http.templates import static_path
 from tests.support.server import RunningServer
-from tests.web.pages.steps import Sandbox
+from tests.web.pages.sandbox import Sandbox
 
 FOLDER = files("paymock.web.pages").joinpath("static", "pages")
 NAMES = sorted(file.name for file in FOLDER.iterdir())

@@ -3,7 +3,8 @@
 from playwright.sync_api import Browser, expect
 
 from tests.support.server import RunningServer
-from tests.web.pages.steps import Sandbox, Tab
+from tests.web.pages.browser.steps import Tab
+from tests.web.pages.sandbox import Sandbox
 
 
 def test_checkout_asks_again_by_itself_and_the_dashboard_says_what_it_needs(

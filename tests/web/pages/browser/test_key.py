@@ -5,8 +5,9 @@ from playwright.sync_api import expect
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
-from tests.web.pages.conftest import NewTab
-from tests.web.pages.steps import Sandbox, Tab, payment_page
+from tests.web.pages.browser.conftest import NewTab
+from tests.web.pages.browser.steps import Tab, payment_page
+from tests.web.pages.sandbox import Sandbox
 
 
 def enter(tab: Tab, key: str) -> None:

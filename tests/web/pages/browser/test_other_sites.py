@@ -15,7 +15,7 @@ from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer, running_server
 from tests.support.snippets import SERVER
 from tests.support.specification import COURSES
-from tests.web.pages.steps import Sandbox
+from tests.web.pages.sandbox import Sandbox
 
 SHOP = """<!doctype html><title>Shop</title><script>
 window.messages = [];

@@ -7,9 +7,10 @@ from playwright.sync_api import expect
 
 from tests.support.accessibility import violations
 from tests.support.browser import PATIENCE_MS
-from tests.web.pages.conftest import NewTab
-from tests.web.pages.states import STATES
-from tests.web.pages.steps import Sandbox, Tab, payment_page
+from tests.web.pages.browser.conftest import NewTab
+from tests.web.pages.browser.states import STATES
+from tests.web.pages.browser.steps import Tab, payment_page
+from tests.web.pages.sandbox import Sandbox
 
 WIDTHS = (1600, 1440, 768, 640, 375, 320)
 """640: as one of 1280 at 200 %."""

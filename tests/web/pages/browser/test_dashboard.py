@@ -10,8 +10,9 @@ from paymock.rules.times import LATEST
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from paymock.web.http.templates import count, duration
 from tests.support.server import running_server
-from tests.web.pages.conftest import NewTab
-from tests.web.pages.steps import TIMES, Sandbox, Tab
+from tests.web.pages.browser.conftest import NewTab
+from tests.web.pages.browser.steps import TIMES, Tab
+from tests.web.pages.sandbox import Sandbox
 
 
 def test_payment_is_created_and_watched_to_its_end(new_tab: NewTab, tab: Tab, api: Sandbox) -> None:

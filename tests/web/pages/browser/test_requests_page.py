@@ -6,7 +6,8 @@ from playwright.sync_api import Locator, expect
 
 from tests.support.client import order
 from tests.support.contract import Json
-from tests.web.pages.steps import Sandbox, Tab, press
+from tests.web.pages.browser.steps import Tab, press
+from tests.web.pages.sandbox import Sandbox
 
 
 def rules(api: Sandbox) -> list[Json]:

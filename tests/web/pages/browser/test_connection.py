@@ -10,8 +10,9 @@ from harness.polling import wait_until
 from harness.server_process import ServerProcess, server_process
 from tests.support.contract import Contract
 from tests.support.server import RunningServer
-from tests.web.pages.conftest import NewTab
-from tests.web.pages.steps import Sandbox, Tab
+from tests.web.pages.browser.conftest import NewTab
+from tests.web.pages.browser.steps import Tab
+from tests.web.pages.sandbox import Sandbox
 
 LOST = "Connection lost"
 SHOWN = {

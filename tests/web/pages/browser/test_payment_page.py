@@ -8,8 +8,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.client import DUE
-from tests.web.pages.conftest import NewTab
-from tests.web.pages.steps import Sandbox, Tab, payment_page
+from tests.web.pages.browser.conftest import NewTab
+from tests.web.pages.browser.steps import Tab, payment_page
+from tests.web.pages.sandbox import Sandbox
 
 BARS = """svg => [...svg.querySelectorAll("rect.future")].map(future => {
     const solid = future.nextElementSibling, number = (node, name) => Number(node.getAttribute(name));

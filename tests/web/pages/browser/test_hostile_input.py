@@ -9,7 +9,8 @@ from markupsafe import escape
 from playwright.sync_api import expect
 
 from tests.support.findings import finding
-from tests.web.pages.steps import Sandbox, Tab, visible
+from tests.web.pages.browser.steps import Tab, visible
+from tests.web.pages.sandbox import Sandbox
 
 HOSTILE = (
     "</script><script>alert(1)</script>",

@@ -2,8 +2,9 @@
 
 from playwright.sync_api import expect
 
-from tests.web.pages.conftest import NewTab
-from tests.web.pages.steps import Sandbox, Tab, press
+from tests.web.pages.browser.conftest import NewTab
+from tests.web.pages.browser.steps import Tab, press
+from tests.web.pages.sandbox import Sandbox
 
 
 def test_dashboard_is_used_from_the_key_to_the_end_of_a_payment(new_tab: NewTab, api: Sandbox) -> None:

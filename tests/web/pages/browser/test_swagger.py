@@ -11,8 +11,8 @@ from playwright.sync_api import Locator, expect
 
 from tests.support.accessibility import violations
 from tests.support.server import RunningServer
-from tests.web.pages.conftest import NewTab
-from tests.web.pages.steps import Tab
+from tests.web.pages.browser.conftest import NewTab
+from tests.web.pages.browser.steps import Tab
 
 API_KEY = "mk_test_demo"
 FOLDER = files("paymock.web.pages").joinpath("static", "swagger")

@@ -10,7 +10,8 @@ from tests.support.client import DUE, order
 from tests.support.contract import Json
 from tests.support.findings import finding
 from tests.support.specification import COURSES
-from tests.web.pages.steps import Sandbox, Tab, checkout_page
+from tests.web.pages.browser.steps import Tab, checkout_page
+from tests.web.pages.sandbox import Sandbox
 
 LONG = "an-order-with-a-very-long-id-" * 4
 

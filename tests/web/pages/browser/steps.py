@@ -1,14 +1,11 @@
-"""What a person does with the pages, and what a merchant's backend does meanwhile."""
+"""What a person does with the pages."""
 
 import re
-from html import unescape
-from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.browser import Visit
-from tests.support.client import Api
 from tests.support.contract import Json
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -21,53 +18,11 @@ _HIDE = """hidden => {
 }"""
 
 
-def plain(html: str) -> str:
-    """The text of a part of a page, with single spaces."""
-    return " ".join(unescape(re.sub("<[^>]*>", " ", html.replace("<wbr>", ""))).split())
-
-
 def visible(text: str) -> str:
     """A text of an application as the pages show it: what would reverse it is named."""
     return re.sub(
         "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]", lambda match: f"U+{ord(match[0]):04X}", text
     )
-
-
-class Sandbox(Api):
-    """A merchant's backend with a sandbox of its own, whose time only moves when it is told to."""
-
-    def speed(self, speed: float) -> None:
-        assert self.put("/_mock/clock", json={"speed": speed}).status_code == 200
-
-    def advance(self, seconds: float) -> None:
-        assert self.post("/_mock/clock/advance", json={"seconds": seconds}).status_code == 200
-
-    def move(self, payment: Json, **target: Any) -> None:
-        reply = self.post(f"/_mock/payments/{payment['id']}/advance", json=target)
-        assert reply.status_code == 200, reply.text
-
-    def deposit(self, payment: Json, amount: int, **more: Any) -> None:
-        reply = self.post(f"/_mock/payments/{payment['id']}/deposits", json={"amount": str(amount), **more})
-        assert reply.status_code == 200, reply.text
-
-    def payments(self) -> list[Json]:
-        found: list[Json] = self.get("/_mock/payments").json()["data"]
-        return found
-
-    def checkout(self, payment: Json) -> Json:
-        found: Json = self.get(f"/checkout/{payment['id']}.json").json()
-        return found
-
-    def fragment(self, path: str) -> str:
-        """A part of a page, as the server renders it."""
-        reply = self.get(f"/fragments/{path}")
-        assert reply.status_code == 200, reply.text
-        return reply.text
-
-    def rows(self, path: str) -> list[str]:
-        """The texts of the rows of the table in a fragment."""
-        found = re.findall('<tr role="row"[^>]*>\\s*(<td.*?)</tr>', self.fragment(path), re.DOTALL)
-        return [plain(row) for row in found]
 
 
 class Tab(Visit):
