@@ -1,27 +1,31 @@
-"""No test reads the settings of a remote server from the environment; and pytest in a subprocess."""
+"""No test reads the settings of a remote server from the environment; and pytest within a test."""
 
+import os
 from collections.abc import Callable
 
 import pytest
 
-from harness.server_process import environment
+import _paymock_pytest
+
+pytest_plugins = ["pytester"]
 
 
 @pytest.fixture(autouse=True)
 def no_remote_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PAYMOCK_URL", raising=False)
-    monkeypatch.delenv("PAYMOCK_API_KEY", raising=False)
+    for name in [name for name in os.environ if name.startswith("PAYMOCK_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
-    """Run pytest in a subprocess, with the named plugins only."""
-    for name in environment().keys() ^ environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1").keys():
-        monkeypatch.setenv(name, "1")
+    """Run pytest with no plugin but that of paymock: in this process, or with `process` in one of its own."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
-    def run(test: str, *arguments: str) -> pytest.RunResult:
+    def run(test: str, *arguments: str, process: bool = False) -> pytest.RunResult:
         pytester.makepyfile(test)
-        options = ("-p", "paymock", "-p", "no:cacheprovider", "-W", "error", "-rf")
-        return pytester.runpytest_subprocess(*options, *arguments, timeout=60)
+        options = ("-p", "no:cacheprovider", "-W", "error", "-rf", *arguments)
+        if process:
+            return pytester.runpytest_subprocess("-p", "paymock", *options, timeout=60)
+        return pytester.runpytest_inprocess(*options, plugins=[_paymock_pytest], no_reraise_ctrlc=True)
 
     return run

@@ -1,6 +1,5 @@
 """A sandbox: clock, payments, overrides and requests."""
 
-import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -15,12 +14,10 @@ class TestTime:
     def test_the_clock_is_frozen_until_it_is_advanced(self, paymock: Sandbox) -> None:
         before = paymock.now()
         assert before.tzinfo == UTC
+        assert abs(datetime.now(UTC) - before) < timedelta(minutes=10)
         assert paymock.now() == before
         assert paymock.advance(45.5) == before + timedelta(seconds=45.5)
         assert paymock.now() == before + timedelta(seconds=45.5)
-
-    def test_the_clock_starts_at_real_time(self, paymock: Sandbox) -> None:
-        assert abs(datetime.now(UTC) - paymock.now()) < timedelta(minutes=1)
 
     def test_the_clock_can_run_and_be_frozen_again(self, paymock: Sandbox) -> None:
         payment = paymock.create()
@@ -46,6 +43,7 @@ class TestTime:
             paymock.advance_payment(payment["id"])
 
 
+AN_ID: Any = "pay_x"
 NO_KEYS: Any = [5]
 
 
@@ -69,69 +67,40 @@ class TestArguments:
         ("call", "argument"),
         [
             (lambda paymock, value: paymock.advance(value), "seconds"),
-            (lambda paymock, value: paymock.advance_payment("pay_x", seconds=value), "seconds"),
-            (lambda paymock, value: paymock.wait("pay_x", timeout=value), "timeout"),
+            (lambda paymock, value: paymock.advance_payment(AN_ID, seconds=value), "seconds"),
+            (lambda paymock, value: paymock.wait(AN_ID, timeout=value), "timeout"),
+            (lambda paymock, value: paymock.wait_for("order-7", timeout=value), "timeout"),
+            (lambda paymock, value: paymock.wait_for_requests(timeout=value), "timeout"),
             (lambda paymock, value: paymock.speed(value), "factor"),
         ],
     )
-    @pytest.mark.parametrize(
-        ("value", "error", "shown"),
-        [
+    def test_a_wrong_number_is_named(self, paymock: Sandbox, call: Any, argument: str) -> None:
+        for value, error, shown in [
             (True, TypeError, "True"),
             ("45", TypeError, "'45'"),
-            (Decimal("1.5"), TypeError, r"Decimal\('1.5'\)"),
-            ({"id": "pay_x"}, TypeError, "{'id': 'pay_x'}"),
             (float("nan"), ValueError, "nan"),
             (-1, ValueError, "-1"),
-            pytest.param(-(10**5000), ValueError, "a number of thousands of digits", id="huge"),
-        ],
+            (-(10**5000), ValueError, "a number of thousands of digits"),
+        ]:
+            with pytest.raises(error, match=f"^{argument} must be .*, not {shown}$"):
+                call(paymock, value)
+
+    @pytest.mark.parametrize(
+        "value", [0, timedelta(seconds=-1), 0.0009, 10**9, 10**400, float("inf"), timedelta.max]
     )
-    def test_a_wrong_number_is_named(
-        self, paymock: Sandbox, call: Any, argument: str, value: Any, error: type[Exception], shown: str
-    ) -> None:
-        with pytest.raises(error, match=f"^{argument} must be .*, not {shown}$"):
-            call(paymock, value)
-
-    @pytest.mark.parametrize("value", [0, timedelta(0), timedelta(seconds=-1), 0.0009])
-    def test_a_step_is_at_least_a_millisecond(self, paymock: Sandbox, value: Any) -> None:
-        with pytest.raises(ValueError, match=r"^seconds must be at least 0\.001, not "):
+    def test_a_step_is_from_a_millisecond_to_a_year(self, paymock: Sandbox, value: Any) -> None:
+        message = r"^seconds must be (at least 0\.001, not |a finite)|seconds: must be .* at most"
+        with pytest.raises((Refused, ValueError), match=message):
             paymock.advance(value)
 
-    @pytest.mark.parametrize("value", [10**9, 10**400, float("inf"), timedelta.max])
-    def test_a_step_is_at_most_a_year(self, paymock: Sandbox, value: Any) -> None:
-        with pytest.raises(
-            (Refused, ValueError), match=r"seconds: must be .* at most|^seconds must be a finite"
-        ):
-            paymock.advance(value)
-
-    def test_a_speed_is_no_timedelta(self, paymock: Sandbox) -> None:
-        speed: Any = timedelta(seconds=1)
-        with pytest.raises(TypeError, match=r"^factor must be a number, not datetime\.timedelta"):
-            paymock.speed(speed)
-
-    @pytest.mark.parametrize("amount", [1.5, 1e18, True, Decimal(1), None, b"1", [1]])
-    def test_a_wrong_amount_is_named(self, paymock: Sandbox, amount: Any) -> None:
-        with pytest.raises(TypeError, match=r"^amount must be raw units, as an int or a string"):
-            paymock.create(amount=amount)
-        with pytest.raises(TypeError, match=r"^amount must be raw units, as an int or a string"):
-            paymock.deposit("pay_x", amount)
-
-    @pytest.mark.parametrize("amount", [-1, 0, "1.5", "", "x", 2**256, pytest.param(10**5000, id="huge")])
-    def test_an_invalid_amount_is_refused(self, paymock: Sandbox, amount: Any) -> None:
+    @pytest.mark.parametrize("amount", [1.5, True, Decimal(1), None, -1, "1.5", 10**5000], ids=type)
+    def test_an_invalid_amount_is_named(self, paymock: Sandbox, amount: Any) -> None:
         payment = paymock.create()
-        message = r"(?m)^  (receive\.)?amount: must|^amount must be"
-        with pytest.raises((Refused, ValueError), match=message):
+        message = r"(?m)^  (receive\.)?amount: must|^amount must be raw units"
+        with pytest.raises((Refused, TypeError, ValueError), match=message):
             paymock.create(amount=amount)
-        with pytest.raises((Refused, ValueError), match=message):
+        with pytest.raises((Refused, TypeError, ValueError), match=message):
             paymock.deposit(payment["id"], amount)
-
-    def test_an_unknown_asset_is_refused_with_those_of_the_chain(self, paymock: Sandbox) -> None:
-        payment = paymock.create()
-        message = "asset: is not an asset of the chain bsc; known: BNB, USDT, USDC"
-        with pytest.raises(Refused, match=message):
-            paymock.deposit(payment["id"], 1, "USD")
-        with pytest.raises(Refused, match=f"receive.{message}"):
-            paymock.create(asset="USD")
 
     @pytest.mark.parametrize(
         ("call", "argument"),
@@ -139,30 +108,32 @@ class TestArguments:
             (lambda paymock: paymock.create(5), "scenario"),
             (lambda paymock: paymock.create("late\npayment"), "scenario"),
             (lambda paymock: paymock.create(chain=5), "chain"),
-            (lambda paymock: paymock.create(asset=None), "asset"),
             (lambda paymock: paymock.create(idempotency_key=12345678), "idempotency_key"),
-            (lambda paymock: paymock.create(idempotency_key="order-1001\r\n"), "idempotency_key"),
             (lambda paymock: paymock.create(idempotency_key="bestellung-ä"), "idempotency_key"),
             (lambda paymock: paymock.create(order_id={1}), "order_id"),
             (lambda paymock: paymock.create(metadata={"a": [Decimal(1)]}), r"metadata\.a\[0\]"),
             (lambda paymock: paymock.create(metadata={"a": float("nan")}), r"metadata\.a"),
             (lambda paymock: paymock.create(metadata={1: "a"}), "the names in metadata"),
-            (lambda paymock: paymock.payment(5), "a payment id"),
+            (lambda paymock: paymock.payment({"id": AN_ID}), "a payment id"),
+            (lambda paymock: paymock.payment(""), "a payment id"),
             (lambda paymock: paymock.payments(status=5), "status"),
-            (lambda paymock: paymock.payments(scenario=True), "scenario"),
             (lambda paymock: paymock.payments(order_id="\ud800"), "order_id"),
-            (lambda paymock: paymock.advance_payment("pay_x", to=b"end"), "to"),
-            (lambda paymock: paymock.deposit("pay_x", 1, asset=b"BNB"), "asset"),
-            (lambda paymock: paymock.next(scenario=object()), "scenario"),
-            (lambda paymock: paymock.next(fault=b"drop"), "fault"),
+            (lambda paymock: paymock.advance_payment(AN_ID, to=b"end"), "to"),
             (lambda paymock: paymock.next(times=float("inf")), "times"),
+            (lambda paymock: paymock.next(course={"sending": {1}}), r"course\.sending"),
             (lambda paymock: paymock.fault(None), "fault"),
-            (lambda paymock: paymock.fault(b"drop"), "fault"),
             (lambda paymock: paymock.fault("drop", operation=["getPayment"]), "operation"),
-            (lambda paymock: paymock.fault("drop", order_id=1001), "order_id"),
-            (lambda paymock: paymock.fault("drop", payment_id={"id": "pay_x"}), "payment_id"),
+            (lambda paymock: paymock.fault("drop", payment_id={"id": AN_ID}), "payment_id"),
             (lambda paymock: paymock.fault("drop", skip=Decimal(1)), "skip"),
-            (lambda paymock: paymock.wait("pay_x", 5), "status"),
+            (lambda paymock: paymock.clear_faults({"id": "flt_x"}), "the id of a fault rule"),
+            (lambda paymock: paymock.clear_faults(""), "the id of a fault rule"),
+            (lambda paymock: paymock.wait(AN_ID, 5), "status"),
+            (lambda paymock: paymock.wait_for("order-7", 5), "status"),
+            (lambda paymock: paymock.wait_for(5), "order_id"),
+            (lambda paymock: paymock.wait_for_requests(shown=5), "shown"),
+            (lambda paymock: paymock.wait_for_requests(0), "count"),
+            (lambda paymock: paymock.wait_for_requests(count=True), "count"),
+            (lambda paymock: paymock.wait_for_requests("1"), "count"),
             (lambda paymock: type(paymock)(None, "mk_test_demo"), "the URL of a server"),
             (lambda paymock: type(paymock)(paymock.url, None), "api_key"),
             (lambda paymock: type(paymock)(paymock.url, "mk_test_secret\n"), "api_key"),
@@ -171,9 +142,7 @@ class TestArguments:
             (lambda paymock: serve(api_keys="mk_test_secret").__enter__(), "api_keys"),
             (lambda paymock: serve(catalog=5).__enter__(), "catalog"),
             (lambda paymock: serve(scenarios=5).__enter__(), "scenarios"),
-            (lambda paymock: paymock.next(course={"sending": {1}}), r"course\.sending"),
             (lambda paymock: serve(host=5).__enter__(), "host"),
-            (lambda paymock: serve(seed=5).__enter__(), "seed"),
         ],
     )
     def test_a_wrong_argument_is_named(self, paymock: Sandbox, call: Any, argument: str) -> None:
@@ -182,29 +151,38 @@ class TestArguments:
         assert "secret" not in str(caught.value)
 
     @pytest.mark.parametrize(
-        ("call", "field"),
+        ("call", "message"),
         [
-            (lambda paymock, payment: paymock.advance_payment(payment, to=5), "to"),
-            (lambda paymock, payment: paymock.advance_payment(payment, to="paid"), "to"),
-            (lambda paymock, payment: paymock.deposit(payment, 1, asset=5), "asset"),
-            (lambda paymock, payment: paymock.next("late_payment", times=True), "times"),
-            (lambda paymock, payment: paymock.next("late_payment", times=0), "times"),
-            (lambda paymock, payment: paymock.next("late"), "scenario"),
-            (lambda paymock, payment: paymock.next(fault="crash"), "fault"),
-            (lambda paymock, payment: paymock.fault("crash"), "fault"),
-            (lambda paymock, payment: paymock.fault("drop", operation="getPayments"), "operation"),
-            (lambda paymock, payment: paymock.fault("drop", payment_id="pay_x"), "payment_id"),
-            (lambda paymock, payment: paymock.fault("drop", skip=-1), "skip"),
-            (lambda paymock, payment: paymock.fault("drop", times=0), "times"),
-            (lambda paymock, payment: paymock.create(order_id=5), "order_id"),
-            (lambda paymock, payment: paymock.create(chain="bitcoin"), r"receive\.chain"),
+            (lambda paymock, payment: paymock.advance_payment(payment, to="paid"), "\n  to: "),
+            (
+                lambda paymock, payment: paymock.deposit(payment, 1, asset="USD"),
+                "asset: is not .*: BNB, USDT",
+            ),
+            (lambda paymock, payment: paymock.next("late_payment", times=0), "\n  times: "),
+            (lambda paymock, payment: paymock.next("late"), "\n  scenario: "),
+            (lambda paymock, payment: paymock.fault("crash"), "\n  fault: "),
+            (lambda paymock, payment: paymock.fault("drop", operation="getPayments"), "\n  operation: "),
+            (lambda paymock, payment: paymock.fault("drop", skip=-1), "\n  skip: "),
+            (lambda paymock, payment: paymock.create(order_id=5), "\n  order_id: "),
+            (lambda paymock, payment: paymock.create(chain="bitcoin"), r"\n  receive\.chain: "),
+            (lambda paymock, payment: paymock.create(idempotency_key=""), "400 idempotency_key_"),
+            (lambda paymock, payment: paymock.clear_faults("flt_x"), "404 not_found"),
+            (lambda paymock, payment: paymock.payment("pay_unknown"), "404"),
+            (lambda paymock, payment: paymock.payment("../clock"), "404"),
+            (lambda paymock, payment: paymock.payment("pay_a?b=c#d"), "404"),
+            (lambda paymock, payment: paymock.wait(payment, "paid"), "400 invalid_query: status must be"),
+            (lambda paymock, payment: paymock.wait_for("order-7", "paid"), "400 invalid_query: status must"),
+            (
+                lambda paymock, payment: paymock.wait_for_requests(operation="getPayments"),
+                "400 invalid_query: operation must be one of",
+            ),
         ],
     )
     def test_an_argument_that_the_server_refuses_is_named(
-        self, paymock: Sandbox, call: Any, field: str
+        self, paymock: Sandbox, call: Any, message: str
     ) -> None:
         payment = paymock.create()["id"]
-        with pytest.raises(Refused, match=f"\n  {field}: "):
+        with pytest.raises(Refused, match=message):
             call(paymock, payment)
 
 
@@ -220,12 +198,9 @@ class TestPayments:
         payment = paymock.create(
             "no_payment_expired", amount=5, chain="base", asset="USDC", order_id="a", metadata={"b": 1}
         )
-        assert payment["receive"] | {"address": ""} == {
-            "chain": "base",
-            "asset": "USDC",
-            "amount": "5",
-            "address": "",
-        }
+        assert payment["receive"] == {
+            "chain": "base", "asset": "USDC", "amount": "5", "address": payment["receive"]["address"],
+        }  # fmt: skip
         assert (payment["order_id"], payment["metadata"]) == ("a", {"b": 1})
         assert paymock.advance_payment(payment["id"], "end")["status"] == "expired"
 
@@ -239,13 +214,7 @@ class TestPayments:
     def test_the_same_key_without_an_order_is_a_retry(self, paymock: Sandbox) -> None:
         first = paymock.create("late_payment", idempotency_key="order-a-payment")
         assert paymock.create("late_payment", idempotency_key="order-a-payment") == first
-        other = paymock.create(idempotency_key="order-b-payment")
-        assert other["order_id"] != first["order_id"]
-        with pytest.raises(Refused, match="400 idempotency_key_"):
-            paymock.create(idempotency_key="")
-
-    def test_a_retry_with_another_scenario_warns(self, paymock: Sandbox) -> None:
-        first = paymock.create("late_payment", idempotency_key="order-a-payment")
+        assert paymock.create(idempotency_key="order-b-payment")["order_id"] != first["order_id"]
         with pytest.warns(match="replayed payment follows late_payment, not happy_path") as caught:
             assert paymock.create("happy_path", idempotency_key="order-a-payment") == first
         assert caught[0].filename == __file__
@@ -271,75 +240,51 @@ class TestPayments:
         [pending] = paymock.payments(scenario="no_payment_expired")
         only_listed = {"scenario": "no_payment_expired", "age_seconds": 0, "ahead_seconds": 0}
         assert pending == {**expiring, **only_listed}
-        assert paymock.payments(order_id="a") == [completed]
+        assert paymock.payments(order_id="a") == paymock.payments(search=paid["id"]) == [completed]
         assert paymock.payments(order_id="a", status="failed") == []
 
-    def test_two_deposits_fund_a_payment(self, paymock: Sandbox) -> None:
+    def test_deposits_fund_a_payment(self, paymock: Sandbox) -> None:
         payment = paymock.create("no_payment_expired")
         assert paymock.deposit(payment["id"], DUE // 2)["status"] == "payment_detected"
         paymock.deposit(payment["id"], str(DUE // 2), "USDT")
         paymock.advance(8)
         assert paymock.payment(payment["id"])["status"] == "payment_finalized"
 
-    def test_a_deposit_in_another_asset_is_rejected(self, paymock: Sandbox) -> None:
         payment = paymock.create("no_payment_expired")
         paymock.deposit(payment["id"], DUE, asset="BNB")
         assert paymock.advance_payment(payment["id"], "next")["status"] == "manual_review"
 
-    @pytest.mark.parametrize("payment_id", ["pay_unknown", "../clock", "pay_a?b=c#d", ".."])
-    def test_an_unknown_payment_is_refused(self, paymock: Sandbox, payment_id: str) -> None:
-        with pytest.raises(Refused, match="404"):
-            paymock.payment(payment_id)
-
-    def test_a_payment_instead_of_its_id_is_an_error(self, paymock: Sandbox) -> None:
-        payment: Any = paymock.create()
-        with pytest.raises(TypeError, match="a payment id must be a string, not dict"):
-            paymock.payment(payment)
-
-    def test_an_empty_id_is_an_error(self, paymock: Sandbox) -> None:
-        with pytest.raises(ValueError, match="a payment id must be like pay_0123, not empty"):
-            paymock.payment("")
-
 
 class TestOverridesAndRequests:
     def test_a_scenario_applies_to_the_next_creations(self, paymock: Sandbox) -> None:
+        def ends() -> list[str]:
+            return [paymock.advance_payment(paymock.create()["id"], "end")["status"] for _ in range(3)]
+
         assert paymock.next(scenario="settlement_failed", times=2) == [
             {"scenario": "settlement_failed", "fault": None, "times": 2}
         ]
-        ends = [paymock.advance_payment(paymock.create()["id"], "end")["status"] for _ in range(3)]
-        assert ends == ["failed", "failed", "completed"]
-
-    def test_a_scenario_without_times_applies_to_all_creations(self, paymock: Sandbox) -> None:
+        assert ends() == ["failed", "failed", "completed"]
         paymock.next("no_payment_expired", times=None)
-        ends = [paymock.advance_payment(paymock.create()["id"], "end")["status"] for _ in range(3)]
-        assert ends == ["expired"] * 3
+        assert ends() == ["expired"] * 3
 
-    def test_a_scenario_can_be_for_one_order(self, paymock: Sandbox) -> None:
+    def test_an_override_can_be_for_one_order(self, paymock: Sandbox) -> None:
         paymock.next("settlement_failed", order_id="a", times=None)
-        paymock.next("late_payment", order_id="b")
+        paymock.next(fault="drop", order_id="b")
+        with pytest.raises(Unreachable, match=f"{paymock.url} closed the connection without a reply"):
+            paymock.create(order_id="b", idempotency_key="order-b-payment")
         ends = {
             order_id: paymock.advance_payment(paymock.create(order_id=order_id)["id"], "end")["status"]
-            for order_id in ("c", "b", "a")
+            for order_id in ("c", "a")
         }
-        assert ends == {"a": "failed", "b": "manual_review", "c": "completed"}
+        assert ends == {"a": "failed", "c": "completed"}
         paymock.clear_next("a")
         assert paymock.advance_payment(paymock.create(order_id="a")["id"], "end")["status"] == "completed"
 
-    def test_a_fault_override_can_be_for_one_order(self, paymock: Sandbox) -> None:
-        paymock.next(fault="drop", order_id="a")
-        paymock.create(order_id="b")
-        with pytest.raises(Unreachable):
-            paymock.create(order_id="a")
-        assert [entry["fault"] for entry in paymock.requests()] == ["drop", None]
-
-    def test_a_fault_applies_once_and_the_retry_replays(self, paymock: Sandbox) -> None:
-        paymock.next(fault="drop")
-        with pytest.raises(Unreachable, match=f"{paymock.url} closed the connection without a reply"):
-            paymock.create(order_id="a", idempotency_key="order-a-payment")
-        payment = paymock.create(order_id="a", idempotency_key="order-a-payment")
-        assert [listed["id"] for listed in paymock.payments()] == [payment["id"]]
-        retry, first = paymock.requests()
-        assert (first["status"], retry["status"], retry["idempotency"]) == (0, 201, "replayed")
+        [payment] = paymock.payments(order_id="b")
+        assert paymock.create(order_id="b", idempotency_key="order-b-payment")["id"] == payment["id"]
+        retry, *_, first = paymock.requests()
+        assert (first["status"], first["fault"]) == (0, "drop")
+        assert (retry["status"], retry["fault"], retry["idempotency"]) == (201, None, "replayed")
 
     def test_a_rule_hurts_requests_of_the_application(self, paymock: Sandbox) -> None:
         rule = paymock.fault("status=503; after", operation="createPayment", order_id="a", skip=1, times=None)
@@ -347,7 +292,7 @@ class TestOverridesAndRequests:
         paymock.create(order_id="a", idempotency_key="order-a-payment")
         with pytest.raises(Refused, match="503 injected_fault"):
             paymock.create(order_id="a", idempotency_key="order-a-payment")
-        paymock.create(order_id="b")
+        payment = paymock.create(order_id="b")
         assert paymock.faults() == [{**rule, "seen": 2, "applied": 1}]
         entry = paymock.requests()[1]
         assert (entry["operation"], entry["order_id"], entry["fault"], entry["shown"]) == (
@@ -356,27 +301,14 @@ class TestOverridesAndRequests:
             "status=503; after",
             None,
         )
-
-    def test_a_rule_can_be_about_one_payment(self, paymock: Sandbox) -> None:
-        payment = paymock.create()
         assert paymock.fault("drop", payment_id=payment["id"])["payment_id"] == payment["id"]
 
     def test_rules_are_deleted_one_by_one_or_all(self, paymock: Sandbox) -> None:
         first, second, third = (paymock.fault(fault) for fault in ("drop", "reset", "hang"))
         paymock.clear_faults(second["id"])
         assert paymock.faults() == [first, third]
-        with pytest.raises(Refused, match="404 not_found: This sandbox has no fault rule with that id"):
-            paymock.clear_faults(second["id"])
         paymock.clear_faults()
         assert paymock.faults() == []
-
-    def test_no_rule_is_taken_for_all(self, paymock: Sandbox) -> None:
-        rule: Any = paymock.fault("drop")
-        with pytest.raises(TypeError, match="the id of a fault rule must be a string, not dict"):
-            paymock.clear_faults(rule)
-        with pytest.raises(ValueError, match="the id of a fault rule must be like flt_0123, not empty"):
-            paymock.clear_faults("")
-        assert paymock.faults() == [rule]
 
     def test_only_requests_below_v1_are_in_the_journal(self, paymock: Sandbox) -> None:
         payment = paymock.create()
@@ -385,7 +317,7 @@ class TestOverridesAndRequests:
         paymock.advance(5)
         assert [request["path"] for request in paymock.requests()] == ["/v1/payments"]
 
-    def test_a_reset_deletes_everything_and_keeps_the_clock_frozen(self, paymock: Sandbox) -> None:
+    def test_a_reset_deletes_everything_but_leaves_a_frozen_clock_frozen(self, paymock: Sandbox) -> None:
         paymock.create()
         paymock.next("no_payment_expired", times=None)
         paymock.fault("drop", times=None)
@@ -393,9 +325,7 @@ class TestOverridesAndRequests:
         paymock.reset()
         assert (paymock.payments(), paymock.requests()) == ([], [])
         assert paymock.now() == paymock.now() < later
-        paymock.speed(1)
+        assert paymock.advance_payment(paymock.create()["id"], "end")["status"] == "completed"
+        paymock.speed(60)
         paymock.reset()
-        assert paymock.wait(paymock.create()["id"], "awaiting_payment", timeout=0)
-        before = paymock.now()
-        time.sleep(0.002)
-        assert paymock.now() > before
+        assert paymock._call("GET", "/_mock/clock")["speed"] == 1
