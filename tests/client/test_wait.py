@@ -2,14 +2,28 @@
 
 import socket
 import threading
-import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from paymock.client.http import Call
-from paymock.testing import NotReached, Refused, Sandbox, Unreachable, serve
+from paymock.testing import NotReached, Sandbox, Unreachable, serve
 from tests.client.canned_server import canned_server, wait_reply
+
+
+def after_each_reply(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Do something after each reply to a wait."""
+    result = Call.result
+
+    def result_and_action(call: Call[Any]) -> Any:
+        value = result(call)
+        if value and "reached" in value:
+            action()
+        return value
+
+    monkeypatch.setattr(Call, "result", result_and_action)
 
 
 class TestWait:
@@ -26,9 +40,10 @@ class TestWait:
             daemon=True,
         )
         waiter.start()
-        deadline = time.monotonic() + 20
-        while waiter.is_alive() and time.monotonic() < deadline:
+        for _ in range(9):
             paymock.advance(5)
+            waiter.join(0.02)
+        waiter.join(20)
         assert statuses == ["completed"]
 
     def test_a_timeout_reports_status_and_time_left(self, paymock: Sandbox) -> None:
@@ -42,30 +57,23 @@ class TestWait:
             f"payment {payment['id']} is payment_detected after 0.01 s: completed lies 37 s ahead on "
             "a clock that stands still until it is advanced"
         )
-
-    def test_a_timeout_on_a_running_clock_reports_its_speed(self, paymock: Sandbox) -> None:
-        payment = paymock.create()
         paymock.speed(0.5)
         with pytest.raises(NotReached, match=r"the next change lies .* on a clock that runs at speed 0\.5"):
             paymock.wait(payment["id"], timeout=0)
-
-    def test_a_timeout_reports_that_a_deposit_is_needed(self, paymock: Sandbox) -> None:
-        payment = paymock.create("no_payment_expired")
+        unpaid = paymock.create("no_payment_expired")
         with pytest.raises(NotReached, match="completed is not scheduled; it needs a deposit"):
-            paymock.wait(payment["id"], "completed", timeout=0)
+            paymock.wait(unpaid["id"], "completed", timeout=0)
 
-    @pytest.mark.parametrize(
-        ("status", "message"),
-        [("failed", "is completed: failed can no longer come"), (None, "no change is left")],
-    )
-    def test_a_status_that_can_no_longer_come_ends_the_wait_at_once(
-        self, paymock: Sandbox, status: str | None, message: str
-    ) -> None:
+    def test_a_status_that_can_no_longer_come_ends_the_wait_at_once(self, paymock: Sandbox) -> None:
         payment = paymock.create()
         paymock.advance(45)
-        with pytest.raises(NotReached, match=message) as caught:
-            paymock.wait(payment["id"], status, timeout=600)
-        assert not caught.value.timed_out
+        for status, message in (
+            ("failed", "is completed: failed can no longer come"),
+            (None, "no change is left"),
+        ):
+            with pytest.raises(NotReached, match=message) as caught:
+                paymock.wait(payment["id"], status, timeout=600)
+            assert not caught.value.timed_out
 
     def test_a_long_wait_takes_several_requests(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
@@ -84,15 +92,7 @@ class TestWait:
     ) -> None:
         monkeypatch.setattr("paymock.client.wait.MAX_WAIT", 0.0)
         payment = paymock.create()
-        result = Call.result
-
-        def result_and_advance(call: Call[Any]) -> Any:
-            value = result(call)
-            if value and "reached" in value:
-                paymock.advance(6)
-            return value
-
-        monkeypatch.setattr(Call, "result", result_and_advance)
+        after_each_reply(monkeypatch, lambda: paymock.advance(6))
         assert paymock.wait(payment["id"])["status"] == "payment_detected"
         assert paymock.wait(payment["id"], "payment_finalized")["status"] == "payment_finalized"
 
@@ -101,33 +101,18 @@ class TestWait:
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch, status: str | None
     ) -> None:
         payment = paymock.create()
-        result = Call.result
-
-        def result_and_advance(call: Call[Any]) -> Any:
-            value = result(call)
-            if value and "reached" in value:
-                paymock.advance(45)
-            return value
-
-        monkeypatch.setattr(Call, "result", result_and_advance)
+        after_each_reply(monkeypatch, lambda: paymock.advance(45))
         assert paymock.wait(payment["id"], status, timeout=0)["status"] == "completed"
 
-    def test_an_early_reply_is_followed_by_another_request(self) -> None:
-        early, final = wait_reply("awaiting_payment", reached=False), wait_reply("completed", reached=True)
-        with canned_server(early, final) as url, Sandbox(url, "mk_test_demo") as sandbox:
-            assert sandbox.wait("pay_x", "completed", timeout=20)["status"] == "completed"
-
-    def test_requests_after_early_replies_are_paused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_early_reply_is_followed_by_another_request_after_a_pause(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         pauses: list[float] = []
         monkeypatch.setattr("time.sleep", pauses.append)
-        replies = [wait_reply("awaiting_payment", reached=False)] * 20
-        with (
-            canned_server(*replies, b"") as url,
-            Sandbox(url, "mk_test_demo") as sandbox,
-            pytest.raises(Unreachable),  # after the last canned reply
-        ):
-            sandbox.wait("pay_x", "completed", timeout=20)
-        assert pauses == [0.1] * 20
+        early, final = wait_reply("awaiting_payment", reached=False), wait_reply("completed", reached=True)
+        with canned_server(*[early] * 5, final) as url, Sandbox(url, "mk_test_demo") as sandbox:
+            assert sandbox.wait("pay_x", "completed", timeout=600)["status"] == "completed"
+        assert pauses == [0.1] * 5
 
     def test_a_stopped_server_is_unreachable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         sent, caught = threading.Event(), list[Any]()
@@ -158,53 +143,34 @@ class TestWait:
         monkeypatch.setattr("paymock.client.wait.GRACE_PERIOD", 0.05)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-            started = time.monotonic()
             with pytest.raises(Unreachable, match=f"{url} does not answer"):
                 Sandbox(url, "mk_test_demo").wait("pay_x", timeout=0.05)
-            assert time.monotonic() - started < 20
-
-    @pytest.mark.parametrize(
-        ("timeout", "error"), [(None, TypeError), ("20", TypeError), (float("nan"), ValueError)]
-    )
-    def test_an_invalid_timeout_is_refused(
-        self, paymock: Sandbox, timeout: Any, error: type[Exception]
-    ) -> None:
-        with pytest.raises(error, match=f"^timeout must be .*, not {timeout!r}$"):
-            paymock.wait("pay_x", timeout=timeout)
-
-    def test_an_unknown_status_is_refused(self, paymock: Sandbox) -> None:
-        with pytest.raises(Refused, match="400 invalid_query: status must be one of"):
-            paymock.wait(paymock.create()["id"], "paid")
 
 
-class Worker:
-    """An application that polls its payment in a thread until it is final."""
+@contextmanager
+def polling(paymock: Sandbox, payment_id: str) -> Iterator[list[str]]:
+    """An application that polls its payment in a thread until it is final; the statuses that it sees."""
+    seen: list[str] = []
 
-    def __init__(self, paymock: Sandbox, payment_id: str) -> None:
-        self.seen: list[str] = []
-        self._reader = Sandbox(paymock.url, paymock.api_key)
-        self._thread = threading.Thread(target=self._poll, args=(payment_id,), daemon=True)
-        self._thread.start()
+    def poll() -> None:
+        while "completed" not in seen:
+            payment = paymock._call("GET", f"/v1/payments/{payment_id}")
+            if seen[-1:] != [payment["status"]]:
+                seen.append(payment["status"])
 
-    def _poll(self, payment_id: str) -> None:
-        with self._reader:
-            while "completed" not in self.seen:
-                payment = self._reader._call("GET", f"/v1/payments/{payment_id}")
-                if self.seen[-1:] != [payment["status"]]:
-                    self.seen.append(payment["status"])
-
-    def join(self) -> None:
-        self._thread.join(20)
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    yield seen
+    thread.join(20)
 
 
 class TestWaitingForTheApplication:
-    def test_a_worker_sees_every_status_in_order(self, paymock: Sandbox) -> None:
+    def test_an_application_sees_every_status_in_order(self, paymock: Sandbox) -> None:
         payment = paymock.create()
-        worker = Worker(paymock, payment["id"])
-        final = paymock.advance_payment(payment["id"], "completed", until_observed=True, timeout=20)
-        worker.join()
+        with polling(paymock, payment["id"]) as seen:
+            final = paymock.advance_payment(payment["id"], "completed", until_observed=True, timeout=20)
         assert final["status"] == "completed"
-        assert [*filter("awaiting_payment".__ne__, worker.seen)] == [
+        assert [*filter("awaiting_payment".__ne__, seen)] == [
             "payment_detected",
             "payment_finalized",
             "settlement_pending",
@@ -218,8 +184,6 @@ class TestWaitingForTheApplication:
             paymock.advance_payment(payment["id"], "end", until_observed=True, timeout=0)
         assert caught.value.payment == paymock.payment(payment["id"])
         assert caught.value.payment["status"] == "payment_detected"
-
-    def test_an_observation_takes_at_most_a_minute(self, paymock: Sandbox) -> None:
         with pytest.raises(ValueError, match="timeout must be at most 60"):
             paymock.advance_payment("pay_x", "end", until_observed=True, timeout=61)
 
@@ -252,28 +216,19 @@ class TestWaitingForTheApplication:
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("paymock.client.wait.MAX_WAIT", 0.0)
-        result = Call.result
-
-        def result_and_create(call: Call[Any]) -> Any:
-            value = result(call)
-            if value and "reached" in value:
-                paymock.create(order_id="order-7")
-            return value
-
-        monkeypatch.setattr(Call, "result", result_and_create)
+        after_each_reply(monkeypatch, lambda: paymock.create(order_id="order-7"))
         assert paymock.wait_for("order-7")["status"] == "awaiting_payment"
 
     def test_requests_are_waited_for(self, paymock: Sandbox) -> None:
         payment = paymock.create(order_id="order-7")
         [creation] = paymock.wait_for_requests(operation="createPayment", order_id="order-7", timeout=20)
         assert creation["payment_id"] == payment["id"]
-        worker = Worker(paymock, payment["id"])
-        first = paymock.wait_for_requests(3, operation="getPayment", payment_id=payment["id"], timeout=20)
-        assert len(first) >= 3
-        paymock.advance(45)
-        shown = paymock.wait_for_requests(shown="completed", after=creation["request_id"], timeout=20)
+        with polling(paymock, payment["id"]):
+            first = paymock.wait_for_requests(3, operation="getPayment", payment_id=payment["id"], timeout=20)
+            assert len(first) >= 3
+            paymock.advance(45)
+            shown = paymock.wait_for_requests(shown="completed", after=creation["request_id"], timeout=20)
         assert {entry["shown"] for entry in shown} == {"completed"}
-        worker.join()
 
     def test_requests_that_do_not_come_are_reported(self, paymock: Sandbox) -> None:
         paymock.create()
@@ -283,14 +238,3 @@ class TestWaitingForTheApplication:
         assert caught.value.timed_out
         with pytest.raises(NotReached, match=r"^1 of 2 requests after 0 s$"):
             paymock.wait_for_requests(2, timeout=0)
-
-    @pytest.mark.parametrize(("count", "error"), [(0, ValueError), (True, TypeError), ("1", TypeError)])
-    def test_an_invalid_count_is_refused(self, paymock: Sandbox, count: Any, error: type[Exception]) -> None:
-        with pytest.raises(error, match=r"^count must be"):
-            paymock.wait_for_requests(count)
-
-    def test_unknown_operations_and_statuses_are_refused(self, paymock: Sandbox) -> None:
-        with pytest.raises(Refused, match="400 invalid_query: operation must be one of"):
-            paymock.wait_for_requests(operation="getPayments")
-        with pytest.raises(Refused, match="400 invalid_query: status must be one of"):
-            paymock.wait_for("order-7", "paid")
