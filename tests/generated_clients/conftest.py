@@ -6,9 +6,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from scripts.generated_docs import DOCUMENTS
 
 from tests.support import markdown
-from tests.support.generated import DOCUMENTS
 from tests.support.server import RunningServer
 
 PACKAGES = {"service": "docs/openapi.yaml", "control": "docs/openapi-control.yaml"}

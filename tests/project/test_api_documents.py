@@ -6,20 +6,12 @@ import subprocess
 
 import httpx
 import pytest
+from scripts.generated_docs import DOCUMENTS
 
 from tests.support import markdown
-from tests.support.generated import DOCUMENTS
 from tests.support.server import RunningServer
 
 SERVICE, _ = DOCUMENTS
-
-
-def git(*arguments: str) -> str:
-    command = ["git", *arguments]
-    return subprocess.run(command, cwd=markdown.ROOT, capture_output=True, text=True, check=True).stdout
-
-
-# Changes
 
 
 @pytest.mark.parametrize("copy", DOCUMENTS)
@@ -31,17 +23,18 @@ def test_a_server_serves_the_document_that_is_agreed_upon(shared_server: Running
     assert not changes, "if this is meant: scripts/update-docs, and CHANGELOG.md\n" + "\n".join(changes)
 
 
+@pytest.mark.process
 def test_whoever_changes_a_document_tells_so_in_the_changelog() -> None:
+    def git(*arguments: str) -> set[str]:
+        command = ["git", *arguments]
+        return {*subprocess.check_output(command, cwd=markdown.ROOT, text=True).splitlines()}
+
     documents = set(DOCUMENTS)
-    changed = set(git("diff", "--name-only", "HEAD").splitlines())
+    changed = git("diff", "--name-only", "HEAD")
     if not changed & documents:  # nothing is about to change: what did the last change come with?
-        last = ("log", "-1", "-m", "--format=", "--name-only", "--full-diff", "--", *documents)
-        changed = set(git(*last).splitlines())
+        changed = git("log", "-1", "-m", "--format=", "--name-only", "--full-diff", "--", *documents)
         assert changed & documents
     assert "CHANGELOG.md" in changed
-
-
-# Clients
 
 
 def test_the_types_of_the_typescript_example_are_made_from_the_document_as_it_is() -> None:

@@ -6,14 +6,15 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
 
 from harness.polling import wait_until
-from harness.redis_engine import RedisCluster, free_port, redis_cluster
+from harness.redis_engine import free_port, redis_cluster
 from harness.server_process import ServerProcess, server_process
-from tests.support import markdown
+from tests.support import in_process, markdown
 from tests.support.client import ORDER
 from tests.support.stream import following
 
@@ -53,13 +54,11 @@ def _answers(url: str) -> bool:
     return False
 
 
-class Deployment:
-    """Servers, the balancer in front of them, and the cluster behind them."""
+class Deployment(NamedTuple):
+    """Servers, and the balancer in front of them."""
 
-    def __init__(self, url: str, servers: list[ServerProcess], cluster: RedisCluster) -> None:
-        self.url = url
-        self.servers = servers
-        self.cluster = cluster
+    url: str
+    servers: list[ServerProcess]
 
     def sandbox(self) -> httpx.Client:
         """A client with a sandbox of its own, which opens a connection for each request."""
@@ -72,15 +71,14 @@ class Deployment:
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     with ExitStack() as stack:
         cluster = stack.enter_context(redis_cluster())
-        servers = []
-        for name in ("one", "other"):
-            folder = tmp_path / name
+        folders = [tmp_path / name for name in ("one", "other", "nginx")]
+        for folder in folders:
             folder.mkdir()
-            arguments = ("--store", cluster.url, "--workers", "2")
-            servers.append(stack.enter_context(server_process(folder, *arguments)))
-        folder = tmp_path / "nginx"
-        folder.mkdir()
-        yield Deployment(stack.enter_context(balanced(folder, servers)), servers, cluster)
+        servers = [
+            stack.enter_context(server_process(folder, "--store", cluster.url, "--workers", "2"))
+            for folder in folders[:2]
+        ]
+        yield Deployment(stack.enter_context(balanced(folders[2], servers)), servers)
 
 
 def create(client: httpx.Client, key: str) -> httpx.Response:
@@ -105,15 +103,6 @@ def test_many_servers_behave_as_one_and_one_that_is_killed_is_not_missed(deploym
         assert len(page["data"]) == len(created)
 
 
-def test_a_node_that_is_killed_costs_its_own_sandboxes_and_no_others(deployment: Deployment) -> None:
-    with ExitStack() as stack:
-        sandboxes = [stack.enter_context(deployment.sandbox()) for _ in range(12)]
-        assert {create(client, "order-1001-payment").status_code for client in sandboxes} == {201}
-        deployment.cluster.nodes[0].kill()
-        statuses = [create(client, "order-1001-payment").status_code for client in sandboxes]
-        assert set(statuses) == {201, 503}
-
-
 def test_what_nginx_must_not_change_reaches_the_server(deployment: Deployment) -> None:
     with deployment.sandbox() as client:
         for path, body, status in (
@@ -128,15 +117,6 @@ def test_what_nginx_must_not_change_reaches_the_server(deployment: Deployment) -
         assert long.status_code == 200
 
 
-def test_the_documentation_names_the_options_that_there_are() -> None:
-    from harness.server_process import run
-
-    text = markdown.read("docs/deploy.md") + markdown.read("docs/stores.md")
-    known = run("serve", "--help").stdout + run("ready", "--help").stdout
-    for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
-        assert flag in known, flag
-
-
 def test_nginx_passes_each_event_of_a_checkout_on_as_it_comes(deployment: Deployment) -> None:
     with deployment.sandbox() as client:
         client.put("/_mock/clock", json={"speed": 0})
@@ -145,3 +125,19 @@ def test_nginx_passes_each_event_of_a_checkout_on_as_it_comes(deployment: Deploy
             assert stream.next()["view"] == "pay"
             client.post("/_mock/clock/advance", json={"seconds": 5})
             assert stream.next()["view"] == "detected"
+
+
+def test_options_and_variables_that_are_named_are_those_that_there_are() -> None:
+    known = in_process.run("serve", "--help").stdout + in_process.run("ready", "--help").stdout
+    for page in ("docs/deploy.md", "docs/stores.md"):
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", markdown.read(page)))
+        assert named <= set(re.findall(r"--[a-z-]+", known)), page
+    for name in ("Containerfile", "README.md", "compose.yaml", "github-actions.yaml", "kubernetes.yaml"):
+        named = set(re.findall(r"PAYMOCK_[A-Z_]+", markdown.read(f"deploy/{name}")))
+        assert named <= set(re.findall(r"PAYMOCK_[A-Z_]+", known)), name
+
+
+def test_kubernetes_puts_no_variables_of_its_own_among_those_of_the_server() -> None:
+    """A service named paymock gives every pod PAYMOCK_PORT=tcp://…, unless it asks for none."""
+    assert "enableServiceLinks: false" in markdown.read("deploy/kubernetes.yaml")
+    assert in_process.run("serve", PAYMOCK_PORT="tcp://10.0.0.1:80").returncode == 2

@@ -9,7 +9,12 @@ from tests.support import markdown
 
 @pytest.mark.parametrize(
     ("package", "forbidden"),
-    [("tests", "benchmarks"), ("benchmarks", "tests"), ("harness", "(?:tests|benchmarks)")],
+    [
+        ("tests", "benchmarks"),
+        ("tests", r"tests\.(?:\w+\.)*test_\w+ import"),
+        ("benchmarks", "tests"),
+        ("harness", "(?:tests|benchmarks)"),
+    ],
 )
 def test_tests_and_benchmarks_share_only_the_harness(package: str, forbidden: str) -> None:
     statement = re.compile(rf"^\s*(?:from|import) {forbidden}\b", re.MULTILINE)

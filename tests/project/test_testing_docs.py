@@ -2,8 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable
-from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,64 +22,45 @@ COMMANDS = [block for block in BLOCKS if block.language == "sh" and not file_of(
 TESTS = [name for name in FILES if Path(name).name.startswith("test_")]
 
 
-@pytest.fixture
-def run(tmp_path: Path, paymock_server: ServerHandle) -> Callable[[str], str]:
-    """The output of a script that runs in a folder with every file of the page, for a real server."""
-    write_files(tmp_path, BLOCKS, paymock_server.url)
-    return partial(run_in, tmp_path, url=paymock_server.url)
-
-
-def test_every_block_is_a_file_a_command_or_its_output() -> None:
-    for before, block in zip([None, *BLOCKS], BLOCKS, strict=False):
-        shown = block.language == "text" and before in COMMANDS
-        assert file_of(block) or block in COMMANDS or shown, f"line {block.line}"
-    assert len(TESTS) == 9
-    assert {block.language for block in BLOCKS} == {"python", "sh"}
-
-
-def test_the_first_example_has_ten_lines() -> None:
-    assert len(BLOCKS[0].text.splitlines()) == 10
-
-
 @pytest.mark.nightly
-def test_its_tests_pass(run: Callable[[str], str]) -> None:
+def test_its_tests_pass(tmp_path: Path) -> None:
+    write_files(tmp_path, BLOCKS)
     functions = sum(len(re.findall(r"^ *def test_", FILES[name].text, re.MULTILINE)) for name in TESTS)
-    assert f"{functions} passed" in run("pytest -q " + " ".join(TESTS))
+    assert f"{functions} passed" in run_in(tmp_path, "pytest -q " + " ".join(TESTS))
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "command",
+    ("command", "following"),
     [
-        pytest.param(block, marks=NEEDS.get(block.text.split()[0], ()), id=f"line {block.line}")
-        for block in COMMANDS
+        pytest.param(command, following, marks=NEEDS.get(command.text.split()[0], ()))
+        for command, following in pairwise([*BLOCKS, None])
+        if command in COMMANDS
     ],
 )
-def test_its_commands_run(run: Callable[[str], str], command: Block) -> None:
-    output = run(command.text)
-    following = [block for block in BLOCKS if block.line > command.line][:1]
-    if following and following[0].language == "text":
-        assert output == following[0].text
+def test_its_commands_run(
+    tmp_path: Path, paymock_server: ServerHandle, command: Block, following: Block | None
+) -> None:
+    write_files(tmp_path, BLOCKS, paymock_server.url)
+    output = run_in(tmp_path, command.text, paymock_server.url)
+    if following is not None and following.language == "text":
+        assert output == following.text
 
 
-def shown_signature(name: str, method: Callable[..., object]) -> str:
-    """A method as documentation shows it: without `self` and without types."""
-    signature = inspect.signature(method)
-    parameters = [
-        parameter.replace(annotation=inspect.Parameter.empty)
-        for parameter in signature.parameters.values()
-        if parameter.name != "self"
-    ]
-    shown = signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
-    return f"{name}{shown}".replace("'", '"')
+def test_every_block_is_a_file_a_command_or_its_output() -> None:
+    for before, block in pairwise([None, *BLOCKS]):
+        assert block is not None
+        shown = block.language == "text" and before in COMMANDS
+        assert file_of(block) or block in COMMANDS or shown, f"line {block.line}"
 
 
 def test_the_table_lists_all_methods() -> None:
-    methods = {
-        shown_signature(name, method)
-        for name, method in inspect.getmembers(Sandbox, inspect.isfunction)
-        if not name.startswith("_")
-    }
+    methods = set()
+    for name, method in inspect.getmembers(Sandbox, inspect.isfunction):
+        signature = inspect.signature(method)
+        bare = [one.replace(annotation=one.empty) for one in signature.parameters.values()][1:]
+        shown = signature.replace(parameters=bare, return_annotation=signature.empty)
+        if not name.startswith("_"):
+            methods.add(f"{name}{shown}".replace("'", '"'))
     rows = re.findall(r"^\| `([^`]+)` \|", markdown.section(PAGE, "The fixtures"), re.MULTILINE)
-    assert {row for row in rows if "(" in row} == methods
-    assert {row for row in rows if "(" not in row} == {"url", "api_key"}
+    assert set(rows) == methods | {"url", "api_key"}

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import click
+from scripts import status_diagram
+from scripts.dependency_metadata import dependencies
+from scripts.status_diagram import DUE, OTHER_ASSET
 
 from paymock.app.catalog_file import load_catalog
 from paymock.cli.main import COMMANDS, cli
@@ -27,10 +30,8 @@ from paymock.web.openapi.examples import ExampleContext
 from paymock.web.openapi.generator import Api, document
 from paymock.web.openapi.yaml import to_yaml
 from paymock.web.telemetry.metrics import METRICS
-from tests.support import markdown, states
-from tests.support.dependencies import dependencies
+from tests.support import markdown
 from tests.support.groups import GROUPS
-from tests.support.states import DUE, OTHER_ASSET
 from tests.verify.shops import table as shops
 
 SCRIPTS = sorted(
@@ -39,7 +40,7 @@ SCRIPTS = sorted(
 """The executable scripts."""
 
 
-def courses() -> str:
+def _courses() -> str:
     rows = []
     for name, scenario in SCENARIOS.items():
         steps = {state.status: state.at // 1000 for state in reversed(simulate(scenario, DUE, OTHER_ASSET))}
@@ -48,11 +49,11 @@ def courses() -> str:
     return tables.markdown(("Scenario", "Statuses"), rows)
 
 
-def commands() -> str:
+def _commands() -> str:
     """Each command with its summary and its own options, without those that most commands share."""
     shared = {"--url", "--key", "--api-key", "--json"}
     rows = []
-    for name, command in _commands():
+    for name, command in _all_commands():
         if name == "serve":
             continue  # its options are on the page of configuration
         flags = [flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")]
@@ -61,22 +62,20 @@ def commands() -> str:
     return tables.markdown(("Command", "Does", "Options"), rows)
 
 
-def _commands() -> Iterator[tuple[str, click.Command]]:
+def _all_commands() -> Iterator[tuple[str, click.Command]]:
     """All commands, those of groups with the name of their group."""
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
-        assert command is not None
         if isinstance(command, click.Group):
             yield from ((f"{name} {member}", found) for member, found in command.commands.items())
-        else:
+        elif command is not None:
             yield name, command
 
 
-def options() -> str:
+def _options() -> str:
     """Every option of `serve`: its flag, its variable, its default and its meaning; aliases are left out."""
     rows = []
-    for option in serve.params:
-        assert isinstance(option, click.Option)
+    for option in (parameter for parameter in serve.params if isinstance(parameter, click.Option)):
         meaning, _, said = (option.help or "").partition(" [default: ")
         default = said.removesuffix("]") or ("off" if option.is_flag else _default(option))
         flag = " / ".join(f"`{name}`" for name in (option.opts[0], *option.secondary_opts))
@@ -90,7 +89,7 @@ def _default(option: click.Option) -> str:
     return "none" if value is None else f"`{value}`"
 
 
-def packages() -> str:
+def _packages() -> str:
     """Each package with the first sentence of its docstring."""
     source = markdown.ROOT / "src"
     rows = []
@@ -101,7 +100,7 @@ def packages() -> str:
     return tables.markdown(("Package", "Contains"), rows)
 
 
-def contracts() -> str:
+def _contracts() -> str:
     """Each import contract: its name and, of layers, their order."""
     rows = tomllib.loads(markdown.read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
     lines = []
@@ -111,22 +110,22 @@ def contracts() -> str:
     return "\n".join(lines)
 
 
-def errors() -> str:
+def _errors() -> str:
     rows = [(f"{kind.status}", f"`{kind.code}`", kind.meaning, kind.remedy) for kind in ERRORS.values()]
     return tables.markdown(("Status", "Code", "When", "What to do"), rows)
 
 
-def checkout_views() -> str:
+def _checkout_views() -> str:
     rows = [(f"`{view.name}`", view.headline, f"`{status}`") for status, view in VIEWS.items()]
     return tables.markdown(("View", "Says", "Status"), rows)
 
 
-def operations() -> str:
+def _operations() -> str:
     rows = [(f"`{row.method} {row.path}`", row.summary) for row in CONTROL_API.operations]
     return tables.markdown(("Call", "Does"), rows)
 
 
-def metrics() -> str:
+def _metrics() -> str:
     rows = [
         (f"`{row.name}`", row.kind, ", ".join(f"`{label}`" for label in row.labels), row.help)
         for row in METRICS
@@ -134,23 +133,28 @@ def metrics() -> str:
     return tables.markdown(("Metric", "Kind", "Labels", "Counts"), rows)
 
 
-def scripts() -> str:
-    """The first sentence of the help of each script."""
+def script_summary(help_text: str) -> str:
+    """The first sentence of what a script says when it is called with `--help`."""
+    paragraph = re.sub(r"usage: .*\n\n", "", help_text).replace("\n", " ")
+    return f"{paragraph.partition('. ')[0].partition('.  ')[0]}."
+
+
+def _scripts() -> str:
     rows = []
     for name in SCRIPTS:
-        said = subprocess.check_output([markdown.ROOT / "scripts" / name, "--help"], text=True)
-        paragraph = re.sub(r"usage: .*\n\n", "", said).replace("\n", " ")
-        rows.append((f"`scripts/{name}`", f"{paragraph.partition('. ')[0].partition('.  ')[0]}."))
+        command = [str(markdown.ROOT / "scripts" / name), "--help"]
+        said = subprocess.check_output(command, text=True)  # noqa: S603 - a script of the project
+        rows.append((f"`scripts/{name}`", script_summary(said)))
     return tables.markdown(("Script", "What it does"), rows)
 
 
-def groups() -> str:
+def _groups() -> str:
     """Each group of tests with the programs that it needs."""
     rows = [(f"`{name}`", group.needs) for name, group in sorted(GROUPS.items())]
     return tables.markdown(("Group", "Needs"), rows)
 
 
-def dependency_table() -> str:
+def _dependency_table() -> str:
     rows = [
         (row.name, f"`{row.versions}`", row.license, row.extra and f"`{row.extra}`", row.reason)
         for row in dependencies()
@@ -158,12 +162,12 @@ def dependency_table() -> str:
     return tables.markdown(("Package", "Versions", "License", "With the extra", "Why"), rows)
 
 
-def judge_rules() -> str:
+def _judge_rules() -> str:
     rows = [(f"`{rule.name}`", rule.severity, rule.meaning) for rule in RULES.values()]
     return tables.markdown(("Rule", "Severity", "Broken by"), rows)
 
 
-def judge_faults() -> str:
+def _judge_faults() -> str:
     texts = {
         Frequency.EVERY_REQUEST: "every request, in each scenario",
         Frequency.EVERY_STATUS: "the first request after each different history of statuses",
@@ -176,7 +180,7 @@ def judge_faults() -> str:
     return tables.markdown(("Faults", "At"), rows)
 
 
-def judge_score() -> str:
+def _judge_score() -> str:
     """The shops of the corpus; a test fails unless each is judged as its row says."""
     rows = [("none: they are right", str(len(shops.GOOD)), f"{len(shops.GOOD)} `SAFE`, without a finding")]
     for rule in RULES.values():
@@ -186,38 +190,38 @@ def judge_score() -> str:
     return tables.markdown(("The bug breaks", "Shops", "Judged"), rows)
 
 
-def openapi(api: Api) -> str:
+def _openapi(api: Api) -> str:
     return to_yaml(document(api, ExampleContext(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
 
 
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): tables.scenario_table,
-    ("docs/architecture.md", "packages"): packages,
-    ("docs/architecture.md", "contracts"): contracts,
-    ("docs/concepts.md", "courses"): courses,
+    ("docs/architecture.md", "packages"): _packages,
+    ("docs/architecture.md", "contracts"): _contracts,
+    ("docs/concepts.md", "courses"): _courses,
     ("docs/concepts.md", "timing"): tables.timing_table,
-    ("docs/configuration.md", "options"): options,
-    ("docs/errors.md", "errors"): errors,
+    ("docs/configuration.md", "options"): _options,
+    ("docs/errors.md", "errors"): _errors,
     ("docs/faults.md", "faults"): tables.fault_table,
-    ("docs/cli.md", "commands"): commands,
-    ("docs/control-api.md", "operations"): operations,
-    ("docs/pages.md", "checkout-views"): checkout_views,
-    ("docs/deploy.md", "metrics"): metrics,
-    ("CONTRIBUTING.md", "groups"): groups,
-    ("CONTRIBUTING.md", "scripts"): scripts,
-    ("docs/dependencies.md", "dependencies"): dependency_table,
-    ("docs/verify.md", "rules"): judge_rules,
-    ("docs/verify.md", "frequencies"): judge_faults,
-    ("docs/verify.md", "score"): judge_score,
+    ("docs/cli.md", "commands"): _commands,
+    ("docs/control-api.md", "operations"): _operations,
+    ("docs/pages.md", "checkout-views"): _checkout_views,
+    ("docs/deploy.md", "metrics"): _metrics,
+    ("CONTRIBUTING.md", "groups"): _groups,
+    ("CONTRIBUTING.md", "scripts"): _scripts,
+    ("docs/dependencies.md", "dependencies"): _dependency_table,
+    ("docs/verify.md", "rules"): _judge_rules,
+    ("docs/verify.md", "frequencies"): _judge_faults,
+    ("docs/verify.md", "score"): _judge_score,
 }
 """The text between the markers of a name in a page."""
 
-GENERATED_FILES: Mapping[str, Callable[[], str]] = {"docs/images/states.svg": states.picture}
+GENERATED_FILES: Mapping[str, Callable[[], str]] = {"docs/images/states.svg": status_diagram.picture}
 """Files that are generated as a whole."""
 
 DOCUMENTS: Mapping[str, tuple[str, Callable[[], str]]] = {
-    "docs/openapi.yaml": ("/openapi.yaml", partial(openapi, PUBLIC_API)),
-    "docs/openapi-control.yaml": ("/_mock/openapi.yaml", partial(openapi, CONTROL_API)),
+    "docs/openapi.yaml": ("/openapi.yaml", partial(_openapi, PUBLIC_API)),
+    "docs/openapi-control.yaml": ("/_mock/openapi.yaml", partial(_openapi, CONTROL_API)),
 }
 """The copies of the OpenAPI documents, each with its path on a server with default settings."""
 
