@@ -69,6 +69,7 @@ def test_a_checksummed_address_is_accepted(raw: bytes) -> None:
     assert address_problem(checksummed("0x" + raw.hex())) is None
 
 
+@pytest.mark.process
 def test_without_sha3_the_digest_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sha3", None)
     module = run_path(addresses.__file__)
