@@ -10,8 +10,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultTarget
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
-from tests.support.use_cases import SANDBOX, UseCases
-from tests.support.virtual_time import run
+from tests.support.use_cases import SANDBOX, UseCases, refusal
 
 READ = FaultTarget("getPayment", "order-1", "pay_1")
 
@@ -22,32 +21,20 @@ async def count(
     return await app.control.fault_rules.count(SANDBOX, READ, operation, applies=applies)
 
 
-def test_rules_are_listed_deleted_and_cleared_in_their_order() -> None:
-    async def check() -> None:
-        rules = UseCases(MemoryStore()).control.fault_rules
-        assert not await rules.exist(SANDBOX)
-        added = [await rules.add(SANDBOX, {"fault": fault}) for fault in ("drop", "reset", "hang")]
-        assert [rule.fault for rule in (await rules.list(SANDBOX)).data] == ["drop", "reset", "hang"]
-        assert await rules.exist(SANDBOX)
-        await rules.delete(SANDBOX, added[1].id)
-        assert (await rules.list(SANDBOX)).data == [added[0], added[2]]
-        with pytest.raises(PaymockError) as caught:
-            await rules.delete(SANDBOX, added[1].id)
-        assert caught.value.status == 404
-        await rules.clear(SANDBOX)
+async def test_rules_are_listed_deleted_and_cleared_in_their_order() -> None:
+    control = UseCases(MemoryStore()).control
+    rules = control.fault_rules
+    assert not await rules.exist(SANDBOX)
+    added = [await rules.add(SANDBOX, {"fault": fault}) for fault in ("drop", "reset", "hang")]
+    assert [rule.fault for rule in (await rules.list(SANDBOX)).data] == ["drop", "reset", "hang"]
+    assert await rules.exist(SANDBOX)
+    await rules.delete(SANDBOX, added[1].id)
+    assert (await rules.list(SANDBOX)).data == [added[0], added[2]]
+    assert (await refusal(rules.delete(SANDBOX, added[1].id))).status == 404
+    for clear in (rules.clear, control.reset):
+        await clear(SANDBOX)
         assert (await rules.list(SANDBOX)).data == []
-
-    run(check())
-
-
-def test_a_reset_deletes_the_rules() -> None:
-    async def check() -> None:
-        control = UseCases(MemoryStore()).control
-        await control.fault_rules.add(SANDBOX, {"fault": "drop", "times": None})
-        await control.reset(SANDBOX)
-        assert (await control.fault_rules.list(SANDBOX)).data == []
-
-    run(check())
+        await rules.add(SANDBOX, {"fault": "drop", "times": None})
 
 
 @pytest.mark.parametrize(
@@ -71,95 +58,70 @@ def test_a_reset_deletes_the_rules() -> None:
         (["drop"], "body"),
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused_by_its_field(body: Any, field: str) -> None:
-    async def check() -> None:
-        rules = UseCases(MemoryStore()).control.fault_rules
-        with pytest.raises(PaymockError) as caught:
-            await rules.add(SANDBOX, body)
-        assert caught.value.kind.code == "validation_failed"
-        assert list(caught.value.details or ()) == [field]
-        assert not await rules.exist(SANDBOX)
-
-    run(check())
+async def test_a_rule_that_makes_no_sense_is_refused_by_its_field(body: Any, field: str) -> None:
+    rules = UseCases(MemoryStore()).control.fault_rules
+    with pytest.raises(PaymockError) as caught:
+        await rules.add(SANDBOX, body)
+    assert caught.value.kind.code == "validation_failed"
+    assert list(caught.value.details or ()) == [field]
+    assert not await rules.exist(SANDBOX)
 
 
-def test_a_sandbox_has_at_most_a_hundred_rules() -> None:
-    async def check() -> None:
-        rules = UseCases(MemoryStore()).control.fault_rules
-        for _ in range(MAX_RULES):
-            await rules.add(SANDBOX, {"fault": "drop"})
-        before = await rules.list(SANDBOX)
-        with pytest.raises(PaymockError) as caught:
-            await rules.add(SANDBOX, {"fault": "drop"})
-        assert caught.value.kind.code == "capacity_exceeded"
-        assert await rules.list(SANDBOX) == before
-
-    run(check())
+async def test_a_sandbox_has_at_most_a_hundred_rules() -> None:
+    rules = UseCases(MemoryStore()).control.fault_rules
+    for _ in range(MAX_RULES):
+        await rules.add(SANDBOX, {"fault": "drop"})
+    before = await rules.list(SANDBOX)
+    assert (await refusal(rules.add(SANDBOX, {"fault": "drop"}))).kind.code == "capacity_exceeded"
+    assert await rules.list(SANDBOX) == before
 
 
-def test_concurrent_requests_to_several_processes_are_counted_exactly() -> None:
-    async def check() -> None:
-        store = SharedStore()
-        first = UseCases(store)
-        second = UseCases(store, first.sandboxes._metadata)
-        await first.control.fault_rules.add(SANDBOX, {"fault": "drop", "skip": 20, "times": 30})
-        await second.control.fault_rules.add(
-            SANDBOX, {"fault": "reset", "operation": "getPayment", "times": 5}
-        )
-        faults = await asyncio.gather(*(count(app) for _ in range(100) for app in (first, second)))
-        assert (faults.count("drop"), faults.count("reset"), faults.count(None)) == (30, 5, 165)
-        rules = (await first.control.fault_rules.list(SANDBOX)).data
-        assert [(rule.seen, rule.applied) for rule in rules] == [(200, 30), (200, 5)]
-
-    run(check())
+async def test_concurrent_requests_to_several_processes_are_counted_exactly() -> None:
+    store = SharedStore()
+    first = UseCases(store)
+    second = UseCases(store, first.sandboxes._metadata)
+    await first.control.fault_rules.add(SANDBOX, {"fault": "drop", "skip": 20, "times": 30})
+    await second.control.fault_rules.add(SANDBOX, {"fault": "reset", "operation": "getPayment", "times": 5})
+    faults = await asyncio.gather(*(count(app) for _ in range(100) for app in (first, second)))
+    assert (faults.count("drop"), faults.count("reset"), faults.count(None)) == (30, 5, 165)
+    rules = (await first.control.fault_rules.list(SANDBOX)).data
+    assert [(rule.seen, rule.applied) for rule in rules] == [(200, 30), (200, 5)]
 
 
-def test_a_fault_of_precedence_is_counted_and_no_rule_applies() -> None:
-    async def check() -> None:
-        app = UseCases(MemoryStore())
-        await app.control.fault_rules.add(SANDBOX, {"fault": "drop"})
-        assert await count(app, applies=False) is None
-        [rule] = (await app.control.fault_rules.list(SANDBOX)).data
-        assert (rule.seen, rule.applied) == (1, 0)
-        assert await count(app) == "drop"
-
-    run(check())
+async def test_a_fault_of_precedence_is_counted_and_no_rule_applies() -> None:
+    app = UseCases(MemoryStore())
+    await app.control.fault_rules.add(SANDBOX, {"fault": "drop"})
+    assert await count(app, applies=False) is None
+    [rule] = (await app.control.fault_rules.list(SANDBOX)).data
+    assert (rule.seen, rule.applied) == (1, 0)
+    assert await count(app) == "drop"
 
 
-def test_a_request_that_no_rule_selects_changes_nothing() -> None:
-    async def check() -> None:
-        app = UseCases(MemoryStore())
-        await app.control.fault_rules.add(SANDBOX, {"fault": "drop", "order_id": "order-2"})
-        before = await app.sandboxes.snapshot(SANDBOX)
-        assert await count(app) is None
-        assert (await app.sandboxes.snapshot(SANDBOX)).state == before.state
-
-    run(check())
+async def test_a_request_that_no_rule_selects_changes_nothing() -> None:
+    app = UseCases(MemoryStore())
+    await app.control.fault_rules.add(SANDBOX, {"fault": "drop", "order_id": "order-2"})
+    before = await app.sandboxes.snapshot(SANDBOX)
+    assert await count(app) is None
+    assert (await app.sandboxes.snapshot(SANDBOX)).state == before.state
 
 
-def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule() -> None:
-    async def check() -> None:
-        app = UseCases(MemoryStore())
-        rules = app.control.fault_rules
-        await rules.add(SANDBOX, {"fault": "status=503; times=1", "times": None})
-        await rules.add(SANDBOX, {"fault": "status=500; times=1", "times": None})
-        faults = [await count(app, f"key-{number}") for number in (1, 1, 1, 2, 2)]
-        assert faults == [
-            "status=503; times=1",
-            "status=500; times=1",
-            None,
-            "status=503; times=1",
-            "status=500; times=1",
-        ]
-        assert [(rule.seen, rule.applied) for rule in (await rules.list(SANDBOX)).data] == [(5, 2), (5, 2)]
-
-    run(check())
+async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule() -> None:
+    app = UseCases(MemoryStore())
+    rules = app.control.fault_rules
+    await rules.add(SANDBOX, {"fault": "status=503; times=1", "times": None})
+    await rules.add(SANDBOX, {"fault": "status=500; times=1", "times": None})
+    faults = [await count(app, f"key-{number}") for number in (1, 1, 1, 2, 2)]
+    assert faults == [
+        "status=503; times=1",
+        "status=500; times=1",
+        None,
+        "status=503; times=1",
+        "status=500; times=1",
+    ]
+    assert [(rule.seen, rule.applied) for rule in (await rules.list(SANDBOX)).data] == [(5, 2), (5, 2)]
 
 
-def test_attempts_are_counted_for_each_operation_and_fault() -> None:
-    async def check() -> None:
-        rules = UseCases(MemoryStore()).control.fault_rules
-        attempts = [("key-1", "drop"), ("key-1", "drop"), ("key-2", "drop"), ("key-1", "delay=1")]
-        assert [await rules.count_attempt(SANDBOX, *attempt) for attempt in attempts] == [1, 2, 1, 1]
-
-    run(check())
+async def test_attempts_are_counted_for_each_operation_and_fault() -> None:
+    rules = UseCases(MemoryStore()).control.fault_rules
+    attempts = [("key-1", "drop"), ("key-1", "drop"), ("key-2", "drop"), ("key-1", "delay=1")]
+    assert [await rules.count_attempt(SANDBOX, *attempt) for attempt in attempts] == [1, 2, 1, 1]

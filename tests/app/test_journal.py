@@ -1,75 +1,89 @@
 """The journal of a sandbox."""
 
+import asyncio
+
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from paymock.app import journal
+from paymock.app import journal, log_buffer
+from paymock.rules.errors import PaymockError
 from paymock.stores.memory import MemoryStore
+from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, line
-from tests.support.virtual_time import run
 
 
-def test_the_last_requests_come_first_as_they_were_added() -> None:
-    async def check() -> None:
-        app = UseCases(MemoryStore())
-        added = [line() for _ in range(3)]
-        for entry in added:
-            await app.control.journal.add(SANDBOX, entry)
-        newest = (await app.control.journal.newest(SANDBOX, 2)).data
-        assert [entry.request_id for entry in newest] == [added[2].request_id, added[1].request_id]
-        assert (newest[0].method, newest[0].path, newest[0].status) == ("GET", "/v1/chains", 200)
-
-    run(check())
-
-
-def test_the_requests_about_one_payment_are_found_behind_others() -> None:
-    async def check() -> None:
-        app = UseCases(MemoryStore())
-        for payment_id in ("pay_one", "pay_other", "pay_one", None, None):
-            await app.control.journal.add(SANDBOX, replace(line(), payment_id=payment_id))
-        for limit, number in ((1, 1), (9, 2)):
-            found = (await app.control.journal.newest(SANDBOX, limit, "pay_one")).data
-            assert [entry.payment_id for entry in found] == ["pay_one"] * number
-
-    run(check())
+async def test_the_last_requests_come_first_and_a_full_journal_forgets_the_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal, "LENGTH", 3)
+    app = UseCases(MemoryStore())
+    added = [line() for _ in range(4)]
+    for entry in added:
+        await app.control.journal.add(SANDBOX, entry)
+    for limit in (2, 9):
+        newest = (await app.control.journal.newest(SANDBOX, limit)).data
+        assert [entry.request_id for entry in newest] == [entry.request_id for entry in added[:0:-1][:limit]]
+    assert (newest[0].method, newest[0].path, newest[0].status) == ("GET", "/v1/chains", 200)
 
 
-def test_an_entry_of_an_earlier_version_has_no_virtual_time() -> None:
-    async def check() -> None:
-        app = UseCases(MemoryStore())
-        earlier = msgspec.msgpack.encode(msgspec.structs.astuple(line())[:-1])
-        await app.sandboxes.append(SANDBOX, "requests", earlier, keep=journal.LENGTH)
-        [found] = (await app.control.journal.newest(SANDBOX, 2)).data
-        assert (found.operation, found.virtual_at) == ("listChains", None)
-
-    run(check())
+async def test_the_requests_about_one_payment_are_found_behind_others() -> None:
+    app = UseCases(MemoryStore())
+    for payment_id in ("pay_one", "pay_other", "pay_one", None, None):
+        await app.control.journal.add(SANDBOX, replace(line(), payment_id=payment_id))
+    for limit, number in ((1, 1), (9, 2)):
+        found = (await app.control.journal.newest(SANDBOX, limit, "pay_one")).data
+        assert [entry.payment_id for entry in found] == ["pay_one"] * number
 
 
-def test_a_full_journal_forgets_its_oldest_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "LENGTH", 2)
-
-    async def check() -> None:
-        app = UseCases(MemoryStore())
-        added = [line() for _ in range(3)]
-        for entry in added:
-            await app.control.journal.add(SANDBOX, entry)
-        kept = (await app.control.journal.newest(SANDBOX, 9)).data
-        assert [entry.request_id for entry in kept] == [added[2].request_id, added[1].request_id]
-
-    run(check())
+async def test_an_entry_of_an_earlier_version_has_no_virtual_time() -> None:
+    app = UseCases(MemoryStore())
+    earlier = msgspec.msgpack.encode(msgspec.structs.astuple(line())[:-1])
+    await app.sandboxes.append(SANDBOX, "requests", earlier, keep=journal.LENGTH)
+    [found] = (await app.control.journal.newest(SANDBOX, 2)).data
+    assert (found.operation, found.virtual_at) == ("listChains", None)
 
 
-def test_the_mark_differs_after_each_request_and_is_none_when_the_journal_is_empty() -> None:
-    async def check() -> None:
-        app = UseCases(MemoryStore())
-        marks = [await app.control.journal.mark(SANDBOX)]
+class TestSharedStore:
+    """Entries are written to a shared store a few milliseconds later, and together."""
+
+    async def test_it_is_read_with_all_that_was_added_before_and_none_of_before_a_reset(self) -> None:
+        app = UseCases(SharedStore())
+        journal = app.control.journal
+        for number in range(1, 4):
+            await journal.add(SANDBOX, line())
+            await journal.add(SANDBOX, line())
+            assert len((await journal.newest(SANDBOX, 99)).data) == 2 * number
+        await journal.add(SANDBOX, line())
+        await journal.clear(SANDBOX)
+        assert (await journal.newest(SANDBOX, 99)).data == []
+        await journal.add(SANDBOX, line())
+        await app.sandboxes.reset(SANDBOX)
+        await asyncio.sleep(log_buffer.DELAY_SECONDS * 2)
+        assert (await journal.newest(SANDBOX, 99)).data == []
+
+    @pytest.mark.parametrize("closed", [False, True])
+    async def test_it_is_written_soon_and_when_the_process_ends(self, *, closed: bool) -> None:
+        store = SharedStore()
+        app = UseCases(store)
         for _ in range(2):
             await app.control.journal.add(SANDBOX, line())
-            marks.append(await app.control.journal.mark(SANDBOX))
-        assert len(set(marks)) == 3
-        await app.control.journal.clear(SANDBOX)
-        assert await app.control.journal.mark(SANDBOX) is marks[0] is None
-        assert (await app.control.journal.newest(SANDBOX, 9)).data == []
+            await (app.sandboxes.close() if closed else asyncio.sleep(log_buffer.DELAY_SECONDS * 2))
+        assert len((await UseCases(store).control.journal.newest(SANDBOX, 9)).data) == 2
 
-    run(check())
+    async def test_entries_are_lost_while_the_store_fails_and_later_ones_are_not(self) -> None:
+        class Failing(SharedStore):
+            fails = True
+
+            async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
+                if self.fails:
+                    raise PaymockError("store_unavailable")
+                await super().append(sandbox, log, *entries, keep=keep)
+
+        store = Failing()
+        journal = UseCases(store).control.journal
+        await journal.add(SANDBOX, line())
+        assert (await journal.newest(SANDBOX, 9)).data == []
+        store.fails = False
+        await journal.add(SANDBOX, line())
+        assert len((await journal.newest(SANDBOX, 9)).data) == 1

@@ -7,28 +7,15 @@ import pytest
 from msgspec import UNSET
 
 from paymock.app import overrides
-from paymock.app.overrides import Queue, first_for, without
+from paymock.app.overrides import first_for, without
 from paymock.resources.records import Override
 from paymock.rules.errors import PaymockError
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
-from tests.support.use_cases import SANDBOX, UseCases
+from tests.support.use_cases import SANDBOX, UseCases, refusal
 from tests.support.virtual_time import run
 
 ONCE, TWICE, ALWAYS = Override("drop", 1), Override("drop", 2), Override("delay=1", None)
-
-
-@pytest.mark.parametrize(
-    ("queue", "rest"),
-    [
-        ((ONCE,), ()),
-        ((TWICE, ALWAYS), (ONCE, ALWAYS)),
-        ((ONCE, ALWAYS), (ALWAYS,)),
-        ((ALWAYS,), (ALWAYS,)),
-    ],
-)
-def test_a_creation_uses_up_one_time_of_the_first(queue: Queue, rest: Queue) -> None:
-    assert without(queue, queue[0]) == rest
 
 
 def test_an_order_takes_the_first_that_is_for_it_or_for_all() -> None:
@@ -40,41 +27,35 @@ def test_an_order_takes_the_first_that_is_for_it_or_for_all() -> None:
     assert first_for((other,), "order-1") is None
 
 
-def test_overrides_of_an_order_are_cleared_alone_and_permanent_ones_stand_before_that_of_all() -> None:
-    async def check() -> None:
-        pending = UseCases(MemoryStore()).control.overrides
-        await pending.add(SANDBOX, {"scenario": "happy_path", "times": None})
-        await pending.add(SANDBOX, {"scenario": "late_payment", "times": None, "order_id": "order-1"})
-        after = await pending.add(SANDBOX, {"fault": "drop", "order_id": "order-2"})
-        assert [(one.scenario, one.fault, one.order_id) for one in after.data] == [
-            ("late_payment", None, "order-1"),
-            ("happy_path", None, UNSET),
-            (None, "drop", "order-2"),
-        ]
-        await pending.clear(SANDBOX, "order-1")
-        left = (await pending.pending(SANDBOX)).data
-        assert [one.order_id for one in left] == [UNSET, "order-2"]
-
-    run(check())
+async def test_overrides_of_an_order_are_cleared_alone_and_permanent_ones_stand_before_that_of_all() -> None:
+    pending = UseCases(MemoryStore()).control.overrides
+    await pending.add(SANDBOX, {"scenario": "happy_path", "times": None})
+    await pending.add(SANDBOX, {"scenario": "late_payment", "times": None, "order_id": "order-1"})
+    after = await pending.add(SANDBOX, {"fault": "drop", "order_id": "order-2"})
+    assert [(one.scenario, one.fault, one.order_id) for one in after.data] == [
+        ("late_payment", None, "order-1"),
+        ("happy_path", None, UNSET),
+        (None, "drop", "order-2"),
+    ]
+    await pending.clear(SANDBOX, "order-1")
+    left = (await pending.pending(SANDBOX)).data
+    assert [one.order_id for one in left] == [UNSET, "order-2"]
 
 
-def test_scenarios_and_faults_wait_in_separate_queues_with_the_permanent_one_last() -> None:
-    async def check() -> None:
-        pending = UseCases(MemoryStore()).control.overrides
-        await pending.add(SANDBOX, {"scenario": "late_payment", "times": None})
-        await pending.add(SANDBOX, {"fault": "drop"})
-        await pending.add(SANDBOX, {"scenario": "happy_path", "times": 2})
-        after = await pending.add(SANDBOX, {"scenario": "manual_review", "times": None})
-        assert [(one.scenario, one.fault, one.times) for one in after.data] == [
-            ("happy_path", None, 2),
-            ("manual_review", None, None),
-            (None, "drop", 1),
-        ]
-        assert await pending.pending(SANDBOX) == after
-        await pending.clear(SANDBOX)
-        assert (await pending.pending(SANDBOX)).data == []
-
-    run(check())
+async def test_scenarios_and_faults_wait_in_separate_queues_with_the_permanent_one_last() -> None:
+    pending = UseCases(MemoryStore()).control.overrides
+    await pending.add(SANDBOX, {"scenario": "late_payment", "times": None})
+    await pending.add(SANDBOX, {"fault": "drop"})
+    await pending.add(SANDBOX, {"scenario": "happy_path", "times": 2})
+    after = await pending.add(SANDBOX, {"scenario": "manual_review", "times": None})
+    assert [(one.scenario, one.fault, one.times) for one in after.data] == [
+        ("happy_path", None, 2),
+        ("manual_review", None, None),
+        (None, "drop", 1),
+    ]
+    assert await pending.pending(SANDBOX) == after
+    await pending.clear(SANDBOX)
+    assert (await pending.pending(SANDBOX)).data == []
 
 
 @pytest.mark.parametrize("body", [{}, {"times": 2}, {"scenario": "late"}, {"fault": "drop", "extra": 1}])
@@ -85,27 +66,21 @@ def test_an_override_that_says_nothing_valid_is_refused(body: dict[str, Any]) ->
     assert caught.value.kind.code == "validation_failed"
 
 
-def test_a_full_queue_takes_no_more_and_neither_queue_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_queue_takes_no_more_and_neither_queue_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overrides, "MAX_OVERRIDES", 2)
 
-    async def check() -> None:
-        pending = UseCases(MemoryStore()).control.overrides
-        for _ in range(2):
-            before = await pending.add(SANDBOX, {"fault": "drop"})
-        with pytest.raises(PaymockError) as caught:
-            await pending.add(SANDBOX, {"scenario": "late_payment", "fault": "drop"})
-        assert caught.value.kind.code == "capacity_exceeded"
-        assert await pending.pending(SANDBOX) == before
-
-    run(check())
+    pending = UseCases(MemoryStore()).control.overrides
+    for _ in range(2):
+        before = await pending.add(SANDBOX, {"fault": "drop"})
+    assert (
+        await refusal(pending.add(SANDBOX, {"scenario": "late_payment", "fault": "drop"}))
+    ).kind.code == "capacity_exceeded"
+    assert await pending.pending(SANDBOX) == before
 
 
-def test_of_concurrent_creations_one_takes_a_fault() -> None:
-    async def check() -> None:
-        pending = UseCases(SharedStore()).control.overrides
-        await pending.add(SANDBOX, {"fault": "drop"})
-        taken = await asyncio.gather(*(pending.take(SANDBOX, ONCE) for _ in range(8)))
-        assert taken.count(True) == 1
-        assert (await pending.pending(SANDBOX)).data == []
-
-    run(check())
+async def test_of_concurrent_creations_one_takes_a_fault() -> None:
+    pending = UseCases(SharedStore()).control.overrides
+    await pending.add(SANDBOX, {"fault": "drop"})
+    taken = await asyncio.gather(*(pending.take(SANDBOX, ONCE) for _ in range(8)))
+    assert taken.count(True) == 1
+    assert (await pending.pending(SANDBOX)).data == []

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,26 +27,15 @@ class Machine:
         self.monotonic += round(seconds * SECOND)
 
 
-def test_it_follows_the_wall_clock() -> None:
+@pytest.mark.parametrize(("wall_set_by", "later"), [(0, 1_500), (-3600, 1_500), (3600, 3_601_500)])
+def test_it_follows_the_wall_clock_forward_and_goes_on_when_that_is_set_back(
+    wall_set_by: int, later: int
+) -> None:
     machine = Machine()
     clock = machine.clock()
+    machine.wall += wall_set_by * SECOND
     machine.passes(1.5)
-    assert clock() == 1_800_000_001_500
-
-
-def test_it_goes_on_when_the_wall_clock_is_set_back() -> None:
-    machine = Machine()
-    clock = machine.clock()
-    machine.wall -= 3600 * SECOND
-    machine.passes(2)
-    assert clock() == 1_800_000_002_000
-
-
-def test_it_catches_up_after_the_machine_has_slept() -> None:
-    machine = Machine()
-    clock = machine.clock()
-    machine.wall += 3600 * SECOND
-    assert clock() == 1_800_003_600_000
+    assert clock() == 1_800_000_000_000 + later
 
 
 @given(st.lists(st.tuples(st.sampled_from(["pass", "set"]), st.integers(-7200, 7200))))
@@ -96,6 +86,7 @@ def test_a_correction_of_a_clock_that_was_behind_changes_nothing_that_was_shown(
     assert clock() == 1_800_000_301_000
 
 
+@pytest.mark.process
 def test_processes_that_fork_log_it_once_together() -> None:
     forking = """
 import os

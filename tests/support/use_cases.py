@@ -1,11 +1,11 @@
 """The use cases without HTTP."""
 
-import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import Awaitable
 from itertools import count
 from typing import Any
 
 import msgspec
+import pytest
 
 from paymock.app.catalog_file import load_catalog
 from paymock.app.checkout_service import CheckoutService
@@ -14,6 +14,7 @@ from paymock.app.journal import StoredEntry
 from paymock.app.payments_service import PaymentsService
 from paymock.app.sandboxes import KeyedRequest, Sandboxes, new_metadata
 from paymock.resources.records import StoreMetadata
+from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
@@ -71,17 +72,8 @@ def line() -> StoredEntry:
     )
 
 
-async def leave_amid_a_change(
-    app: UseCases, told: AsyncGenerator[object, None], *, after: float, turns: int
-) -> None:
-    """Waits for what is told next. `after` so many seconds comes a change, and so many `turns` of the event
-    loop later it gives up; asserts that the wait ends with that.
-    """
-    leaving = asyncio.create_task(anext(told))
-    await asyncio.sleep(after)
-    app.sandboxes.notifier.notify(SANDBOX)
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    leaving.cancel()
-    await asyncio.wait([leaving], timeout=1)
-    assert leaving.cancelled()
+async def refusal(step: Awaitable[object]) -> PaymockError:
+    """The error that a use case is refused with."""
+    with pytest.raises(PaymockError) as caught:
+        await step
+    return caught.value
