@@ -1,68 +1,27 @@
-"""Fixtures for the tests of stores: files, Redis engines and clusters."""
+"""Tests of stores that are coroutines run in an event loop of their own."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.redis_engine import DURABLE, RedisCluster, RedisEngine, redis_cluster, redis_server
+from tests.stores.contract import run
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
-def each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the test with the event loop of asyncio, then with uvloop, which the server uses if installed."""
-    if request.param == "asyncio":
-        return
-    uvloop = pytest.importorskip("uvloop")
-
-    def run(main: Coroutine[Any, Any, Any]) -> Any:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(main)
-
-    monkeypatch.setattr(asyncio, "run", run)
-
-
-@pytest.fixture(scope="session")
-def shared_engine() -> Iterator[RedisEngine]:
-    with redis_server() as engine:
-        yield engine
-
-
-@pytest.fixture(scope="session")
-def shared_cluster() -> Iterator[RedisCluster]:
-    with redis_cluster(3) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def engine(shared_engine: RedisEngine) -> RedisEngine:
-    """An empty engine."""
-    shared_engine.execute("FLUSHALL")
-    return shared_engine
-
-
-@pytest.fixture
-def cluster(shared_cluster: RedisCluster) -> RedisCluster:
-    """An empty cluster."""
-    for node in shared_cluster.nodes:
-        node.execute("FLUSHALL")
-    return shared_cluster
-
-
-@pytest.fixture
-def own_engine() -> Iterator[RedisEngine]:
-    """An engine with persistence, which a test may stop."""
-    with redis_server(*DURABLE) as engine:
-        yield engine
-
-
-@pytest.fixture
-def own_cluster() -> Iterator[RedisCluster]:
-    """A cluster whose nodes a test may stop."""
-    with redis_cluster(3) as cluster:
-        yield cluster
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine, and meanwhile opens its fixture `store`; leaves others to pytest."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    test = pyfuncitem.obj(**arguments)
+    if "store" in arguments:
+        run(arguments["store"], test)
+    else:
+        asyncio.run(test)
+    return True
 
 
 @pytest.fixture

@@ -4,26 +4,28 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, Store, StoreError
 
+T = TypeVar("T")
 
-def run(store: Store, check: Coroutine[Any, Any, None]) -> None:
-    """Run `check` on an initialized store, in an event loop of its own."""
 
-    async def main() -> None:
+def run(store: Store, check: Coroutine[Any, Any, T]) -> T:
+    """The result of `check` on an initialized store, in an event loop of its own."""
+
+    async def main() -> T:
         try:
             await initialize(store)
-            await check
+            return await check
         finally:
             check.close()
             await store.close()
 
-    asyncio.run(main())
+    return asyncio.run(main())
 
 
 async def initialize(store: Store) -> None:
@@ -74,75 +76,60 @@ async def reads_show_changes_of(other: Store, store: Store) -> None:
 class StoreContract:
     """Tests of any store. A subclass named Test… provides the fixture `store`."""
 
-    def test_a_value_is_added_once(self, store: Store) -> None:
-        async def check() -> None:
-            assert await add(store, "sandbox", "key", b"one") is None
-            assert await add(store, "sandbox", "key", b"two") == b"one"
-            assert await add(store, "sandbox", "key", b"two", "b") == b"one"
-            assert await store.get("sandbox", "key") == [b"one"]
+    async def test_a_value_is_added_once(self, store: Store) -> None:
+        assert await add(store, "sandbox", "key", b"one") is None
+        assert await add(store, "sandbox", "key", b"two") == b"one"
+        assert await add(store, "sandbox", "key", b"two", "b") == b"one"
+        assert await store.get("sandbox", "key") == [b"one"]
 
-        run(store, check())
+    async def test_several_values_are_read_in_one_call(self, store: Store) -> None:
+        await add(store, "sandbox", "one", b"1")
+        await add(store, "sandbox", "two", b"2")
+        assert await store.get("sandbox", "two", "none", "one") == [b"2", None, b"1"]
+        assert await store.get("nobody", "two", "one") == [None, None]
+        missing = [f"missing {number}" for number in range(100)]
+        assert await store.get("sandbox", *missing, "one") == [*[None] * 100, b"1"]
+        assert await store.get("nobody", *missing) == [None] * 100
 
-    def test_several_values_are_read_in_one_call(self, store: Store) -> None:
-        async def check() -> None:
-            await add(store, "sandbox", "one", b"1")
-            await add(store, "sandbox", "two", b"2")
-            assert await store.get("sandbox", "two", "none", "one") == [b"2", None, b"1"]
-            assert await store.get("nobody", "two", "one") == [None, None]
-            missing = [f"missing {number}" for number in range(100)]
-            assert await store.get("sandbox", *missing, "one") == [*[None] * 100, b"1"]
-            assert await store.get("nobody", *missing) == [None] * 100
+    async def test_a_value_is_replaced_only_if_it_has_the_expected_old_value(self, store: Store) -> None:
+        assert not await store.replace("sandbox", "key", b"old", b"new", expected_state=None)
+        assert await store.replace("sandbox", "key", None, b"old", expected_state=None)
+        assert not await store.replace("sandbox", "key", None, b"new", expected_state=None)
+        assert await store.replace("sandbox", "key", b"old", b"new", expected_state=None)
+        assert await store.get("sandbox", "key") == [b"new"]
 
-        run(store, check())
-
-    def test_a_value_is_replaced_only_if_it_has_the_expected_old_value(self, store: Store) -> None:
-        async def check() -> None:
-            assert not await store.replace("sandbox", "key", b"old", b"new", expected_state=None)
-            assert await store.replace("sandbox", "key", None, b"old", expected_state=None)
-            assert not await store.replace("sandbox", "key", None, b"new", expected_state=None)
-            assert await store.replace("sandbox", "key", b"old", b"new", expected_state=None)
-            assert await store.get("sandbox", "key") == [b"new"]
-
-        run(store, check())
-
-    def test_nothing_is_stored_if_the_state_is_not_the_expected_one(self, store: Store) -> None:
-        async def check() -> None:
-            assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
-            for outdated in (None, b"0"):
-                assert not await store.replace("sandbox", "key", None, b"new", expected_state=outdated)
-                assert not await store.replace("sandbox", STATE, outdated, b"2", expected_state=outdated)
-                assert await store.add("sandbox", "key", b"new", kind="a", expected_state=outdated) == (
-                    b"1",
-                    None,
-                )
-                assert not await store.reset("sandbox", b"2", expected_state=outdated)
-            assert await store.get("sandbox", STATE, "key") == [b"1", None]
-            assert await store.page("sandbox", "a", limit=9) == []
-            assert await store.replace("sandbox", "key", None, b"new", expected_state=b"1")
-            assert await store.replace("sandbox", STATE, b"1", b"2", expected_state=b"1")
-            assert await store.get("sandbox", STATE, "key") == [b"2", b"new"]
-
-        run(store, check())
-
-    def test_an_addition_replaces_the_state_in_the_same_step(self, store: Store) -> None:
-        async def check() -> None:
-            assert await store.add("sandbox", "one", b"1", kind="a", expected_state=None, new_state=b"s") == (
-                None,
-                None,
-            )
-            assert await store.add("sandbox", "one", b"2", kind="a", expected_state=b"s", new_state=b"t") == (
-                b"s",
+    async def test_nothing_is_stored_if_the_state_is_not_the_expected_one(self, store: Store) -> None:
+        assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+        for outdated in (None, b"0"):
+            assert not await store.replace("sandbox", "key", None, b"new", expected_state=outdated)
+            assert not await store.replace("sandbox", STATE, outdated, b"2", expected_state=outdated)
+            assert await store.add("sandbox", "key", b"new", kind="a", expected_state=outdated) == (
                 b"1",
-            )
-            assert await store.add("sandbox", "two", b"2", kind="a", expected_state=None, new_state=b"t") == (
-                b"s",
                 None,
             )
-            assert await store.get("sandbox", STATE, "one", "two") == [b"s", b"1", None]
+            assert not await store.reset("sandbox", b"2", expected_state=outdated)
+        assert await store.get("sandbox", STATE, "key") == [b"1", None]
+        assert await store.page("sandbox", "a", limit=9) == []
+        assert await store.replace("sandbox", "key", None, b"new", expected_state=b"1")
+        assert await store.replace("sandbox", STATE, b"1", b"2", expected_state=b"1")
+        assert await store.get("sandbox", STATE, "key") == [b"2", b"new"]
 
-        run(store, check())
+    async def test_an_addition_replaces_the_state_in_the_same_step(self, store: Store) -> None:
+        assert await store.add("sandbox", "one", b"1", kind="a", expected_state=None, new_state=b"s") == (
+            None,
+            None,
+        )
+        assert await store.add("sandbox", "one", b"2", kind="a", expected_state=b"s", new_state=b"t") == (
+            b"s",
+            b"1",
+        )
+        assert await store.add("sandbox", "two", b"2", kind="a", expected_state=None, new_state=b"t") == (
+            b"s",
+            None,
+        )
+        assert await store.get("sandbox", STATE, "one", "two") == [b"s", b"1", None]
 
-    def test_no_concurrent_change_of_a_value_is_lost(self, store: Store) -> None:
+    async def test_no_concurrent_change_of_a_value_is_lost(self, store: Store) -> None:
         async def increase() -> None:
             while True:
                 [old] = await store.get("sandbox", STATE)
@@ -151,124 +138,94 @@ class StoreContract:
                 ):
                     return
 
-        async def check() -> None:
-            await asyncio.gather(*(increase() for _ in range(20)))
-            assert await store.get("sandbox", STATE) == [b"20"]
+        await asyncio.gather(*(increase() for _ in range(20)))
+        assert await store.get("sandbox", STATE) == [b"20"]
 
-        run(store, check())
+    async def test_values_of_a_kind_are_paged_newest_first(self, store: Store) -> None:
+        for number in range(5):
+            await add(store, "sandbox", f"key {number}", b"%d" % number)
+            await add(store, "sandbox", f"other {number}", b"x", "b")
+        first = await store.page("sandbox", "a", limit=2)
+        second = await store.page("sandbox", "a", limit=2, before=first[-1][0])
+        third = await store.page("sandbox", "a", limit=2, before=second[-1][0])
+        assert [[value for _, value in page] for page in (first, second, third)] == [
+            [b"4", b"3"],
+            [b"2", b"1"],
+            [b"0"],
+        ]
+        assert await store.page("sandbox", "a", limit=2, before=third[-1][0]) == []
+        assert await store.page("sandbox", "none", limit=2) == []
 
-    def test_values_of_a_kind_are_paged_newest_first(self, store: Store) -> None:
-        async def check() -> None:
-            for number in range(5):
-                await add(store, "sandbox", f"key {number}", b"%d" % number)
-                await add(store, "sandbox", f"other {number}", b"x", "b")
-            first = await store.page("sandbox", "a", limit=2)
-            second = await store.page("sandbox", "a", limit=2, before=first[-1][0])
-            third = await store.page("sandbox", "a", limit=2, before=second[-1][0])
-            assert [[value for _, value in page] for page in (first, second, third)] == [
-                [b"4", b"3"],
-                [b"2", b"1"],
-                [b"0"],
-            ]
-            assert await store.page("sandbox", "a", limit=2, before=third[-1][0]) == []
-            assert await store.page("sandbox", "none", limit=2) == []
+    async def test_values_of_a_kind_are_counted(self, store: Store) -> None:
+        assert await store.count("sandbox", "a") == 0
+        for key, kind in (("1", "a"), ("2", "b"), ("3", "a")):
+            await add(store, "sandbox", key, b"", kind)
+        await add(store, "other", "1", b"")
+        await add(store, "sandbox", "3", b"again")
+        assert await store.replace("sandbox", "1", b"", b"new", expected_state=None)
+        assert [await store.count("sandbox", kind) for kind in "abc"] == [2, 1, 0]
+        assert await store.reset("sandbox", b"reset", expected_state=None)
+        assert [await store.count(name, "a") for name in ("sandbox", "other")] == [0, 1]
 
-        run(store, check())
+    async def test_an_addition_does_not_shift_a_page(self, store: Store) -> None:
+        for number in range(4):
+            await add(store, "sandbox", f"key {number}", b"%d" % number)
+        [_, (before, _)] = await store.page("sandbox", "a", limit=2)
+        await add(store, "sandbox", "key 4", b"4")
+        page = await store.page("sandbox", "a", limit=2, before=before)
+        assert [value for _, value in page] == [b"1", b"0"]
 
-    def test_values_of_a_kind_are_counted(self, store: Store) -> None:
-        async def check() -> None:
-            assert await store.count("sandbox", "a") == 0
-            for key, kind in (("1", "a"), ("2", "b"), ("3", "a")):
-                await add(store, "sandbox", key, b"", kind)
-            await add(store, "other", "1", b"")
-            await add(store, "sandbox", "3", b"again")
-            assert await store.replace("sandbox", "1", b"", b"new", expected_state=None)
-            assert [await store.count("sandbox", kind) for kind in "abc"] == [2, 1, 0]
-            assert await store.reset("sandbox", b"reset", expected_state=None)
-            assert [await store.count(name, "a") for name in ("sandbox", "other")] == [0, 1]
+    async def test_a_limit_refuses_new_values_and_returns_existing_ones(self, store: Store) -> None:
+        for number in range(2):
+            await add(store, "sandbox", f"key {number}", b"", limit=2)
+        with pytest.raises(PaymockError) as caught:
+            await add(store, "sandbox", "key 2", b"", limit=2)
+        assert caught.value.kind.code == "capacity_exceeded"
+        assert await store.get("sandbox", "key 2") == [None]
+        assert await add(store, "sandbox", "key 1", b"new", limit=2) == b""
+        assert await add(store, "sandbox", "key 2", b"", "b", limit=2) is None
 
-        run(store, check())
+    async def test_one_of_several_concurrent_additions_wins(self, store: Store) -> None:
+        values = [b"%d" % number for number in range(50)]
+        outcomes = await asyncio.gather(*(add(store, "sandbox", "key", value) for value in values))
+        [winner] = await store.get("sandbox", "key")
+        assert outcomes.count(None) == 1
+        assert {outcome for outcome in outcomes if outcome is not None} == {winner}
 
-    def test_an_addition_does_not_shift_a_page(self, store: Store) -> None:
-        async def check() -> None:
-            for number in range(4):
-                await add(store, "sandbox", f"key {number}", b"%d" % number)
-            [_, (before, _)] = await store.page("sandbox", "a", limit=2)
-            await add(store, "sandbox", "key 4", b"4")
-            page = await store.page("sandbox", "a", limit=2, before=before)
-            assert [value for _, value in page] == [b"1", b"0"]
+    async def test_a_counter_counts_its_calls(self, store: Store) -> None:
+        assert [await store.increment("sandbox", "a") for _ in range(3)] == [1, 2, 3]
+        assert await store.increment("sandbox", "b") == 1
+        assert await store.increment("other", "a") == 1
 
-        run(store, check())
+    async def test_a_log_keeps_its_newest_entries(self, store: Store) -> None:
+        assert await store.tail("sandbox", "log", 9) == []
+        for number in range(5):
+            await store.append("sandbox", "log", b"%d" % number, keep=3)
+        assert await store.tail("sandbox", "log", 3) == [b"4", b"3", b"2"]
+        assert await store.tail("sandbox", "log", 1) == [b"4"]
+        assert await store.tail("other", "log", 9) == []
+        await store.clear_log("sandbox", "log")
+        assert await store.tail("sandbox", "log", 9) == []
 
-    def test_a_limit_refuses_new_values_and_returns_existing_ones(self, store: Store) -> None:
-        async def check() -> None:
-            for number in range(2):
-                await add(store, "sandbox", f"key {number}", b"", limit=2)
-            with pytest.raises(PaymockError) as caught:
-                await add(store, "sandbox", "key 2", b"", limit=2)
-            assert caught.value.kind.code == "capacity_exceeded"
-            assert await store.get("sandbox", "key 2") == [None]
-            assert await add(store, "sandbox", "key 1", b"new", limit=2) == b""
-            assert await add(store, "sandbox", "key 2", b"", "b", limit=2) is None
+    async def test_a_reset_deletes_everything_of_one_sandbox_but_its_state(self, store: Store) -> None:
+        for sandbox in ("one", "other"):
+            await add(store, sandbox, "key", b"value")
+            await store.append(sandbox, "log", b"entry", keep=9)
+            await store.increment(sandbox, "counter")
+        assert await store.reset("one", b"fresh", expected_state=None)
+        assert await store.get("one", "key", STATE) == [None, b"fresh"]
+        assert await store.page("one", "a", limit=9) == []
+        assert await store.tail("one", "log", 9) == []
+        assert await store.increment("one", "counter") == 1
+        assert await store.get("other", "key", STATE) == [b"value", None]
+        assert len(await store.page("other", "a", limit=9)) == 1
+        assert await store.tail("other", "log", 9) == [b"entry"]
+        assert await store.increment("other", "counter") == 2
 
-        run(store, check())
-
-    def test_one_of_several_concurrent_additions_wins(self, store: Store) -> None:
-        async def check() -> None:
-            values = [b"%d" % number for number in range(50)]
-            outcomes = await asyncio.gather(*(add(store, "sandbox", "key", value) for value in values))
-            [winner] = await store.get("sandbox", "key")
-            assert outcomes.count(None) == 1
-            assert {outcome for outcome in outcomes if outcome is not None} == {winner}
-
-        run(store, check())
-
-    def test_a_counter_counts_its_calls(self, store: Store) -> None:
-        async def check() -> None:
-            assert [await store.increment("sandbox", "a") for _ in range(3)] == [1, 2, 3]
-            assert await store.increment("sandbox", "b") == 1
-            assert await store.increment("other", "a") == 1
-
-        run(store, check())
-
-    def test_a_log_keeps_its_newest_entries(self, store: Store) -> None:
-        async def check() -> None:
-            assert await store.tail("sandbox", "log", 9) == []
-            for number in range(5):
-                await store.append("sandbox", "log", b"%d" % number, keep=3)
-            assert await store.tail("sandbox", "log", 3) == [b"4", b"3", b"2"]
-            assert await store.tail("sandbox", "log", 1) == [b"4"]
-            assert await store.tail("other", "log", 9) == []
-            await store.clear_log("sandbox", "log")
-            assert await store.tail("sandbox", "log", 9) == []
-
-        run(store, check())
-
-    def test_a_reset_deletes_everything_of_one_sandbox_but_its_state(self, store: Store) -> None:
-        async def check() -> None:
-            for sandbox in ("one", "other"):
-                await add(store, sandbox, "key", b"value")
-                await store.append(sandbox, "log", b"entry", keep=9)
-                await store.increment(sandbox, "counter")
-            assert await store.reset("one", b"fresh", expected_state=None)
-            assert await store.get("one", "key", STATE) == [None, b"fresh"]
-            assert await store.page("one", "a", limit=9) == []
-            assert await store.tail("one", "log", 9) == []
-            assert await store.increment("one", "counter") == 1
-            assert await store.get("other", "key", STATE) == [b"value", None]
-            assert len(await store.page("other", "a", limit=9)) == 1
-            assert await store.tail("other", "log", 9) == [b"entry"]
-            assert await store.increment("other", "counter") == 2
-
-        run(store, check())
-
-    def test_concurrent_appends_keep_their_order(self, store: Store) -> None:
-        async def check() -> None:
-            entries = [b"%d" % number for number in range(50)]
-            await asyncio.gather(*(store.append("sandbox", "log", entry, keep=30) for entry in entries))
-            assert await store.tail("sandbox", "log", 30) == entries[:19:-1]
-
-        run(store, check())
+    async def test_concurrent_appends_keep_their_order(self, store: Store) -> None:
+        entries = [b"%d" % number for number in range(50)]
+        await asyncio.gather(*(store.append("sandbox", "log", entry, keep=30) for entry in entries))
+        assert await store.tail("sandbox", "log", 30) == entries[:19:-1]
 
     def test_a_store_can_be_used_from_several_event_loops_in_turn(self, store: Store) -> None:
         async def check(existing: bytes | None) -> None:
@@ -277,5 +234,5 @@ class StoreContract:
         run(store, check(None))
         run(store, check(b"value"))
 
-    def test_ping_succeeds(self, store: Store) -> None:
-        run(store, store.ping())
+    async def test_ping_succeeds(self, store: Store) -> None:
+        await store.ping()

@@ -63,8 +63,8 @@ async def warning_of(url: str) -> str | None:
         await store.close()
 
 
-def describe_failure(url: str) -> str:
+async def describe_failure(url: str) -> str:
     """Return why a store cannot be used."""
     with pytest.raises(StoreError) as caught:
-        asyncio.run(RedisStore(url).initialize())  # it closes what it has opened
+        await RedisStore(url).initialize()  # it closes what it has opened
     return str(caught.value)

@@ -11,7 +11,6 @@ from harness.redis_engine import RedisCluster, RedisEngine
 from paymock.stores.base import STATE, Change, Store
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
-from tests.stores.contract import run
 from tests.support.loop_time import within
 from tests.support.redis_store import OUTAGE_SECONDS, eventually, sandboxes_of, works
 
@@ -39,109 +38,88 @@ class TestChanges:
             await store.close()
 
     @pytest.mark.parametrize("clustered", [False, True])
-    def test_a_change_is_received_immediately(
+    async def test_a_change_is_received_immediately(
         self, engine: RedisEngine, cluster: RedisCluster, *, clustered: bool
     ) -> None:
         url = cluster.url if clustered else engine.url
         store, other = RedisStore(url), RedisStore(url)
+        changes: list[Callable[[str], Awaitable[object]]] = [
+            lambda sandbox: store.replace(sandbox, STATE, None, b"1", expected_state=None),
+            lambda sandbox: store.reset(sandbox, b"2", expected_state=b"1"),
+            lambda sandbox: store.add(sandbox, "key", b"1", kind="a", expected_state=b"2", new_state=b"3"),
+        ]
+        async with self.subscribed(other) as received:
+            for sandbox in ("one", "two", "three", "four"):
+                for change in changes:
+                    async with within(0.5):
+                        await change(sandbox)
+                        assert await received.get() == Change(sandbox)
+            await store.add("one", "key", b"again", kind="a", expected_state=b"3")
+            assert not await store.replace("one", STATE, None, b"1", expected_state=None)
+            await store.add("one", "other", b"value", kind="a", expected_state=b"3")
+            await store.append("one", "log", b"entry", keep=9)
+            await store.clear_log("one", "log")
+            await store.increment("one", "tries")
+            await store.ping()
+            await store.replace("one", STATE, b"3", b"4", expected_state=b"3")
+            minor = [await received.get() for _ in range(3)]
+            assert minor == [Change("one", minor=True)] * 3, "an addition, an append and a clear_log"
+            assert await received.get() == Change("one")
+            assert received.empty()
+        await store.close()
 
-        async def check() -> None:
-            changes: list[Callable[[str], Awaitable[object]]] = [
-                lambda sandbox: store.replace(sandbox, STATE, None, b"1", expected_state=None),
-                lambda sandbox: store.reset(sandbox, b"2", expected_state=b"1"),
-                lambda sandbox: store.add(
-                    sandbox, "key", b"value", kind="a", expected_state=b"2", new_state=b"3"
-                ),
-            ]
-            async with self.subscribed(other) as received:
-                for sandbox in ("one", "two", "three", "four"):
-                    for change in changes:
-                        async with within(0.5):
-                            await change(sandbox)
-                            assert await received.get() == Change(sandbox)
-                await store.add("one", "key", b"value again", kind="a", expected_state=b"3")
-                assert not await store.replace("one", STATE, None, b"1", expected_state=None)
-                assert await store.add("one", "other", b"value", kind="a", expected_state=b"3") == (
-                    b"3",
-                    None,
-                )
-                await store.append("one", "log", b"entry", keep=9)
-                await store.clear_log("one", "log")
-                await store.increment("one", "tries")
-                await store.ping()
-                await store.replace("one", STATE, b"3", b"4", expected_state=b"3")
-                minor = [await received.get() for _ in range(3)]
-                assert minor == [Change("one", minor=True)] * 3, "an addition, an append and a clear_log"
-                assert await received.get() == Change("one")
-                assert received.empty()
+    async def test_a_subscription_survives_a_restart_of_the_engine(
+        self, store: RedisStore, own_engine: RedisEngine
+    ) -> None:
+        other = RedisStore(own_engine.url)
+        async with self.subscribed(other) as received, within(2 * OUTAGE_SECONDS):
+            own_engine.kill()
+            assert await received.get() == Change(None)
+            own_engine.restart()
+            assert await received.get() == Change(None)
+            await eventually(lambda: works(store, "sandbox"))
+            assert await received.get() == Change("sandbox", minor=True)
+            await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+            assert await received.get() == Change("sandbox")
 
-        run(store, check())
-
-    def test_a_subscription_survives_a_restart_of_the_engine(self, own_engine: RedisEngine) -> None:
-        store, other = RedisStore(own_engine.url), RedisStore(own_engine.url)
-
-        async def check() -> None:
-            async with self.subscribed(other) as received, within(2 * OUTAGE_SECONDS):
-                own_engine.kill()
-                assert await received.get() == Change(None)
-                own_engine.restart()
-                assert await received.get() == Change(None)
-                await eventually(lambda: works(store, "sandbox"))
-                assert await received.get() == Change("sandbox", minor=True)
-                await store.replace("sandbox", STATE, None, b"1", expected_state=None)
-                assert await received.get() == Change("sandbox")
-
-        run(store, check())
-
-    def test_an_unresponsive_engine_is_detected(
-        self, own_engine: RedisEngine, monkeypatch: pytest.MonkeyPatch
+    async def test_an_unresponsive_engine_is_detected(
+        self, store: RedisStore, own_engine: RedisEngine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(connection, "SILENCE_SECONDS", 0.5)
-        store, other = RedisStore(own_engine.url), RedisStore(own_engine.url)
+        other = RedisStore(own_engine.url)
+        async with self.subscribed(other) as received, within(3 * OUTAGE_SECONDS):
+            assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+            assert await received.get() == Change("sandbox")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(received.get(), 1.2)  # it answers pings, so silence is no failure
+            own_engine.pause()
+            assert await received.get() == Change(None)
+            own_engine.resume()
+            assert await received.get() == Change(None)
 
-        async def check() -> None:
-            async with self.subscribed(other) as received, within(3 * OUTAGE_SECONDS):
-                assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
-                assert await received.get() == Change("sandbox")
-                with pytest.raises(TimeoutError):
-                    await asyncio.wait_for(received.get(), 1.2)  # it answers pings, so silence is no failure
-                own_engine.pause()
-                assert await received.get() == Change(None)
-                own_engine.resume()
-                assert await received.get() == Change(None)
-
-        run(store, check())
-
-    def test_after_a_failure_another_node_of_the_cluster_is_subscribed_to(
-        self, own_cluster: RedisCluster
+    async def test_after_a_failure_another_node_of_the_cluster_is_subscribed_to(
+        self, store: RedisStore, own_cluster: RedisCluster
     ) -> None:
-        store, other = RedisStore(own_cluster.url), RedisStore(own_cluster.url)
+        other = RedisStore(own_cluster.url)
         [sandbox] = sandboxes_of(own_cluster, own_cluster.nodes[2])
+        async with self.subscribed(other) as received, within(2 * OUTAGE_SECONDS):
+            own_cluster.nodes[0].kill()
+            assert await received.get() == Change(None)
+            assert await received.get() == Change(None)
+            await store.replace(sandbox, STATE, None, b"1", expected_state=None)
+            assert await received.get() == Change(sandbox)
 
-        async def check() -> None:
-            async with self.subscribed(other) as received, within(2 * OUTAGE_SECONDS):
-                own_cluster.nodes[0].kill()
-                assert await received.get() == Change(None)
-                assert await received.get() == Change(None)
-                await store.replace(sandbox, STATE, None, b"1", expected_state=None)
-                assert await received.get() == Change(sandbox)
-
-        run(store, check())
-
-    def test_the_connection_ends_with_its_subscription(self, own_engine: RedisEngine) -> None:
+    async def test_the_connection_ends_with_its_subscription(self, own_engine: RedisEngine) -> None:
         store = RedisStore(own_engine.url)
 
         async def connections(number: int) -> bool:
             return own_engine.info("connected_clients") == number + 1  # this query is one
 
-        async def check() -> None:
-            async with self.subscribed(store):
-                assert await connections(1)
-            await eventually(lambda: connections(0))
-            changes = cast(AsyncGenerator[Change, None], store.changes())
-            async with aclosing(changes):
-                assert await anext(changes) == Change(None)
-                assert await connections(1)
-            await eventually(lambda: connections(0))
-
-        asyncio.run(check())
+        async with self.subscribed(store):
+            assert await connections(1)
+        await eventually(lambda: connections(0))
+        changes = cast(AsyncGenerator[Change, None], store.changes())
+        async with aclosing(changes):
+            assert await anext(changes) == Change(None)
+            assert await connections(1)
+        await eventually(lambda: connections(0))

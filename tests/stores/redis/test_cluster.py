@@ -58,67 +58,59 @@ class Migration:
 
 
 class TestMigratingSlots:
-    def test_a_sandbox_is_usable_during_and_after_its_migration(self, cluster: RedisCluster) -> None:
-        store, migration = RedisStore(cluster.url), Migration(cluster, "migrating")
-
-        async def check() -> None:
-            await add(store, "migrating", "key", b"value")
-            await store.append("migrating", "log", b"entry", keep=9)
-            migration.begin()
-            assert await store.get("migrating", "key") == [b"value"]
-            migration.transfer(migration.keys())
-            assert await store.get("migrating", "key") == [b"value"]
-            assert await add(store, "migrating", "during", b"value") is None
-            steps = (store.append("migrating", "log", b"entry", keep=9) for _ in range(2))
-            await asyncio.gather(*steps)
-            migration.finish()
-            assert await store.get("migrating", "during") == [b"value"]
-            assert await add(store, "migrating", "after", b"value") is None
-            assert len(await store.page("migrating", "a", limit=9)) == 3
-            assert len(await store.tail("migrating", "log", 9)) == 3
-
-        run(store, check())
-
-    def test_a_step_that_requires_all_keys_waits_for_the_last_one(
-        self, cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
+    async def test_a_sandbox_is_usable_during_and_after_its_migration(
+        self, store: RedisStore, cluster: RedisCluster
     ) -> None:
-        store, migration = RedisStore(cluster.url), Migration(cluster, "split")
+        migration = Migration(cluster, "migrating")
+        await add(store, "migrating", "key", b"value")
+        await store.append("migrating", "log", b"entry", keep=9)
+        migration.begin()
+        assert await store.get("migrating", "key") == [b"value"]
+        migration.transfer(migration.keys())
+        assert await store.get("migrating", "key") == [b"value"]
+        assert await add(store, "migrating", "during", b"value") is None
+        steps = (store.append("migrating", "log", b"entry", keep=9) for _ in range(2))
+        await asyncio.gather(*steps)
+        migration.finish()
+        assert await store.get("migrating", "during") == [b"value"]
+        assert await add(store, "migrating", "after", b"value") is None
+        assert len(await store.page("migrating", "a", limit=9)) == 3
+        assert len(await store.tail("migrating", "log", 9)) == 3
 
-        async def check() -> None:
-            await add(store, "split", "key", b"value")
-            migration.begin()
-            first, *others = migration.keys()
-            migration.transfer([first])
+    async def test_a_step_that_requires_all_keys_waits_for_the_last_one(
+        self, store: RedisStore, cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        migration = Migration(cluster, "split")
+        await add(store, "split", "key", b"value")
+        migration.begin()
+        first, *others = migration.keys()
+        migration.transfer([first])
 
-            with monkeypatch.context() as patch:
-                patch.setattr(cluster_module, "_REDIRECTION_PAUSE", 1)  # leaves time for one attempt
-                refusal = await refused(add(store, "split", "other", b"value"))
-            assert "is moving" in refusal.message
-            waiting = asyncio.create_task(add(store, "split", "other", b"value"))
-            await asyncio.sleep(0)
-            migration.transfer(others)
-            assert await waiting is None
-            migration.finish()
-            assert len(await store.page("split", "a", limit=9)) == 2
+        with monkeypatch.context() as patch:
+            patch.setattr(cluster_module, "_REDIRECTION_PAUSE", 1)  # leaves time for one attempt
+            refusal = await refused(add(store, "split", "other", b"value"))
+        assert "is moving" in refusal.message
+        waiting = asyncio.create_task(add(store, "split", "other", b"value"))
+        await asyncio.sleep(0)
+        migration.transfer(others)
+        assert await waiting is None
+        migration.finish()
+        assert len(await store.page("split", "a", limit=9)) == 2
 
-        run(store, check())
-
-    def test_after_a_migration_steps_are_sent_to_the_new_node(self, cluster: RedisCluster) -> None:
-        store, migration = RedisStore(cluster.url), Migration(cluster, "migrated")
-
-        async def check() -> None:
-            await add(store, "migrated", "key", b"value")
-            migration.begin()
-            migration.transfer(migration.keys())
-            migration.finish()
+    async def test_after_a_migration_steps_are_sent_to_the_new_node(
+        self, store: RedisStore, cluster: RedisCluster
+    ) -> None:
+        migration = Migration(cluster, "migrated")
+        await add(store, "migrated", "key", b"value")
+        migration.begin()
+        migration.transfer(migration.keys())
+        migration.finish()
+        await store.get("migrated", "key")
+        counts = [node.info("total_commands_processed") for node in (migration.source, migration.target)]
+        for _ in range(100):
             await store.get("migrated", "key")
-            counts = [node.info("total_commands_processed") for node in (migration.source, migration.target)]
-            for _ in range(100):
-                await store.get("migrated", "key")
-            assert migration.target.info("total_commands_processed") - counts[1] >= 100
-            assert migration.source.info("total_commands_processed") - counts[0] < 100
-
-        run(store, check())
+        assert migration.target.info("total_commands_processed") - counts[1] >= 100
+        assert migration.source.info("total_commands_processed") - counts[0] < 100
 
     def test_a_node_without_a_hostname_is_reached_at_the_host_of_the_others(
         self, cluster: RedisCluster
@@ -142,28 +134,28 @@ class TestMigratingSlots:
             for node in cluster.nodes:
                 node.execute("CONFIG SET", "cluster-preferred-endpoint-type", "ip")
 
-    def test_a_redirection_to_an_unresponsive_node_times_out(self, own_cluster: RedisCluster) -> None:
-        store, migration = RedisStore(own_cluster.url), Migration(own_cluster, "sandbox")
-
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            migration.begin()
-            migration.transfer(migration.keys())
-            migration.finish()
-            migration.target.pause()
-            refusal = await refused(store.get("sandbox", "key"))
-            assert "unknown" in refusal.message or "cannot be reached" in refusal.message
-            migration.target.resume()
-            await eventually(lambda: works(store, "sandbox"))
-
-        run(store, check())
+    @pytest.mark.nightly
+    async def test_a_redirection_to_an_unresponsive_node_times_out(
+        self, store: RedisStore, own_cluster: RedisCluster
+    ) -> None:
+        migration = Migration(own_cluster, "sandbox")
+        await add(store, "sandbox", "key", b"value")
+        migration.begin()
+        migration.transfer(migration.keys())
+        migration.finish()
+        migration.target.pause()
+        refusal = await refused(store.get("sandbox", "key"))
+        assert "unknown" in refusal.message or "cannot be reached" in refusal.message
+        migration.target.resume()
+        await eventually(lambda: works(store, "sandbox"))
 
 
 @pytest.mark.usefixtures("each_loop")
 class TestFailingNodes:
-    def test_sandboxes_of_other_nodes_are_unaffected(self, own_cluster: RedisCluster) -> None:
+    async def test_sandboxes_of_other_nodes_are_unaffected(
+        self, store: RedisStore, own_cluster: RedisCluster
+    ) -> None:
         failed, *others = own_cluster.nodes
-        store = RedisStore(own_cluster.url)
         [unavailable] = sandboxes_of(own_cluster, failed)
         available = [sandbox for node in others for sandbox in sandboxes_of(own_cluster, node, 5)]
 
@@ -172,34 +164,31 @@ class TestFailingNodes:
                 assert await store.get(sandbox, "key") == [b"value"]
                 await store.replace(sandbox, STATE, None, b"1", expected_state=None)
 
-        async def check() -> None:
-            await asyncio.gather(
-                *(add(store, sandbox, "key", b"value") for sandbox in (unavailable, *available))
-            )
-            failed.pause()
-            waiting = asyncio.create_task(refused(store.get(unavailable, "key")))
-            while not waiting.done():
-                await asyncio.gather(*(use(sandbox) for sandbox in available))
-            failed.kill()
-            await refused(store.get(unavailable, "key"))
+        await asyncio.gather(*(add(store, sandbox, "key", b"value") for sandbox in (unavailable, *available)))
+        failed.pause()
+        waiting = asyncio.create_task(refused(store.get(unavailable, "key")))
+        while not waiting.done():
             await asyncio.gather(*(use(sandbox) for sandbox in available))
-            await store.ping()
-            warning = await warning_of(own_cluster.url)
-            assert warning is not None
-            assert f"the store at {failed.address} does not respond" in warning
-            failed.restart()
-            await eventually(lambda: works(store, unavailable), 10)  # the nodes need time to agree again
+        failed.kill()
+        await refused(store.get(unavailable, "key"))
+        await asyncio.gather(*(use(sandbox) for sandbox in available))
+        await store.ping()
+        warning = await warning_of(own_cluster.url)
+        assert warning is not None
+        assert f"the store at {failed.address} does not respond" in warning
+        failed.restart()
+        await eventually(lambda: works(store, unavailable), 10)  # the nodes need time to agree again
 
-        run(store, check())
-
-    def test_the_metadata_of_the_store_is_spread_over_the_nodes(self, own_cluster: RedisCluster) -> None:
-        names = RedisStore(own_cluster.url).copies("origin")
+    def test_the_metadata_of_the_store_is_spread_over_the_nodes(self, cluster: RedisCluster) -> None:
+        names = RedisStore(cluster.url).copies("origin")
         assert names[0] == "origin"
-        for node in own_cluster.nodes:
-            assert sum(own_cluster.owner(slot_of(name)) is node for name in names) == len(names) / 3
+        for node in cluster.nodes:
+            assert sum(cluster.owner(slot_of(name)) is node for name in names) == len(names) / 3
 
-    @pytest.mark.parametrize("failed", range(3))
-    def test_a_server_starts_and_works_without_any_one_node(
+    @pytest.mark.parametrize(
+        "failed", [0, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 2))]
+    )
+    async def test_a_server_starts_and_works_without_any_one_node(
         self, own_cluster: RedisCluster, failed: int
     ) -> None:
         node = own_cluster.nodes[failed]
@@ -221,27 +210,6 @@ class TestFailingNodes:
                 for sandbox in available
             ]
 
-        async def check() -> None:
-            node.kill()
-            first = await start()
-            tokens = await use(first)
-            node.restart()
-            [lost] = sandboxes_of(own_cluster, node)
-            await eventually(lambda: responds(first, lost), 10)
-            second = await start()
-            assert await use(second) == tokens
-            await second.close()
-            node.pause()  # the connections of `second` are opened anew, and the metadata verified
-            async with within(0.5):
-                assert await use(second) == tokens
-            third = await start()
-            assert await use(third) == tokens
-            node.kill()
-            fourth = await start()
-            assert await use(fourth) == tokens
-            for sandboxes in (first, second, third, fourth):
-                await sandboxes.close()
-
         async def responds(sandboxes: Sandboxes, sandbox: str) -> bool:
             try:
                 await sandboxes.snapshot(sandbox)
@@ -249,9 +217,28 @@ class TestFailingNodes:
                 return False
             return True
 
-        asyncio.run(check())
+        node.kill()
+        first = await start()
+        tokens = await use(first)
+        node.restart()
+        [lost] = sandboxes_of(own_cluster, node)
+        await eventually(lambda: responds(first, lost), 10)
+        second = await start()
+        assert await use(second) == tokens
+        await second.close()
+        node.pause()  # the connections of `second` are opened anew, and the metadata verified
+        async with within(0.5):
+            assert await use(second) == tokens
+        third = await start()
+        assert await use(third) == tokens
+        node.kill()
+        fourth = await start()
+        assert await use(fourth) == tokens
+        for sandboxes in (first, second, third, fourth):
+            await sandboxes.close()
 
-    def test_the_replica_that_replaces_a_node_is_used(self) -> None:
+    @pytest.mark.nightly
+    async def test_the_replica_that_replaces_a_node_is_used(self) -> None:
         with redis_cluster(3) as cluster, cluster_node() as replica:
             failed = cluster.nodes[0]
             replica.execute("CLUSTER MEET", "127.0.0.1", failed.port)
@@ -264,51 +251,41 @@ class TestFailingNodes:
             store = RedisStore(cluster.url)
             [sandbox] = sandboxes_of(cluster, failed)
 
-            async def check() -> None:
-                await add(store, sandbox, "key", b"value")
-                wait_until(lambda: int(replica.execute("DBSIZE")) == 3, ENGINE_TIMEOUT_SECONDS)
-                failed.kill()
-                await refused(store.get(sandbox, "key"))
-                replica.execute("CLUSTER FAILOVER", "TAKEOVER")
-                await eventually(lambda: works(store, sandbox))
-                assert await store.get(sandbox, "key") == [b"value"]
+            await add(store, sandbox, "key", b"value")
+            wait_until(lambda: int(replica.execute("DBSIZE")) == 3, ENGINE_TIMEOUT_SECONDS)
+            failed.kill()
+            await refused(store.get(sandbox, "key"))
+            replica.execute("CLUSTER FAILOVER", "TAKEOVER")
+            await eventually(lambda: works(store, sandbox))
+            assert await store.get(sandbox, "key") == [b"value"]
+            await store.close()
 
-            run(store, check())
-
-    def test_a_step_for_a_slot_without_a_node_fails(self, own_cluster: RedisCluster) -> None:
-        store = RedisStore(own_cluster.url)
+    @pytest.mark.nightly
+    async def test_a_step_for_a_slot_without_a_node_fails(
+        self, store: RedisStore, own_cluster: RedisCluster
+    ) -> None:
         for node in own_cluster.nodes:
             node.execute("CLUSTER DELSLOTS", slot_of("sandbox"))
+        await refused(store.get("sandbox", "key"))
+        assert await works(store, "another")
 
-        async def check() -> None:
-            await refused(store.get("sandbox", "key"))
-            assert await works(store, "another")
-
-        run(store, check())
-
-    def test_an_unresponsive_cluster_times_out(self) -> None:
+    @pytest.mark.nightly
+    async def test_an_unresponsive_cluster_times_out(self) -> None:
         with (
             socket.create_server(("127.0.0.1", 0)) as silent,
             socket.create_server(("127.0.0.1", 0)) as other,
         ):
             addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in (silent, other)]
             store = RedisStore(f"redis+cluster://{','.join(addresses)}")
+            await asyncio.gather(*(refused(store.get(f"sandbox {number}", "key")) for number in range(9)))
+            await refused(store.ping())
+            await store.close()
+            assert "does not answer" in await describe_failure(f"redis+cluster://{addresses[0]}")
 
-            async def check() -> None:
-                await asyncio.gather(*(refused(store.get(f"sandbox {number}", "key")) for number in range(9)))
-                await refused(store.ping())
-                await store.close()
-
-            asyncio.run(check())
-            assert "does not answer" in describe_failure(f"redis+cluster://{addresses[0]}")
-
-    def test_one_seed_that_responds_is_enough(self, cluster: RedisCluster) -> None:
+    async def test_one_seed_that_responds_is_enough(self, cluster: RedisCluster) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             port = silent.getsockname()[1]
             store = RedisStore(f"redis+cluster://127.0.0.1:{port},{cluster.nodes[2].address}/")
-
-            async def check() -> None:
-                async with within(0.5):
-                    assert await works(store, "sandbox")
-
-            run(store, check())
+            async with within(0.5):
+                assert await works(store, "sandbox")
+            await store.close()

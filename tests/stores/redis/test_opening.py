@@ -1,6 +1,5 @@
 """Errors and warnings when a Redis store is initialized."""
 
-import asyncio
 import socket
 import subprocess
 from pathlib import Path
@@ -11,93 +10,91 @@ from harness.redis_engine import RedisCluster, RedisEngine, cluster_node, free_p
 from paymock.stores.redis import checks
 from paymock.stores.redis.checks import NodeReport
 from paymock.stores.redis.store import RedisStore
-from tests.stores.contract import add, run
+from tests.stores.contract import add
 from tests.support.redis_store import describe_failure, refused, slot_of, warning_of, works
 
 
 class TestInitialize:
-    def test_an_engine_without_persistence_is_warned_about(self, own_engine: RedisEngine) -> None:
-        assert asyncio.run(warning_of(own_engine.url)) is None
+    async def test_an_engine_without_persistence_is_warned_about(self, own_engine: RedisEngine) -> None:
+        assert await warning_of(own_engine.url) is None
         own_engine.execute("CONFIG SET", "appendonly", "no")
-        warning = asyncio.run(warning_of(own_engine.url))
+        warning = await warning_of(own_engine.url)
         assert warning == (
             f"the store at {own_engine.address} writes nothing to disk, so payments are lost when it ends; "
             "set `appendonly yes` there"
         )
         own_engine.execute("CONFIG SET", "save", "3600 1")
-        assert "writes only occasional snapshots to disk" in (asyncio.run(warning_of(own_engine.url)) or "")
+        assert "writes only occasional snapshots to disk" in (await warning_of(own_engine.url) or "")
 
-    def test_an_engine_that_evicts_keys_is_warned_about(self, own_engine: RedisEngine) -> None:
+    async def test_an_engine_that_evicts_keys_is_warned_about(self, own_engine: RedisEngine) -> None:
         own_engine.execute("CONFIG SET", "maxmemory", "1gb")
-        assert asyncio.run(warning_of(own_engine.url)) is None
+        assert await warning_of(own_engine.url) is None
         own_engine.execute("CONFIG SET", "maxmemory-policy", "allkeys-lru")
-        assert "set `maxmemory-policy noeviction`" in (asyncio.run(warning_of(own_engine.url)) or "")
+        assert "set `maxmemory-policy noeviction`" in (await warning_of(own_engine.url) or "")
 
-    def test_unreadable_settings_cause_no_warning(self, engine: RedisEngine) -> None:
+    async def test_unreadable_settings_cause_no_warning(self, engine: RedisEngine) -> None:
         engine.execute("ACL SETUSER", "plain", "on", "nopass", "+@all", "-config", "~*", "&*")
-        assert asyncio.run(warning_of(engine.url.replace("//", "//plain:any@"))) is None
+        assert await warning_of(engine.url.replace("//", "//plain:any@")) is None
 
-    def test_a_cluster_that_fails_with_one_node_is_warned_about(self, cluster: RedisCluster) -> None:
-        warning = asyncio.run(warning_of(cluster.url)) or ""
+    async def test_a_cluster_that_fails_with_one_node_is_warned_about(self, cluster: RedisCluster) -> None:
+        warning = await warning_of(cluster.url) or ""
         assert "and 2 more writes nothing to disk" in warning
         assert "full-coverage" not in warning
         cluster.nodes[1].execute("CONFIG SET", "cluster-require-full-coverage", "yes")
         try:
-            warning = asyncio.run(warning_of(cluster.url)) or ""
+            warning = await warning_of(cluster.url) or ""
         finally:
             cluster.nodes[1].execute("CONFIG SET", "cluster-require-full-coverage", "no")
         assert "set `cluster-require-full-coverage no`" in warning
 
-    def test_an_address_that_refuses_connections_is_named(self) -> None:
+    async def test_an_address_that_refuses_connections_is_named(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-        assert describe_failure(f"redis://127.0.0.1:{port}") == (
+        assert await describe_failure(f"redis://127.0.0.1:{port}") == (
             f"cannot use the store at 127.0.0.1:{port}: Connection refused"
         )
-        assert "Connection refused" in describe_failure(f"redis+cluster://127.0.0.1:{port}")
+        assert "Connection refused" in await describe_failure(f"redis+cluster://127.0.0.1:{port}")
 
     @pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
-    def test_a_wrong_password_is_reported_and_not_repeated(self, scheme: str) -> None:
+    async def test_a_wrong_password_is_reported_and_not_repeated(self, scheme: str) -> None:
         with redis_server("--requirepass", "correct") as engine:
             for user in ("", ":wrong@", "nobody:wrong@"):
-                reason = describe_failure(f"{scheme}://{user}{engine.address}")
+                reason = await describe_failure(f"{scheme}://{user}{engine.address}")
                 refusal = "it does not accept the user and password of the URL, or the lack of them"
                 assert reason == f"cannot use the store at {engine.address}: {refusal}"
 
-    def test_user_password_and_database_are_taken_from_the_url(self) -> None:
+    async def test_user_password_and_database_are_taken_from_the_url(self) -> None:
         with redis_server("--requirepass", "cor rect@,/") as engine:
             url = f"redis://:cor%20rect%40%2C%2F@{engine.address}/3?socket_timeout=1&protocol=3&decode_responses=1"
             store = RedisStore(url)
 
-            async def check() -> None:
-                await add(store, "sandbox", "key", b"\xff")
-                assert await store.get("sandbox", "key") == [b"\xff"]
-
-            run(store, check())
+            await add(store, "sandbox", "key", b"\xff")
+            assert await store.get("sandbox", "key") == [b"\xff"]
+            await store.close()
             keys = engine.execute("KEYS", "*", password="cor rect@,/", db=3)
             assert "paymock:{sandbox}:values" in keys
 
-    def test_a_cluster_requires_the_cluster_scheme(self, cluster: RedisCluster, engine: RedisEngine) -> None:
+    async def test_a_cluster_requires_the_cluster_scheme(
+        self, cluster: RedisCluster, engine: RedisEngine
+    ) -> None:
         single = cluster.nodes[0]
-        assert "it is a cluster: use redis+cluster://" in describe_failure(single.url)
-        assert "cluster support disabled" in describe_failure(engine.url.replace("redis:", "redis+cluster:"))
+        assert "it is a cluster: use redis+cluster://" in await describe_failure(single.url)
+        assert "cluster support disabled" in await describe_failure(
+            engine.url.replace("redis:", "redis+cluster:")
+        )
         store = RedisStore(single.url)
         elsewhere = next(name for name in ("one", "two", "ten") if cluster.owner(slot_of(name)) is not single)
+        assert "The store is a cluster" in (await refused(store.get(elsewhere, "key"))).message
+        await store.close()
 
-        async def check() -> None:
-            assert "The store is a cluster" in (await refused(store.get(elsewhere, "key"))).message
-            await store.close()
-
-        asyncio.run(check())
-
-    def test_a_cluster_without_slots_is_refused(self) -> None:
+    async def test_a_cluster_without_slots_is_refused(self) -> None:
         with cluster_node() as node:
-            reason = describe_failure(node.url.replace("redis:", "redis+cluster:"))
+            reason = await describe_failure(node.url.replace("redis:", "redis+cluster:"))
             assert reason == f"cannot use the store at {node.address}: No node of the store can serve"
 
-    def test_a_replica_is_refused(self, engine: RedisEngine) -> None:
+    async def test_a_replica_is_refused(self, engine: RedisEngine) -> None:
         with redis_server("--replicaof", "127.0.0.1", str(engine.port)) as replica:
-            assert "it does not accept writes: its role is slave" in describe_failure(replica.url)
+            assert "it does not accept writes: its role is slave" in await describe_failure(replica.url)
 
     @pytest.mark.parametrize("version", ["6.0.16", "5.0.14", "6"])
     def test_an_old_engine_is_refused(self, version: str) -> None:
@@ -120,10 +117,21 @@ class TestInitialize:
         assert checks.find_warnings({"here": NodeReport({"maxmemory": "0"}, settings)}) is None
 
 
-def test_connections_can_be_encrypted(tmp_path: Path) -> None:
+async def test_connections_can_be_encrypted(tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-subj",
+        "/CN=localhost",
+    ]
     options = ["-addext", names, "-keyout", str(key), "-out", str(certificate)]
     subprocess.run([*command, *options], check=True, capture_output=True)
     port = free_port()
@@ -131,9 +139,7 @@ def test_connections_can_be_encrypted(tmp_path: Path) -> None:
     with redis_server("--tls-port", str(port), *files):
         store = RedisStore(f"rediss://localhost:{port}?ssl_ca_certs={certificate}")
 
-        async def check() -> None:
-            assert await works(store, "sandbox")
-            await anext(store.changes())
-
-        run(store, check())
-        assert "certificate verify failed" in describe_failure(f"rediss://localhost:{port}")
+        assert await works(store, "sandbox")
+        await anext(store.changes())
+        await store.close()
+        assert "certificate verify failed" in await describe_failure(f"rediss://localhost:{port}")

@@ -4,7 +4,7 @@ succeed again later.
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import cast
 
@@ -12,104 +12,67 @@ import pytest
 from redis.exceptions import ResponseError
 
 from harness.redis_engine import RedisCluster, RedisEngine, redis_server
-from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
 from paymock.app.sandboxes import Sandboxes, load_metadata
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Change
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
-from tests.stores.contract import add, run
+from tests.stores.contract import add
 from tests.support.clock import NOON, ManualClock
 from tests.support.loop_time import within
 from tests.support.redis_store import eventually, refused, slot_of, works
 
 
-@pytest.fixture
-def always_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat every connection as idle, so that it is checked before use."""
-    monkeypatch.setattr(connection, "IDLE_SECONDS", 0)
-
-
 @pytest.mark.usefixtures("each_loop")
 class TestOutages:
-    def test_a_killed_engine_fails_steps_until_it_is_back(self, own_engine: RedisEngine) -> None:
-        store = RedisStore(own_engine.url)
-
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            own_engine.kill()
-            await refused(store.get("sandbox", "key"))
-            await refused(add(store, "sandbox", "other", b"value"))
-            await refused(store.ping())
-            own_engine.restart()
-            assert store.connections == 1
-            await eventually(lambda: works(store, "sandbox"))
-            assert store.connections == 2
-            assert await store.get("sandbox", "key") == [b"value"]
-            await store.ping()
-
-        run(store, check())
-
-    @pytest.mark.usefixtures("always_pinged")
-    def test_a_restart_while_the_connection_is_idle_fails_no_step(self, own_engine: RedisEngine) -> None:
-        store = RedisStore(own_engine.url)
-
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            own_engine.kill()
-            own_engine.restart()
-            assert await store.get("sandbox", "key") == [b"value"]
-
-        run(store, check())
-
-    @pytest.mark.parametrize("idle", [False, True])
-    def test_a_reset_connection_is_replaced(
-        self, engine: RedisEngine, monkeypatch: pytest.MonkeyPatch, *, idle: bool
+    async def test_a_killed_engine_fails_steps_until_it_is_back(
+        self, store: RedisStore, own_engine: RedisEngine
     ) -> None:
-        if idle:
-            monkeypatch.setattr(connection, "IDLE_SECONDS", 0)
-        with tcp_proxy(engine.port) as proxy:
-            store = RedisStore(f"redis://127.0.0.1:{proxy.port}")
+        await add(store, "sandbox", "key", b"value")
+        own_engine.kill()
+        await refused(store.get("sandbox", "key"))
+        await refused(add(store, "sandbox", "other", b"value"))
+        await refused(store.ping())
+        own_engine.restart()
+        assert store.connections == 1
+        await eventually(lambda: works(store, "sandbox"))
+        assert store.connections == 2
+        assert await store.get("sandbox", "key") == [b"value"]
+        await store.ping()
 
-            async def check() -> None:
-                changes = cast(AsyncGenerator[Change, None], store.changes())
-                async with aclosing(changes):
-                    assert await anext(changes) == Change(None)
-                    await add(store, "sandbox", "key", b"value")
-                    assert await anext(changes) == Change("sandbox", minor=True)
-                    assert store.connections == 1
-                    proxy.set(Behavior(Mode.RESET))
-                    assert await anext(changes) == Change(None)
-                await refused(store.get("sandbox", "key"))
-                await refused(add(store, "sandbox", "other", b"value"))
-                proxy.set(PASS_THROUGH)
-                assert await store.get("sandbox", "key", "other") == [b"value", None]
-                assert store.connections == 2
+    async def test_a_restart_while_the_connection_is_idle_fails_no_step(
+        self, store: RedisStore, own_engine: RedisEngine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connection, "IDLE_SECONDS", 0)  # each connection is checked before use
+        await add(store, "sandbox", "key", b"value")
+        own_engine.kill()
+        own_engine.restart()
+        assert await store.get("sandbox", "key") == [b"value"]
 
-            run(store, check())
-
-    def test_the_connection_to_an_engine_that_became_read_only_is_replaced(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url)
-
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            with redis_server() as master:
-                engine.execute("REPLICAOF", "127.0.0.1", master.port)
-                try:
-                    for attempt in (1, 2):
-                        refusal = await refused(
-                            store.add("one", "key", b"1", kind="a", expected_state=None, new_state=b"s")
-                        )
-                        assert "Nothing was stored" in refusal.message
-                        assert "read only replica" in refusal.message
-                        assert store.connections == attempt
-                finally:
-                    engine.execute("REPLICAOF", "NO", "ONE")
-            assert await works(store, "one")
-            assert store.connections == 3
-
-        run(store, check())
+    async def test_an_engine_that_became_read_only_is_not_ready_and_its_connection_is_replaced(
+        self, store: RedisStore, engine: RedisEngine
+    ) -> None:
+        await store.ping()
+        assert engine.execute("DBSIZE") == 0
+        await add(store, "sandbox", "key", b"value")
+        with redis_server() as master:
+            engine.execute("REPLICAOF", "127.0.0.1", master.port)
+            try:
+                for attempt in (1, 2):
+                    refusal = await refused(
+                        store.add("one", "key", b"1", kind="a", expected_state=None, new_state=b"s")
+                    )
+                    assert "Nothing was stored" in refusal.message
+                    assert "read only replica" in refusal.message
+                    assert store.connections == attempt
+                await refused(store.ping())
+                assert await store.get("sandbox", "key") == [b"value"]
+            finally:
+                engine.execute("REPLICAOF", "NO", "ONE")
+        assert await works(store, "one")
+        await store.ping()
 
     def test_the_read_only_error_of_redis_6_inside_scripts_is_recognized(self) -> None:
         reason = "-READONLY You can't write against a read only replica."
@@ -117,68 +80,46 @@ class TestOutages:
         assert connection._is_read_only(ResponseError(error))
         assert not connection._is_read_only(ResponseError("WRONGTYPE Operation against a key"))
 
-    def test_an_unresponsive_engine_times_out(self, own_engine: RedisEngine) -> None:
-        store = RedisStore(own_engine.url)
+    async def test_an_unresponsive_engine_times_out(self, store: RedisStore, own_engine: RedisEngine) -> None:
+        await add(store, "sandbox", "key", b"value")
+        own_engine.pause()
+        stuck = asyncio.create_task(refused(add(store, "sandbox", "stuck", b"value")))
+        await asyncio.sleep(0)
+        behind = [asyncio.create_task(refused(store.get("sandbox", "key"))) for _ in range(3)]
+        assert "unknown whether anything was stored" in (await stuck).message
+        for refusal in await asyncio.gather(*behind):
+            assert "Nothing was stored" in refusal.message
+        own_engine.resume()
+        await eventually(lambda: works(store, "sandbox"))
+        assert await add(store, "sandbox", "stuck", b"retried") in (None, b"value")
+        assert len(await store.page("sandbox", "a", limit=9)) == 3
 
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            own_engine.pause()
-            stuck = asyncio.create_task(refused(add(store, "sandbox", "stuck", b"value")))
-            await asyncio.sleep(0)
-            behind = [asyncio.create_task(refused(store.get("sandbox", "key"))) for _ in range(3)]
-            assert "unknown whether anything was stored" in (await stuck).message
-            for refusal in await asyncio.gather(*behind):
-                assert "Nothing was stored" in refusal.message
-            own_engine.resume()
-            await eventually(lambda: works(store, "sandbox"))
-            assert await add(store, "sandbox", "stuck", b"retried") in (None, b"value")
-            assert len(await store.page("sandbox", "a", limit=9)) == 3
-
-        run(store, check())
-
-    def test_an_address_that_does_not_respond_times_out(self) -> None:
+    @pytest.mark.nightly
+    async def test_an_address_that_does_not_respond_times_out(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             store = RedisStore(f"redis://127.0.0.1:{silent.getsockname()[1]}")
-
-            async def check() -> None:
-                await asyncio.gather(*(refused(store.get("sandbox", "key")) for _ in range(3)))
-                await refused(store.ping())
-                await store.close()
-
-            asyncio.run(check())
-
-    def test_closing_the_store_ends_pending_steps(self, own_engine: RedisEngine) -> None:
-        store = RedisStore(own_engine.url)
-
-        async def check() -> None:
-            await store.ping()
-            own_engine.pause()
-            waiting = asyncio.create_task(refused(store.get("sandbox", "key")))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)  # now it has been sent
-            behind = asyncio.create_task(refused(store.get("sandbox", "key")))
-            await asyncio.sleep(0)
+            await asyncio.gather(*(refused(store.get("sandbox", "key")) for _ in range(3)))
+            await refused(store.ping())
             await store.close()
-            async with within(0.5):
-                await asyncio.gather(waiting, behind)
-            own_engine.resume()
-            assert await store.get("sandbox", "key") == [None]
 
-        run(store, check())
-
-    def test_scripts_that_were_flushed_are_loaded_again(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url)
-
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            engine.execute("SCRIPT FLUSH")
-            steps = (add(store, "sandbox", f"{number}", b"value") for number in range(5))
-            assert await asyncio.gather(*steps) == [None] * 5
-
-        run(store, check())
+    async def test_closing_the_store_ends_pending_steps(
+        self, store: RedisStore, own_engine: RedisEngine
+    ) -> None:
+        await store.ping()
+        own_engine.pause()
+        waiting = asyncio.create_task(refused(store.get("sandbox", "key")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # now it has been sent
+        behind = asyncio.create_task(refused(store.get("sandbox", "key")))
+        await asyncio.sleep(0)
+        await store.close()
+        async with within(0.5):
+            await asyncio.gather(waiting, behind)
+        own_engine.resume()
+        assert await store.get("sandbox", "key") == [None]
 
     @pytest.mark.parametrize("clustered", [False, True])
-    def test_scripts_that_are_flushed_again_and_again_are_loaded_until_they_stay(
+    async def test_scripts_that_are_flushed_again_and_again_are_loaded_until_they_stay(
         self,
         engine: RedisEngine,
         cluster: RedisCluster,
@@ -200,106 +141,97 @@ class TestOutages:
                     node.execute("SCRIPT FLUSH")
 
         store = FlushedStore(cluster.url if clustered else engine.url)
+        await store.ping()
+        store.flushes = 2
+        node.execute("SCRIPT FLUSH")
+        assert await add(store, "sandbox", "key", b"value") is None
+        assert store.flushes == 0
+        monkeypatch.setattr(cluster_module, "_REDIRECTIONS", 2)
+        store.flushes = 3
+        node.execute("SCRIPT FLUSH")
+        assert "scripts" in (await refused(add(store, "sandbox", "other", b"value"))).message
+        store.flushes = 0
+        assert await add(store, "sandbox", "other", b"value") is None
+        await store.close()
 
-        async def check() -> None:
-            await store.ping()
-            store.flushes = 2
-            node.execute("SCRIPT FLUSH")
-            assert await add(store, "sandbox", "key", b"value") is None
-            assert store.flushes == 0
-            monkeypatch.setattr(cluster_module, "_REDIRECTIONS", 2)
-            store.flushes = 3
-            node.execute("SCRIPT FLUSH")
-            assert "scripts" in (await refused(add(store, "sandbox", "other", b"value"))).message
-            store.flushes = 0
-            assert await add(store, "sandbox", "other", b"value") is None
-
-        run(store, check())
-
-    @pytest.mark.parametrize("command", [b"EVALSHA", b"\r\nHMGET", b"\r\nSCRIPT", b""])
-    def test_an_engine_that_swallows_a_command_is_asked_once_a_request(
-        self, engine: RedisEngine, command: bytes
+    async def test_a_step_that_fails_does_not_affect_the_others(
+        self, store: RedisStore, engine: RedisEngine
     ) -> None:
-        with tcp_proxy(engine.port) as proxy:
-            store = RedisStore(f"redis://127.0.0.1:{proxy.port}")
-
-            async def check() -> None:
-                sandboxes = Sandboxes(store, ManualClock(), await load_metadata(store, NOON, 0, None))
-                await sandboxes.change("sandbox", lambda snapshot: snapshot.record)
-                proxy.set(Behavior(Mode.RESET))
-                await refused(sandboxes.ping())
-                proxy.set(Behavior(Mode.DELAY, 3600, command))
-                for _ in range(3):
-                    await refused(sandboxes.change("sandbox", lambda snapshot: snapshot.record))
-                if command in (b"EVALSHA", b""):
-                    await refused(sandboxes.ping())
-                proxy.set(PASS_THROUGH)
-                await sandboxes.change("sandbox", lambda snapshot: snapshot.record)
-
-            run(store, check())
-
-    def test_an_engine_that_accepts_no_writes_is_not_ready(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url)
-
-        async def check() -> None:
-            await store.ping()
-            assert engine.execute("DBSIZE") == 0
-            with redis_server() as master:
-                engine.execute("REPLICAOF", "127.0.0.1", master.port)
-                try:
-                    await refused(store.ping())
-                    assert await store.get("sandbox", "key") == [None]
-                finally:
-                    engine.execute("REPLICAOF", "NO", "ONE")
-            await store.ping()
-
-        run(store, check())
-
-    def test_a_step_that_fails_does_not_affect_the_others(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url)
         engine.execute("SET", "paymock:{odd}:values", "not ours")
+        one, odd, _, two = await asyncio.gather(
+            add(store, "one", "key", b"value"),
+            refused(add(store, "odd", "key", b"value")),
+            refused(store.get("odd", "key")),
+            add(store, "two", "key", b"value"),
+        )
+        assert (one, two) == (None, None)
+        assert "WRONGTYPE" in odd.message
 
-        async def check() -> None:
-            one, odd, _, two = await asyncio.gather(
-                add(store, "one", "key", b"value"),
-                refused(add(store, "odd", "key", b"value")),
-                refused(store.get("odd", "key")),
-                add(store, "two", "key", b"value"),
-            )
-            assert (one, two) == (None, None)
-            assert "WRONGTYPE" in odd.message
+    @pytest.mark.parametrize("clustered", [False, True])
+    async def test_an_engine_without_memory_refuses_additions_and_still_reads(
+        self, engine: RedisEngine, cluster: RedisCluster, *, clustered: bool
+    ) -> None:
+        store = RedisStore(cluster.url if clustered else engine.url)
+        node = cluster.owner(slot_of("sandbox")) if clustered else engine
+        await add(store, "sandbox", "key", b"value")
+        node.execute("CONFIG SET", "maxmemory", 1)
+        try:
+            with pytest.raises(PaymockError) as caught:
+                await add(store, "sandbox", "more", b"value")
+            assert caught.value.kind.code == "capacity_exceeded"
+            assert await store.get("sandbox", "key", "more") == [b"value", None]
+            assert len(await store.page("sandbox", "a", limit=9)) == 1
+            assert await add(store, "sandbox", "key", b"value") == b"value"
+        finally:
+            node.execute("CONFIG SET", "maxmemory", 0)
+        assert await add(store, "sandbox", "more", b"value") is None
+        await store.close()
 
-        run(store, check())
 
-    def test_an_engine_without_memory_refuses_additions_and_still_reads(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url)
+@pytest.mark.usefixtures("each_loop")
+class TestCutConnections:
+    @pytest.fixture
+    def proxy(self, engine: RedisEngine) -> Iterator[TcpProxy]:
+        with tcp_proxy(engine.port) as proxy:
+            yield proxy
 
-        async def check() -> None:
+    @pytest.fixture
+    def store(self, proxy: TcpProxy) -> RedisStore:
+        return RedisStore(f"redis://127.0.0.1:{proxy.port}")
+
+    @pytest.mark.parametrize("idle", [False, True])
+    async def test_a_reset_connection_is_replaced(
+        self, store: RedisStore, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch, *, idle: bool
+    ) -> None:
+        if idle:
+            monkeypatch.setattr(connection, "IDLE_SECONDS", 0)
+        changes = cast(AsyncGenerator[Change, None], store.changes())
+        async with aclosing(changes):
+            assert await anext(changes) == Change(None)
             await add(store, "sandbox", "key", b"value")
-            engine.execute("CONFIG SET", "maxmemory", 1)
-            try:
-                with pytest.raises(PaymockError) as caught:
-                    await add(store, "sandbox", "more", b"value")
-                assert caught.value.kind.code == "capacity_exceeded"
-                assert await store.get("sandbox", "key", "more") == [b"value", None]
-                assert len(await store.page("sandbox", "a", limit=9)) == 1
-                assert await add(store, "sandbox", "key", b"value") == b"value"
-            finally:
-                engine.execute("CONFIG SET", "maxmemory", 0)
-            assert await add(store, "sandbox", "more", b"value") is None
+            assert await anext(changes) == Change("sandbox", minor=True)
+            assert store.connections == 1
+            proxy.set(Behavior(Mode.RESET))
+            assert await anext(changes) == Change(None)
+        await refused(store.get("sandbox", "key"))
+        await refused(add(store, "sandbox", "other", b"value"))
+        proxy.set(PASS_THROUGH)
+        assert await store.get("sandbox", "key", "other") == [b"value", None]
+        assert store.connections == 2
 
-        run(store, check())
-
-    def test_a_node_without_memory_refuses_additions(self, cluster: RedisCluster) -> None:
-        store, node = RedisStore(cluster.url), cluster.owner(slot_of("sandbox"))
-
-        async def check() -> None:
-            node.execute("CONFIG SET", "maxmemory", 1)
-            try:
-                with pytest.raises(PaymockError) as caught:
-                    await add(store, "sandbox", "key", b"value")
-                assert caught.value.kind.code == "capacity_exceeded"
-            finally:
-                node.execute("CONFIG SET", "maxmemory", 0)
-
-        run(store, check())
+    @pytest.mark.nightly
+    @pytest.mark.parametrize("command", [b"EVALSHA", b"\r\nHMGET", b"\r\nSCRIPT", b""])
+    async def test_an_engine_that_swallows_a_command_is_asked_once_a_request(
+        self, store: RedisStore, proxy: TcpProxy, command: bytes
+    ) -> None:
+        sandboxes = Sandboxes(store, ManualClock(), await load_metadata(store, NOON, 0, None))
+        await sandboxes.change("sandbox", lambda snapshot: snapshot.record)
+        proxy.set(Behavior(Mode.RESET))
+        await refused(sandboxes.ping())
+        proxy.set(Behavior(Mode.DELAY, 3600, command))
+        for _ in range(3):
+            await refused(sandboxes.change("sandbox", lambda snapshot: snapshot.record))
+        if command in (b"EVALSHA", b""):
+            await refused(sandboxes.ping())
+        proxy.set(PASS_THROUGH)
+        await sandboxes.change("sandbox", lambda snapshot: snapshot.record)

@@ -10,7 +10,7 @@ from harness.redis_engine import RedisCluster, RedisEngine
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import MAX_COUNTERS, STATE, companion_key
 from paymock.stores.redis.store import RedisStore
-from tests.stores.contract import StoreContract, add, reads_show_changes_of, run
+from tests.stores.contract import StoreContract, add, reads_show_changes_of
 
 DAY = 86_400
 
@@ -21,12 +21,9 @@ class TestRedisStore(StoreContract):
     def store(self, engine: RedisEngine) -> RedisStore:
         return RedisStore(engine.url)
 
-    def test_a_limit_of_zero_reads_no_log_entries(self, store: RedisStore) -> None:
-        async def check() -> None:
-            await store.append("sandbox", "log", b"entry", keep=9)
-            assert await store.tail("sandbox", "log", 0) == []
-
-        run(store, check())
+    async def test_a_limit_of_zero_reads_no_log_entries(self, store: RedisStore) -> None:
+        await store.append("sandbox", "log", b"entry", keep=9)
+        assert await store.tail("sandbox", "log", 0) == []
 
 
 @pytest.mark.usefixtures("each_loop")
@@ -43,42 +40,33 @@ class TestRedisCluster(StoreContract):
         return RedisStore(cluster.url)
 
 
-def test_a_read_shows_what_another_process_has_committed_before(engine: RedisEngine) -> None:
-    store, other = RedisStore(engine.url), RedisStore(engine.url)
-    run(store, reads_show_changes_of(other, store))
+async def test_a_read_shows_what_another_process_has_committed_before(
+    store: RedisStore, engine: RedisEngine
+) -> None:
+    await reads_show_changes_of(RedisStore(engine.url), store)
 
 
-def test_concurrent_reads_of_several_sandboxes_get_their_own_values(engine: RedisEngine) -> None:
-    store = RedisStore(engine.url)
-
-    async def check() -> None:
-        names = [f"sandbox {number % 3}" for number in range(9)]
-        await asyncio.gather(
-            *(store.replace(name, STATE, None, name.encode(), expected_state=None) for name in names)
-        )
-        values = await asyncio.gather(*(store.get(name, STATE, "key") for name in names))
-        assert values == [[name.encode(), None] for name in names]
-        engine.execute("SET", "paymock:{sandbox 1}:values", "of another type")
-        refused = await asyncio.gather(
-            *(store.get(name, STATE, "key") for name in names), return_exceptions=True
-        )
-        assert [isinstance(outcome, PaymockError) for outcome in refused] == [False, True, False] * 3
-
-    run(store, check())
+async def test_concurrent_reads_of_several_sandboxes_get_their_own_values(
+    store: RedisStore, engine: RedisEngine
+) -> None:
+    names = [f"sandbox {number % 3}" for number in range(9)]
+    await asyncio.gather(
+        *(store.replace(name, STATE, None, name.encode(), expected_state=None) for name in names)
+    )
+    values = await asyncio.gather(*(store.get(name, STATE, "key") for name in names))
+    assert values == [[name.encode(), None] for name in names]
+    engine.execute("SET", "paymock:{sandbox 1}:values", "of another type")
+    refused = await asyncio.gather(*(store.get(name, STATE, "key") for name in names), return_exceptions=True)
+    assert [isinstance(outcome, PaymockError) for outcome in refused] == [False, True, False] * 3
 
 
-def test_sandboxes_are_distributed_over_the_cluster(cluster: RedisCluster) -> None:
-    store = RedisStore(cluster.url)
-
-    async def check() -> None:
-        sandboxes = [f"sandbox {number}" for number in range(30)]
-        await asyncio.gather(*(add(store, sandbox, "key", b"value") for sandbox in sandboxes))
-        values = await asyncio.gather(*(store.get(sandbox, "key") for sandbox in sandboxes))
-        assert values == [[b"value"]] * 30
-        for node in cluster.nodes:
-            assert int(node.execute("DBSIZE")) >= 3
-
-    run(store, check())
+async def test_sandboxes_are_distributed_over_the_cluster(store: RedisStore, cluster: RedisCluster) -> None:
+    sandboxes = [f"sandbox {number}" for number in range(30)]
+    await asyncio.gather(*(add(store, sandbox, "key", b"value") for sandbox in sandboxes))
+    values = await asyncio.gather(*(store.get(sandbox, "key") for sandbox in sandboxes))
+    assert values == [[b"value"]] * 30
+    for node in cluster.nodes:
+        assert int(node.execute("DBSIZE")) >= 3
 
 
 class TestRoundTrips:
@@ -91,231 +79,142 @@ class TestRoundTrips:
         yield reads
         reads.append(engine.info("total_reads_processed") - before[1] - (before[1] - before[0]))
 
-    def test_an_addition_or_a_read_is_one_round_trip(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url)
+    async def test_an_addition_or_a_read_is_one_round_trip(
+        self, store: RedisStore, engine: RedisEngine
+    ) -> None:
+        async with self.reads(engine) as created:
+            await store.add(
+                "sandbox", "key", b"value", kind="a", expected_state=None, new_state=b"s", limit=9
+            )
+        async with self.reads(engine) as replayed:
+            await store.add(
+                "sandbox", "key", b"value", kind="a", expected_state=b"s", new_state=b"t", limit=9
+            )
+        async with self.reads(engine) as read:
+            await store.get("sandbox", STATE, "key", companion_key("key"))
+        async with self.reads(engine) as paged:
+            await store.page("sandbox", "a", limit=9)
+        assert (created, replayed, read, paged) == ([1], [1], [1], [1])
 
-        async def check() -> None:
-            async with self.reads(engine) as created:
-                await store.add(
-                    "sandbox", "key", b"value", kind="a", expected_state=None, new_state=b"s", limit=9
-                )
-            async with self.reads(engine) as replayed:
-                await store.add(
-                    "sandbox", "key", b"value", kind="a", expected_state=b"s", new_state=b"t", limit=9
-                )
-            async with self.reads(engine) as read:
-                await store.get("sandbox", STATE, "key", companion_key("key"))
-            async with self.reads(engine) as paged:
-                await store.page("sandbox", "a", limit=9)
-            assert (created, replayed, read, paged) == ([1], [1], [1], [1])
+    async def test_concurrent_steps_share_round_trips(self, store: RedisStore, engine: RedisEngine) -> None:
+        async with self.reads(engine) as created:
+            await asyncio.gather(*(add(store, "sandbox", f"{number}", b"value") for number in range(100)))
+        async with self.reads(engine) as read:
+            await asyncio.gather(*(store.get("sandbox", f"{number}") for number in range(100)))
+        async with self.reads(engine) as appended:
+            await asyncio.gather(*(store.append("sandbox", "log", b"entry", keep=9) for _ in range(100)))
+        assert max(*created, *read, *appended) <= 5
 
-        run(store, check())
 
-    def test_concurrent_steps_share_round_trips(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url)
+def ttls(engine: RedisEngine) -> set[int]:
+    return {int(engine.execute("TTL", key)) for key in engine.execute("KEYS", "*")}
 
-        async def check() -> None:
-            async with self.reads(engine) as created:
-                await asyncio.gather(*(add(store, "sandbox", f"{number}", b"value") for number in range(100)))
-            async with self.reads(engine) as read:
-                await asyncio.gather(*(store.get("sandbox", f"{number}") for number in range(100)))
-            async with self.reads(engine) as appended:
-                await asyncio.gather(*(store.append("sandbox", "log", b"entry", keep=9) for _ in range(100)))
-            assert max(*created, *read, *appended) <= 5
 
-        run(store, check())
+def age(engine: RedisEngine, seconds: int) -> None:
+    """Make everything added so far older by `seconds`."""
+    name = "paymock:{sandbox}:kind:a"
+    for index, entry in enumerate(engine.execute("LRANGE", name, 0, -1)):
+        added, _, key = entry.partition(":")
+        engine.execute("LSET", name, index, f"{int(added) - seconds}:{key}")
 
 
 class TestRetention:
-    def age(self, engine: RedisEngine, seconds: int) -> None:
-        """Make everything added so far older by `seconds`."""
-        name = "paymock:{sandbox}:kind:a"
-        for index, entry in enumerate(engine.execute("LRANGE", name, 0, -1)):
-            added, _, key = entry.partition(":")
-            engine.execute("LSET", name, index, f"{int(added) - seconds}:{key}")
+    @pytest.fixture
+    def store(self, engine: RedisEngine) -> RedisStore:
+        return RedisStore(engine.url, DAY)
 
-    def expiring(self, engine: RedisEngine) -> set[str]:
-        """Return the keys that have an expiry."""
-        return {key for key in engine.execute("KEYS", "*") if engine.execute("TTL", key) >= 0}
+    async def test_expired_values_are_deleted_by_the_next_addition(
+        self, store: RedisStore, engine: RedisEngine
+    ) -> None:
+        for number in range(5):
+            await add(store, "sandbox", f"key {number}", b"%d" % number)
+            note = companion_key(f"key {number}")
+            await store.replace("sandbox", note, None, b"note", expected_state=None)
+        age(engine, DAY - 60)
+        await add(store, "sandbox", "key 5", b"5")
+        before = await store.page("sandbox", "a", limit=9)
+        assert [value for _, value in before] == [b"5", b"4", b"3", b"2", b"1", b"0"]
+        assert await store.count("sandbox", "a") == 6
+        age(engine, 120)
+        await add(store, "sandbox", "key 6", b"6", limit=5)
+        after = await store.page("sandbox", "a", limit=9)
+        assert after[1:] == before[:-2]
+        assert await store.count("sandbox", "a") == len(after) == 5
+        assert await store.get("sandbox", "key 0", companion_key("key 0")) == [None, None]
+        assert await store.get("sandbox", "key 2", companion_key("key 2")) == [b"2", b"note"]
+        assert await store.page("sandbox", "a", limit=2, before=before[2][0]) == before[3:4]
+        assert await add(store, "sandbox", "key 0", b"new") is None
 
-    def test_expired_values_are_deleted_by_the_next_addition(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url, DAY)
-
-        async def check() -> None:
-            for number in range(5):
-                await add(store, "sandbox", f"key {number}", b"%d" % number)
-                await store.replace(
-                    "sandbox", companion_key(f"key {number}"), None, b"note", expected_state=None
-                )
-            self.age(engine, DAY - 60)
-            await add(store, "sandbox", "key 5", b"5")
-            before = await store.page("sandbox", "a", limit=9)
-            assert [value for _, value in before] == [b"5", b"4", b"3", b"2", b"1", b"0"]
-            assert await store.count("sandbox", "a") == 6
-            self.age(engine, 120)
-            await add(store, "sandbox", "key 6", b"6", limit=5)
-            after = await store.page("sandbox", "a", limit=9)
-            assert after[1:] == before[:-2]
-            assert await store.count("sandbox", "a") == len(after) == 5
-            assert await store.get("sandbox", "key 0", companion_key("key 0")) == [None, None]
-            assert await store.get("sandbox", "key 2", companion_key("key 2")) == [b"2", b"note"]
-            assert await store.page("sandbox", "a", limit=2, before=before[2][0]) == before[3:4]
-            assert await add(store, "sandbox", "key 0", b"new") is None
-
-        run(store, check())
-
-    def test_all_keys_of_an_idle_sandbox_expire_together(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url, DAY)
-
-        async def ttls() -> set[int]:
-            return {int(engine.execute("TTL", key)) for key in engine.execute("KEYS", "*")}
-
-        async def check() -> None:
-            await store.increment("sandbox", "tries")
-            await store.append("sandbox", "log", b"entry", keep=9)
-            await add(store, "sandbox", "key", b"value")
-            await add(store, "sandbox", "key", b"value", "b")
-            assert await ttls() <= {DAY, DAY - 1}
-            for key in engine.execute("KEYS", "*"):
-                engine.execute("EXPIRE", key, 60)
-            assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
-            assert await ttls() <= {DAY, DAY - 1}
-            for key in engine.execute("KEYS", "*"):
-                engine.execute("EXPIRE", key, 60)
-            assert await store.reset("sandbox", b"2", expected_state=b"1")
-            assert await ttls() <= {DAY, DAY - 1}
-
-        run(store, check())
-
-    def test_a_sandbox_without_additions_does_not_expire(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url, DAY)
-
-        async def check() -> None:
-            assert await store.replace("origin", STATE, None, b"1", expected_state=None)
-            assert await store.replace("origin", STATE, b"1", b"2", expected_state=b"1")
-            assert await store.reset("origin", b"3", expected_state=b"2")
-            assert [engine.execute("TTL", key) for key in engine.execute("KEYS", "*")] == [-1]
-
-        run(store, check())
-
-    def test_without_retention_a_change_removes_expiries(self, engine: RedisEngine) -> None:
-        earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
-
-        async def prepare() -> None:
-            engine.execute("FLUSHALL")
-            await earlier.increment("sandbox", "tries")
-            await earlier.append("sandbox", "log", b"entry", keep=9)
-            await add(earlier, "sandbox", "key", b"value")
-            assert self.expiring(engine) == {*engine.execute("KEYS", "*")}
-
-        async def check() -> None:
-            for change in (
-                lambda: add(store, "sandbox", "key 2", b"value"),
-                lambda: add(store, "sandbox", "key 2", b"value", "b"),
-                lambda: store.replace("sandbox", "key", b"value", b"new", expected_state=None),
-            ):
-                await prepare()
-                await change()
-                assert self.expiring(engine) == set()
-            await prepare()
-            assert await earlier.reset("sandbox", b"1", expected_state=None)
-            assert self.expiring(engine) == {"paymock:{sandbox}:values"}
-            assert await store.add("sandbox", "key", b"value", kind="a", expected_state=b"1") == (b"1", None)
-            assert self.expiring(engine) == set()
-            await earlier.close()
-
-        run(store, check())
-
-    def test_without_retention_the_first_addition_removes_expiries(self, engine: RedisEngine) -> None:
-        earlier, store = RedisStore(engine.url, DAY), RedisStore(engine.url)
-
-        async def check() -> None:
-            for sandbox in ("one", "two"):
-                await earlier.append(sandbox, "log", b"entry", keep=9)
-                await earlier.increment(sandbox, "tries")
-            await add(store, "two", "key", b"value")
-            assert self.expiring(engine) == {*engine.execute("KEYS", "paymock:{one}:*")}
-            await earlier.close()
-
-        run(store, check())
-
-    def test_a_shorter_retention_does_not_shorten_an_expiry(self, engine: RedisEngine) -> None:
-        store, shorter = RedisStore(engine.url, 7 * DAY), RedisStore(engine.url, DAY)
-
-        def shortest() -> int:
-            return min(int(engine.execute("TTL", key)) for key in engine.execute("KEYS", "*"))
-
-        async def check() -> None:
-            for current in (store, shorter):
-                await current.increment("sandbox", "tries")
-                await current.append("sandbox", "log", b"entry", keep=9)
-                assert shortest() >= 7 * DAY - 10
-                await add(current, "sandbox", f"key {current is store}", b"value")
-            await add(shorter, "sandbox", "key", b"value", "b")
-            assert await shorter.replace("sandbox", STATE, None, b"1", expected_state=None)
-            assert len(engine.execute("KEYS", "*")) == 6
-            assert shortest() >= 7 * DAY - 10
-            assert await shorter.reset("sandbox", b"2", expected_state=b"1")
-            assert shortest() >= 7 * DAY - 10
-            await shorter.close()
-
-        run(store, check())
-
-    def test_without_retention_an_addition_queries_one_expiry(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url)
-
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            engine.execute("CONFIG RESETSTAT")
-            await add(store, "sandbox", "key 2", b"value")
-            calls = engine.execute("INFO", "commandstats")
-            assert calls["cmdstat_ttl"]["calls"] == 1
-            assert not {"cmdstat_persist", "cmdstat_expire", "cmdstat_smembers"} & {*calls}
-
-        run(store, check())
-
-    def test_without_retention_nothing_expires(self, engine: RedisEngine) -> None:
-        store = RedisStore(engine.url)
-
-        async def check() -> None:
-            await store.increment("sandbox", "tries")
-            await store.append("sandbox", "log", b"entry", keep=9)
-            for number in range(3):
-                await add(store, "sandbox", f"key {number}", b"value")
-                self.age(engine, 365 * DAY)
-            assert len(await store.page("sandbox", "a", limit=9)) == 3
-            assert {engine.execute("TTL", key) for key in engine.execute("KEYS", "*")} == {-1}
-
-        run(store, check())
-
-
-def test_a_sandbox_without_values_expires_after_a_day(engine: RedisEngine) -> None:
-    store = RedisStore(engine.url)
-
-    def ttls() -> set[int]:
-        return {int(engine.execute("TTL", key)) for key in engine.execute("KEYS", "*")}
-
-    async def check() -> None:
-        for _ in range(2):
-            await store.append("sandbox", "log", b"entry", keep=9)
-            assert await store.increment("sandbox", "key")
-            assert ttls() <= {DAY, DAY - 1}
-        assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+    async def test_all_keys_of_an_idle_sandbox_expire_together_and_not_before_the_longest_retention(
+        self, store: RedisStore, engine: RedisEngine
+    ) -> None:
+        await store.increment("sandbox", "tries")
         await store.append("sandbox", "log", b"entry", keep=9)
-        assert await store.increment("sandbox", "key") == 3
-        assert ttls() == {-1}
+        await add(store, "sandbox", "key", b"value")
+        await add(store, "sandbox", "key", b"value", "b")
+        assert ttls(engine) <= {DAY, DAY - 1}
+        for key in engine.execute("KEYS", "*"):
+            engine.execute("EXPIRE", key, 60)
+        assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+        assert ttls(engine) <= {DAY, DAY - 1}
+        shorter = RedisStore(engine.url, 3600)
+        assert await shorter.replace("sandbox", STATE, b"1", b"2", expected_state=b"1")
+        assert await shorter.add("sandbox", "another", b"value", kind="a", expected_state=b"2") == (
+            b"2",
+            None,
+        )
+        assert min(ttls(engine)) > DAY - 60
+        for key in engine.execute("KEYS", "*"):
+            engine.execute("EXPIRE", key, 60)
+        assert await store.reset("sandbox", b"3", expected_state=b"2")
+        assert ttls(engine) <= {DAY, DAY - 1}
+        await shorter.close()
 
-    run(store, check())
+    async def test_a_sandbox_without_additions_does_not_expire(
+        self, store: RedisStore, engine: RedisEngine
+    ) -> None:
+        assert await store.replace("origin", STATE, None, b"1", expected_state=None)
+        assert await store.replace("origin", STATE, b"1", b"2", expected_state=b"1")
+        assert await store.reset("origin", b"3", expected_state=b"2")
+        assert ttls(engine) == {-1}
+
+    async def test_without_retention_a_change_removes_expiries_and_nothing_expires(
+        self, store: RedisStore, engine: RedisEngine
+    ) -> None:
+        endless = RedisStore(engine.url)
+        for change in (
+            lambda: add(endless, "sandbox", "key 2", b"value"),
+            lambda: add(endless, "sandbox", "key 2", b"value", "b"),
+            lambda: endless.replace("sandbox", "key", b"value", b"new", expected_state=None),
+        ):
+            engine.execute("FLUSHALL")
+            await store.increment("sandbox", "tries")
+            await store.append("sandbox", "log", b"entry", keep=9)
+            await add(store, "sandbox", "key", b"value")
+            assert min(ttls(engine)) > 0
+            await change()
+            assert ttls(engine) == {-1}
+        for number in range(3):
+            await add(endless, "sandbox", f"later key {number}", b"value")
+            age(engine, 365 * DAY)
+        assert len(await endless.page("sandbox", "a", limit=9)) == 4
+        await endless.close()
 
 
-def test_the_counters_of_a_sandbox_are_bounded(engine: RedisEngine) -> None:
-    store = RedisStore(engine.url)
+async def test_a_sandbox_without_values_expires_after_a_day(store: RedisStore, engine: RedisEngine) -> None:
+    for _ in range(2):
+        await store.append("sandbox", "log", b"entry", keep=9)
+        assert await store.increment("sandbox", "key")
+        assert ttls(engine) <= {DAY, DAY - 1}
+    assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+    await store.append("sandbox", "log", b"entry", keep=9)
+    assert await store.increment("sandbox", "key") == 3
+    assert ttls(engine) == {-1}
 
-    async def check() -> None:
-        numbers = (store.increment("sandbox", f"{number}") for number in range(MAX_COUNTERS + 10))
-        assert {*await asyncio.gather(*numbers)} == {1}
-        assert engine.execute("HLEN", "paymock:{sandbox}:counters") == MAX_COUNTERS
-        assert await store.increment("sandbox", "last") == 1
-        assert await store.increment("sandbox", "last") == 2
 
-    run(store, check())
+async def test_the_counters_of_a_sandbox_are_bounded(store: RedisStore, engine: RedisEngine) -> None:
+    numbers = (store.increment("sandbox", f"{number}") for number in range(MAX_COUNTERS + 10))
+    assert {*await asyncio.gather(*numbers)} == {1}
+    assert engine.execute("HLEN", "paymock:{sandbox}:counters") == MAX_COUNTERS
+    assert await store.increment("sandbox", "last") == 1
+    assert await store.increment("sandbox", "last") == 2

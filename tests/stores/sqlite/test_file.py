@@ -1,11 +1,12 @@
 """The file of the SQLite store: creation, checks before use, and replacement while in use."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -55,40 +56,37 @@ def initialize_in_processes(path: Path, count: int, user: int = 0) -> list[str]:
     return [process.communicate(timeout=60)[0].strip() for process in processes]
 
 
+@pytest.fixture
+def created(path: Path) -> Path:
+    """The file of a store with one value."""
+    create_store(path)
+    return path
+
+
 def create_store(path: Path) -> None:
-    """Create a store with one value."""
     store = SqliteStore(path)
-
-    async def check() -> None:
-        await add(store, "sandbox", "key", b"value")
-
-    run(store, check())
+    run(store, add(store, "sandbox", "key", b"value"))
 
 
-def test_values_survive_a_restart(path: Path) -> None:
-    create_store(path)
+def values(path: Path, *keys: str) -> list[bytes | None]:
+    """What a process reads that opens the file anew."""
     store = SqliteStore(path)
-
-    async def check() -> None:
-        assert await store.get("sandbox", "key") == [b"value"]
-
-    run(store, check())
+    return run(store, store.get("sandbox", *keys))
 
 
-def test_a_file_of_the_first_schema_is_upgraded(path: Path) -> None:
-    create_store(path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+def test_values_survive_a_restart(created: Path) -> None:
+    assert values(created, "key") == [b"value"]
+
+
+def test_a_file_of_the_first_schema_is_upgraded(created: Path) -> None:
+    with closing(sqlite3.connect(created, isolation_level=None)) as connection:
         connection.executescript(
             "DROP INDEX sandbox_by_version; ALTER TABLE sandbox DROP COLUMN version;"
             "ALTER TABLE sandbox DROP COLUMN changed; PRAGMA user_version = 1"
         )
-    store = SqliteStore(path)
-
-    async def check() -> None:
-        assert await store.get("sandbox", "key") == [b"value"]
-        await add(store, "sandbox", "another key", b"value")
-
-    run(store, check())
+    store = SqliteStore(created)
+    run(store, add(store, "sandbox", "another key", b"another value"))
+    assert values(created, "key", "another key") == [b"value", b"another value"]
 
 
 def refusal(path: Path) -> str:
@@ -101,57 +99,57 @@ def refusal(path: Path) -> str:
     return reason
 
 
-class TestFile:
-    def test_a_file_that_is_not_an_sqlite_file_is_refused(self, path: Path) -> None:
-        path.write_bytes(b"these are not the payments you are looking for" * 100)
-        assert "not a database" in refusal(path)
-        assert path.read_bytes().startswith(b"these are not")
+def foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
 
-    def test_an_empty_file_is_refused(self, path: Path) -> None:
-        """It may be the remains of a store."""
-        path.touch()
-        assert "not a file of paymock" in refusal(path)
 
-    def test_a_file_of_another_program_is_refused(self, path: Path) -> None:
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("CREATE TABLE theirs (x)")
-        assert "not a file of paymock" in refusal(path)
+def newer(path: Path) -> None:
+    create_store(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
 
-    def test_a_file_of_a_newer_version_is_refused(self, path: Path) -> None:
-        create_store(path)
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-        assert f"schema {SCHEMA_VERSION + 1}" in refusal(path)
 
-    @pytest.mark.parametrize("damage", ["middle", "end", "truncated"])
-    def test_a_corrupt_file_is_refused(self, path: Path, damage: str) -> None:
-        create_store(path)
-        content = bytearray(path.read_bytes())
-        match damage:
-            case "middle":
-                content[4096 : 4096 + 2048] = b"\xff" * 2048
-            case "end":
-                content[-4096:] = os.urandom(4096)
-            case "truncated":
-                del content[len(content) // 2 :]
-        path.write_bytes(content)
-        refusal(path)
-        assert path.read_bytes() == bytes(content)
+def damaged(path: Path, start: int, end: int | None, new: bytes) -> None:
+    create_store(path)
+    content = bytearray(path.read_bytes())
+    content[start:end] = new
+    path.write_bytes(content)
 
-    def test_a_folder_is_refused(self, tmp_path: Path) -> None:
-        refusal(tmp_path)
 
-    def test_a_file_in_a_missing_folder_is_refused(self, tmp_path: Path) -> None:
-        refusal(tmp_path / "missing" / "store.db")
-        assert list(tmp_path.iterdir()) == []
+UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "not an SQLite file": (
+        lambda path: path.write_bytes(b"these are not the payments" * 100),
+        "not a database",
+    ),
+    "empty, perhaps the remains of a store": (lambda path: path.touch(), "not a file of paymock"),
+    "of another program": (foreign, "not a file of paymock"),
+    "of a newer version": (newer, f"schema {SCHEMA_VERSION + 1}"),
+    "damaged in the middle": (lambda path: damaged(path, 4096, 4096 + 2048, b"\xff" * 2048), ""),
+    "damaged at the end": (lambda path: damaged(path, -4096, None, bytes(range(256)) * 16), ""),
+    "truncated": (lambda path: damaged(path, 8192, None, b""), ""),
+}
 
-    def test_creation_leaves_no_temporary_file(self, path: Path) -> None:
-        initialize(path)
-        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
-    def test_processes_that_create_it_concurrently_share_it(self, path: Path) -> None:
-        assert initialize_in_processes(path, 8) == ["accepted"] * 8
-        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_an_unusable_file_is_refused_and_left_as_it_is(path: Path, name: str) -> None:
+    make, reason = UNUSABLE[name]
+    make(path)
+    content = path.read_bytes()
+    assert reason in refusal(path)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "missing" / "store.db"):
+        refusal(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.process
+def test_processes_that_create_it_concurrently_share_it_and_leave_no_temporary_file(path: Path) -> None:
+    assert initialize_in_processes(path, 8) == ["accepted"] * 8
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
@@ -165,16 +163,12 @@ def test_files_of_a_deleted_store_prevent_a_new_one(path: Path, suffix: str) -> 
     initialize(path)
 
 
-def test_a_store_that_was_deleted_after_a_crash_does_not_come_back(path: Path) -> None:
-    crashed = path.with_name("crashed.db")
-    store = SqliteStore(crashed)
-
-    async def check() -> None:
-        await add(store, "sandbox", "key", b"value")
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).write_bytes(Path(f"{crashed}{suffix}").read_bytes())
-
-    run(store, check())
+async def test_a_store_that_was_deleted_after_a_crash_does_not_come_back(
+    store: SqliteStore, path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    await add(store, "sandbox", "key", b"value")
+    path = Path(shutil.copytree(path.parent, tmp_path_factory.mktemp("copy") / "copy")) / path.name
+    crashed = path.rename(path.with_name("crashed.db"))
     assert "store.db-wal, store.db-shm of a deleted file are left" in refusal(path)
     path.write_bytes(crashed.read_bytes())
     initialize(path)
@@ -198,73 +192,98 @@ def test_only_the_owner_can_read_the_files(path: Path, umask: int) -> None:
         os.umask(previous)
 
 
-def test_an_existing_file_keeps_its_mode(path: Path) -> None:
-    create_store(path)
-    path.chmod(0o640)
-    store = SqliteStore(path)
+def test_an_existing_file_keeps_its_mode(created: Path) -> None:
+    created.chmod(0o640)
+    store = SqliteStore(created)
 
-    async def check() -> None:
+    async def modes() -> set[int]:
         await add(store, "sandbox", "other", b"value")
-        assert {entry.stat().st_mode & 0o777 for entry in path.parent.iterdir()} == {0o640}
+        return {entry.stat().st_mode & 0o777 for entry in created.parent.iterdir()}
 
-    run(store, check())
+    assert run(store, modes()) == {0o640}
+
+
+async def refused(store: SqliteStore) -> None:
+    """Assert that every kind of step is refused."""
+    for call in (
+        add(store, "sandbox", "another", b""),
+        store.get("sandbox", "key"),
+        store.tail("sandbox", "log", 9),
+        store.ping(),
+    ):
+        with pytest.raises(PaymockError) as caught:
+            await call
+        assert caught.value.kind.code == "store_unavailable"
+        assert str(store._path) not in caught.value.message
 
 
 class TestFilesInUse:
-    async def refused(self, store: SqliteStore) -> None:
-        """Assert that every kind of step is refused."""
-        for call in (
-            add(store, "sandbox", "another", b""),
-            store.get("sandbox", "key"),
-            store.tail("sandbox", "log", 9),
-            store.ping(),
-        ):
-            with pytest.raises(PaymockError) as caught:
-                await call
-            assert caught.value.kind.code == "store_unavailable"
-            assert str(store._path) not in caught.value.message
+    @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+    async def test_a_log_that_is_gone_costs_no_payment_and_is_used_again_when_it_is_back(
+        self, store: SqliteStore, path: Path, suffix: str
+    ) -> None:
+        log = path.with_name(path.name + suffix)
+        await add(store, "sandbox", "key", b"value")
+        log.rename(path.with_name("moved"))
+        await refused(store)
+        path.with_name("moved").rename(log)
+        assert await store.get("sandbox", "key", "another") == [b"value", None]
+        assert await add(store, "sandbox", "another", b"") is None
 
     @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
-    def test_a_deleted_log_costs_no_payment(self, path: Path, suffix: str) -> None:
-        store, log = SqliteStore(path), path.with_name(path.name + suffix)
+    def test_a_deleted_log_costs_no_payment(self, created: Path, suffix: str) -> None:
+        store = SqliteStore(created)
 
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            log.unlink()
-            await self.refused(store)
+        async def delete() -> None:
+            await add(store, "sandbox", "another", b"value")
+            created.with_name(created.name + suffix).unlink()
+            await refused(store)
 
-        run(store, check())
-        restarted = SqliteStore(path)
+        run(store, delete())
+        assert values(created, "key", "another") == [b"value", b"value"]
 
-        async def check_again() -> None:
-            assert await restarted.get("sandbox", "key", "another") == [b"value", None]
+    @pytest.mark.parametrize("kept", [0, 10, 4096])
+    async def test_a_file_that_was_overwritten_is_not_written_to(
+        self, store: SqliteStore, path: Path, kept: int
+    ) -> None:
+        await add(store, "sandbox", "key", b"value")
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        content = path.read_bytes()[:kept].ljust(path.stat().st_size if kept == 4096 else kept, b"\xff")
+        path.write_bytes(content)
+        await refused(store)
+        assert path.read_bytes() == content
 
-        run(restarted, check_again())
+    @pytest.mark.parametrize("successor", [None, foreign])
+    async def test_a_file_that_was_deleted_is_not_written_to(
+        self, store: SqliteStore, path: Path, successor: Callable[[Path], None] | None
+    ) -> None:
+        await add(store, "sandbox", "key", b"value")
+        delete(path)
+        if successor:
+            successor(path)
+        await refused(store)
 
-    def test_a_log_that_comes_back_is_used_again(self, path: Path) -> None:
-        store, log = SqliteStore(path), path.with_name(f"{path.name}-wal")
+    async def test_a_new_store_in_the_place_of_a_deleted_one_is_used(
+        self, store: SqliteStore, path: Path
+    ) -> None:
+        await add(store, "sandbox", "key", b"value")
+        assert await store.get("sandbox", "key") == [b"value"]
+        delete(path)
+        initialize(path)
+        connections = store.connections
+        with pytest.raises(PaymockError):
+            await add(store, "sandbox", "another", b"")
+        assert await add(store, "sandbox", "another", b"") is None
+        with pytest.raises(PaymockError):
+            await store.get("sandbox", "key")
+        assert await store.get("sandbox", "key") == [None]
+        assert store.connections > connections
 
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            log.rename(path.with_name("moved"))
-            await self.refused(store)
-            path.with_name("moved").rename(log)
-            assert await store.get("sandbox", "key") == [b"value"]
-            assert await add(store, "sandbox", "another", b"") is None
 
-        run(store, check())
-
-    @pytest.mark.parametrize("content", [b"", b"these are not the payments you are looking for"])
-    def test_a_file_that_was_overwritten_is_not_written_to(self, path: Path, content: bytes) -> None:
-        store = SqliteStore(path)
-
-        async def check() -> None:
-            await add(store, "sandbox", "key", b"value")
-            path.write_bytes(content)
-            await self.refused(store)
-            assert path.read_bytes() == content
-
-        run(store, check())
+def delete(path: Path) -> None:
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink()
 
 
 @pytest.fixture
@@ -275,6 +294,7 @@ def public_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_path_without_write_permission_is_refused(public_folder: Path, *, exists: bool) -> None:
     path = public_folder / "store.db"
@@ -290,44 +310,9 @@ def test_a_path_without_write_permission_is_refused(public_folder: Path, *, exis
     assert ("readonly" if exists else "Permission denied") in reason
 
 
-@pytest.mark.parametrize("event", ["deleted", "replaced", "replaced by another program"])
-def test_a_file_that_was_deleted_or_replaced_is_not_written_to(path: Path, event: str) -> None:
-    store = SqliteStore(path)
-
-    async def refused() -> None:
-        for call in (add(store, "sandbox", "another", b""), store.get("sandbox", "key"), store.ping()):
-            with pytest.raises(PaymockError) as caught:
-                await call
-            assert caught.value.kind.code == "store_unavailable"
-
-    async def check() -> None:
-        await add(store, "sandbox", "key", b"value")
-        assert await store.get("sandbox", "key") == [b"value"]
-        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-            path.with_name(name).unlink()
-        if event == "replaced by another program":
-            with closing(sqlite3.connect(path)) as connection:
-                connection.execute("CREATE TABLE theirs (x)")
-        if event == "replaced":
-            initialize(path)
-            connections = store.connections
-            with pytest.raises(PaymockError):
-                await add(store, "sandbox", "another", b"")
-            assert await add(store, "sandbox", "another", b"") is None
-            with pytest.raises(PaymockError):
-                await store.get("sandbox", "key")
-            assert await store.get("sandbox", "key") == [None]
-            assert store.connections > connections
-        else:
-            await refused()
-
-    run(store, check())
-
-
-def test_a_copy_without_a_write_ahead_log_gets_one(path: Path) -> None:
-    create_store(path)
-    copy = path.with_name("copy.db")
-    with closing(sqlite3.connect(path)) as connection:
+def test_a_copy_without_a_write_ahead_log_gets_one(created: Path) -> None:
+    copy = created.with_name("copy.db")
+    with closing(sqlite3.connect(created)) as connection:
         connection.execute(f"VACUUM INTO '{copy}'")
     initialize(copy)
     with closing(sqlite3.connect(copy)) as connection:

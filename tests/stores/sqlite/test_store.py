@@ -12,7 +12,6 @@ import pytest
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, Change
-from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.file import LOCK_SECONDS, begin
 from paymock.stores.sqlite.queries import Transaction
 from paymock.stores.sqlite.store import SqliteStore
@@ -21,52 +20,31 @@ from tests.support.loop_time import within
 
 
 class TestSqliteStore(StoreContract):
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> SqliteStore:
-        return SqliteStore(tmp_path / "store.db")
+    """The contract."""
 
 
-def test_the_number_of_prepared_statements_is_bounded(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-
-    async def check() -> None:
-        for count in range(1, 100):
-            await store.get("sandbox", *map(str, range(count)))
-        assert queries._select.cache_info().currsize <= queries.MAX_KEYS
-
-    run(store, check())
+async def test_a_change_is_committed_when_the_call_returns(store: SqliteStore, path: Path) -> None:
+    await add(store, "sandbox", "key", b"value")
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT value FROM entry WHERE key = 'key'").fetchall() == [(b"value",)]
 
 
-def test_a_change_is_committed_when_the_call_returns(path: Path) -> None:
-    store = SqliteStore(path)
-
-    async def check() -> None:
-        await add(store, "sandbox", "key", b"value")
-        with closing(sqlite3.connect(path)) as other:
-            assert other.execute("SELECT value FROM entry WHERE key = 'key'").fetchall() == [(b"value",)]
-
-    run(store, check())
-
-
-def test_concurrent_changes_share_commits(path: Path) -> None:
-    store = SqliteStore(path)
-
-    async def check() -> None:
-        with closing(sqlite3.connect(path)) as other:
-            version = "PRAGMA data_version"
-            versions = [other.execute(version).fetchone()]
-            creations = asyncio.gather(*(add(store, "sandbox", f"key {n}", b"") for n in range(200)))
-            while not creations.done():
-                await asyncio.sleep(0)
-                if (current := other.execute(version).fetchone()) != versions[-1]:
-                    versions.append(current)
-            await creations
-            assert len(versions) - 1 <= 5
-
-    run(store, check())
+async def test_concurrent_changes_share_commits(store: SqliteStore, path: Path) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        version = "PRAGMA data_version"
+        versions = [other.execute(version).fetchone()]
+        creations = asyncio.gather(*(add(store, "sandbox", f"key {n}", b"") for n in range(200)))
+        while not creations.done():
+            await asyncio.sleep(0)
+            if (current := other.execute(version).fetchone()) != versions[-1]:
+                versions.append(current)
+        await creations
+        assert len(versions) - 1 <= 5
 
 
-def test_logs_and_counters_do_not_wait_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_logs_and_counters_do_not_wait_for_the_disk(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     modes: list[str] = []
 
     class Traced(sqlite3.Connection):
@@ -77,81 +55,53 @@ def test_logs_and_counters_do_not_wait_for_the_disk(path: Path, monkeypatch: pyt
 
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: connect(*args, **more, factory=Traced))
-    store = SqliteStore(path)
-
-    async def check() -> None:
-        await store.append("sandbox", "log", b"entry", keep=9)
-        await store.increment("sandbox", "counter")
-        assert modes == ["normal", "normal"]
-        await add(store, "sandbox", "key", b"value")
-        await store.replace("sandbox", STATE, None, b"state", expected_state=None)
-        await store.reset("sandbox", b"other", expected_state=b"state")
-        assert modes[2:] == ["full", "full", "full"]
-
-    run(store, check())
+    await store.append("sandbox", "log", b"entry", keep=9)
+    await store.increment("sandbox", "counter")
+    assert modes == ["normal", "normal"]
+    await add(store, "sandbox", "key", b"value")
+    await store.replace("sandbox", STATE, None, b"state", expected_state=None)
+    await store.reset("sandbox", b"other", expected_state=b"state")
+    assert modes[2:] == ["full", "full", "full"]
 
 
 @pytest.mark.parametrize("mode", ["IMMEDIATE", "EXCLUSIVE"])
-def test_while_another_process_holds_the_lock_reads_go_on_and_changes_are_refused_soon(
-    path: Path, mode: str
+async def test_while_another_process_holds_the_lock_reads_go_on_and_changes_are_refused_soon(
+    store: SqliteStore, path: Path, mode: str
 ) -> None:
-    store = SqliteStore(path)
-
     async def refused(change: Awaitable[object]) -> None:
         with pytest.raises(PaymockError) as caught:
             await change
         assert (caught.value.kind.code, "locked" in caught.value.message) == ("store_unavailable", True)
 
-    async def check() -> None:
-        await add(store, "sandbox", "key", b"value")
-        await store.append("sandbox", "log", b"entry", keep=9)
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute(f"BEGIN {mode}")
-            async with within(4):
-                first = asyncio.create_task(refused(add(store, "sandbox", "other", b"")))
-                await asyncio.sleep(0.1)
-                await asyncio.gather(
-                    first, refused(add(store, "sandbox", "third", b"")), refused(store.ping())
-                )
-            async with within(4):
-                assert await store.get("sandbox", "key") == [b"value"]
-                assert await store.tail("sandbox", "log", 9) == [b"entry"]
-            waiting = asyncio.create_task(refused(store.append("sandbox", "log", b"lost", keep=9)))
-            await asyncio.sleep(0)
-            async with within(4):
-                assert await store.tail("sandbox", "log", 9) == [b"entry"]
-            await waiting
-            other.execute("ROLLBACK")
-        await store.ping()
-        assert await add(store, "sandbox", "other", b"") is None
-
-    run(store, check())
+    await add(store, "sandbox", "key", b"value")
+    await store.append("sandbox", "log", b"entry", keep=9)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute(f"BEGIN {mode}")
+        async with within(4):
+            first = asyncio.create_task(refused(add(store, "sandbox", "other", b"")))
+            await asyncio.sleep(0.1)
+            await asyncio.gather(first, refused(add(store, "sandbox", "third", b"")), refused(store.ping()))
+        async with within(4):
+            assert await store.get("sandbox", "key") == [b"value"]
+            assert await store.tail("sandbox", "log", 9) == [b"entry"]
+        waiting = asyncio.create_task(refused(store.append("sandbox", "log", b"lost", keep=9)))
+        await asyncio.sleep(0)
+        async with within(4):
+            assert await store.tail("sandbox", "log", 9) == [b"entry"]
+        await waiting
+        other.execute("ROLLBACK")
+    await store.ping()
+    assert await add(store, "sandbox", "other", b"") is None
 
 
-def test_a_read_shows_what_another_process_has_committed_before(path: Path) -> None:
-    store, other = SqliteStore(path), SqliteStore(path)
-    run(store, reads_show_changes_of(other, store))
+async def test_a_read_shows_what_another_process_has_committed_before(store: SqliteStore, path: Path) -> None:
+    await reads_show_changes_of(SqliteStore(path), store)
 
 
-def test_short_reads_do_not_wait_for_a_thread(path: Path) -> None:
-    store = SqliteStore(path)
-
-    async def check() -> None:
-        await add(store, "sandbox", "key", b"value")
-        await store.page("sandbox", "a", limit=1)  # opens the file
-        reads = [asyncio.create_task(store.get("sandbox", key)) for key in ("key", "none")]
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert [read.result() for read in reads] == [[b"value"], [None]]
-
-    run(store, check())
-
-
-def test_a_short_read_that_finds_the_file_locked_waits_in_the_thread(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_short_read_that_finds_the_file_locked_waits_in_the_thread(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As while another process recovers the write-ahead log after a crash."""
-    store = SqliteStore(path)
     attempts: list[tuple[float, bool]] = []
 
     def locked_once(connection: sqlite3.Connection, mode: str, lock_seconds: float = 0.9) -> None:
@@ -161,19 +111,15 @@ def test_a_short_read_that_finds_the_file_locked_waits_in_the_thread(
                 raise sqlite3.OperationalError("database is locked")
         begin(connection, mode, lock_seconds)
 
-    async def check() -> None:
-        await add(store, "sandbox", "key", b"value")
-        assert await store.get("sandbox", "key") == [b"value"]
-        monkeypatch.setattr("paymock.stores.sqlite.store.begin", locked_once)
-        assert await store.get("sandbox", "key") == [b"value"]
-        assert await store.get("sandbox", "key") == [b"value"]
-        assert attempts == [(0, True), (LOCK_SECONDS, False), (0, True)]
-
-    run(store, check())
+    await add(store, "sandbox", "key", b"value")
+    assert await store.get("sandbox", "key") == [b"value"]
+    monkeypatch.setattr("paymock.stores.sqlite.store.begin", locked_once)
+    assert await store.get("sandbox", "key") == [b"value"]
+    assert await store.get("sandbox", "key") == [b"value"]
+    assert attempts == [(0, True), (LOCK_SECONDS, False), (0, True)]
 
 
-def test_a_read_whose_caller_has_gone_keeps_its_connection(path: Path) -> None:
-    store = SqliteStore(path)
+async def test_a_read_whose_caller_has_gone_keeps_its_connection(store: SqliteStore, path: Path) -> None:
     started, released = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection) -> list[Any]:
@@ -181,39 +127,19 @@ def test_a_read_whose_caller_has_gone_keeps_its_connection(path: Path) -> None:
         released.wait(5)
         return connection.execute("SELECT 1").fetchall()
 
-    async def check() -> None:
-        await add(store, "sandbox", "key", b"value")
-        await store.page("sandbox", "a", limit=1)  # opens the file
-        opened = store.connections
-        reading = asyncio.create_task(store._read(slow))
-        await asyncio.to_thread(started.wait, 5)
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-        getting = asyncio.create_task(store.get("sandbox", "key"))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        released.set()
-        assert await getting == [b"value"]
-        assert store.connections == opened
-
-    run(store, check())
-
-
-def test_several_stores_share_a_file(path: Path) -> None:
-    one, other = SqliteStore(path), SqliteStore(path)
-
-    async def check() -> None:
-        try:
-            creations = [
-                add(store, "sandbox", "key", b"%d" % number) for number, store in enumerate([one, other])
-            ]
-            outcomes = await asyncio.gather(*creations)
-            assert outcomes.count(None) == 1
-            assert await one.get("sandbox", "key") == await other.get("sandbox", "key")
-        finally:
-            await other.close()
-
-    run(one, check())
+    await add(store, "sandbox", "key", b"value")
+    await store.page("sandbox", "a", limit=1)  # opens the file
+    opened = store.connections
+    reading = asyncio.create_task(store._read(slow))
+    await asyncio.to_thread(started.wait, 5)
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    getting = asyncio.create_task(store.get("sandbox", "key"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    released.set()
+    assert await getting == [b"value"]
+    assert store.connections == opened
 
 
 def test_a_change_of_another_process_names_its_sandbox(path: Path) -> None:
@@ -290,20 +216,9 @@ def test_capacity_counts_all_sandboxes_and_survives_restarts(path: Path) -> None
         run(store, part(store))
 
 
-def test_a_full_disk_is_reported_and_nothing_is_partially_stored(path: Path) -> None:
-    store = SqliteStore(path)
-
-    async def check() -> None:
-        await add(store, "sandbox", "before", b"value")
-        with closing(sqlite3.connect(path)) as other:
-            [pages] = other.execute("PRAGMA page_count").fetchone()
-        await limit(pages)
-        with pytest.raises(PaymockError) as caught:
-            await asyncio.gather(*(add(store, "sandbox", f"key {n}", b"x" * 9000) for n in range(20)))
-        assert (caught.value.kind.code, "full" in caught.value.message) == ("store_unavailable", True)
-        assert await store.get("sandbox", "before", "key 0", "key 19") == [b"value", None, None]
-        assert await add(store, "sandbox", "after", b"value") is None
-
+async def test_a_full_disk_is_reported_and_nothing_is_partially_stored(
+    store: SqliteStore, path: Path
+) -> None:
     async def limit(pages: int) -> None:
         """Limit the size of the file: SQLite reports the same error as for a full disk."""
 
@@ -312,7 +227,15 @@ def test_a_full_disk_is_reported_and_nothing_is_partially_stored(path: Path) -> 
 
         await store._change(step)
 
-    run(store, check())
+    await add(store, "sandbox", "before", b"value")
+    with closing(sqlite3.connect(path)) as other:
+        [pages] = other.execute("PRAGMA page_count").fetchone()
+    await limit(pages)
+    with pytest.raises(PaymockError) as caught:
+        await asyncio.gather(*(add(store, "sandbox", f"key {n}", b"x" * 9000) for n in range(20)))
+    assert (caught.value.kind.code, "full" in caught.value.message) == ("store_unavailable", True)
+    assert await store.get("sandbox", "before", "key 0", "key 19") == [b"value", None, None]
+    assert await add(store, "sandbox", "after", b"value") is None
 
 
 def test_each_of_two_servers_applies_its_own_capacity(path: Path) -> None:
@@ -331,43 +254,15 @@ def test_each_of_two_servers_applies_its_own_capacity(path: Path) -> None:
     run(small, check())
 
 
-def test_a_damaged_row_fails_only_its_own_step(path: Path) -> None:
-    store, other = SqliteStore(path), SqliteStore(path)
-
-    async def check() -> None:
-        await store.append("sandbox", "log", b"entry", keep=9)
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("UPDATE log SET entries = x'ff'")
-        damaged, added = await asyncio.gather(
-            store.tail("sandbox", "log", 9), add(store, "sandbox", "key", b""), return_exceptions=True
-        )
-        assert isinstance(damaged, Exception)
-        assert added is None
-        assert await add(other, "sandbox", "another key", b"") is None
-        await other.close()
-
-    run(store, check())
-
-
-def test_the_rows_of_a_reset_sandbox_are_deleted_a_few_at_a_time(path: Path) -> None:
-    store = SqliteStore(path)
-
-    async def check() -> None:
-        await asyncio.gather(*(add(store, "large", f"key {number}", b"x" * 100) for number in range(3000)))
-        assert await store.reset("large", b"fresh", expected_state=None)
-        assert await store.get("large", "key 0", STATE) == [None, b"fresh"]
-        with closing(sqlite3.connect(path)) as other:
-            count = "SELECT count(*) FROM entry"
-            remaining = other.execute(count).fetchone()[0]
-            assert 2000 < remaining < 3000
-            while remaining > 1:
-                await store.append("other", "log", b"", keep=9)
-                previous, remaining = remaining, other.execute(count).fetchone()[0]
-                assert remaining < previous
-            await store.append("other", "log", b"", keep=9)
-            assert other.execute("SELECT name FROM sandbox ORDER BY name").fetchall() == [
-                ("large",),
-                ("other",),
-            ]
-
-    run(store, check())
+async def test_a_damaged_row_fails_only_its_own_step(store: SqliteStore, path: Path) -> None:
+    other = SqliteStore(path)
+    await store.append("sandbox", "log", b"entry", keep=9)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE log SET entries = x'ff'")
+    damaged, added = await asyncio.gather(
+        store.tail("sandbox", "log", 9), add(store, "sandbox", "key", b""), return_exceptions=True
+    )
+    assert isinstance(damaged, Exception)
+    assert added is None
+    assert await add(other, "sandbox", "another key", b"") is None
+    await other.close()

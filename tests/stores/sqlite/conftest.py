@@ -1,0 +1,12 @@
+"""A store in a file."""
+
+from pathlib import Path
+
+import pytest
+
+from paymock.stores.sqlite.store import SqliteStore
+
+
+@pytest.fixture
+def store(path: Path) -> SqliteStore:
+    return SqliteStore(path)
