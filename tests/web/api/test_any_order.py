@@ -366,9 +366,16 @@ EXPECTED = {
 """What must have happened, lest the machine runs without doing anything."""
 
 
-@pytest.mark.parametrize("examples", [15, pytest.param(EXAMPLES, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("examples", "steps"),
+    [
+        (2, 20),
+        pytest.param(15, STEPS, marks=pytest.mark.ci),
+        pytest.param(EXAMPLES, STEPS, marks=pytest.mark.nightly),
+    ],
+)
 def test_requests_in_any_order_do_what_the_model_expects(
-    server: RunningServer, contract: Contract, examples: int
+    server: RunningServer, contract: Contract, examples: int, steps: int
 ) -> None:
     class Machine(Requests):
         happened: ClassVar[Counter[str]] = Counter()
@@ -384,7 +391,7 @@ def test_requests_in_any_order_do_what_the_model_expects(
             Machine,
             settings=settings(
                 max_examples=examples,
-                stateful_step_count=STEPS,
+                stateful_step_count=steps,
                 derandomize=True,
                 suppress_health_check=list(HealthCheck),
             ),

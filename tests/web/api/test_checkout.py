@@ -1,6 +1,5 @@
-"""The checkout over HTTP: its page, its data and its events."""
+"""The page of the checkout."""
 
-import json
 import re
 from typing import NoReturn
 
@@ -15,17 +14,9 @@ from tests.support.use_cases import UseCases
 from tests.support.virtual_time import run
 
 
-def request(payment_id: str) -> Request:
-    return Request("GET", "/", {}, Body(b""), params={"payment_id": payment_id})
-
-
-def page(app: UseCases, payment_id: str, frame_ancestors: str = "'none'") -> Response:
-    return run(checkout.page(app.checkouts, request(payment_id), frame_ancestors=frame_ancestors))
-
-
-def created(app: UseCases) -> str:
-    payment, _ = run(app.create())
-    return payment.id
+def page(app: UseCases, payment_id: str) -> Response:
+    request = Request("GET", "/", {}, Body(b""), params={"payment_id": payment_id})
+    return run(checkout.page(app.checkouts, request, frame_ancestors="'none'"))
 
 
 @pytest.fixture
@@ -34,15 +25,11 @@ def app() -> UseCases:
 
 
 def test_the_page_shows_the_qr_code_and_reloads_until_the_payment_is_final(app: UseCases) -> None:
-    html = page(app, created(app)).body.decode()
+    payment, _ = run(app.create())
+    html = page(app, payment.id).body.decode()
     assert "<svg" in html
     [seconds] = re.findall(r'http-equiv="refresh" content="(\d+)', html)
     assert 1 <= int(seconds) <= 10
-
-
-def test_the_page_says_who_may_embed_it(app: UseCases) -> None:
-    headers = dict(page(app, created(app), "https://shop.example").headers)
-    assert "frame-ancestors https://shop.example" in headers["Content-Security-Policy"]
 
 
 def test_the_page_of_an_unknown_payment_is_a_message_for_customers(app: UseCases) -> None:
@@ -83,16 +70,3 @@ def test_the_order_is_isolated_and_its_bidirectional_controls_are_visible(
 ) -> None:
     payment, _ = run(app.create(order_id=order_id))
     assert f'<bdi id="order">{shown}</bdi>' in page(app, payment.id).body.decode()
-
-
-def test_the_events_begin_with_the_data(app: UseCases) -> None:
-    payment_id = created(app)
-
-    async def first_event() -> bytes:
-        response = await checkout.events(app.checkouts, request(payment_id))
-        assert response.stream is not None
-        await response.stream.aclose()
-        return response.body.split(b"data: ")[1]
-
-    data = run(checkout.data(app.checkouts, request(payment_id)))
-    assert json.loads(run(first_event())) == json.loads(data.body)
