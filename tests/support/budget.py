@@ -44,7 +44,7 @@ def count_what_is_started() -> None:
     sys.addaudithook(count_process)
     patch = pytest.MonkeyPatch()
     patch.setattr(Server, "run", counting("servers", Server.run))
-    patch.setattr(Application, "_answer", counting("requests", Application._answer))
+    patch.setattr(Application, "_record", counting("requests", Application._record))
 
 
 def limits_in(pyproject: Path) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
