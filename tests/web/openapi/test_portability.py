@@ -1,7 +1,8 @@
-"""Both documents mean the same to every language: patterns, names, enumerations, types.
+"""Both documents mean the same to every language: patterns, enumerations, types. Names are those of the
+generated clients, which compile: tests/generated_clients.
 
 Of patterns, samples with a line feed at the end are left out: `$` also matches before it in Python and PCRE,
-and no anchor means the end of the text in all engines. Java compares whole texts, as its validators do.
+and no anchor means the end of the text in all engines.
 """
 
 import json
@@ -23,7 +24,6 @@ from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.examples import ExampleContext
 from paymock.web.openapi.generator import document
 from tests.support.contract import Json
-from tests.support.language_globals import TAKEN
 
 CONTEXT = ExampleContext(load_catalog(None), 100, Keyring(()))
 DOCUMENTS = {api.title: document(api, CONTEXT) for api in (PUBLIC_API, CONTROL_API)}
@@ -53,34 +53,6 @@ ENGINES = {
         echo json_encode(array_map(fn ($case) => preg_match("{" . $case[0] . "}", $case[1]) === 1, $cases));
         """,
     ),
-    "Java": Engine(
-        ("java", "Matches.java"),
-        r"""
-        import java.util.*;
-        import java.util.regex.*;
-
-        class Matches {
-            // Each text is in quotes; each of its characters is a backslash, u and four hex digits.
-            public static void main(String[] arguments) throws Exception {
-                List<String> texts = new ArrayList<>();
-                String input = new String(System.in.readAllBytes());
-                Matcher quoted = Pattern.compile("\"([^\"]*)\"").matcher(input);
-                while (quoted.find()) {
-                    StringBuilder text = new StringBuilder();
-                    for (int at = 0; at < quoted.group(1).length(); at += 6) {
-                        text.append((char) Integer.parseInt(quoted.group(1).substring(at + 2, at + 6), 16));
-                    }
-                    texts.add(text.toString());
-                }
-                StringJoiner results = new StringJoiner(",", "[", "]");
-                for (int i = 0; i < texts.size(); i += 2) {
-                    results.add("" + Pattern.compile(texts.get(i)).matcher(texts.get(i + 1)).matches());
-                }
-                System.out.println(results);
-            }
-        }
-        """,
-    ),
     "RE2": Engine(
         ("go", "run", "matches.go"),
         """
@@ -101,26 +73,9 @@ ENGINES = {
     ),
 }
 ODD = [
-    "",
-    "\0",
-    "\t",
-    "\x1f",
-    "\x7f",
-    "\x85",
-    "\x9f",
-    "\xa0",
-    "ß",
-    "é",
-    "\u2028",
-    "中",
-    "😀",
-    '"',
-    "\\",
-    "]",
-    "[",
-    "^",
-    "-",
-]
+    "", "\0", "\t", "\x1f", "\x7f", "\x85", "\x9f", "\xa0", "ß", "é", "\u2028", "中", "😀", '"',
+    "\\", "]", "[", "^", "-",
+]  # fmt: skip
 """Characters that engines treat in different ways, and the empty text."""
 
 
@@ -180,7 +135,6 @@ def matches(engine: Engine, cases: list[tuple[str, str]], folder: Path) -> list[
     [
         pytest.param("ECMAScript", marks=pytest.mark.node),
         pytest.param("PCRE", marks=pytest.mark.php),
-        pytest.param("Java", marks=pytest.mark.java),
         pytest.param("RE2", marks=pytest.mark.go),
     ],
 )
@@ -206,46 +160,16 @@ def test_a_pattern_uses_only_what_all_engines_have() -> None:
 
 
 @each_document
-def test_no_schema_is_named_like_a_global_of_a_common_language(title: str) -> None:
-    names = DOCUMENTS[title]["components"]["schemas"]
-    assert not [name for name in names if name.casefold() in TAKEN]
-    assert all(re.fullmatch("([A-Z][a-z0-9]+)+", name) for name in names)
-
-
-@each_document
-def test_every_enumeration_is_a_schema_with_a_name_and_a_type(title: str) -> None:
-    named = DOCUMENTS[title]["components"]["schemas"]
-    enumerations = [schema for schema in schemas_in(DOCUMENTS[title]) if isinstance(schema.get("enum"), list)]
-    assert enumerations
-    for schema in enumerations:
-        assert any(schema is component for component in named.values()), schema
-        assert schema["type"] == "string"
-        assert len(schema["enum"]) == len({*schema["enum"]})
-
-
-@each_document
-def test_no_schema_is_a_choice_between_unnamed_ones(title: str) -> None:
-    """Generators would invent names. A value or null is a type with `null`, or a name or null."""
+def test_every_enumeration_and_every_variant_of_a_choice_has_a_name(title: str) -> None:
+    """Generators would invent one. A value or null is a type with `null`, or a name or null."""
+    named = DOCUMENTS[title]["components"]["schemas"].values()
     for schema in schemas_in(DOCUMENTS[title]):
+        if isinstance(schema.get("enum"), list):
+            assert any(schema is component for component in named), schema
+            assert schema["type"] == "string"
         for choice in ("anyOf", "oneOf", "allOf"):
             for variant in schema.get(choice, ()):
                 assert {*variant} == {"$ref"} or variant == {"type": "null"}, schema
-
-
-@each_document
-def test_every_body_is_a_named_schema(title: str) -> None:
-    """Generators would name it after the operation, as they name the parameters of the operation."""
-    whole = DOCUMENTS[title]
-    for path in whole["paths"].values():
-        for operation in path.values():
-            bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
-            for content in (body.get("content", {}).get("application/json", {}) for body in bodies):
-                assert {*content.get("schema", {"$ref": ""})} == {"$ref"}
-            assert f"{capitalized(operation['operationId'])}Request" not in whole["components"]["schemas"]
-
-
-def capitalized(name: str) -> str:
-    return name[0].upper() + name[1:]
 
 
 @each_document
@@ -262,54 +186,12 @@ def test_no_two_values_of_enumerations_have_the_same_constant(title: str) -> Non
 
 
 @each_document
-def test_no_component_has_the_name_of_another_in_another_section(title: str) -> None:
-    """Some generators make a type of every component, not of schemas alone."""
-    components = DOCUMENTS[title]["components"]
-    types = [name for section in ("schemas", "parameters", "responses") for name in components[section]]
-    assert len(set(types)) == len(types)
-
-
-@each_document
 def test_every_time_is_a_date_time_without_a_pattern(title: str) -> None:
-    schemas = DOCUMENTS[title]["components"]["schemas"]
-    times = 0
-    for name, schema in schemas.items():
+    for name, schema in DOCUMENTS[title]["components"]["schemas"].items():
         for field, definition in schema.get("properties", {}).items():
-            text = definition.get("examples", [""])[0]
-            is_time = isinstance(text, str) and re.match(r"\d{4}-\d{2}-\d{2}T", text) is not None
+            is_time = re.match(r"\d{4}-\d{2}-\d{2}T", str(definition.get("examples", [""])[0])) is not None
             assert (definition.get("format") == "date-time") == is_time, f"{name}.{field}"
-            assert field.endswith(("_at", "now")) == is_time or field == "at", f"{name}.{field}"
             assert not (is_time and "pattern" in definition)
-            times += is_time
-    assert times
-
-
-@each_document
-def test_free_form_objects_allow_any_member(title: str) -> None:
-    for schema in schemas_in(DOCUMENTS[title]["components"]["schemas"]):
-        if schema.get("type") == "object" and "properties" not in schema:
-            assert schema["additionalProperties"] is True
-
-
-@each_document
-def test_instructions_have_a_discriminator_that_leads_to_each_type(title: str) -> None:
-    schemas = DOCUMENTS[title]["components"]["schemas"]
-    instructions = schemas["Instructions"]
-    assert instructions["discriminator"]["propertyName"] == "type"
-    mapping = instructions["discriminator"]["mapping"]
-    assert [{"$ref": target} for target in mapping.values()] == instructions["oneOf"]
-    for value, target in mapping.items():
-        assert schemas[target.rsplit("/", 1)[1]]["properties"]["type"]["const"] == value
-
-
-@each_document
-def test_every_operation_has_a_default_response_with_the_error_envelope(title: str) -> None:
-    whole = DOCUMENTS[title]
-    for path in whole["paths"].values():
-        for operation in path.values():
-            assert operation["responses"]["default"] == {"$ref": "#/components/responses/OtherError"}
-    content = whole["components"]["responses"]["OtherError"]["content"]["application/json"]
-    assert content["schema"] == {"$ref": "#/components/schemas/ErrorEnvelope"}
 
 
 @each_document
@@ -317,8 +199,3 @@ def test_neither_schemas_nor_headers_have_a_default_that_clients_would_send(titl
     components = DOCUMENTS[title]["components"]
     for part in (components["schemas"], components["parameters"]):
         assert not [schema for schema in schemas_in(part) if "default" in schema]
-
-
-@each_document
-def test_the_introduction_is_short_since_it_heads_every_generated_file(title: str) -> None:
-    assert len(DOCUMENTS[title]["info"]["description"]) < 500
