@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from paymock.settings import Settings
@@ -22,19 +21,17 @@ def keyed_server() -> Iterator[RunningServer]:
         yield server
 
 
-def chains(server: RunningServer, authorization: str | None) -> httpx.Response:
+def get(server: RunningServer, authorization: str | None, path: str = "/v1/chains") -> raw.RawReply:
     headers = {} if authorization is None else {"Authorization": authorization}
-    return httpx.get(f"{server.url}/v1/chains", headers=headers)
+    [reply] = raw.exchange(server.port, raw.request("GET", path, headers))
+    return reply
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_configured_keys_are_accepted(keyed_server: RunningServer, key: str) -> None:
-    assert chains(keyed_server, f"Bearer {key}").status_code == 200
-
-
-@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer ", "bEaReR"])
-def test_the_scheme_word_is_case_insensitive(keyed_server: RunningServer, scheme: str) -> None:
-    assert chains(keyed_server, f"{scheme} {KEYS[0]}").status_code == 200
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer ", "bEaReR"])
+def test_configured_keys_are_accepted_with_the_scheme_in_any_case(
+    keyed_server: RunningServer, scheme: str
+) -> None:
+    assert [get(keyed_server, f"{scheme} {key}").status for key in KEYS] == [200, 200]
 
 
 @pytest.mark.parametrize(
@@ -57,42 +54,39 @@ def test_the_scheme_word_is_case_insensitive(keyed_server: RunningServer, scheme
 def test_anything_else_is_refused(
     keyed_server: RunningServer, authorization: str | None, suffix: str
 ) -> None:
-    response = chains(keyed_server, authorization)
-    assert error_of(response) == UNAUTHENTICATED
-    assert response.headers["www-authenticate"] == 'Bearer realm="paymock"' + suffix
-    assert KEYS[0] not in response.text
+    reply = get(keyed_server, authorization)
+    assert (reply.status, reply.code) == UNAUTHENTICATED
+    assert reply.headers["www-authenticate"] == 'Bearer realm="paymock"' + suffix
+    assert KEYS[0].encode() not in reply.body
 
 
-@pytest.mark.parametrize(
-    "token", ["unauthenticated", "authenticated", "key-of-the-first-merchant-not", "Authorization:"]
-)
+@pytest.mark.parametrize("token", ["unauthenticated", "key-of-the-first-merchant-not", "Authorization:"])
 def test_a_token_that_is_a_word_of_the_refusal_does_not_spoil_it(
     keyed_server: RunningServer, token: str
 ) -> None:
-    response = chains(keyed_server, f"Bearer {token}")
-    assert error_of(response) == UNAUTHENTICATED
-    assert token not in response.json()["error"]["message"]
+    reply = get(keyed_server, f"Bearer {token}")
+    assert (reply.status, reply.code) == UNAUTHENTICATED
+    assert token.encode() not in reply.body.partition(b'"message"')[2]
 
 
-@pytest.mark.parametrize("token", ["text/html", "stylesheet", 'viewport"'])
+@pytest.mark.parametrize("token", ["text/html", 'viewport"'])
 def test_a_token_that_is_a_word_of_a_page_does_not_spoil_it(keyed_server: RunningServer, token: str) -> None:
-    url = f"{keyed_server.url}/checkout/pay_unknown"
-    page = httpx.get(url, headers={"Authorization": f"Bearer {token}"})
-    assert (page.status_code, page.content) == (404, httpx.get(url).content)
+    page = get(keyed_server, f"Bearer {token}", "/checkout/pay_unknown")
+    assert (page.status, page.body) == (404, get(keyed_server, None, "/checkout/pay_unknown").body)
 
 
-@pytest.mark.parametrize("name", ["a", "demo", "A-z_0-9", "x" * 64])
+@pytest.mark.parametrize("name", ["a", "A-z_0-9", "x" * 64])
 def test_open_mode_accepts_any_test_key(shared_server: RunningServer, name: str) -> None:
-    assert chains(shared_server, f"Bearer mk_test_{name}").status_code == 200
+    assert get(shared_server, f"Bearer mk_test_{name}").status == 200
 
 
 @pytest.mark.parametrize(
     "key", ["mk_test_", "mk_test_" + "x" * 65, "mk_test_a.b", "mk_live_demo", "demo", "MK_TEST_demo"]
 )
 def test_open_mode_refuses_any_other_key(shared_server: RunningServer, key: str) -> None:
-    response = chains(shared_server, f"Bearer {key}")
-    assert error_of(response) == UNAUTHENTICATED
-    assert "mk_test_demo" in response.json()["error"]["message"]
+    reply = get(shared_server, f"Bearer {key}")
+    assert (reply.status, reply.code) == UNAUTHENTICATED
+    assert b"mk_test_demo" in reply.body
 
 
 def test_authorization_comes_before_the_body(shared_server: RunningServer) -> None:
@@ -106,7 +100,6 @@ def test_sandboxes_do_not_see_each_other(server: RunningServer, contract: Contra
         payment = one.created()
         one.create({"url": "https://x.example"}, path="/v1/webhooks")
         for path in (f"/v1/payments/{payment['id']}", f"/v1/payments/{payment['id']}/attempts"):
-            unknown = other.get("/v1/payments/pay_unknown")
-            assert other.get(path).json() == unknown.json()
+            assert other.get(path).json() == other.get("/v1/payments/pay_unknown").json()
             assert error_of(other.get(path)) == (404, "payment_not_found")
         assert other.get("/v1/webhooks").json() == {"data": []}

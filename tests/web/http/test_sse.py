@@ -36,10 +36,6 @@ def test_a_stream_is_neither_buffered_nor_cached() -> None:
     assert (lines[b"x-accel-buffering"], lines[b"cache-control"]) == (b"no", b"no-store")
 
 
-def test_messages_that_end_at_once_leave_an_empty_stream() -> None:
-    assert run(event_stream(problems())).body == b"retry: 1000\n\n"
-
-
 def test_an_error_of_the_first_message_is_raised_before_there_is_a_reply() -> None:
     async def unknown() -> AsyncGenerator[Problem, None]:
         raise PaymockError("payment_not_found")
