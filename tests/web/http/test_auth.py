@@ -1,4 +1,4 @@
-"""API keys, and the sandbox that each of them opens."""
+"""API keys. That each of them opens a sandbox of its own: tests/web/api/test_tenants.py."""
 
 from collections.abc import Iterator
 
@@ -6,8 +6,6 @@ import pytest
 
 from paymock.settings import Settings
 from tests.support import raw
-from tests.support.client import Api, error_of
-from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
 
 UNAUTHENTICATED = (401, "unauthenticated")
@@ -93,13 +91,3 @@ def test_authorization_comes_before_the_body(shared_server: RunningServer) -> No
     head = raw.request("POST", "/v1/payments", {"Content-Type": "application/json", "Content-Length": "9"})
     [reply] = raw.exchange(shared_server.port, head)
     assert (reply.status, reply.code) == UNAUTHENTICATED
-
-
-def test_sandboxes_do_not_see_each_other(server: RunningServer, contract: Contract) -> None:
-    with Api(server.url, contract) as one, Api(server.url, contract) as other:
-        payment = one.created()
-        one.create({"url": "https://x.example"}, path="/v1/webhooks")
-        for path in (f"/v1/payments/{payment['id']}", f"/v1/payments/{payment['id']}/attempts"):
-            assert other.get(path).json() == other.get("/v1/payments/pay_unknown").json()
-            assert error_of(other.get(path)) == (404, "payment_not_found")
-        assert other.get("/v1/webhooks").json() == {"data": []}
