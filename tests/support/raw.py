@@ -21,7 +21,7 @@ class RawReply(NamedTuple):
         return code
 
 
-def exchange(port: int, data: bytes, *, replies: int = 1, timeout: float = 5) -> list[RawReply]:
+def exchange(port: int, data: bytes, *, replies: int = 1, timeout: float = 60) -> list[RawReply]:
     """Sends `data` and reads as many replies, or fewer when the server closes the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout) as connection:
         return exchange_on(connection, data, replies=replies)

@@ -9,7 +9,7 @@ from tests.support.fast_paths import Pair
 from tests.support.server import running_server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pair() -> Iterator[Pair]:
     with (
         running_server(Settings(port=0)) as quick,

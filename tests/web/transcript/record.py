@@ -44,7 +44,7 @@ def transcript(*, fast_path: bool = True) -> str:
 
 def exchange(port: int, request: bytes) -> bytes:
     """Return all that the server sends on a connection of its own."""
-    with socket.create_connection(("127.0.0.1", port), 5) as connection, connection.makefile("rb") as stream:
+    with socket.create_connection(("127.0.0.1", port), 60) as connection, connection.makefile("rb") as stream:
         connection.sendall(request)
         reply = b""
         for line in stream:

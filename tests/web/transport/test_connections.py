@@ -46,7 +46,7 @@ class Crowd:
         found = []
         for _ in range(count):
             target = ("127.0.0.1", self.server.port)
-            one = socket.create_connection(target, 5, source_address=(address, 0))
+            one = socket.create_connection(target, 60, source_address=(address, 0))
             found.append(self._stack.enter_context(one))
             with suppress(OSError):  # it may be ended at once
                 one.sendall(sent)
@@ -100,7 +100,7 @@ def ended(connection: socket.socket, within: float = 60) -> bool:
 @pytest.mark.parametrize("slow", [NOTHING, HALF, HALF_BODY], ids=["silent", "half a head", "half a body"])
 def test_slow_clients_do_not_shut_out_those_of_the_same_address(crowd: Crowd, slow: bytes) -> None:
     kept = crowd.come(PING, 3)
-    for _ in range(5):
+    for _ in range(4):
         crowd.come(slow, 2 * ROOM)
         assert all(map(crowd.answers, kept))
         assert crowd.serves_a_visitor()
@@ -162,6 +162,7 @@ def limit_of(pid: int) -> tuple[int, int]:
 
 
 @elsewhere
+@pytest.mark.process
 def test_a_server_opens_as_many_files_as_it_may(tmp_path: Path) -> None:
     with server_process_by_script(tmp_path, 'ulimit -Sn 64 && ulimit -Hn 500 && exec "$@"') as served:
         assert limit_of(served.process.pid) == (500, 500)
@@ -179,12 +180,13 @@ def test_a_server_in_a_thread_leaves_the_limit_of_its_process_alone() -> None:
 
 
 @elsewhere
+@pytest.mark.process
 def test_without_a_file_left_an_idle_connection_gives_way_at_once(tmp_path: Path) -> None:
     """As when the limit is lowered while the server runs."""
     with server_process(tmp_path) as served, ExitStack() as stack:
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (40, 40))
         for _ in range(100):
-            stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 5))
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 60))
         [reply] = raw.exchange(served.port, PING)
         assert reply.status == 200
 
@@ -193,7 +195,7 @@ def test_whoever_is_too_slow_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 0.1)
     with running_server() as server, ExitStack() as stack:
         crowd = Crowd(server, stack)
-        slow = [one for _ in range(100) for one in crowd.come(HALF, 4)]
+        slow = [one for _ in range(70) for one in crowd.come(HALF, 4)]
         assert {raw.next_reply(one).status for one in slow} == {400}
 
 
@@ -253,7 +255,7 @@ def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPat
     """The connection is to be let go, and its turn has not come yet."""
     monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 0.1)
     monkeypatch.setattr(uvicorn_server, "KEEP_ALIVE_SECONDS", 0.1 if waiting == "for another request" else 75)
-    with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+    with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         held: list[Callable[[], None]] = []
         monkeypatch.setattr(server.transport_state.connections, "defer", held.append)
         sent = 0 if waiting == "for another request" else 20

