@@ -7,7 +7,8 @@ import html
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -21,7 +22,6 @@ from tests.support.client import fresh_key, order
 from tests.support.contract import Json
 from tests.support.operations import OF_RULES, OPERATIONS, arguments_of, body_of, path_of
 from tests.support.server import RunningServer
-from tests.support.spoiling import spoiled
 from tests.support.stores import everything_in
 
 OWN, REFUSALS, JOURNAL = "own replies", "own refusals", "own journal"
@@ -92,21 +92,15 @@ class Merchant:
     def __init__(self, server: RunningServer, api_key: str) -> None:
         self.server = server
         self.api_key = api_key
-        self.other_key = OTHER_KEYS[api_key]
-        self.client = httpx.Client(base_url=server.url, headers=BENIGN)
+        self.bearer = f"Bearer {api_key}"
+        self.client = httpx.Client(base_url=server.url, headers=BENIGN, timeout=60)
         self.found: defaultdict[str, list[str]] = defaultdict(list)
         self.secrets: set[str] = set()
-        self.last_id = ""
 
-    @property
-    def bearer(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.api_key}"}
-
-    def ask(self, method: str, path: str, **arguments: Any) -> httpx.Response | None:
+    def ask(self, method: str, path: str, headers: Any = (), **arguments: Any) -> httpx.Response | None:
         """The reply, if it is not dropped."""
-        headers = httpx.Headers(arguments.pop("headers", ()))
-        if "authorization" not in headers:
-            headers.update(self.bearer)
+        headers = httpx.Headers(headers)
+        headers.setdefault("Authorization", self.bearer)
         try:
             reply = self.client.request(method, path, headers=headers, **arguments)
         except (httpx.RemoteProtocolError, httpx.ReadError):
@@ -119,63 +113,79 @@ class Merchant:
     def keep(self, place: str, reply: httpx.Response) -> None:
         self.found[place].append(f"{reply.headers} {reply.text}")
 
-    def keyed(self, operation: Operation) -> dict[str, str]:
-        """An idempotency key that was never used, where there can be one."""
-        return {"Idempotency-Key": f"{IDEMPOTENCY}-{fresh_key()}"} if operation.idempotency else {}
-
     def created(self) -> str:
         """The id of a new payment, with all the words that a payment can keep."""
         headers = {"Idempotency-Key": f"{IDEMPOTENCY}-{fresh_key()}"}
-        reply = self.ask("POST", "/v1/payments", json=BODIES["createPayment"], headers=headers)
+        reply = self.ask("POST", "/v1/payments", headers, json=BODIES["createPayment"])
         assert reply is not None
-        assert reply.status_code == 201, reply.text
-        self.last_id = str(reply.json()["id"])
-        return self.last_id
+        return str(reply.json()["id"])
 
-    def try_everything(self, operation: Operation) -> None:
-        """The operation as it should be, and in every way in which it can be wrong."""
-        path, body = path_of(operation, self.created()), self.body_of(operation)
-        headers = self.keyed(operation)
+    def try_everything(self, operations: Sequence[Operation], monkeypatch: pytest.MonkeyPatch) -> None:
+        """The operations as they should be, and in every way in which they can be wrong."""
+        for operation in operations:
+            path = path_of(operation, self.created())
+            self.succeed(operation, path)
+            for value, name, part, line in (
+                (VALUE, NAME, PATH, HEADER),
+                *((word,) * 4 for word in (self.api_key, PAYOUT, *sorted(self.secrets)[:1])),  # always masked
+            ):
+                self.spoil(operation, path, value, name, line)
+                self.spoil_path(operation, path.partition("?")[0], part)
+            self.spoil_key(operation, path)
+            self.look()
+        self.send_malformed()
+        self.meet_a_defect(monkeypatch)
+        self.visit()
+        self.look()
+        self.look_as_another()
+
+    def succeed(self, operation: Operation, path: str) -> None:
+        body, headers = own_body(operation), keyed(operation)
         for _ in range(2 if operation.idempotency else 1):  # and a replay
-            reply = self.ask(operation.method, path, json=body, headers=headers)
+            reply = self.ask(operation.method, path, headers, json=body)
             assert reply is not None
             expected = 404 if operation in OF_RULES else operation.status
             assert reply.status_code == expected, f"{operation.operation_id}: {reply.text}"
             self.secrets |= {*re.findall("whsec_[0-9a-f]+", reply.text)}
         if operation.idempotency:
-            self.ask(operation.method, path, json={NAME: VALUE}, headers=headers)  # a conflict
-        for words in ((VALUE, NAME, PATH, HEADER), *((word,) * 4 for word in self.hidden())):
-            value, name, part, line = words
-            self.spoil_body(operation, path, value, name)
-            self.spoil_path(operation, path, part)
-            self.spoil_headers(operation, path, line)
-        self.spoil_key(operation, path)
+            self.ask(operation.method, path, headers, json={NAME: VALUE})  # a conflict
 
-    @staticmethod
-    def body_of(operation: Operation) -> Json | None:
-        return BODIES.get(operation.operation_id, body_of(operation))
-
-    def hidden(self) -> list[str]:
-        """What is masked wherever it is sent."""
-        return [self.api_key, PAYOUT, *self.secrets]
-
-    def spoil_body(self, operation: Operation, path: str, value: str, name: str) -> None:
+    def spoil(self, operation: Operation, path: str, value: str, name: str, line: str) -> None:
+        """With a wrong body, or a wrong header."""
+        body = own_body(operation)
         broken = BROKEN if value == VALUE else value
         contents = [f'{{"{broken}": ', f'{{"{broken}": 1, "{broken}": 2}}', f'"{broken}', f"[{broken}]"]
         contents += [json.dumps(broken * 8_000)] if value == VALUE else []
         for content in (*(text.encode() for text in contents), broken.encode() + b"\xff"):
-            self.ask(operation.method, path, content=content, headers={**JSON, **self.keyed(operation)})
-        for body in spoiled(self.body_of(operation) or {}, value, name):
-            self.ask(operation.method, path, json=body, headers=self.keyed(operation))
+            self.ask(operation.method, path, {**JSON, **keyed(operation)}, content=content)
+        for wrong in spoiled(body or {}, value, name):
+            self.ask(operation.method, path, keyed(operation), json=wrong)
+        usual = {**JSON, **keyed(operation)}
+        for wrong_header in (
+            {"Content-Type": f"text/{line}"},
+            {"Content-Type": f"application/json; charset={line}"},
+            {"Content-Encoding": line},
+            {"X-Mock-Scenario": line},
+            {"X-Mock-Fault": line},
+            {"X-Mock-Fault": "status=418"},
+            {"X-Mock-Fault": "drop"},
+            {"Idempotency-Key": f"{line} {IDEMPOTENCY}"},
+            {"Idempotency-Key": line * 20},
+            {"Host": f"{HOST}.example"},
+        ):
+            headers = {**usual, **keyed(operation), **wrong_header}
+            self.ask(operation.method, path, headers, content=json.dumps(body))
+        twice = [*usual.items(), ("X-Mock-Scenario", line)] * 2
+        self.ask(operation.method, path, twice, content=json.dumps(body))
 
     def spoil_path(self, operation: Operation, path: str, word: str) -> None:
         query_name, query_value = (QUERY_NAME, QUERY_VALUE) if word == PATH else (word, word)
-        part, path = quote(word, safe=""), path.partition("?")[0]
+        part = quote(word, safe="")
         for parameter in operation.parameters:
             self.ask(operation.method, operation.path.replace(f"{{{parameter}}}", part))
         for other in (f"{path}/{part}", f"/v1/{word}", f"/_mock/{word}", f"/{part}"):
             self.ask(operation.method, other)
-        names = names_of(operation)
+        names = [one.name for one in operation.query]
         at_once = "&timeout=0" if "timeout" in names else ""
         queries = [query_value, *(f"{name}={query_value}{at_once}" for name in (query_name, *names))]
         for query in queries:
@@ -183,43 +193,23 @@ class Merchant:
         for method in ("PATCH", "TRACE", "OPTIONS", "HEAD", "DELETE" if operation.method == "GET" else "GET"):
             self.ask(method, f"{path}?{queries[-1]}")
 
-    def spoil_headers(self, operation: Operation, path: str, word: str) -> None:
-        content = json.dumps(self.body_of(operation))
-        for name, value in (
-            ("Content-Type", f"text/{word}"),
-            ("Content-Type", f"application/json; charset={word}"),
-            ("Content-Encoding", word),
-            ("X-Mock-Scenario", word),
-            ("X-Mock-Fault", word),
-            ("X-Mock-Fault", "status=418"),
-            ("X-Mock-Fault", "drop"),
-            ("Idempotency-Key", f"{word} {IDEMPOTENCY}"),
-            ("Idempotency-Key", word * 20),
-            ("Host", f"{HOST}.example"),
-        ):
-            headers = {**JSON, **self.keyed(operation), name: value}
-            self.ask(operation.method, path, content=content, headers=headers)
-        lines = [*JSON.items(), *self.keyed(operation).items(), ("X-Mock-Scenario", word)]
-        self.ask(operation.method, path, content=content, headers=lines * 2)
-
     def spoil_key(self, operation: Operation, path: str) -> None:
-        bearer = self.bearer["Authorization"]
-        for lines in (
-            [("Authorization", "")],
-            [("Authorization", f"Bearer {WRONG_KEY}")],
-            [("Authorization", f"Basic {WRONG_KEY}")],
-            [("Authorization", f"Basic {self.api_key}")],
-            [("Authorization", self.api_key)],
-            [("Authorization", f"{bearer} x")],
-            [("Authorization", f"{bearer}, {WRONG_KEY}")],
-            [("Authorization", bearer), ("Authorization", bearer)],
+        for values in (
+            [""],
+            [f"Bearer {WRONG_KEY}"],
+            [f"Basic {WRONG_KEY}"],
+            [f"Basic {self.api_key}"],
+            [self.api_key],
+            [f"{self.bearer} x"],
+            [f"{self.bearer}, {WRONG_KEY}"],
+            [self.bearer, self.bearer],
         ):
-            headers = [*self.keyed(operation).items(), *lines]
-            self.ask(operation.method, path, json=self.body_of(operation), headers=headers)
+            headers = [*keyed(operation).items(), *(("Authorization", value) for value in values)]
+            self.ask(operation.method, path, headers, json=own_body(operation))
 
     def send_malformed(self) -> None:
         """What is not even a request."""
-        host, key = "Host: localhost", f"Authorization: Bearer {self.api_key}"
+        host, key = "Host: localhost", f"Authorization: {self.bearer}"
         for lines in (
             [f"GET /{MALFORMED} HTTP/9.9"],
             [f"({MALFORMED}) / HTTP/1.1", host],
@@ -238,60 +228,80 @@ class Merchant:
     def meet_a_defect(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """An exception that tells everything."""
 
-        async def broken(*_: object) -> None:
+        async def broken(*_: object, **__: object) -> None:
             raise RuntimeError(f"{self.api_key} {VALUE} {PAYOUT}")
 
         with monkeypatch.context() as patch:
             patch.setattr(PaymentsService, "payment", broken)
             reply = self.ask("GET", f"/v1/payments/{self.created()}")
         assert reply is not None
-        assert reply.status_code == 500
+        assert (reply.status_code, reply.json()["error"]["code"]) == (500, "internal_error")
+        lines = self.server.log.getvalue().splitlines()
+        assert [one for one in lines if "RuntimeError" in one and reply.headers["x-request-id"] in one]
 
     def look(self) -> None:
         """Into what is kept, before it is forgotten."""
-        journal = self.client.get("/_mock/requests?limit=1000", headers=self.bearer)
+        journal = self.client.get("/_mock/requests?limit=1000", headers={"Authorization": self.bearer})
         assert len(journal.json()["data"]) < 1000, "requests have been forgotten before they were looked at"
         self.keep(JOURNAL, journal)
         self.found[STORE].append(repr(everything_in(self.server.store)))
 
     def look_as_another(self) -> None:
         """At what others are told, who may ask for anything."""
-        other = {"Authorization": f"Bearer {self.other_key}"}
-        with httpx.Client(base_url=self.server.url, headers=other) as client:
+        paid, other = self.created(), {"Authorization": f"Bearer {OTHER_KEYS[self.api_key]}"}
+        with httpx.Client(base_url=self.server.url, headers=other, timeout=60) as client:
             for operation in OPERATIONS:
-                for payment_id in ("pay_" + "a" * 40, self.last_id):
+                for payment_id in ("pay_" + "a" * 40, paid):
                     path = path_of(operation, payment_id)
                     reply = client.request(operation.method, path, **arguments_of(operation, fresh_key()))
                     self.keep(CHECKOUT if operation.path.startswith("/checkout/") else OTHERS, reply)
 
     def visit(self) -> None:
         """All that is not among the operations: pages, documents, streams."""
-        paid = self.created()
+        paid, bearer = self.created(), {"Authorization": self.bearer}
         operations = {operation.path for operation in OPERATIONS}
         for template in self.server.app.routes.templates:
             if template in operations and not template.startswith("/checkout/"):
                 continue
-            place = CHECKOUT if template.startswith("/checkout/") else PAGES
+            place, streamed = CHECKOUT if template.startswith("/checkout/") else PAGES, "events" in template
             for payment_id in (paid, PATH):
                 path = template.replace("{payment_id}", payment_id)
-                url = f"{path}?{QUERY_NAME}={QUERY_VALUE}" if "events" not in template else path
-                with self.client.stream("GET", url, headers=self.bearer) as reply:
-                    first = (
-                        next(reply.iter_text(), "")
-                        if "events" in template
-                        else reply.read().decode("latin-1")
-                    )
+                url = path if streamed else f"{path}?{QUERY_NAME}={QUERY_VALUE}"
+                with self.client.stream("GET", url, headers=bearer) as reply:
+                    first = next(reply.iter_text(), "") if streamed else reply.read().decode("latin-1")
                 self.found[place].append(f"{reply.headers} {first}")
         assert self.server.metrics
-        self.keep(METRICS, httpx.get(self.server.metrics, headers={**self.bearer, **BENIGN}))
+        self.keep(METRICS, self.client.get(self.server.metrics, headers=bearer))
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """All that was found at each place, in small letters."""
+        return {place: "".join(self.found[place]).lower() for place in PLACES}
 
     def where(self, word: str) -> tuple[str, ...]:
         """The places in which a word is found."""
         written = forms(word)
-        texts = {place: "".join(self.found[place]).lower() for place in PLACES}
-        return tuple(place for place in PLACES if any(form in texts[place] for form in written))
+        return tuple(place for place in PLACES if any(form in self.texts[place] for form in written))
 
 
-def names_of(operation: Operation) -> list[str]:
-    """The parameters that the operation's query may have."""
-    return [one.name for one in operation.query]
+def own_body(operation: Operation) -> Json | None:
+    return BODIES.get(operation.operation_id, body_of(operation))
+
+
+def keyed(operation: Operation) -> dict[str, str]:
+    """An idempotency key that was never used, where there can be one."""
+    return {"Idempotency-Key": f"{IDEMPOTENCY}-{fresh_key()}"} if operation.idempotency else {}
+
+
+def spoiled(body: Json, value: str, name: str) -> Iterator[Any]:
+    """Bodies that are refused: each has a field that is unknown, and maybe values that no field takes."""
+    yield from (value, [value], {name: value}, {**body, name: {name: [value]}}, _spoiled(body, value, name))
+    for member in body:
+        for wrong in (value, [value], {name: value}):
+            yield {**body, member: wrong, name: value}
+
+
+def _spoiled(item: Any, value: str, name: str) -> Any:
+    if isinstance(item, dict):
+        return {member: _spoiled(within, value, name) for member, within in item.items()} | {name: value}
+    return [_spoiled(within, value, name) for within in item] if isinstance(item, list) else value

@@ -1,114 +1,113 @@
-"""The log of a running server: one line a request, nothing secret, and never a reason to stop."""
+"""The log of a server: one line a request, nothing secret, and never a reason to stop."""
 
 import json
 import os
 import re
-import signal
-from pathlib import Path
+from contextlib import suppress
 
-import httpx
-
-from harness.server_process import server_process
+from paymock.settings import Settings
+from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
+from tests.support.server import running_server
 
-
-def test_configured_keys_are_counted_and_never_shown(tmp_path: Path) -> None:
-    with server_process(tmp_path, "--api-key", "secret-one", "--api-key", "secret-two") as served:
-        httpx.get(f"{served.url}/v1/chains", headers={"Authorization": "Bearer secret-one"})
-        httpx.get(f"{served.url}/v1/payments/secret-two", headers={"Authorization": "Bearer wrong-key"})
-        address = ORDER["receive"]["address"]
-        encoded = [address.replace("x5", "%785"), address.replace("53", "%35%33", 1), "secret%2Done"]
-        for hidden in (address, address[2:], *encoded, "m%6B_test_demo", "whsec_" + "0" * 64):
-            httpx.get(f"{served.url}/v1/payments/{hidden}", headers=AUTHORIZED)
-        _, output = served.stop(signal.SIGTERM)
-    assert "2 configured" in output
-    assert not re.search("secret|wrong-key|mk_test|whsec_0|5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", output)
-
-
-def test_each_request_is_one_line_of_text(tmp_path: Path) -> None:
-    with server_process(tmp_path) as served:
-        response = httpx.get(f"{served.url}/v1/payments/pay_x?secret=1", headers=AUTHORIZED)
-        _, output = served.stop(signal.SIGTERM)
-    line = output.splitlines()[-1]
-    pattern = r"\d\d:\d\d:\d\d  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\w+"
-    assert re.fullmatch(pattern, line)
-    assert line.endswith(response.headers["x-request-id"])
-
-
-def test_each_request_is_one_line_of_json(tmp_path: Path) -> None:
-    with server_process(tmp_path, "--log", "json") as served:
-        for _ in range(2):
-            httpx.post(
-                f"{served.url}/v1/payments",
-                json={**ORDER},
-                headers={**AUTHORIZED, "Idempotency-Key": "order-1001-payment"},
-            )
-        httpx.get(f"{served.url}/nowhere")
-        raw.exchange(served.port, b"nonsense\r\n\r\n")
-        _, output = served.stop(signal.SIGTERM)
-    started, created, replayed, refused, malformed = map(json.loads, output.splitlines())
-    assert (started["event"], started["url"], started["mock"]) == ("started", served.url, True)
-    assert (created["method"], created["path"], created["status"]) == ("POST", "/v1/payments", 201)
-    assert ("replayed" in created, replayed["replayed"]) == (False, True)
-    assert (refused["status"], refused["error"]) == (404, "not_found")
-    assert (malformed["status"], malformed["error"]) == (400, "bad_request")
-    for line in (created, replayed, refused, malformed):
-        assert line["request_id"].startswith("req_")
-        assert line["duration_ms"] >= 0
-
-
-def log_of_replays(folder: Path, form: str) -> list[str]:
-    """The lines of two creations of a payment, one with another scenario, and two of a webhook endpoint."""
-    with server_process(folder, "--log", form) as served:
-        for scenario in ("late_payment", "late_payment", "happy_path"):
-            headers = {"Idempotency-Key": "order-1001-payment", "X-Mock-Scenario": scenario}
-            httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers={**AUTHORIZED, **headers})
-        for _ in range(2):
-            headers = {**AUTHORIZED, "Idempotency-Key": "order-1001-endpoint"}
-            body = {"url": "https://merchant.example/hooks"}
-            httpx.post(f"{served.url}/v1/webhooks", json=body, headers=headers)
-        _, output = served.stop(signal.SIGTERM)
-    return output.splitlines()[-5:]
-
-
+JSON = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
+ENDPOINT = b'{"url": "https://merchant.example/hooks"}'
 WARNING = "replayed payment follows late_payment, not happy_path"
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
-def test_replays_are_marked_in_text(tmp_path: Path) -> None:
-    lines = log_of_replays(tmp_path, "text")
-    notes = [re.sub(r".*?/v1/\w+  (.*?)(  )?[\d.]+ ms  .*", r"\1", line) for line in lines]
+def logged(*requests: bytes, **settings: object) -> list[str]:
+    """The lines about these requests, of a server that has stopped."""
+    with running_server(Settings(port=0, **settings)) as server:  # type: ignore[arg-type]
+        for request in requests:
+            raw.exchange(server.port, request)
+    return server.log.getvalue().splitlines()
+
+
+def get(path: str, **headers: str) -> bytes:
+    return raw.request("GET", path, {**AUTHORIZED, **headers})
+
+
+def creation(scenario: str = "happy_path") -> bytes:
+    headers = {**JSON, "X-Mock-Scenario": scenario}
+    return raw.request("POST", "/v1/payments", headers, json.dumps(dict(ORDER)).encode())
+
+
+def replays() -> list[bytes]:
+    """Creations of a payment, the last with another scenario, and of a webhook endpoint."""
+    endpoint = raw.request("POST", "/v1/webhooks", {**JSON, "Idempotency-Key": "endpoint"}, ENDPOINT)
+    return [*map(creation, ("late_payment", "late_payment", "happy_path")), endpoint, endpoint]
+
+
+def test_neither_keys_nor_what_may_be_an_address_or_a_secret_is_shown_however_it_is_encoded() -> None:
+    address = ORDER["receive"]["address"]
+    encoded = [address.replace("x5", "%785"), address.replace("53", "%35%33", 1), "secret%2Done"]
+    hidden = [address, address[2:], *encoded, "secret-two", "m%6B_test_demo", "whsec_" + "0" * 64]
+    lines = logged(
+        get("/v1/chains", Authorization="Bearer secret-one"),
+        get("/v1/chains", Authorization="Bearer wrong-key"),
+        *(get(f"/v1/payments/{word}") for word in hidden),
+        api_keys=("secret-one", "secret-two"),
+    )
+    assert len(lines) == 2 + len(hidden)
+    shown = re.compile("secret|wrong-key|mk_test|whsec_0|5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
+    assert not [line for line in lines if shown.search(line)]
+
+
+def test_each_request_is_one_line_of_text() -> None:
+    refused, *replayed = logged(get("/v1/payments/pay_x?secret=1"), *replays())
+    pattern = r"\d\d:\d\d:\d\d  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\w+"
+    assert re.fullmatch(pattern, refused)
+    notes = [re.sub(r".*?/v1/\w+  (.*?)(  )?[\d.]+ ms  .*", r"\1", line) for line in replayed]
     assert notes == ["", "replayed", WARNING, "", "replayed"]
 
 
-def test_replays_are_marked_in_json(tmp_path: Path) -> None:
-    entries = [*map(json.loads, log_of_replays(tmp_path, "json"))]
-    fields = [(entry.get("replayed"), entry.get("warning")) for entry in entries]
-    assert fields == [(None, None), (True, None), (True, WARNING), (None, None), (True, None)]
+def test_each_request_is_one_line_of_json() -> None:
+    lines = logged(*replays(), get("/nowhere"), b"nonsense\r\n\r\n", log="json")
+    *created, refused, malformed = entries = [*map(json.loads, lines)]
+    assert [(entry["method"], entry["path"], entry["status"]) for entry in (created[0], refused)] == [
+        ("POST", "/v1/payments", 201),
+        ("GET", "/nowhere", 404),
+    ]
+    assert (malformed["status"], malformed["error"]) == (400, "bad_request")
+    assert all(entry["request_id"].startswith("req_") and entry["duration_ms"] >= 0 for entry in entries)
+    usual = {"time", "event", "method", "path", "status", "duration_ms", "request_id"}
+    more = [{name: entry[name] for name in entry.keys() - usual} for entry in (*created, refused)]
+    replayed = {"replayed": True}
+    assert more == [{}, replayed, {**replayed, "warning": WARNING}, {}, replayed, {"error": "not_found"}]
 
 
-def test_the_access_log_can_be_left_out(tmp_path: Path) -> None:
-    with server_process(tmp_path, "--no-access-log") as served:
-        httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED)
-        _, output = served.stop(signal.SIGTERM)
-    assert "/v1/chains" not in output
+def test_the_ids_of_a_trace_are_in_the_json_however_a_request_is_answered() -> None:
+    paths = ("/livez", "/nowhere", "/v1/chains")
+    traced = [get(path, Traceparent=f"00-{TRACE}-{PARENT}-01") for path in paths]
+    lines = [*map(json.loads, logged(*traced, log="json"))]
+    assert [line["path"] for line in lines] == [*paths]
+    assert {(line["trace_id"], line["parent_id"]) for line in lines} == {(TRACE, PARENT)}
 
 
-def test_a_reader_of_the_log_that_goes_away_does_not_stop_the_server(tmp_path: Path) -> None:
-    with server_process(tmp_path) as served:
-        assert served.process.stdout is not None
-        served.process.stdout.close()
-        assert [httpx.get(f"{served.url}/livez").status_code for _ in range(3)] == [200, 200, 200]
+def test_requests_can_be_left_out() -> None:
+    assert logged(get("/v1/chains"), access_log=False) == []
 
 
-def test_a_reader_of_the_log_that_does_not_read_does_not_stop_the_server(tmp_path: Path) -> None:
-    with server_process(tmp_path) as served, httpx.Client(base_url=served.url) as client:
-        assert served.process.stdout is not None
-        for _ in range(2000):  # more than a pipe holds
-            assert client.get("/livez").status_code == 200
-        os.read(served.process.stdout.fileno(), 65536)
-        client.get("/readyz")
-        _, output = served.stop(signal.SIGTERM)
-    left_out, last = output.splitlines()[-2:]
-    assert re.fullmatch(r"\(\d+ lines left out: nobody was reading\)", left_out)
-    assert "/readyz" in last
+def test_a_reader_that_goes_away_does_no_harm() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with suppress(BrokenPipeError), os.fdopen(writing, "w") as out:  # what is left is lost at the end
+        log = RequestLog(out)
+        log.line("nobody reads this")
+        log.line("nor this")
+
+
+def test_a_reader_that_does_not_read_does_no_harm_and_is_told_how_much_is_missing() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with os.fdopen(reading, "rb", buffering=0) as reader, os.fdopen(writing, "w") as out:
+        log = RequestLog(out)
+        for number in range(2000):
+            log.line(f"{number:0100}")  # more than a pipe holds
+        kept = (reader.read(1_000_000) or b"").count(b"\n")
+        log.line("the last")
+        rest = (reader.read(1_000_000) or b"").decode().splitlines()
+    assert 0 < kept < 2000
+    assert rest == [f"({2000 - kept} lines left out: nobody was reading)", "the last"]
