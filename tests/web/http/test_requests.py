@@ -1,16 +1,13 @@
 """Requests: their headers, queries and bodies."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from paymock.rules.errors import PaymockError
-from paymock.web.http.requests import MAX_BODY, Body, ClientGone, Receive, Request, parse_request
+from paymock.web.http.requests import MAX_BODY, Body, Receive, Request, parse_request
 from tests.support.virtual_time import run
-
-GONE = {"type": "http.disconnect"}
 
 
 def part(body: bytes, *, more: bool = False) -> Mapping[str, Any]:
@@ -67,12 +64,6 @@ def test_a_body_is_put_together_once_from_its_parts() -> None:
     assert run(request.json()) is run(request.json()) == {"a": 1}
 
 
-def test_the_largest_body_is_accepted() -> None:
-    half = b" " * (MAX_BODY // 2)
-    body = Body(receive=receiving(part(half, more=True), part(half)))
-    assert len(run(body.read(b"%d" % MAX_BODY))) == MAX_BODY
-
-
 @pytest.mark.parametrize(
     ("announced", "messages"),
     [
@@ -89,35 +80,3 @@ def test_a_body_over_the_limit_is_refused_as_soon_as_that_is_known(
     with pytest.raises(PaymockError) as refused:
         run(Body(receive=receiving(*messages)).read(announced))
     assert refused.value.kind.code == "payload_too_large"
-
-
-def test_a_client_that_leaves_amid_its_body_is_gone() -> None:
-    with pytest.raises(ClientGone):
-        run(Body(receive=receiving(part(b"{", more=True), GONE)).read(b"2"))
-
-
-def test_work_ends_when_the_client_leaves() -> None:
-    ended = []
-
-    async def work() -> None:
-        try:
-            await asyncio.sleep(3600)
-        finally:
-            ended.append(True)
-
-    request = parse_request("GET", b"/", [], Body(receive=receiving(part(b""), GONE)))
-    with pytest.raises(ClientGone):
-        run(request.unless_gone(work()))
-    assert ended
-
-
-def test_work_that_is_done_before_the_client_leaves_has_its_result() -> None:
-    async def receive() -> Mapping[str, Any]:
-        await asyncio.sleep(3600)
-        return GONE
-
-    async def work() -> str:
-        await asyncio.sleep(1)
-        return "done"
-
-    assert run(parse_request("GET", b"/", [], Body(receive=receive)).unless_gone(work())) == "done"
