@@ -69,7 +69,9 @@ def two_servers(tmp_path: Path, store: str) -> Iterator[tuple[ServerProcess, Ser
         yield servers[0], servers[1]
 
 
-@pytest.mark.parametrize("store", ["sqlite", pytest.param("redis", marks=pytest.mark.redis)])
+@pytest.mark.parametrize(
+    "store", [pytest.param("sqlite", marks=pytest.mark.ci), pytest.param("redis", marks=pytest.mark.redis)]
+)
 def test_changes_of_one_process_are_sent_by_another(tmp_path: Path, store: str) -> None:
     with (
         two_servers(tmp_path, store) as (one, other),

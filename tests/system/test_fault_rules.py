@@ -81,7 +81,7 @@ def deployment(name: str, tmp_path: Path) -> Iterator[Clients]:
     [
         "a process on memory",
         "processes on SQLite",
-        pytest.param("workers on SQLite", marks=NEEDS_PROCESSES),
+        pytest.param("workers on SQLite", marks=[NEEDS_PROCESSES, pytest.mark.ci]),
         pytest.param("processes on Redis", marks=pytest.mark.redis),
         pytest.param("workers on Redis", marks=[pytest.mark.redis, NEEDS_PROCESSES]),
     ],

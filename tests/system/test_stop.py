@@ -1,6 +1,5 @@
 """Stop of a server by a signal."""
 
-import contextlib
 import json
 import signal
 import socket
@@ -17,8 +16,10 @@ from harness.server_process import server_process
 from paymock.rules.faults import MAX_HANG
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
-from tests.support.workers import ask, reply_on
+from tests.support.workers import ask, reply_on, wait_until_refused
 from tests.system.hostile.graceful_stop import Case, stop_busy_server
+
+pytestmark = pytest.mark.ci
 
 CREATION = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
 
@@ -102,13 +103,6 @@ def test_a_stop_ends_a_hanging_request_without_a_reply(tmp_path: Path, fault: st
         assert [reply_on(connection) for connection in connections] == [b""] * len(connections)
 
 
-def wait_until_it_refuses_connections(url: str) -> None:
-    """Return when the server has handled a signal."""
-    with contextlib.suppress(httpx.TransportError):
-        while httpx.get(f"{url}/livez").status_code:
-            pass
-
-
 def test_a_second_signal_ends_the_server_immediately(tmp_path: Path) -> None:
     with (
         server_process(tmp_path) as served,
@@ -117,14 +111,14 @@ def test_a_second_signal_ends_the_server_immediately(tmp_path: Path) -> None:
         client.sendall(raw.request("POST", "/v1/payments", {**CREATION, "Content-Length": "9"}))
         assert httpx.get(f"{served.url}/livez").status_code == 200
         served.process.send_signal(signal.SIGTERM)
-        wait_until_it_refuses_connections(served.url)
+        wait_until_refused(served)
         assert served.process.poll() is None
         assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize(
     "case",
-    [Case("SQLite", 1), pytest.param(Case("Redis", 2), marks=pytest.mark.redis)],
+    [Case("SQLite", 1), pytest.param(Case("Redis", 2), marks=[pytest.mark.redis, pytest.mark.nightly])],
     ids=lambda case: case.name,
 )
 def test_a_stop_under_load_loses_nothing(case: Case, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from tests.support.workers import (
     workers_of,
 )
 
-pytestmark = NEEDS_PROCESSES
+pytestmark = [NEEDS_PROCESSES, pytest.mark.ci]
 
 
 # Sharing the load
@@ -156,6 +156,7 @@ def test_changes_of_one_worker_are_sent_by_another(tmp_path: Path) -> None:
                 assert worker_behind(reply) != worker_behind(advanced)
 
 
+@pytest.mark.nightly
 def test_concurrent_log_lines_are_not_mixed(tmp_path: Path) -> None:
     requests = 1500
 
@@ -243,6 +244,7 @@ def test_a_replacement_is_logged_as_json(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_workers_that_crash_repeatedly_are_replaced_at_a_limited_rate(tmp_path: Path) -> None:
     with server_with_workers(tmp_path) as served:
         killed: set[int] = set()

@@ -30,13 +30,20 @@ from tests.support.workers import (
     workers_of,
 )
 
-pytestmark = NEEDS_PROCESSES
+pytestmark = [NEEDS_PROCESSES, pytest.mark.ci]
 
 # A stop
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("send", [os.kill, os.killpg])
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [
+        (os.kill, signal.SIGTERM),
+        (os.killpg, signal.SIGINT),
+        pytest.param(os.kill, signal.SIGINT, marks=pytest.mark.nightly),
+        pytest.param(os.killpg, signal.SIGTERM, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_signal_stops_all_processes(tmp_path: Path, number: int, send: Callable[[int, int], None]) -> None:
     """A signal to the supervisor, or to the process group, as by Ctrl-C and systemd."""
     with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
@@ -94,9 +101,11 @@ def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> N
         assert reply_on(wait).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-@pytest.mark.parametrize("milliseconds", [0, 10, 80])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("workers", [1, 8])
+@pytest.mark.parametrize(
+    "milliseconds", [10, *(pytest.param(ms, marks=pytest.mark.nightly) for ms in (0, 80))]
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("workers", [8, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_signal_during_the_start_leaves_nothing_behind(
     tmp_path: Path, workers: int, number: int, milliseconds: int
 ) -> None:
@@ -112,6 +121,7 @@ def test_a_signal_during_the_start_leaves_nothing_behind(
 # A start that fails
 
 
+@pytest.mark.nightly
 def test_a_crash_of_a_worker_ends_the_start(tmp_path: Path) -> None:
     # All workers may answer before one is killed.
     assert any(fails_with_a_worker(tmp_path / str(attempt)) for attempt in range(10))

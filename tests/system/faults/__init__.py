@@ -1,1 +1,1 @@
-"""Fault injection under load. `python -m tests.system.faults --write` writes docs/fault-tests.md."""
+"""Fault injection under load: `python -m tests.system.faults`."""

@@ -52,9 +52,9 @@ class Client:
         self._headers = request_headers(api_key=api_key)
         self._connections: dict[str, http.client.HTTPConnection] = {}
 
-    def create(self, url: str, key: str, amount: str = AMOUNT, scenario: str | None = None) -> Event:
-        """Create a payment with an idempotency key, by default in the default scenario."""
-        headers = {"Idempotency-Key": key, **({"X-Mock-Scenario": scenario} if scenario else {})}
+    def create(self, url: str, key: str, amount: str = AMOUNT) -> Event:
+        """Create a payment with an idempotency key."""
+        headers = {"Idempotency-Key": key}
         event = self._request(url, "POST", "/v1/payments", order_body(key, amount), headers)
         return self.history.add(event._replace(kind=Kind.CREATE, key=key, amount=amount))
 
@@ -85,10 +85,6 @@ class Client:
         """Set the speed of the sandbox clock."""
         event = self._request(url, "PUT", "/_mock/clock", json.dumps({"speed": speed}).encode())
         return self.history.add(event._replace(kind=Kind.CLOCK))
-
-    def read_clock(self, url: str) -> Event:
-        """Read the sandbox clock."""
-        return self.history.add(self._request(url, "GET", "/_mock/clock")._replace(kind=Kind.CLOCK))
 
     def ready(self, url: str) -> Event:
         """Request `/readyz`. The event is not recorded."""

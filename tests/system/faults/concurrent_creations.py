@@ -5,7 +5,7 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -23,13 +23,12 @@ _CONCURRENT_CONNECTS = 50
 
 @dataclass
 class ConcurrencyResult(Result):
-    """The outcome on one store. `send_seconds` are from the first request of a round to the last, and
-    `seconds` to the last reply.
+    """The outcome on one store. `slowest`: the most seconds from the first request of a round to the last
+    reply.
     """
 
     replies: int = 0
-    send_seconds: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
+    slowest: float = 0.0
 
 
 class Reply(NamedTuple):
@@ -117,10 +116,9 @@ async def _run_round(
     started = time.monotonic()
     for connection in connections:
         connection.writer.write(request)
-    result.send_seconds.append(time.monotonic() - started)
     async with asyncio.timeout(TIMEOUT_SECONDS):
         replies = await asyncio.gather(*(connection.reply() for connection in connections))
-        result.seconds.append(time.monotonic() - started)
+        result.slowest = max(result.slowest, time.monotonic() - started)
         refused = [number for number, reply in enumerate(replies) if reply.status == UNAVAILABLE]
         for number in refused:
             replies[number] = await connections[number].retry(request)

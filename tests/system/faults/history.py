@@ -21,7 +21,7 @@ class Kind(StrEnum):
     """Advances one payment."""
     DEPOSIT = auto()
     CLOCK = auto()
-    """Reads the sandbox clock, advances it, or sets its speed."""
+    """Advances the sandbox clock, or sets its speed."""
     READY = auto()
 
 

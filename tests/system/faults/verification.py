@@ -70,8 +70,8 @@ def verify(result: Result, url: str, api_key: str, history: History) -> None:
     """Check a history, and the list of payments after it.
 
     A deposit takes effect PENDING_CHANGE_SECONDS after its request. Where its commit takes longer, other
-    clients may have seen what would have happened without it (docs/fault-tests.md). The timelines of such
-    payments are judged as promises about time.
+    clients may have seen what would have happened without it (docs/decisions.md, "Time and control"). The
+    timelines of such payments are judged as promises about time.
     """
     with closing(Client(api_key, History())) as client:
         listing = client.listing(url)
