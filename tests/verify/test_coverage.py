@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from paymock.client.http import DEFAULT_PAYOUT_ADDRESS, payment_request
 from paymock.testing import Sandbox
 from paymock.verify.coverage import Coverage, Group, coverage, merged, terminal_statuses
 from tests.support.journal import PAYMENT, JournalWriter, payment
@@ -25,17 +24,13 @@ def group(result: Coverage, name: str) -> Group:
     return next(group for group in result.groups if group.name == name)
 
 
-def transition(before: str, after: str) -> str:
-    return f"{before}->{after}"
-
-
 class TestItems:
     def test_scenarios_statuses_and_transitions_are_those_of_the_specification(self) -> None:
         courses = [[status for _, status in course] for course in COURSES.values()]
         assert list(group(NOTHING, "scenarios").items) == list(COURSES)
         assert set(group(NOTHING, "statuses").items) == {status for course in courses for status in course}
         assert set(group(NOTHING, "transitions").items) == {
-            transition(before, after) for course in courses for before, after in pairwise(course)
+            f"{before}->{after}" for course in courses for before, after in pairwise(course)
         }
 
     def test_errors_are_those_that_need_no_defect_of_the_application(self) -> None:
@@ -79,9 +74,7 @@ class TestSeen:
         journal.read("payment_finalized")
         journal.read(None, fault="drop", status=0)
         journal.read("settlement_pending")
-        assert coverage(journal.entries, []).seen["transitions"] == [
-            transition("payment_finalized", "settlement_pending")
-        ]
+        assert coverage(journal.entries, []).seen["transitions"] == ["payment_finalized->settlement_pending"]
 
     def test_transitions_are_those_of_one_payment(self, journal: JournalWriter) -> None:
         journal.read("awaiting_payment")
@@ -105,12 +98,9 @@ class TestSeen:
         journal.read(None, **changes)
         assert coverage(journal.entries, []).seen["errors"] == seen
 
-    @pytest.mark.parametrize(
-        ("fault", "kind"), [("status=500; times=2", "status"), ("truncate=9", "truncate"), ("hang", "hang")]
-    )
-    def test_a_fault_is_seen_by_its_kind(self, journal: JournalWriter, fault: str, kind: str) -> None:
-        journal.read(None, fault=fault)
-        assert coverage(journal.entries, []).seen["faults"] == [kind]
+    def test_a_fault_is_seen_by_its_kind(self, journal: JournalWriter) -> None:
+        journal.read(None, fault="status=500; times=2")
+        assert coverage(journal.entries, []).seen["faults"] == ["status"]
 
 
 class TestResult:
@@ -148,36 +138,20 @@ class TestResult:
         }
 
 
-class Shop:
-    """An application that reads its payments."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        key = {"Authorization": f"Bearer {sandbox.api_key}"}
-        self.http = httpx.Client(base_url=f"{sandbox.url}/v1", headers=key, timeout=0.5)
-
-    def order(self, order_id: str, scenario: str, **changes: Any) -> str:
-        body = payment_request(order_id, "bsc", "USDT", "1000", DEFAULT_PAYOUT_ADDRESS) | changes
-        headers = {"Idempotency-Key": f"{order_id}-payment", "X-Mock-Scenario": scenario}
-        reply = self.http.post("/payments", json=body, headers=headers)
-        return str(reply.json().get("id"))
-
-    def read(self, payment_id: str, fault: str | None = None) -> None:
-        with suppress(httpx.TransportError):
-            self.http.get(f"/payments/{payment_id}", headers={"X-Mock-Fault": fault} if fault else {})
-
-
 def test_an_application_can_see_everything(paymock: Sandbox) -> None:
-    shop = Shop(paymock)
-    with shop.http:
+    key = {"Authorization": f"Bearer {paymock.api_key}"}
+    with httpx.Client(base_url=f"{paymock.url}/v1", headers=key, timeout=0.5) as http:
         for scenario, course in COURSES.items():
-            payment_id = shop.order(scenario, scenario)
+            payment_id = paymock.create(scenario=scenario)["id"]
+            http.get(f"/payments/{payment_id}")
             for _, status in course[1:]:
                 paymock.advance_payment(payment_id, to=status)
-                shop.read(payment_id)
+                http.get(f"/payments/{payment_id}")
         for fault in ("status=503", "delay=1", "drop", "reset", "hang", "truncate=1"):
-            shop.read(payment_id, fault)
-        shop.read(PAYMENT)
-        shop.order("refused", "happy_path", pay_with=[])
-        shop.http.get("/chains/nowhere/assets")
+            with suppress(httpx.TransportError):
+                http.get(f"/payments/{payment_id}", headers={"X-Mock-Fault": fault})
+        http.get(f"/payments/{PAYMENT}")
+        http.post("/payments", json={}, headers={"Idempotency-Key": "refused-payment"})
+        http.get("/chains/nowhere/assets")
     result = coverage(paymock.requests(), paymock.payments())
     assert result.percent == 100, str(result)

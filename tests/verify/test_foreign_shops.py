@@ -26,35 +26,28 @@ class Shop(NamedTuple):
 
 
 CASES = {
-    "javascript": Shop("node good.mjs", "node bad.mjs", "double_payment"),
+    "node": Shop("node good.mjs", "node bad.mjs", "double_payment"),
     "java": Shop("java Shop.java", "java Shop.java bad", "free_goods"),
     "go": Shop("go run shop.go", "go run shop.go bad", "lost_sale"),
     "php": Shop("php -S 127.0.0.1:$PORT good.php", "php -S 127.0.0.1:$PORT bad.php", "free_goods", tick=True),
 }
-GROUPS = {"javascript": "node"}
-"""The groups of tests whose names are others than those of the languages."""
+"""By the group of tests."""
+
+FOLDERS = {"node": "javascript"}
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["right", "wrong"])
-@pytest.mark.parametrize(
-    "language", [pytest.param(name, marks=getattr(pytest.mark, GROUPS.get(name, name))) for name in CASES]
-)
-def test_a_shop_in_another_language_is_judged_as_it_deserves(
-    language: str, kind: str, tmp_path: Path
-) -> None:
-    case = CASES[language]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+@pytest.mark.parametrize("group", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in CASES])
+def test_a_shop_in_another_language_is_judged_as_it_deserves(group: str, kind: str, tmp_path: Path) -> None:
+    case = CASES[group]
+    with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     start = case.right if kind == "right" else case.wrong
     command = [
         *(str(Path(sys.executable).parent / "paymock"), "verify", "--json"),
-        *(
-            "--run",
-            f"cd {shlex.quote(str(SHOPS / language))} && exec {start}",
-        ),
+        *("--run", f"cd {shlex.quote(str(SHOPS / FOLDERS.get(group, group)))} && exec {start}"),
         *("--ready", f"{url}/health"),
         *("--order", f"POST {url}/orders/{{order_id}}", "--deliveries", f"GET {url}/deliveries/{{order_id}}"),
         *(("--tick", f"GET {url}/tick") if case.tick else ()),

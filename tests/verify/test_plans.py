@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paymock.rules.faults import parse_fault
+from paymock.rules.faults import FaultKind
 from paymock.verify.plans import (
     FAULTS,
     Course,
@@ -35,18 +35,15 @@ REQUESTS = st.builds(
 )
 PLANS = st.builds(
     Plan,
-    st.from_regex("[a-z][a-z0-9_]{0,63}", fullmatch=True),
+    st.sampled_from(["happy_path", "x", "two_halves_2"]),
     st.lists(st.builds(Hit, REQUESTS, st.sampled_from([*FAULTS])), max_size=3).map(tuple),
 )
 
 
 class TestTokens:
     @given(PLANS)
-    def test_a_token_says_everything(self, plan: Plan) -> None:
+    def test_a_token_says_everything_and_needs_no_quotes(self, plan: Plan) -> None:
         assert parse_token(plan.token) == plan
-
-    @given(PLANS)
-    def test_a_token_needs_no_quotes(self, plan: Plan) -> None:
         assert not set(plan.token) & set(" ;|&<>()$`\\\"'*?[]!~#\t\n") - {"#"}
         assert not plan.token.startswith("#")
 
@@ -54,7 +51,6 @@ class TestTokens:
         ("hits", "token"),
         [
             ([], "happy_path"),
-            ([Hit(CREATION, "drop; before")], "happy_path/createPayment=drop+before"),
             (
                 [Hit(Request("getPayment", 5.0, 2), "status=502; after; html"), Hit(CREATION, "reset")],
                 "happy_path/getPayment@5#2=status=502+after+html/createPayment=reset",
@@ -75,14 +71,10 @@ class TestTokens:
             ("readPayment=drop", "must be like getPayment@5=drop"),
             ("getPayment", "must be like getPayment@5=drop"),
             ("getPayment@5#99999=drop", "must be like getPayment@5=drop"),
-            ("getPayment@=drop", "must be like getPayment@5=drop"),
             ("getPayment@1.2.3=drop", "must be like getPayment@5=drop"),
-            ("getPayment@5s=drop", "must be like getPayment@5=drop"),
             ("getPayment@\u0665=drop", "must be like getPayment@5=drop"),
             ("getPayment#0=drop", "must be like getPayment@5=drop"),
-            ("getPayment@5#=drop", "must be like getPayment@5=drop"),
             ("getPayment@5=", "must be like getPayment@5=drop"),
-            ("getPayment=explode", "'explode' must be status=CODE (400 to 599), "),
             ("getPayment=drop+sideways", "'drop; sideways' must be status=CODE (400 to 599), "),
         ],
     )
@@ -98,16 +90,9 @@ class TestHits:
         assert (hit.parsed.text, hit.times) == ("status=500; after", 6)
         assert Hit(CREATION, "drop").times == 1
 
-    @pytest.mark.parametrize(
-        ("request_", "text"),
-        [
-            (CREATION, "createPayment: drop"),
-            (Request("getPayment", 0.0), "getPayment@0: drop"),
-            (Request("getPayment", 7.25, 3), "getPayment@7.25#3: drop"),
-        ],
-    )
-    def test_a_person_can_read_them(self, request_: Request, text: str) -> None:
-        assert str(Hit(request_, "drop")) == text
+    def test_a_person_can_read_them(self) -> None:
+        assert str(Hit(CREATION, "drop")) == "createPayment: drop"
+        assert str(Hit(Request("getPayment", 7.25, 3), "drop")) == "getPayment@7.25#3: drop"
 
 
 class TestSmallerPlans:
@@ -180,11 +165,7 @@ class TestSingleFaults:
         ]
 
     def test_the_defaults_are_faults_of_all_kinds(self) -> None:
-        faults = [parse_fault(fault) for fault in FAULTS]
-        assert None not in faults
-        assert {fault.kind for fault in faults if fault} == {
-            "status", "delay", "drop", "reset", "hang", "truncate",
-        }  # fmt: skip
+        assert {Hit(CREATION, fault).parsed.kind for fault in FAULTS} == {*FaultKind}
 
 
 class TestPairs:
@@ -200,34 +181,17 @@ class TestPairs:
             first, second = (course.requests.index(hit.request) for hit in plan.hits)
             assert first < second
 
-    def test_another_seed_chooses_others(self) -> None:
-        plans = [[*pairs_of_faults([COURSE], self.FAULTS, 10, seed)] for seed in (0, 1)]
-        assert plans[0] != plans[1]
-
     def test_faults_that_take_long_have_no_part_but_those_of_the_user_have(self) -> None:
-        chosen = {hit.fault for plan in pairs_of_faults([COURSE], self.FAULTS, 200, 0) for hit in plan.hits}
-        assert chosen == {"drop", "status=500", "truncate=7"}
+        plans = [*pairs_of_faults([COURSE], self.FAULTS, 200, 0)]
+        assert {hit.fault for plan in plans for hit in plan.hits} == {"drop", "status=500", "truncate=7"}
+        assert plans != [*pairs_of_faults([COURSE], self.FAULTS, 200, 1)]
 
-    @pytest.mark.parametrize(
-        ("courses", "faults"),
-        [
-            ([], ["drop"]),
-            ([Course("short", (CREATION,), {})], ["drop"]),
-            ([COURSE], ["hang"]),
-            ([COURSE], []),
-        ],
-    )
-    def test_without_two_requests_and_a_quick_fault_there_are_none(
-        self, courses: list[Course], faults: list[str]
-    ) -> None:
-        assert [*pairs_of_faults(courses, faults, 5, 0)] == []
+    def test_without_two_requests_and_a_quick_fault_there_are_none(self) -> None:
+        short = Course("short", (CREATION,), {})
+        for courses, faults in (([], ["drop"]), ([short], ["drop"]), ([COURSE], ["hang"]), ([COURSE], [])):
+            assert [*pairs_of_faults(courses, faults, 5, 0)] == []
 
 
-@pytest.mark.parametrize("fault", ["drop", "hang", "status=500", "status=503; after", "truncate=9"])
-def test_a_fault_loses_the_reply(fault: str) -> None:
-    assert loses_reply(fault)
-
-
-@pytest.mark.parametrize("fault", ["delay=50; after", "delay=300", None])
-def test_a_late_reply_is_not_lost(fault: str | None) -> None:
-    assert not loses_reply(fault)
+def test_a_fault_loses_the_reply_unless_it_is_only_late() -> None:
+    assert all(map(loses_reply, ["drop", "hang", "status=500", "status=503; after", "truncate=9"]))
+    assert not any(map(loses_reply, ["delay=50; after", "delay=300", None]))

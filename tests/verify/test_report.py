@@ -1,26 +1,30 @@
-"""The report: its verdict, its text, and its JSON."""
+"""The report: its verdict, and what it looks like as text, JSON, JUnit and Markdown."""
 
 import json
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from paymock.verify.formats import junit, markdown
 from paymock.verify.report import Finding, Report, Verdict, course_lines
 from paymock.verify.rules import RULES, Severity
 
 MONEY = [rule.name for rule in RULES.values() if rule.severity is Severity.MONEY]
 ADVICE = [rule.name for rule in RULES.values() if rule.severity is Severity.ADVICE]
+TOKEN = "happy_path/getPayment@5=drop"
+
+EVIL = "\x1b[31mred\x1b[0m\x00 \u202e"
+ESCAPED = "\\x1b[31mred\\x1b[0m\\x00 \\u202e"
 
 TIMELINE = [
-    {
-        "offset_seconds": 0.0,
-        "status": "awaiting_payment",
-        "event": "created: `awaiting_payment`",
-        "reached": True,
-    },
-    {"offset_seconds": 5.0, "status": "payment_detected", "event": "`payment_detected`", "reached": True},
-    {"offset_seconds": 1234.567, "status": "completed", "event": "`completed`", "reached": True},
-    {"offset_seconds": 4000.0, "status": "failed", "event": "`failed`", "reached": False},
+    {"offset_seconds": at, "event": event, "reached": at < 4000}
+    for at, event in (
+        (0.0, "created: `awaiting_payment`"),
+        (5.0, "`payment_detected`"),
+        (1234.567, "`completed`"),
+        (4000.0, "`failed`"),
+    )
 ]
 
 
@@ -39,8 +43,8 @@ def finding(rule: str = "lost_sale", **changes: Any) -> Finding:
         "rule": rule,
         "scenario": "happy_path",
         "faults": ["getPayment@5: drop"],
-        "token": "happy_path/getPayment@5=drop",
-        "explanation": "The goods did not go out.",
+        "token": TOKEN,
+        "explanation": f"<{rule}> & more",
         "story": ["Order:       verify-1, scenario happy_path.", "Wrong:       The goods did not go out."],
         "requests": [creation(), request(), request(None, fault="drop"), request(5.0)],
         "timeline": TIMELINE[:2],
@@ -50,25 +54,25 @@ def finding(rule: str = "lost_sale", **changes: Any) -> Finding:
     return Finding(**{**fields, **changes})
 
 
-def report(*rules: str, trials: int = 12, undetermined: tuple[str, ...] = (), **more: Any) -> Report:
-    return Report([finding(rule) for rule in rules], trials, [*undetermined], **more)
+def report(
+    *rules: str | Finding, undetermined: tuple[str, ...] = (), trials: int = 12, **more: Any
+) -> Report:
+    findings = [rule if isinstance(rule, Finding) else finding(rule) for rule in rules]
+    return Report(findings, trials, [*undetermined], **more)
 
 
 class TestVerdict:
     @pytest.mark.parametrize("undetermined", [(), ("expired: it hung",)])
-    @pytest.mark.parametrize("advice", [[], ADVICE])
     @pytest.mark.parametrize("rule", MONEY)
-    def test_a_rule_about_money_is_unsafe(
-        self, rule: str, advice: list[str], undetermined: tuple[str, ...]
-    ) -> None:
-        judged = report(*advice, rule, undetermined=undetermined)
+    def test_a_rule_about_money_is_unsafe(self, rule: str, undetermined: tuple[str, ...]) -> None:
+        judged = report(*ADVICE, rule, rule, undetermined=undetermined)
         assert (judged.verdict, judged.exit_code) == ("UNSAFE", 1)
         assert judged.summary == f"UNSAFE: {rule}; 12 trials in 0 s"
 
-    @pytest.mark.parametrize("rules", [[], *([rule] for rule in ADVICE), ADVICE])
+    @pytest.mark.parametrize("rules", [[], ADVICE])
     def test_advice_changes_no_verdict(self, rules: list[str]) -> None:
         judged = report(*rules)
-        assert (judged.verdict, judged.exit_code) == ("SAFE", 0)
+        assert (judged.verdict, judged.exit_code) == (Verdict.SAFE, 0)
         assert judged.summary == "SAFE: no rule about money was broken; 12 trials in 0 s"
         judged = report(*rules, undetermined=("expired: it hung",))
         assert (judged.verdict, judged.exit_code) == ("UNDETERMINED", 3)
@@ -78,13 +82,9 @@ class TestVerdict:
         assert (judged.verdict, judged.exit_code) == ("UNDETERMINED", 3)
         assert judged.summary == "UNDETERMINED: not everything was seen to its end; 0 trials in 2 s"
 
-    def test_the_summary_names_each_broken_rule_once(self) -> None:
-        judged = report("free_goods", "lost_sale", "lost_sale", "gives_up", trials=1)
+    def test_the_summary_names_each_broken_rule(self) -> None:
+        judged = report("free_goods", "lost_sale", "gives_up", trials=1)
         assert judged.summary == "UNSAFE: free_goods, lost_sale; 1 trial in 0 s"
-
-    def test_every_verdict_has_an_exit_code_of_its_own(self) -> None:
-        assert [*Verdict] == ["SAFE", "UNSAFE", "UNDETERMINED"]
-        assert {report("lost_sale").exit_code, report().exit_code, report(trials=0).exit_code} == {0, 1, 3}
 
 
 class TestText:
@@ -92,13 +92,13 @@ class TestText:
         judged = report(
             "lost_sale", "gives_up", undetermined=("expired: it hung",), notes=["no listAttempts"]
         )
-        assert str(judged).startswith(f"{judged.summary}\n\nlost_sale (money)\n")
-        assert str(judged).split("\n\n").index(str(judged.findings[1]).split("\n\n")[0]) == 4
-        assert str(judged).endswith(
-            "\n\nNot seen to its end:\n  - expired: it hung\n\nNotes:\n  - no listAttempts"
+        assert str(judged) == "\n\n".join(
+            [
+                judged.summary,
+                *map(str, judged.findings),
+                "Not seen to its end:\n  - expired: it hung\n\nNotes:\n  - no listAttempts",
+            ]
         )
-
-    def test_a_safe_report_is_one_line(self) -> None:
         assert str(report()) == "SAFE: no rule about money was broken; 12 trials in 0 s"
 
     def test_a_finding_is_a_story_its_evidence_and_how_to_repeat_it(self) -> None:
@@ -110,52 +110,45 @@ class TestText:
             "       0 s  created: awaiting_payment  createPayment 201 new, getPayment 200, getPayment ✗ drop",
             "       5 s  payment_detected           getPayment 200",
             "",
-            "  Repeat: only='happy_path/getPayment@5=drop'",
+            f"  Repeat: only='{TOKEN}'",
         ]
-
-    def test_a_command_repeats_what_a_command_has_found(self) -> None:
         assert str(finding(command="paymock verify --only x")).endswith("\n  Repeat: paymock verify --only x")
 
     def test_long_lines_are_broken(self) -> None:
         _, *story = str(finding(story=["Wrong:       " + "word " * 60])).split("\n\n")[0].splitlines()
-        assert len(story) == 4
         assert all(len(line) <= 100 for line in story)
         assert [line.index("word") for line in story] == [15] * 4
 
     def test_control_characters_are_escaped(self) -> None:
-        evil = "\x1b[2J\u202e"
-        shown = finding(
-            story=[f"Wrong: {evil}"],
-            requests=[request(operation=None, path=evil)],
-            command=evil,
-            timeline=[TIMELINE[0] | {"event": evil}],
-        )
-        text = str(Report([shown], 1, [evil], notes=[evil]))
-        assert "\x1b" not in text
-        assert "\u202e" not in text
-        assert text.count("\\x1b[2J\\u202e") == 6
+        evil = finding(story=[EVIL], requests=[request(operation=None, path=EVIL)], command=EVIL)
+        text = str(report(evil, undetermined=(EVIL,), notes=[EVIL]))
+        assert text.replace("\n", "").isprintable()
+        assert text.count(ESCAPED) == 5
 
 
 class TestJson:
     def test_it_has_the_names_of_the_attributes(self) -> None:
-        judged = report("lost_sale", undetermined=("x",), notes=["y"], scenarios=["happy_path"], seconds=1.5)
+        judged = report(
+            "lost_sale",
+            "gives_up",
+            undetermined=("x",),
+            notes=["y"],
+            scenarios=["happy_path"],
+            seconds=1.5,
+        )
         document = json.loads(json.dumps(judged.as_json()))
         assert [*document] == [
             "verdict", "findings", "trials", "undetermined", "scenarios", "notes", "seconds",
         ]  # fmt: skip
         for name in document.keys() - {"findings"}:
             assert document[name] == getattr(judged, name)
-        [shown] = document["findings"]
-        assert shown.keys() == {
+        assert document["findings"][0].keys() == {
             "rule", "severity", "scenario", "faults", "token", "explanation", "story", "requests", "timeline",
             "order_id", "payment_id", "occurrences", "command",
         }  # fmt: skip
-        for name, value in shown.items():
-            assert value == getattr(judged.findings[0], name)
-
-    @pytest.mark.parametrize(("rule", "severity"), [("double_payment", "money"), ("gives_up", "advice")])
-    def test_a_finding_has_its_severity(self, rule: str, severity: str) -> None:
-        assert report(rule).as_json()["findings"][0]["severity"] == severity
+        for shown, found in zip(document["findings"], judged.findings, strict=True):
+            assert shown == {name: getattr(found, name) for name in shown}
+        assert [shown["severity"] for shown in document["findings"]] == ["money", "advice"]
 
 
 class TestCourseLines:
@@ -183,3 +176,69 @@ class TestCourseLines:
         refused = creation(at=None, status=500, fault="status=500", idempotency=None)
         assert course_lines([], [refused, refused]) == ["   0 s    createPayment ✗ status=500 (2 times)"]
         assert course_lines([], []) == ["   0 s"]
+
+
+class TestJUnit:
+    def suite(self, judged: Report) -> ET.Element:
+        document = junit(judged)
+        assert document.startswith(b"<?xml version='1.0' encoding='utf-8'?>")
+        return ET.fromstring(document)  # noqa: S314 - our own
+
+    def test_there_is_a_test_for_each_rule_and_one_for_the_end(self) -> None:
+        suite = self.suite(report(seconds=1.2345))
+        assert suite.attrib == {
+            "name": "paymock verify",
+            "tests": str(len(RULES) + 1),
+            "failures": "0",
+            "errors": "0",
+            "time": "1.234",
+        }
+        assert [case.get("name") for case in suite] == [*RULES, "seen_to_its_end"]
+        assert [len(case) for case in suite] == [0] * (len(RULES) + 1)
+
+    def test_money_fails_and_advice_does_not(self) -> None:
+        lost, advice = finding("lost_sale", story=[EVIL]), finding("gives_up")
+        suite = self.suite(report(lost, advice, finding("lost_sale", scenario="expired")))
+        assert (suite.get("failures"), suite.get("errors")) == ("2", "0")
+        first, _ = suite.iterfind("testcase[@name='lost_sale']/failure")
+        assert first.attrib == {"type": "lost_sale", "message": "<lost_sale> & more"}
+        assert first.text == str(lost)
+        [output] = suite.iterfind("testcase[@name='gives_up']/system-out")
+        assert output.text == str(advice)
+
+    def test_what_was_not_seen_is_an_error(self) -> None:
+        suite = self.suite(report(undetermined=("expired: it hung", EVIL)))
+        assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
+        [error] = suite.iterfind("testcase[@name='seen_to_its_end']/error")
+        assert error.get("message") == "2 not seen to the end"
+        assert error.text == f"expired: it hung\n{ESCAPED}"
+
+
+class TestMarkdown:
+    def test_a_table_shows_all_findings_and_details_follow(self) -> None:
+        text = markdown(report(finding(occurrences=3), finding("gives_up", faults=[], command="paymock x")))
+        assert text.startswith(
+            "## paymock verify: UNSAFE\n\nlost_sale; 12 trials in 0 s.\n\n"
+            "| Rule | Severity | Scenario | Faults | Trials |\n"
+            "| --- | --- | --- | --- | ---: |\n"
+            "| `lost_sale` | money | happy_path | getPayment@5: drop | 3 |\n"
+            "| `gives_up` | advice | happy_path | none | 1 |\n\n"
+            "### `lost_sale`\n\n- Order:       verify-1, scenario happy_path.\n- Wrong:       The goods "
+            "did not go out.\n\n<details>"
+        )
+        assert f"\nRepeat: `{TOKEN}`\n" in text
+        assert text.endswith("\n\nRepeat: `paymock x`\n")
+
+    def test_what_was_not_seen_is_listed(self) -> None:
+        text = markdown(report(undetermined=("expired: it hung", "a | b\nc")))
+        assert text == (
+            "## paymock verify: UNDETERMINED\n\nnot everything was seen to its end; 12 trials in 0 s.\n\n"
+            "### Not seen to its end\n\n- expired: it hung\n- a \\| b\\nc\n"
+        )
+
+    def test_output_of_an_application_does_not_damage_it(self) -> None:
+        evil = finding(story=[EVIL], faults=[EVIL, "a|b\r\n"], requests=[request(None, None, path=EVIL)])
+        text = markdown(report(evil, undetermined=(EVIL,)))
+        assert text.replace("\n", "").isprintable()
+        assert text.count(ESCAPED) == 4
+        assert f"| {ESCAPED}; a\\|b\\r\\n | 1 |" in text

@@ -1,20 +1,22 @@
-"""Shops with exactly one bug each. The docstring says which.
+"""Shops with exactly one bug each. The docstring says which; `paid_at` says it in the table.
 
 The bugs of the first four sections cost money. Those of the last are lesser: nothing is lost by them.
 """
 
 import contextlib
 import http.client
-import itertools
 import json
 import sys
 import time
-from collections import Counter
+from collections.abc import Callable
 from hashlib import sha256
+from itertools import pairwise
+from typing import TypeVar
 from uuid import uuid4
 
 import httpx
 
+from tests.support.specification import COURSES
 from tests.verify.shops.base import CLOSED, creation
 from tests.verify.shops.good import (
     TRIES,
@@ -31,48 +33,31 @@ from tests.verify.shops.good import (
     retry_after,
 )
 
+T = TypeVar("T")
+
+
+def status_of(error: httpx.HTTPError) -> int | None:
+    """The status of a reply; None if there was none."""
+    return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
+
+
 # Free goods
 
 
-class DeliversWhenDetected(Poller):
-    """Delivers at `payment_detected`: a transfer that was only observed."""
+def paid_at(*statuses: str) -> type[Poller]:
+    """A shop that delivers at the first of these statuses that it reads."""
 
-    paid = frozenset({"payment_detected"})
-    closed = CLOSED | paid
+    class PaidAt(Poller):
+        paid = frozenset(statuses)
+        closed = CLOSED | paid
 
-
-class DeliversWhenFinalized(Poller):
-    """Delivers at `payment_finalized`, before the settlement: it may fail, or be held for review."""
-
-    paid = frozenset({"payment_finalized", "settlement_pending", "settlement_submitted", "completed"})
-    closed = CLOSED | paid
-
-
-class DeliversWhenSubmitted(Poller):
-    """Delivers at `settlement_submitted`: a settlement that may yet fail."""
-
-    paid = frozenset({"settlement_submitted", "completed"})
-    closed = CLOSED | paid
-
-
-class DeliversUnderpaid(Poller):
-    """Delivers at `underpaid_expired`: something was paid, but not the price."""
-
-    paid = frozenset({"completed", "underpaid_expired"})
-
-
-class DeliversOverpaid(Poller):
-    """Delivers at `overpaid_review`: the customer has paid enough, and the service holds it for review."""
-
-    paid = frozenset({"completed", "overpaid_review"})
+    return PaidAt
 
 
 class DeliversInReview(Outbox):
     """Takes `manual_review` for a formality: whatever is reviewed has been paid."""
 
-    def deliveries(self, order_id: str) -> int:
-        select = "SELECT count(*) FROM orders WHERE id = ? AND status IN ('completed', 'manual_review')"
-        return int(self.db.execute(select, [order_id]).fetchone()[0])
+    paid = ("completed", "manual_review")
 
 
 class DeliversLatePayments(LatePayments):
@@ -81,12 +66,6 @@ class DeliversLatePayments(LatePayments):
     def decide(self, order_id: str, payment: Json) -> None:
         super().decide(order_id, payment)
         self.delivered[order_id] += order_id in self.paid_late
-
-
-class DeliversWhenFailed(Poller):
-    """Delivers at `failed`: the customer has paid, and yet there is no settlement."""
-
-    paid = frozenset({"completed", "failed"})
 
 
 class DeliversByFunding(Poller):
@@ -116,32 +95,22 @@ class DeliversWhenServiceIsDown(Poller):
 
     patience = 3
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.failures: Counter[str] = Counter()
+    def read(self, payment_id: str) -> Json:
+        payment = super().read(payment_id)
+        self.counts[payment_id] = 0
+        return payment
 
-    def poll(self, order_id: str, payment_id: str) -> None:
-        try:
-            payment = self.read(payment_id)
-            self.failures[order_id] = 0
-        except httpx.HTTPError:
-            self.failures[order_id] += 1
-            if self.failures[order_id] < self.patience:
-                return
-            payment = {"status": "completed"}
-        self.decide(order_id, payment)
+    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+        payment_id = self.open[order_id]
+        self.counts[payment_id] += 1
+        if self.counts[payment_id] == self.patience:
+            self.decide(order_id, {"status": "completed"})
 
 
 class DeliversUnknownReplies(Poller):
     """Knows the statuses that are not paid, and takes any other reply for paid; an error, too."""
 
-    unpaid = CLOSED - {"completed"} | {
-        "awaiting_payment",
-        "payment_detected",
-        "payment_finalized",
-        "settlement_pending",
-        "settlement_submitted",
-    }
+    unpaid = {status for course in COURSES.values() for _, status in course} - {"completed"}
 
     def read(self, payment_id: str) -> Json:
         reply = self.http.get(f"/v1/payments/{payment_id}")
@@ -152,20 +121,13 @@ class DeliversUnknownReplies(Poller):
 class DeliversWhenConfirmationFails(Poller):
     """Takes a failed poll after `settlement_submitted` for the end of a settlement that went well."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.submitted: set[str] = set()
+    def decide(self, order_id: str, payment: Json) -> None:
+        self.counts[order_id] += payment["status"] == "settlement_submitted"
+        super().decide(order_id, payment)
 
-    def poll(self, order_id: str, payment_id: str) -> None:
-        try:
-            payment = self.read(payment_id)
-        except httpx.HTTPError:
-            if order_id not in self.submitted:
-                raise
-            payment = {"status": "completed"}
-        if payment["status"] == "settlement_submitted":
-            self.submitted.add(order_id)
-        self.decide(order_id, payment)
+    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+        if self.counts[order_id]:
+            self.decide(order_id, {"status": "completed"})
 
 
 # Lost sales
@@ -174,50 +136,33 @@ class DeliversWhenConfirmationFails(Poller):
 class DropsAfterFailedPoll(Poller):
     """Drops an order after one failed poll."""
 
-    def poll(self, order_id: str, payment_id: str) -> None:
-        try:
-            super().poll(order_id, payment_id)
-        except httpx.HTTPError:
+    failure: type[httpx.HTTPError] = httpx.HTTPError
+    patience = 1
+
+    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+        self.counts[order_id] += isinstance(error, self.failure)
+        if self.counts[order_id] == self.patience:
             del self.open[order_id]
 
 
-class DropsAfterThreeFailures(Poller):
+class DropsAfterThreeFailures(DropsAfterFailedPoll):
     """Drops an order after three failed polls, whether in a row or not."""
 
     patience = 3
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.failures: Counter[str] = Counter()
 
-    def poll(self, order_id: str, payment_id: str) -> None:
-        try:
-            super().poll(order_id, payment_id)
-        except httpx.HTTPError:
-            self.failures[order_id] += 1
-            if self.failures[order_id] == self.patience:
-                del self.open[order_id]
+class DropsOnTimeout(DropsAfterFailedPoll):
+    """Takes a poll that times out for a payment that timed out."""
+
+    failure = httpx.TimeoutException
 
 
 class DropsWhenTooFast(Worker):
     """Takes a 429 for a ban: the order is not polled any more."""
 
-    def poll(self, order_id: str, payment_id: str) -> None:
-        try:
-            super().poll(order_id, payment_id)
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code != 429:
-                raise
-            del self.open[order_id]
-
-
-class DropsOnTimeout(Poller):
-    """Takes a poll that times out for a payment that timed out."""
-
-    def poll(self, order_id: str, payment_id: str) -> None:
-        try:
-            super().poll(order_id, payment_id)
-        except httpx.TimeoutException:
+    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+        super().failed(order_id, error)
+        if status_of(error) == 429:
             del self.open[order_id]
 
 
@@ -269,16 +214,17 @@ class ForgetsUnansweredOrder(Poller):
 class RefusesToOrderAgain(Poller):
     """Remembers that an order failed, and refuses it ever after, though its payment may exist."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.failed: set[str] = set()
-
     def order(self, order_id: str) -> None:
-        if order_id in self.failed:
+        if self.counts[order_id]:
             raise ValueError(f"order {order_id} has failed")
-        self.failed.add(order_id)
-        super().order(order_id)
-        self.failed.discard(order_id)
+        try:
+            super().order(order_id)
+        except httpx.HTTPError as error:
+            self.counts[order_id] += self.is_final(error)
+            raise
+
+    def is_final(self, error: httpx.HTTPError) -> bool:
+        return True
 
 
 class ClosesBeforeDelivery(AttemptReader):
@@ -296,21 +242,8 @@ class ClosesBeforeDelivery(AttemptReader):
 class StrictStateMachine(Poller):
     """Ignores a status that does not follow the last one, and with it all that come later."""
 
-    paths = (
-        (
-            "awaiting_payment",
-            "payment_detected",
-            "payment_finalized",
-            "settlement_pending",
-            "settlement_submitted",
-            "completed",
-        ),
-        ("awaiting_payment", "expired"),
-        ("payment_detected", "underpaid_expired"),
-        ("payment_detected", "overpaid_review"),
-        ("payment_detected", "manual_review"),
-        ("payment_finalized", "manual_review"),
-        ("settlement_submitted", "failed"),
+    steps = frozenset(
+        step for course in COURSES.values() for step in pairwise(status for _, status in course)
     )
 
     def __init__(self, url: str, api_key: str) -> None:
@@ -318,8 +251,7 @@ class StrictStateMachine(Poller):
         self.statuses: dict[str, str] = {}
 
     def decide(self, order_id: str, payment: Json) -> None:
-        step = self.statuses.setdefault(order_id, "awaiting_payment"), payment["status"]
-        if any(step in itertools.pairwise(path) for path in self.paths):
+        if (self.statuses.setdefault(order_id, "awaiting_payment"), payment["status"]) in self.steps:
             self.statuses[order_id] = payment["status"]
             super().decide(order_id, payment)
 
@@ -341,7 +273,7 @@ class DeliversEachSighting(FulfilmentTable):
     """Delivers each time it reads `completed`, and reads it more than once."""
 
     def deliveries(self, order_id: str) -> int:
-        return self.seen[order_id]
+        return self.counts[order_id]
 
 
 class DeliversBeforeConfirmingRead(Poller):
@@ -432,38 +364,31 @@ class KeyFromBody(Poller):
 class TwoKeys(Poller):
     """The first try has a key of its own, and the retries of the worker have another."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.unsent: list[str] = []
-
     def order(self, order_id: str) -> None:
         try:
             super().order(order_id)
         except httpx.HTTPError:
-            self.unsent.append(order_id)
+            self.counts[order_id] = 1
 
     def tick(self) -> None:
-        for order_id in list(self.unsent):
+        for order_id in list(self.counts):
             with contextlib.suppress(httpx.HTTPError):
                 self.open[order_id] = self.create(creation(order_id), f"retry-{order_id}")
-                self.unsent.remove(order_id)
+                del self.counts[order_id]
         super().tick()
 
 
 class PaysAgainAfterFailedRead(Poller):
     """Takes a first read that fails for a payment that is not there, and creates another."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.read_once: set[str] = set()
+    def decide(self, order_id: str, payment: Json) -> None:
+        self.counts[order_id] += 1
+        super().decide(order_id, payment)
 
-    def poll(self, order_id: str, payment_id: str) -> None:
-        try:
-            super().poll(order_id, payment_id)
-        except httpx.HTTPError:
-            if order_id not in self.read_once:
-                self.open[order_id] = self.create(creation(order_id), f"{key_of(order_id)}-again")
-        self.read_once.add(order_id)
+    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+        self.counts[order_id] += 1
+        if self.counts[order_id] == 1:
+            self.open[order_id] = self.create(creation(order_id), f"{key_of(order_id)}-again")
 
 
 # A changed body: the service refuses it, and the shop has no payment to follow
@@ -472,13 +397,9 @@ class PaysAgainAfterFailedRead(Poller):
 class ChangesBody(Poller):
     """Retries with the same key and another body: `metadata` counts the tries. A lost sale, too."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.tries: Counter[str] = Counter()
-
     def create(self, body: Json, key: str) -> str:
-        self.tries[key] += 1
-        return super().create({**body, "metadata": {"try": self.tries[key]}}, key)
+        self.counts[key] += 1
+        return super().create({**body, "metadata": {"try": self.counts[key]}}, key)
 
 
 # Lesser
@@ -491,9 +412,9 @@ class ChangesBodyOnce(ChangesBody):
         try:
             return super().create(body, key)
         except httpx.HTTPStatusError as error:
-            if error.response.status_code != 409:
+            if status_of(error) != 409:
                 raise
-            self.tries[key] = 0
+            self.counts[key] = 0
             return super().create(body, key)
 
 
@@ -507,39 +428,30 @@ class PollsForever(Poller):
             super().decide(order_id, payment)
 
 
+def _tried(call: Callable[..., T], *args: object) -> T:
+    """The result of a call, which is repeated at once when it fails."""
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(httpx.HTTPError):
+            return call(*args)
+    return call(*args)
+
+
 class IgnoresRetryAfter(Poller):
     """Sends a creation again at once when the service asks to wait."""
 
     def create(self, body: Json, key: str) -> str:
-        for _ in range(TRIES - 1):
-            with contextlib.suppress(httpx.HTTPError):
-                return super().create(body, key)
-        return super().create(body, key)
+        return _tried(super().create, body, key)
 
 
 class PollsAgainAtOnce(Poller):
     """Reads again at once when the service asks to wait."""
 
     def read(self, payment_id: str) -> Json:
-        for _ in range(TRIES - 1):
-            with contextlib.suppress(httpx.HTTPError):
-                return super().read(payment_id)
-        return super().read(payment_id)
+        return _tried(super().read, payment_id)
 
 
-class GivesUpWhenRefused(Poller):
+class GivesUpWhenRefused(RefusesToOrderAgain):
     """Takes a 429 for a final no: the order has no payment, and never gets one."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.refused: set[str] = set()
-
-    def order(self, order_id: str) -> None:
-        if order_id in self.refused:
-            raise ValueError(f"order {order_id} was refused")
-        try:
-            super().order(order_id)
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code == 429:
-                self.refused.add(order_id)
-            raise
+    def is_final(self, error: httpx.HTTPError) -> bool:
+        return status_of(error) == 429

@@ -50,6 +50,10 @@ class Shop:
         }
         self.http = httpx.Client(**self.settings)
         self.delivered: Counter[str] = Counter()
+        # What most shops remember of their orders, each as it needs it.
+        self.open: dict[str, str] = {}
+        self.not_before: dict[str, float] = {}
+        self.counts: Counter[str] = Counter()
         self.closing = threading.Event()
         self.workers: list[threading.Thread] = []
 

@@ -10,7 +10,6 @@ import http.client
 import json
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,17 +40,19 @@ class Poller(Shop):
     paid = frozenset({"completed"})
     closed = CLOSED
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.open: dict[str, str] = {}
-
     def order(self, order_id: str) -> None:
         self.open[order_id] = self.create(creation(order_id), key_of(order_id))
 
     def tick(self) -> None:
         for order_id, payment_id in list(self.open.items()):
-            with contextlib.suppress(httpx.HTTPError):
+            try:
                 self.poll(order_id, payment_id)
+            except httpx.HTTPError as error:
+                with contextlib.suppress(httpx.HTTPError):
+                    self.failed(order_id, error)
+
+    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+        """Called when a poll has failed, which the next tick repeats."""
 
     def create(self, body: Json, key: str) -> str:
         reply = self.http.post("/v1/payments", json=body, headers={"Idempotency-Key": key})
@@ -72,11 +73,6 @@ class Poller(Shop):
 
 class RetryingClient(Shop):
     """Creates in a loop, with one key. After a refusal, an order waits as long as `Retry-After` says."""
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.open: dict[str, str] = {}
-        self.not_before: dict[str, float] = {}
 
     def order(self, order_id: str) -> None:
         headers = {"Idempotency-Key": key_of(order_id)}
@@ -116,20 +112,13 @@ class Worker(Poller):
 
     own_pace = True
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.not_before: dict[str, float] = {}
+    def poll(self, order_id: str, payment_id: str) -> None:
+        if time.monotonic() >= self.not_before.get(order_id, 0):
+            super().poll(order_id, payment_id)
 
-    def tick(self) -> None:
-        for order_id, payment_id in list(self.open.items()):
-            if time.monotonic() < self.not_before.get(order_id, 0):
-                continue
-            try:
-                self.poll(order_id, payment_id)
-            except httpx.HTTPStatusError as error:
-                self.not_before[order_id] = time.monotonic() + retry_after(error.response)
-            except httpx.TransportError:
-                pass
+    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+        if isinstance(error, httpx.HTTPStatusError):
+            self.not_before[order_id] = time.monotonic() + retry_after(error.response)
 
 
 class ThreadPerOrder(Shop):
@@ -173,6 +162,8 @@ class ThreadPerOrder(Shop):
 class Outbox(Shop):
     """An order only writes a row, with the key. What the row still needs is done by the next ticks."""
 
+    paid: tuple[str, ...] = ("completed",)
+
     def __init__(self, url: str, api_key: str) -> None:
         super().__init__(url, api_key)
         self.db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
@@ -183,8 +174,8 @@ class Outbox(Shop):
         self.db.execute("INSERT OR IGNORE INTO orders VALUES (?, ?, NULL, 'awaiting_payment')", row)
 
     def deliveries(self, order_id: str) -> int:
-        select = "SELECT count(*) FROM orders WHERE id = ? AND status = 'completed'"
-        return int(self.db.execute(select, [order_id]).fetchone()[0])
+        statuses = self.db.execute("SELECT status FROM orders WHERE id = ?", [order_id]).fetchall()
+        return sum(status in self.paid for (status,) in statuses)
 
     def tick(self) -> None:
         for order_id, key, payment_id, status in self.db.execute("SELECT * FROM orders").fetchall():
@@ -210,14 +201,10 @@ class Outbox(Shop):
 class AttemptReader(Poller):
     """Reads the attempts too, to show the confirmations; delivers when both reads agree."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.confirmations: dict[str, int] = {}
-
     def poll(self, order_id: str, payment_id: str) -> None:
         [attempt] = self.attempts(payment_id)
         deposits = attempt.get("deposits", [])
-        self.confirmations[order_id] = max((deposit["confirmations"] for deposit in deposits), default=0)
+        self.counts[order_id] = max((deposit["confirmations"] for deposit in deposits), default=0)
         payment = self.read(payment_id)
         if payment["status"] != "completed" or attempt["status"] == "payment_finalized":
             self.decide(order_id, payment)
@@ -274,13 +261,12 @@ class FulfilmentTable(Poller):
         super().__init__(url, api_key)
         self.db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self.db.execute("CREATE TABLE deliveries (order_id UNIQUE)")
-        self.seen: Counter[str] = Counter()
 
     def decide(self, order_id: str, payment: Json) -> None:
         if payment["status"] in self.paid:
             self.db.execute("INSERT OR IGNORE INTO deliveries VALUES (?)", [order_id])
-            self.seen[order_id] += 1
-        if payment["status"] in self.closed or self.seen[order_id] == self.sightings:
+            self.counts[order_id] += 1
+        if payment["status"] in self.closed or self.counts[order_id] == self.sightings:
             del self.open[order_id]
 
     def deliveries(self, order_id: str) -> int:
@@ -300,16 +286,15 @@ class LatePayments(Poller):
 
     def __init__(self, url: str, api_key: str) -> None:
         super().__init__(url, api_key)
-        self.expired_reads: Counter[str] = Counter()
         self.paid_late: set[str] = set()
 
     def decide(self, order_id: str, payment: Json) -> None:
         super().decide(order_id, payment)
         if payment["status"] == "expired":
-            self.expired_reads[order_id] += 1
-            if self.expired_reads[order_id] > self.further_reads:
+            self.counts[order_id] += 1
+            if self.counts[order_id] > self.further_reads:
                 del self.open[order_id]
-        elif self.expired_reads[order_id]:
+        elif self.counts[order_id]:
             self.paid_late.add(order_id)
 
 

@@ -5,13 +5,10 @@ rules are lesser: with them alone, the verdict is SAFE, and the finding is there
 """
 
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.verify.shops import bad, good
 from tests.verify.shops.base import Shop
-
-FOLDER = Path(__file__).parent
 
 
 class Case(NamedTuple):
@@ -57,14 +54,17 @@ GOOD = [
 BAD = [
     *_unsafe(
         "free_goods",
-        ("delivers_when_detected", bad.DeliversWhenDetected),
-        ("delivers_when_finalized", bad.DeliversWhenFinalized),
-        ("delivers_when_submitted", bad.DeliversWhenSubmitted),
-        ("delivers_underpaid", bad.DeliversUnderpaid, "underpaid_expired"),
-        ("delivers_overpaid", bad.DeliversOverpaid, "overpaid_review"),
+        ("delivers_when_detected", bad.paid_at("payment_detected")),
+        (
+            "delivers_when_finalized",
+            bad.paid_at("payment_finalized", "settlement_pending", "settlement_submitted", "completed"),
+        ),
+        ("delivers_when_submitted", bad.paid_at("settlement_submitted", "completed")),
+        ("delivers_underpaid", bad.paid_at("completed", "underpaid_expired"), "underpaid_expired"),
+        ("delivers_overpaid", bad.paid_at("completed", "overpaid_review"), "overpaid_review"),
         ("delivers_in_review", bad.DeliversInReview, "manual_review"),
         ("delivers_late_payments", bad.DeliversLatePayments, "late_payment"),
-        ("delivers_when_failed", bad.DeliversWhenFailed, "settlement_failed"),
+        ("delivers_when_failed", bad.paid_at("completed", "failed"), "settlement_failed"),
         ("delivers_by_funding", bad.DeliversByFunding),
         ("delivers_by_deposit", bad.DeliversByDeposit, "underpaid_expired"),
         ("delivers_when_service_is_down", bad.DeliversWhenServiceIsDown, "no_payment_expired"),
@@ -114,35 +114,3 @@ BAD = [
 ]
 
 SHOPS = {case.name: case for case in (*GOOD, *BAD)}
-
-
-class Program(NamedTuple):
-    """A shop in another language, and what starts it. `group` is the group of tests that has the language."""
-
-    name: str
-    group: str
-    command: str
-    rules: frozenset[str] = frozenset()
-    ticks: bool = False
-    """Whether it polls only when `GET /tick` asks for that."""
-
-
-PROGRAMS = [
-    Program("javascript_good", "node", f"node {FOLDER}/javascript/good.mjs"),
-    Program("javascript_bad", "node", f"node {FOLDER}/javascript/bad.mjs", frozenset({"double_payment"})),
-    Program("java_good", "java", f"java {FOLDER}/java/Shop.java"),
-    Program("java_bad", "java", f"java {FOLDER}/java/Shop.java bad", frozenset({"free_goods"})),
-    Program("go_good", "go", f"go run {FOLDER}/go/shop.go"),
-    Program("go_bad", "go", f"go run {FOLDER}/go/shop.go bad", frozenset({"lost_sale"})),
-    Program("php_good", "php", f"php -S 127.0.0.1:$PORT {FOLDER}/php/good.php", ticks=True),
-    Program(
-        "php_bad",
-        "php",
-        f"php -S 127.0.0.1:$PORT {FOLDER}/php/bad.php",
-        frozenset({"free_goods"}),
-        ticks=True,
-    ),
-]
-"""For a shell with PAYMOCK_URL, PAYMOCK_API_KEY and PORT in its environment; for PHP, STATE names
-a file that does not exist yet.
-"""
