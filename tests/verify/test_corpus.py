@@ -11,7 +11,7 @@ from tests.verify.shops.table import BAD, GOOD, SHOPS, Case
 
 CI = {
     "delivers_when_detected",
-    "strict_state_machine",
+    "drops_on_html",
     "delivers_before_receipt",
     "new_key_per_try",
     "polls_forever",
