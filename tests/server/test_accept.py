@@ -6,8 +6,6 @@ import asyncio
 import socket
 from contextlib import ExitStack
 
-import pytest
-
 from paymock.server.accept import Acceptor, ConnectionCounts
 
 
@@ -67,12 +65,8 @@ async def distribute(accepting: list[bool], connections: int) -> list[int]:
         return [len(process.connections) for process in processes]
 
 
-@pytest.mark.parametrize("processes", [2, 3, 4])
-def test_concurrent_connections_are_distributed_evenly(processes: int) -> None:
-    accepted = asyncio.run(distribute([True] * processes, 40))
+def test_connections_are_distributed_evenly_to_the_processes_that_accept() -> None:
+    accepted = asyncio.run(distribute([True, True, True], 40))
     assert sum(accepted) == 40
     assert max(accepted) - min(accepted) <= 2, accepted
-
-
-def test_nothing_is_left_to_a_process_that_does_not_accept() -> None:
     assert asyncio.run(distribute([True, False], 40)) == [40, 0]

@@ -47,6 +47,8 @@ def test_the_banner_counts_the_configured_keys_and_shows_none_of_them() -> None:
 def test_the_banner_shows_only_what_differs_from_the_default() -> None:
     names = {line.split()[0] for line in banner().splitlines()}
     assert names.isdisjoint({"Store", "Metrics", "Workers"})
+    assert "Dashboard" in names
+    assert "Dashboard" not in banner(control=False)
     text = banner("http://127.0.0.1:9402/metrics", store="sqlite:///a.db", workers=4)
     assert "  Metrics   http://127.0.0.1:9402/metrics\n" in text
     assert "  Workers   4\n" in text

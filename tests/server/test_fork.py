@@ -14,11 +14,11 @@ import pytest
 
 from paymock.server.run import serve_in_thread
 from paymock.settings import Settings
-from paymock.testing import Sandbox, ServerHandle, Unreachable, serve
+from paymock.testing import Sandbox, ServerHandle, serve
 from paymock.web.telemetry.access_log import RequestLog
-from tests.support.forks import child, forks, in_child
+from tests.support.forks import forks, in_child
 
-pytestmark = forks
+pytestmark = [forks, pytest.mark.process]
 
 
 IMPORTED_TWICE = """
@@ -38,61 +38,23 @@ print("forked")
 """
 
 
-def nothing() -> None:
-    pass
-
-
 def test_a_process_forks_although_modules_were_imported_twice() -> None:
     """As the fixture `pytester` of pytest makes it: it forgets the modules that its test has imported."""
     program = [sys.executable, "-W", "ignore", "-c", IMPORTED_TWICE]
     assert subprocess.check_output(program, text=True, timeout=60) == "forked\n"
 
 
-def test_a_child_process_uses_the_server_of_its_parent() -> None:
-    with serve() as server, server.sandbox() as sandbox:
-        payment = sandbox.create()
-        assert in_child(lambda: sandbox.payment(payment["id"])) == payment
-        assert in_child(lambda: use(server)) == 1
-        assert sandbox.payments()[0]["id"] == payment["id"]
-
-
-def test_a_dropped_connection_ends_although_a_child_process_lives(paymock: Sandbox) -> None:
-    paymock.create()
-    paymock.next(fault="drop")
-    with child(nothing) as result:
-        result()
-        with pytest.raises(Unreachable, match="closed the connection without a reply"):
-            paymock.create()
-
-
-def test_a_stopped_server_refuses_connections_although_a_child_process_lives() -> None:
-    with serve() as server, Sandbox(server.url, "mk_test_demo") as sandbox:
-        sandbox.now()
-        held = child(nothing)
-        held.__enter__()()
-    try:
-        with pytest.raises(Unreachable, match="Connection refused"):
-            sandbox.now()
-    finally:
-        held.__exit__(None, None, None)
-
-
-def test_a_child_process_that_leaves_the_block_does_not_stop_the_server() -> None:
-    block = serve()
-    server = block.__enter__()
-    in_child(lambda: block.__exit__(None, None, None))
-    assert use(server) == 1
-    block.__exit__(None, None, None)
-
-
-def test_a_child_process_runs_a_server_of_its_own() -> None:
-    def serve_there() -> int:
+def test_a_child_process_uses_the_server_of_its_parent_or_its_own_and_stops_only_that() -> None:
+    def use_own() -> int:
         with serve() as own:
             return use(own)
 
-    with serve() as server:
-        assert in_child(serve_there) == 1
-        assert use(server) == 1
+    block = serve()
+    server = block.__enter__()
+    assert in_child(lambda: use(server)) == in_child(use_own) == 1
+    in_child(lambda: block.__exit__(None, None, None))
+    assert use(server) == 1
+    block.__exit__(None, None, None)
 
 
 def test_a_child_process_keeps_no_socket_of_the_server() -> None:

@@ -1,271 +1,176 @@
-"""`paymock serve`: start, stop, addresses, the ready file, the banner, options and errors."""
+"""`paymock serve`: its options, reasons for a refusal, and what a served process shows."""
 
 import json
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
 from harness import process_info
-from harness.server_process import run, server_process
+from harness.server_process import server_process
+from paymock.settings import Settings
 from tests.support.client import AUTHORIZED, ORDER
 from tests.support.courses import TWO_HALVES
+from tests.support.in_process import run
 from tests.support.workers import NEEDS_PROCESSES, create, one_connection_each, server_with_workers
 
 
-def test_the_ready_file_holds_the_address_of_the_server(tmp_path: Path) -> None:
+@pytest.fixture
+def settings_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings]:
+    """The settings with which `serve` would run."""
+    found: list[Settings] = []
+    monkeypatch.setattr("paymock.server.run.serve", lambda settings, *_: found.append(settings))
+
+    def settings(*arguments: str, **variables: str) -> Settings:
+        outcome = run("serve", *arguments, **variables)
+        assert (outcome.returncode, outcome.stderr) == (0, "")
+        return found.pop()
+
+    return settings
+
+
+def test_options_take_precedence_over_environment_variables(settings_of: Callable[..., Settings]) -> None:
+    variables = {
+        "PAYMOCK_API_KEY": "first-key, second-key",
+        "PAYMOCK_FEE_BPS": "0",
+        "PAYMOCK_NO_ACCESS_LOG": "1",
+        "PAYMOCK_NO_CONTROL": "1",
+    }
+    assert settings_of(**variables) == Settings(
+        api_keys=("first-key", "second-key"), fee_bps=0, access_log=False, control=False
+    )
+    options = ("--api-key", "flag-key", "--fee-bps", "7", "--access-log", "--control")
+    assert settings_of(*options, **variables) == Settings(api_keys=("flag-key",), fee_bps=7)
+    retained = settings_of("--store", "redis://localhost", "--retention", "2d")
+    assert retained == Settings(store="redis://localhost", retention=172_800)
+
+
+ONE, TWO = "https://one.example", "https://two.example:8443"
+
+
+def test_frame_ancestors_have_two_names(settings_of: Callable[..., Settings]) -> None:
+    for settings in (
+        settings_of("--frame-ancestor", ONE, "--frame-ancestors", TWO),
+        settings_of(PAYMOCK_FRAME_ANCESTOR=f"{ONE},{TWO}"),
+        settings_of(PAYMOCK_FRAME_ANCESTORS=f"{ONE},{TWO}"),
+    ):
+        assert settings.frame_ancestors == (ONE, TWO)
+
+
+REFUSED_STARTS = {
+    "--host 0.0.0.0": (1, "would let anybody in"),
+    "--host 203.0.113.1 --open": (1, "cannot listen on 203.0.113.1 port"),
+    "--host no.invalid --open": (1, "cannot listen on no.invalid"),
+    "--host a..b --open": (1, "a..b is not a host name"),
+    "--port 70000": (2, "70000"),
+    "--port 0 --ready-file /": (1, "must not be empty"),
+    "--port 0 --ready-file /etc/passwd/x": (1, "cannot write the ready file"),
+    "--allowed-host a.example:80": (1, "allowed host"),
+    "--frame-ancestor shop.example": (1, "must be an origin such as https://shop.example"),
+    "--store floppy://a": (1, "unknown store 'floppy'"),
+    "--catalog /no.toml": (1, "cannot read the catalog /no.toml"),
+    "--log xml": (2, "'xml' is not one of"),
+    "--fee-bps 10001": (2, "10001"),
+    "--api-key first-key,,second-key": (1, "an API key must consist of"),
+    "--retention 23h": (2, "not a duration of at least 24 hours"),
+    "--metrics-address 0.0.0.0:0": (
+        1,
+        "without --api-key would let anybody read the metrics",
+    ),
+    "--metrics-address metrics.example:9402": (1, "would let anybody read the metrics"),
+    "--metrics-address ::1:9402": (1, "a metrics address must be HOST:PORT"),
+    "--metrics-address :9402": (1, "a metrics address must be HOST:PORT"),
+    "--metrics-address 127.0.0.1:99999": (1, "port must be a number from 0 to 65535"),
+}
+
+
+def test_an_invalid_option_is_refused_with_its_reason() -> None:
+    for options, (status, message) in REFUSED_STARTS.items():
+        outcome = run("serve", *options.split())
+        assert (outcome.returncode, outcome.stdout) == (status, ""), options
+        assert message in outcome.stderr, options
+
+
+def test_an_invalid_variable_is_named() -> None:
+    outcome = run("serve", PAYMOCK_PORT="eighty")
+    assert outcome.returncode == 2
+    assert "'--port' (env var: 'PAYMOCK_PORT'): 'eighty' is not" in outcome.stderr
+    assert "a value before or after a comma is empty" in run("serve", PAYMOCK_API_KEY="first-key,").stderr
+
+
+def test_a_port_in_use_is_named_with_the_option_for_a_free_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = run("serve", "--port", str(port))
+        metrics = run("serve", "--port", "0", "--metrics-address", f"127.0.0.1:{port}")
+    reason = f"Error: port {port} is in use: stop what listens there, or use"
+    assert (outcome.returncode, outcome.stderr) == (1, f"{reason} --port 0 for a free one\n")
+    assert (metrics.returncode, metrics.stderr) == (1, f"{reason} --metrics-address HOST:0 for a free one\n")
+
+
+@pytest.mark.process
+def test_a_server_shows_where_it_is_and_logs_requests(tmp_path: Path) -> None:
+    ready_file = tmp_path / "ready.json"
     with server_process(tmp_path) as served:
         assert served.ready == {
             "url": f"http://127.0.0.1:{served.port}",
             "port": served.port,
             "pid": served.process.pid,
         }
-        assert httpx.get(f"{served.url}/livez").status_code == 200
-        assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
-
-
-def test_a_failed_start_leaves_the_ready_file_of_a_running_server(tmp_path: Path) -> None:
-    with server_process(tmp_path) as served:
-        ready_file = tmp_path / "ready.json"
         assert run("serve", "--port", str(served.port), "--ready-file", str(ready_file)).returncode == 1
-        assert json.loads(ready_file.read_text())["pid"] == served.process.pid
-
-
-def test_the_announced_address_of_a_wildcard_can_be_opened(tmp_path: Path) -> None:
-    with server_process(tmp_path, "--host", "::", "--open") as served:
-        assert served.url == f"http://[::1]:{served.port}"
-        assert httpx.get(f"{served.url}/livez").status_code == 200
-
-
-def test_by_default_both_loopback_addresses_are_served(tmp_path: Path) -> None:
-    with server_process(tmp_path) as served:
-        assert httpx.get(f"http://[::1]:{served.port}/livez").status_code == 200
-
-
-def test_a_configured_host_is_the_only_one(tmp_path: Path) -> None:
-    with server_process(tmp_path, "--host", "127.0.0.1") as served, pytest.raises(httpx.ConnectError):
-        httpx.get(f"http://[::1]:{served.port}/livez")
-
-
-def test_the_banner_shows_addresses_and_keys(tmp_path: Path) -> None:
-    with server_process(tmp_path) as served:
+        assert json.loads(ready_file.read_text()) == served.ready
+        assert [*tmp_path.iterdir()] == [ready_file]
+        for host in ("127.0.0.1", "[::1]"):
+            assert httpx.get(f"http://{host}:{served.port}/v1/chains", headers=AUTHORIZED).status_code == 200
+        if Path("/proc/self/statm").exists():
+            assert process_info.resident_bytes(served.process.pid) < 60e6
         _, output = served.stop(signal.SIGTERM)
-    for part in (
-        "MOCK: no real funds",
-        f"  Dashboard {served.url}/\n",
-        f"{served.url}/v1",
-        f"{served.url}/swagger/",
-        "mk_test_demo",
-        "open mode",
-    ):
+    for part in ("MOCK: no real funds", f"  Dashboard {served.url}/\n", "mk_test_demo", "/v1/chains"):
         assert part in output
 
 
-def test_the_banner_shows_no_dashboard_without_the_control_api(tmp_path: Path) -> None:
-    with server_process(tmp_path, "--no-control") as served:
-        assert httpx.get(f"{served.url}/").status_code == 404
-        _, output = served.stop(signal.SIGTERM)
-    assert "Dashboard" not in output
+@pytest.mark.process
+def test_settings_reach_the_server(tmp_path: Path) -> None:
+    options = ("--log", "json", "--no-access-log", "--fee-bps", "0", "--seed", "one", "--speed", "0")
+    payments = []
+    for _ in range(2):
+        with server_process(tmp_path, *options, PAYMOCK_API_KEY="first-key") as served:
+            headers = {"Authorization": "Bearer first-key", "Idempotency-Key": "order-1001-payment"}
+            payments.append(httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers=headers).json())
+            assert httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED).status_code == 401
+            clock = httpx.get(f"{served.url}/_mock/clock", headers=headers).json()
+            _, output = served.stop(signal.SIGTERM)
+        (tmp_path / "ready.json").unlink()
+        assert clock["speed"] == 0
+        assert [json.loads(line)["event"] for line in output.splitlines()] == ["started"]
+    assert payments[0]["id"] == payments[1]["id"]
+    assert payments[0]["attempts"][0]["instructions"]["amounts"]["fee"] == "1"
 
 
-@pytest.mark.parametrize("options", [(), ("--no-fast-path",)])
-def test_without_the_control_api_the_faults_in_a_store_are_not_injected(
-    tmp_path: Path, options: tuple[str, ...]
-) -> None:
+@pytest.mark.process
+def test_without_the_control_api_the_faults_in_a_store_are_not_injected(tmp_path: Path) -> None:
     store = ("--store", f"sqlite:///{tmp_path / 'store.db'}")
     with server_process(tmp_path, *store) as served, httpx.Client(base_url=served.url) as client:
         for path in ("/_mock/faults", "/_mock/next"):
             added = client.post(path, json={"fault": "status=503", "times": None}, headers=AUTHORIZED)
             assert added.is_success
-    (tmp_path / "ready.json").unlink(missing_ok=True)
-    with (
-        server_process(tmp_path, *store, "--no-control", *options) as served,
-        httpx.Client(base_url=served.url, headers=AUTHORIZED) as client,
-    ):
-        created = create(client)
-        paths = ("/v1/chains", "/v1/webhooks", created.headers["location"])
-        assert [created.status_code, *(client.get(path).status_code for path in paths)] == [
-            201,
-            200,
-            200,
-            200,
-        ]
-
-
-ONE, TWO = "https://one.example", "https://two.example:8443"
-
-
-@pytest.mark.parametrize(
-    ("options", "variables"),
-    [
-        (("--frame-ancestor", ONE, "--frame-ancestor", TWO), {}),
-        (("--frame-ancestors", ONE, "--frame-ancestor", TWO), {}),
-        ((), {"PAYMOCK_FRAME_ANCESTOR": f"{ONE},{TWO}"}),
-        ((), {"PAYMOCK_FRAME_ANCESTORS": f"{ONE},{TWO}"}),
-    ],
-)
-def test_frame_ancestors_are_set_by_options_or_the_environment(
-    tmp_path: Path, options: tuple[str, ...], variables: dict[str, str]
-) -> None:
-    with server_process(tmp_path, *options, **variables) as served:
-        policy = httpx.get(f"{served.url}/checkout/pay_unknown").headers["content-security-policy"]
-    assert policy.endswith(f"; frame-ancestors {ONE} {TWO}")
-
-
-def test_an_invalid_frame_ancestor_is_refused() -> None:
-    outcome = run("serve", "--port", "0", "--frame-ancestor", "shop.example")
-    assert outcome.returncode == 1
-    assert "a frame ancestor must be an origin such as https://shop.example" in outcome.stderr
-
-
-def test_a_port_in_use_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        outcome = run("serve", "--port", str(port))
-    assert outcome.returncode == 1
-    assert (
-        outcome.stderr
-        == f"Error: port {port} is in use: stop what listens there, or use --port 0 for a free one\n"
-    )
-
-
-REFUSED_STARTS = {
-    "open mode beyond loopback": (["--host", "0.0.0.0"], 1, "would let anybody in"),
-    "a foreign address": (["--host", "203.0.113.1", "--open"], 1, "cannot listen on 203.0.113.1 port"),
-    "a host that does not exist": (["--host", "no.invalid", "--open"], 1, "cannot listen on no.invalid"),
-    "an invalid port": (["--port", "70000"], 2, "70000"),
-    "a key with a space": (["--api-key", "a b"], 1, "an API key must consist of"),
-    "a host with a port": (["--allowed-host", "a.example:80"], 1, "allowed host"),
-    "a host that is no name": (["--host", "a..b", "--open"], 1, "a..b is not a host name"),
-    "an empty host": (["--host", "", "--open"], 1, "must not be empty"),
-    "a folder for a ready file": (["--port", "0", "--ready-file", "/"], 1, "must not be empty"),
-    "a file for a folder": (["--port", "0", "--ready-file", "/etc/passwd/x"], 1, "cannot write the ready"),
-    "an unknown store": (["--store", "floppy://a"], 1, "unknown store 'floppy'"),
-    "a missing catalog": (["--catalog", "/no.toml"], 1, "cannot read the catalog /no.toml"),
-    "an unknown log format": (["--log", "xml"], 2, "'xml' is not one of"),
-    "a fee above 100 %": (["--fee-bps", "10001"], 2, "10001"),
-    "a missing folder": (["--port", "0", "--ready-file", "/no/ready"], 1, "cannot write the ready file"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", REFUSED_STARTS)
-def test_an_invalid_option_is_refused_with_its_reason(case: str) -> None:
-    arguments, status, message = REFUSED_STARTS[case]
-    outcome = run("serve", *arguments)
-    assert outcome.returncode == status, outcome.stderr
-    assert message in outcome.stderr
-    assert "Traceback" not in outcome.stderr
-    assert outcome.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("chains = 1", "Expected `array`"),
-        ("not toml", "cannot be used"),
-        ("[[chains]]\nid = 'x'", "missing required"),
-    ],
-)
-def test_an_invalid_catalog_is_named(tmp_path: Path, content: str, message: str) -> None:
-    catalog = tmp_path / "chains.toml"
-    catalog.write_text(content)
-    outcome = run("serve", "--catalog", str(catalog))
-    assert outcome.returncode == 1
-    assert str(catalog) in outcome.stderr
-    assert message in outcome.stderr
-
-
-def test_a_catalog_replaces_the_built_in_one(tmp_path: Path) -> None:
-    catalog = tmp_path / "chains.toml"
-    catalog.write_text(
-        '[[chains]]\nid = "mine"\nname = "Mine"\nchain_id = 7\ntestnet = true\n'
-        '[[chains.assets]]\nsymbol = "ONE"\nname = "One"\ndecimals = 18\n'
-        '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
-        f'contract_address = "{ORDER["receive"]["address"]}"\n'
-    )
-    with server_process(tmp_path, "--catalog", str(catalog)) as served:
-        chains = httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED).json()["data"]
-    assert [(chain["id"], chain["caip2"], chain["native_asset"]) for chain in chains] == [
-        ("mine", "eip155:7", "ONE")
-    ]
-
-
-def test_open_mode_beyond_loopback_is_allowed_explicitly(tmp_path: Path) -> None:
-    with server_process(tmp_path, "--host", "0.0.0.0", "--open") as served:
-        assert served.url == f"http://127.0.0.1:{served.port}"
-        assert httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED).status_code == 200
-
-
-def test_the_same_seed_and_keys_give_the_same_payment(tmp_path: Path) -> None:
-    payments = []
-    for seed in ("one", "one", "two"):
-        with server_process(tmp_path, "--seed", seed) as served:
-            headers = {**AUTHORIZED, "Idempotency-Key": "order-1001-payment"}
-            payment = httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers=headers).json()
-            payments.append((payment["id"], payment["attempts"][0]["instructions"]["invoice_address"]))
+    for options in ((), ("--no-fast-path",)):
         (tmp_path / "ready.json").unlink()
-    assert payments[0] == payments[1]
-    assert payments[0] != payments[2]
-
-
-def test_options_take_precedence_over_environment_variables(tmp_path: Path) -> None:
-    keys = {"PAYMOCK_API_KEY": "first-key, second-key"}
-    with server_process(
-        tmp_path, PAYMOCK_FEE_BPS="0", PAYMOCK_LOG="json", PAYMOCK_NO_ACCESS_LOG="1", **keys
-    ) as served:
-        statuses = [
-            httpx.get(f"{served.url}/v1/chains", headers={"Authorization": f"Bearer {key}"}).status_code
-            for key in ("first-key", "second-key", "mk_test_demo")
-        ]
-        headers = {"Authorization": "Bearer first-key", "Idempotency-Key": "order-1001-payment"}
-        payment = httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers=headers).json()
-        _, output = served.stop(signal.SIGTERM)
-    assert statuses == [200, 200, 401]
-    assert payment["attempts"][0]["instructions"]["amounts"]["fee"] == "1"
-    assert [json.loads(line)["event"] for line in output.splitlines()] == ["started"]
-    (tmp_path / "ready.json").unlink()
-    with server_process(tmp_path, "--api-key", "flag-key", PAYMOCK_API_KEY="first-key") as served:
-        statuses = [
-            httpx.get(f"{served.url}/v1/chains", headers={"Authorization": f"Bearer {key}"}).status_code
-            for key in ("first-key", "flag-key")
-        ]
-    assert statuses == [401, 200]
-
-
-def test_an_option_can_disable_what_a_variable_enables(tmp_path: Path) -> None:
-    with server_process(
-        tmp_path, "--access-log", "--control", PAYMOCK_NO_ACCESS_LOG="1", PAYMOCK_NO_CONTROL="1"
-    ) as served:
-        assert httpx.get(f"{served.url}/_mock/clock", headers=AUTHORIZED).status_code == 200
-        _, output = served.stop(signal.SIGTERM)
-    assert "/_mock/clock" in output
-    outcome = run("serve", "--host", "0.0.0.0", "--no-open", PAYMOCK_OPEN="1")
-    assert "would let anybody in" in outcome.stderr
-
-
-@pytest.mark.parametrize("keys", [",", "first-key,,second-key", "first-key,"])
-def test_an_empty_key_in_a_list_is_refused(keys: str) -> None:
-    outcome = run("serve", PAYMOCK_API_KEY=keys)
-    assert outcome.returncode == 2
-    assert "a value before or after a comma is empty" in outcome.stderr
-
-
-def test_an_invalid_variable_is_named() -> None:
-    outcome = run("serve", PAYMOCK_PORT="eighty")
-    assert outcome.returncode == 2
-    assert "eighty" in outcome.stderr
-    assert "--port" in outcome.stderr
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc to see the memory")
-def test_an_idle_server_takes_less_than_60_mb(tmp_path: Path) -> None:
-    with server_process(tmp_path) as served:
-        assert process_info.resident_bytes(served.process.pid) < 60e6
+        with (
+            server_process(tmp_path, *store, "--no-control", *options) as served,
+            httpx.Client(base_url=served.url, headers=AUTHORIZED) as client,
+        ):
+            created = create(client)
+            paths = ("/v1/chains", "/v1/webhooks", created.headers["location"])
+            assert created.status_code == 201
+            assert [client.get(path).status_code for path in paths] == [200, 200, 200]
 
 
 @NEEDS_PROCESSES
+@pytest.mark.process
 def test_workers_share_a_file_of_scenarios_and_a_later_server_needs_none(tmp_path: Path) -> None:
     scenarios = tmp_path / "scenarios.toml"
     scenarios.write_text(TWO_HALVES)

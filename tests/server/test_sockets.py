@@ -50,13 +50,6 @@ def test_the_url_has_a_host_that_can_be_opened(host: str | None, shown: str) -> 
         assert server_url(Settings(host=host, open=True), sockets) == f"http://{shown}:{port}"
 
 
-def test_a_port_in_use_is_refused_with_the_option_for_a_free_one() -> None:
-    with bound_sockets(Settings(port=0)) as sockets:
-        port = sockets[0].getsockname()[1]
-        with pytest.raises(StartError, match=f"port {port} is in use.* use --metrics 0 for a free one"):
-            bind_sockets(Settings(port=port), "--metrics 0")
-
-
 def test_a_refused_start_leaves_no_address_bound() -> None:
     with bound_sockets(Settings(port=0)) as [first, _]:
         host, port = first.getsockname()

@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.workers import NEEDS_PROCESSES
 
-pytestmark = NEEDS_PROCESSES
+pytestmark = [NEEDS_PROCESSES, pytest.mark.process]
 
 SCRIPT = """
 import errno, os, signal, sys, time
