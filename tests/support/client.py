@@ -71,6 +71,7 @@ class Api(httpx.Client):
             base_url=url,
             headers={"Authorization": f"Bearer {self.api_key}"},
             event_hooks={"response": [self._check]},
+            timeout=60,
         )
         self.contract = contract
 

@@ -58,14 +58,14 @@ def running_server(settings: Settings | None = None, grace: int = GRACE_SECONDS)
     thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
     port: int = sockets[0].getsockname()[1]
     thread.start()
-    assert ready.wait(10), "the server did not start"
+    assert ready.wait(60), "the server did not start"
     try:
         yield RunningServer(
             server_url(settings, sockets), port, clock, store, app, server.transport_state, log, metrics.url
         )
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         for listening in metrics.sockets:
             listening.close()
         assert not thread.is_alive(), "the server did not stop"
