@@ -1,6 +1,7 @@
 """Terminals with and without a server."""
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,23 @@ def terminal(server: RunningServer, api: Api) -> Terminal:
 
 
 @pytest.fixture
-def unconnected() -> Terminal:
-    """A terminal for a port on which no server listens."""
+def port() -> int:
+    """A port on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def unconnected(port: int) -> Terminal:
+    """A terminal for a port on which no server listens."""
     return Terminal(f"http://127.0.0.1:{port}", "mk_test_demo")
+
+
+@pytest.fixture
+def silent() -> Iterator[Terminal]:
+    """A terminal for a server that never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield Terminal(f"http://127.0.0.1:{listener.getsockname()[1]}", "mk_test_demo")
 
 
 @pytest.fixture

@@ -1,20 +1,20 @@
-"""Running the commands in subprocesses, against a real server."""
+"""Running the commands against a real server: in this process, or in one of their own."""
 
 import contextlib
 import json
 import os
 import signal
-import struct
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 import pytest
 
-from harness.server_process import PAYMOCK, environment, run
+from harness.server_process import PAYMOCK, environment
 from paymock.cli.main import cli
+from tests.support import in_process
 from tests.support.client import Api
 
 TIMEOUT = 20
@@ -23,7 +23,7 @@ TIMEOUT = 20
 LONG_SECONDS = 120
 """Seconds that no command takes on a terminal."""
 
-COMMANDS = sorted(set(cli.list_commands(click.Context(cli))) - {"serve", "scenarios"})
+COMMANDS = set(cli.list_commands(click.Context(cli))) - {"serve", "scenarios"}
 """The commands that use a server, and `demo`."""
 
 
@@ -31,12 +31,11 @@ class Terminal:
     """An environment with PAYMOCK_URL and PAYMOCK_API_KEY."""
 
     def __init__(self, url: str, key: str) -> None:
+        self.url = url
         self.variables = {"PAYMOCK_URL": url, "PAYMOCK_API_KEY": key}
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        outcome = run(*arguments, **{**self.variables, **variables})
-        assert "Traceback" not in outcome.stderr, outcome.stderr
-        return outcome
+        return in_process.run(*arguments, **{**self.variables, **variables})
 
     def text(self, *arguments: str, **variables: str) -> str:
         """Run a command that must succeed without messages; return its output."""
@@ -51,18 +50,30 @@ class Terminal:
         assert output.count("\n") == 1
         return json.loads(output)
 
+    def note(self, *arguments: str) -> str:
+        """Run a command that must succeed without output; return its message."""
+        outcome = self.run(*arguments)
+        assert (outcome.returncode, outcome.stdout) == (0, ""), outcome
+        return outcome.stderr
+
     def fails(self, status: int, *arguments: str, **variables: str) -> str:
         """Run a command that must fail with this exit status, without output; return its message."""
         outcome = self.run(*arguments, **variables)
         assert (outcome.returncode, outcome.stdout) == (status, ""), outcome
         return outcome.stderr
 
+    def shown(self, *arguments: str, **variables: str) -> str:
+        """Run a command that must succeed on a terminal; return what it has written."""
+        outcome = in_process.run_on_terminal(*arguments, **{**self.variables, **variables})
+        assert outcome.returncode == 0, outcome
+        return outcome.stdout
+
     @contextlib.contextmanager
-    def start(self, *arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-        """Start a command, and kill it at the end of the block."""
+    def start(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """Start a command in a process of its own, and kill it at the end of the block."""
         with subprocess.Popen(
             [*PAYMOCK, *arguments],
-            env=environment(**{**self.variables, **variables}),
+            env=environment(**self.variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -73,26 +84,48 @@ class Terminal:
                 process.kill()
 
 
-def run_on_terminal(
-    *arguments: str, until: str | None = None, program: Sequence[str] = PAYMOCK, **variables: str
-) -> tuple[int, str]:
-    """Run a command on a terminal of 100 columns; return its exit status and output.
+@contextlib.contextmanager
+def meanwhile(action: Callable[[], object]) -> Iterator[None]:
+    """Repeat an action in a thread until the block ends."""
+    ended = threading.Event()
 
-    Once it has written `until`, it is interrupted.
+    def repeat() -> None:
+        while not ended.is_set():
+            action()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def killed_after(seconds: float, process: subprocess.Popen[Any]) -> Iterator[None]:
+    """Kill a process that hangs in the block."""
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def run_until(until: str | None, *command: str, **variables: str) -> tuple[int, str]:
+    """Run a command in a process of its own, on a terminal, and interrupt it once it has written `until`, if
+    that is given. Return its exit status and output.
     """
-    pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    with subprocess.Popen(
-        [*program, *arguments],
-        env=environment(**{"TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "100", **variables}),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    ) as process:
+    master, slave = pytest.importorskip("pty").openpty()
+    terminal = {"TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "100", "LINES": "30"}
+    with (
+        subprocess.Popen(
+            command, env=environment(**terminal, **variables), stdin=slave, stdout=slave, stderr=slave
+        ) as process,
+        killed_after(LONG_SECONDS, process),
+    ):
         os.close(slave)
-        timer = threading.Timer(LONG_SECONDS, process.kill)
-        timer.start()
         written = b""
         with contextlib.suppress(OSError):  # a terminal that no process has open cannot be read
             while received := os.read(master, 65536):
@@ -100,27 +133,15 @@ def run_on_terminal(
                 if until is not None and until in written.decode(errors="ignore"):
                     process.send_signal(signal.SIGINT)
                     until = None
-        timer.cancel()
     os.close(master)
     return process.returncode, written.decode(errors="replace")  # an interrupt may cut a character
 
 
 def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
-    """Read the next lines of a running command, which is killed after a timeout."""
+    """Read the next lines of a running command."""
     assert process.stdout is not None
-    timer = threading.Timer(TIMEOUT, process.kill)
-    timer.start()
-    try:
+    with killed_after(TIMEOUT, process):
         return [process.stdout.readline().rstrip("\n") for _ in range(count)]
-    finally:
-        timer.cancel()
-
-
-def interrupt(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Interrupt a command; return its exit status and its messages."""
-    process.send_signal(signal.SIGINT)
-    _, message = process.communicate(timeout=10)
-    return process.returncode, message
 
 
 def advance(api: Api, seconds: float) -> None:

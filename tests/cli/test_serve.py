@@ -1,12 +1,14 @@
-"""The options of `serve`."""
+"""`serve`: its options, and an interrupt on a terminal."""
 
 import sys
 
 import click
+import pytest
 
-from harness.server_process import run
+from harness.server_process import PAYMOCK
 from paymock.cli.serve import serve
-from tests.cli.terminal import run_on_terminal
+from tests.cli.terminal import run_until
+from tests.support.in_process import run
 
 
 def test_every_option_has_an_environment_variable_that_the_help_shows() -> None:
@@ -19,12 +21,14 @@ def test_every_option_has_an_environment_variable_that_the_help_shows() -> None:
         assert all(name in help_text for name in names)
 
 
+@pytest.mark.process
 def test_the_line_of_an_interrupt_is_ended_on_a_terminal() -> None:
-    status, written = run_on_terminal("serve", "--port", "0", until="http://")
+    status, written = run_until("http://", *PAYMOCK, "serve", "--port", "0")
     assert status == 0
     assert written.endswith("\r\n\r\n")
 
 
+@pytest.mark.process
 def test_the_line_of_an_early_interrupt_is_ended_on_a_terminal() -> None:
     script = (
         "import signal\n"
@@ -33,4 +37,4 @@ def test_the_line_of_an_early_interrupt_is_ended_on_a_terminal() -> None:
         "run.serve = lambda *_: signal.raise_signal(signal.SIGINT)\n"
         "main.cli(['serve'])\n"
     )
-    assert run_on_terminal("-c", script, program=[sys.executable]) == (0, "\r\n")
+    assert run_until(None, sys.executable, "-c", script) == (0, "\r\n")
