@@ -4,6 +4,8 @@ import re
 import shlex
 import uuid
 
+import pytest
+
 from paymock.settings import Settings
 from tests.cli.terminal import COMMANDS, Terminal
 from tests.client.canned_server import canned_server, reply
@@ -18,10 +20,10 @@ ARGUMENTS = {
 """What commands need."""
 
 
-def test_a_missing_server_is_3(unconnected: Terminal) -> None:
-    for command in COMMANDS - {"demo"}:
-        message = unconnected.fails(3, command, *ARGUMENTS.get(command, ()))
-        assert message.startswith(f"Error: cannot reach {unconnected.url}: Connection refused"), command
+@pytest.mark.parametrize("command", sorted(COMMANDS - {"demo"}))
+def test_a_missing_server_is_3(unconnected: Terminal, command: str) -> None:
+    message = unconnected.fails(3, command, *ARGUMENTS.get(command, ()))
+    assert message.startswith(f"Error: cannot reach {unconnected.url}: Connection refused")
 
 
 REFUSED = {
@@ -41,9 +43,9 @@ REFUSED = {
 }
 
 
-def test_a_refusal_is_1(terminal: Terminal) -> None:
-    for command, message in REFUSED.items():
-        assert message in terminal.fails(1, *command.split()), command
+@pytest.mark.parametrize(("command", "message"), REFUSED.items())
+def test_a_refusal_is_1(terminal: Terminal, command: str, message: str) -> None:
+    assert message in terminal.fails(1, *command.split())
 
 
 USAGE_ERRORS = {
@@ -92,9 +94,9 @@ USAGE_ERRORS = {
 }
 
 
-def test_a_usage_error_is_2(terminal: Terminal) -> None:
-    for command, message in USAGE_ERRORS.items():
-        assert message in terminal.fails(2, *shlex.split(command)), command
+@pytest.mark.parametrize(("command", "message"), USAGE_ERRORS.items())
+def test_a_usage_error_is_2(terminal: Terminal, command: str, message: str) -> None:
+    assert message in terminal.fails(2, *shlex.split(command))
 
 
 SUGGESTIONS = {
@@ -109,12 +111,15 @@ SUGGESTIONS = {
 }
 
 
-def test_a_mistyped_word_is_recognized(terminal: Terminal) -> None:
-    for command, suggestion in SUGGESTIONS.items():
-        message = terminal.fails(2, *command.split()).splitlines()[-1]
-        assert re.search(f"Did you mean '?{suggestion}'?\\?$", message), command
-    for command in ("xyzzy", "create --scenario XYZZY"):
-        assert "Did you mean" not in terminal.fails(2, *command.split())
+@pytest.mark.parametrize(("command", "suggestion"), SUGGESTIONS.items())
+def test_a_mistyped_word_is_recognized(terminal: Terminal, command: str, suggestion: str) -> None:
+    message = terminal.fails(2, *command.split()).splitlines()[-1]
+    assert re.search(f"Did you mean '?{suggestion}'?\\?$", message)
+
+
+@pytest.mark.parametrize("command", ["xyzzy", "create --scenario XYZZY"])
+def test_a_word_that_is_like_no_other_gets_no_suggestion(terminal: Terminal, command: str) -> None:
+    assert "Did you mean" not in terminal.fails(2, *command.split())
 
 
 CANNED_REPLIES = {
@@ -133,10 +138,13 @@ CANNED_REPLIES = {
 }
 
 
-def test_an_unexpected_reply_is_3_and_a_server_that_is_not_ready_is_1() -> None:
-    for command, (status, content, message) in CANNED_REPLIES.items():
-        with canned_server(content) as url:
-            assert message in Terminal(url, "mk_test_demo").fails(status, *command.split()), command
+@pytest.mark.parametrize(("command", "outcome"), CANNED_REPLIES.items())
+def test_an_unexpected_reply_is_3_and_a_server_that_is_not_ready_is_1(
+    command: str, outcome: tuple[int, bytes, str]
+) -> None:
+    status, content, message = outcome
+    with canned_server(content) as url:
+        assert message in Terminal(url, "mk_test_demo").fails(status, *command.split())
 
 
 def test_a_silent_server_is_3(silent: Terminal) -> None:

@@ -87,11 +87,12 @@ REFUSED_STARTS = {
 }
 
 
-def test_an_invalid_option_is_refused_with_its_reason() -> None:
-    for options, (status, message) in REFUSED_STARTS.items():
-        outcome = run("serve", *options.split())
-        assert (outcome.returncode, outcome.stdout) == (status, ""), options
-        assert message in outcome.stderr, options
+@pytest.mark.parametrize(("options", "refusal"), REFUSED_STARTS.items())
+def test_an_invalid_option_is_refused_with_its_reason(options: str, refusal: tuple[int, str]) -> None:
+    status, message = refusal
+    outcome = run("serve", *options.split())
+    assert (outcome.returncode, outcome.stdout) == (status, "")
+    assert message in outcome.stderr
 
 
 def test_an_invalid_variable_is_named() -> None:

@@ -30,7 +30,8 @@ class Contract:
     @classmethod
     def of(cls, url: str, *paths: str) -> "Contract":
         """What the documents at `paths` promise together; by default, that of the service."""
-        documents = [yaml.safe_load(httpx.get(url + path, timeout=60).text) for path in paths or ["/openapi.yaml"]]
+        texts = [httpx.get(url + path, timeout=60).text for path in paths or ["/openapi.yaml"]]
+        documents = [yaml.load(text, yaml.CSafeLoader) for text in texts]
         whole = documents[0]
         for document in documents[1:]:
             codes = document["components"]["schemas"]["ErrorCode"]["enum"]
