@@ -5,8 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, expect, sync_playwright
 
 from harness.browser import LAUNCH_ARGUMENTS
 
@@ -68,14 +67,6 @@ class Visit:
     def foreign(self) -> list[str]:
         """What it has requested from anywhere but its server."""
         return [url for url in self.requested if not url.startswith((f"{self.origin}/", "blob:", "data:"))]
-
-    def tab_to(self, target: Locator, most: int = 12, key: str = "Tab") -> None:
-        """Presses Tab until `target` has the focus, a reasonable number of times."""
-        for _ in range(most):
-            if target.evaluate("node => node === document.activeElement"):
-                return
-            self.page.keyboard.press(key)
-        pytest.fail(f"the Tab key does not lead to {target}")
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type in {"warning", "error"}:

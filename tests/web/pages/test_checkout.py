@@ -7,102 +7,94 @@ import segno
 
 from paymock.rules.scenarios import SCENARIOS
 from tests.support.client import DUE, HALF
-from tests.support.contract import Json
 from tests.support.views import SHOWN
 from tests.web.pages.sandbox import Sandbox, plain
 
 PAY_AGAIN = re.compile(r"(?<!not )\b(send|pay again|pay now|retry|try again)\b", re.IGNORECASE)
 """What must not be said to somebody who has paid, or whose time is up."""
 
-FROZEN = "The clock of this mock stands still: nothing happens until it is moved."
-FROZEN_WINDOW = (
-    "The clock of this mock stands still: time left does not run, and nothing happens until it is moved."
+FROZEN = "The clock of this mock stands still: "
+AHEAD = "nothing happens until it is moved."
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_checkout_asks_for_what_is_missing_and_for_nothing_later(api: Sandbox, scenario: str) -> None:
+    payment = api.created(scenario)
+    now = 0
+    for at, _, headline, final in SHOWN[scenario]:
+        if at:
+            api.advance(at - now)
+        now = at
+        html, checkout = api.get(f"/checkout/{payment['id']}").text, api.checkout(payment)
+        assert f"<title>{headline} · paymock</title>" in html
+        assert f'<h1 id="headline">{headline}</h1>' in html
+        asks = checkout["view"] in {"pay", "detected"} and checkout["missing"]["raw"] != "0"
+        for part in ("Copy amount", "Copy address", "Open in a wallet (mock)", "Time left<", "QR code: "):
+            assert (part in html) is asks
+        main = plain(html.partition("<main")[2])
+        assert checkout["explanation"] in main
+        assert ("What happens next:" in main) is not final
+        assert asks or not PAY_AGAIN.search(main)
+        assert "Mock: do not send real funds" in html
+
+
+@pytest.mark.parametrize("asset", ["USDT", "BNB"])
+@pytest.mark.parametrize("raw", ["1000000000000000000", "1"])
+def test_checkout_says_what_to_send_in_words_and_as_a_qr_code(api: Sandbox, asset: str, raw: str) -> None:
+    pay_with = [{"chain": "bsc", "asset": asset}]
+    payment = api.created(receive__asset=asset, receive__amount=raw, pay_with=pay_with)
+    html, checkout = api.get(f"/checkout/{payment['id']}").text, api.checkout(payment)
+    address = payment["attempts"][0]["instructions"]["invoice_address"]
+    tokens = {"1": "0.000000000000000002", "1000000000000000000": "1.01"}[raw]
+    assert f'data-copy="{tokens}"' in html
+    assert f'data-copy="{address}"' in html
+    assert f'href="{checkout["payment_uri"].replace("&", "&amp;")}"' in html
+    assert f'aria-label="QR code: pay {tokens}&nbsp;{asset} on BNB Smart Chain"' in html
+    qr_code = segno.make(checkout["payment_uri"], error="m").svg_inline(border=4, lineclass=None)
+    assert re.findall(r' d="([^"]+)"', qr_code)[-1] in html
+    for text in (
+        f"Amount to pay Copy amount {tokens} {asset}",
+        "nobody holds the key of this address. Real funds that are sent there are lost.",
+        f"Order id order-1001 Amount due {tokens} {asset} Details",
+        f"To pay, in raw units {checkout['due']['raw']} Due, in raw units {checkout['due']['raw']}",
+        f"Chain BNB Smart Chain (chain id 56) Payment {payment['id']}",
+    ):
+        assert text in plain(html)
+
+
+def test_checkout_shows_the_parts_of_the_amount(api: Sandbox) -> None:
+    payment = api.created("underpaid_expired")
+    api.advance(13)
+    text = plain(api.get(f"/checkout/{payment['id']}").text)
+    for part in (
+        "Still to pay Copy amount 0.505 USDT",
+        "Amount due 1.01 USDT Received 0.505 USDT",
+        "To the shop 1 USDT Service fee 0.01 USDT",
+        f"To pay, in raw units {HALF} Due, in raw units {DUE}",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("speed", "seconds", "note", "refresh"),
+    [
+        (0, 0, f"{FROZEN}time left does not run, and {AHEAD}", "10"),
+        (0, 9, FROZEN + AHEAD, "10"),
+        (0, 45, "", None),
+        (1, 2, "", "4"),
+        (1, 13, "", "10"),
+        (60, 0, "The clock of this mock runs at 60 times real time.", "1"),
+        (1, 45, "", None),
+    ],
 )
-
-
-def html_of(api: Sandbox, payment: Json) -> str:
-    """The page as the server renders it."""
-    return api.get(f"/checkout/{payment['id']}").text
-
-
-class TestHtml:
-    """The page as the server renders it, without a browser."""
-
-    @pytest.mark.parametrize("scenario", SCENARIOS)
-    def test_asks_for_what_is_missing_and_for_nothing_later(self, api: Sandbox, scenario: str) -> None:
-        payment = api.created(scenario)
-        now = 0
-        for at, _, headline, final in SHOWN[scenario]:
-            if at:
-                api.advance(at - now)
-            now = at
-            html, checkout = html_of(api, payment), api.checkout(payment)
-            assert f"<title>{headline} · paymock</title>" in html
-            assert f'<h1 id="headline">{headline}</h1>' in html
-            asks = checkout["view"] in {"pay", "detected"} and checkout["missing"]["raw"] != "0"
-            for part in ("Copy amount", "Copy address", "Open in a wallet (mock)", "Time left<", "QR code: "):
-                assert (part in html) is asks
-            main = plain(html.partition("<main")[2])
-            assert checkout["explanation"] in main
-            assert ("What happens next:" in main) is not final
-            assert asks or not PAY_AGAIN.search(main)
-            assert "Mock: do not send real funds" in html
-
-    @pytest.mark.parametrize("asset", ["USDT", "BNB"])
-    @pytest.mark.parametrize("raw", ["1000000000000000000", "1"])
-    def test_says_what_to_send_in_words_and_as_a_qr_code(self, api: Sandbox, asset: str, raw: str) -> None:
-        pay_with = [{"chain": "bsc", "asset": asset}]
-        payment = api.created(receive__asset=asset, receive__amount=raw, pay_with=pay_with)
-        html, checkout = html_of(api, payment), api.checkout(payment)
-        address = payment["attempts"][0]["instructions"]["invoice_address"]
-        tokens = {"1": "0.000000000000000002", "1000000000000000000": "1.01"}[raw]
-        assert f'data-copy="{tokens}"' in html
-        assert f'data-copy="{address}"' in html
-        assert f'href="{checkout["payment_uri"].replace("&", "&amp;")}"' in html
-        assert f'aria-label="QR code: pay {tokens}&nbsp;{asset} on BNB Smart Chain"' in html
-        qr_code = segno.make(checkout["payment_uri"], error="m").svg_inline(border=4, lineclass=None)
-        assert re.findall(r' d="([^"]+)"', qr_code)[-1] in html
-        for text in (
-            f"Amount to pay Copy amount {tokens} {asset}",
-            "nobody holds the key of this address. Real funds that are sent there are lost.",
-            f"Order id order-1001 Amount due {tokens} {asset} Details",
-            f"To pay, in raw units {checkout['due']['raw']} Due, in raw units {checkout['due']['raw']}",
-            f"Chain BNB Smart Chain (chain id 56) Payment {payment['id']}",
-        ):
-            assert text in plain(html)
-
-    def test_shows_the_parts_of_the_amount(self, api: Sandbox) -> None:
-        payment = api.created("underpaid_expired")
-        api.advance(13)
-        text = plain(html_of(api, payment))
-        for part in (
-            "Still to pay Copy amount 0.505 USDT",
-            "Amount due 1.01 USDT Received 0.505 USDT",
-            "To the shop 1 USDT Service fee 0.01 USDT",
-            f"To pay, in raw units {HALF} Due, in raw units {DUE}",
-        ):
-            assert part in text
-
-    @pytest.mark.parametrize(
-        ("speed", "seconds", "note", "refresh"),
-        [
-            (0, 0, FROZEN_WINDOW, "10"),
-            (0, 9, FROZEN, "10"),
-            (0, 45, "", None),
-            (1, 2, "", "4"),
-            (1, 13, "", "10"),
-            (60, 0, "The clock of this mock runs at 60 times real time.", "1"),
-            (1, 45, "", None),
-        ],
-    )
-    def test_tells_of_the_clock_and_when_to_ask_again_without_javascript(
-        self, api: Sandbox, speed: float, seconds: float, note: str, refresh: str | None
-    ) -> None:
-        payment = api.created("happy_path")
-        if seconds:
-            api.move(payment, seconds=seconds)
-        api.speed(speed)
-        html = html_of(api, payment)
-        assert re.findall("The clock of this mock [^<]*", html) == ([note] if note else [])
-        found = re.findall('<noscript><meta http-equiv="refresh" content="([0-9]+)"></noscript>', html)
-        assert found == ([refresh] if refresh else [])
+def test_checkout_tells_of_the_clock_and_when_to_ask_again_without_javascript(
+    api: Sandbox, speed: float, seconds: float, note: str, refresh: str | None
+) -> None:
+    payment = api.created("happy_path")
+    if seconds:
+        api.move(payment, seconds=seconds)
+    api.speed(speed)
+    html = api.get(f"/checkout/{payment['id']}").text
+    assert re.findall("The clock of this mock [^<]*", html) == ([note] if note else [])
+    found = re.findall('<noscript><meta http-equiv="refresh" content="([0-9]+)"></noscript>', html)
+    assert found == ([refresh] if refresh else [])

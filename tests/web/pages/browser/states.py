@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from paymock.resources.checkout import VIEWS
 from paymock.rules.scenarios import PaymentStatus
@@ -27,47 +27,48 @@ def paid(api: Sandbox, status: PaymentStatus) -> Json:
     return payment
 
 
-def key_form(tab: Tab, api: Sandbox) -> None:
-    tab.page.goto(tab.origin)
-    expect(tab.page.get_by_label("API key")).to_be_focused()
+def opened(tab: Tab, api: Sandbox, path: str = "/") -> Tab:
+    """The page, with the key of the sandbox."""
+    return tab.use_key(api.api_key).open(path)
 
 
-def wrong_key(tab: Tab, api: Sandbox) -> None:
-    tab.use_key("wrong").page.goto(tab.origin)
-    expect(tab.page.get_by_text("does not accept this API key")).to_be_visible()
-    tab.forgive("401")
+def dialog(tab: Tab, button: str, name: str) -> Locator:
+    """The dialog that a button opens."""
+    tab.button(button).click()
+    return tab.page.get_by_role("dialog", name=name)
 
 
-def full_list(tab: Tab, api: Sandbox) -> None:
-    for status in [*PaymentStatus] * 3:
-        paid(api, status)
-    tab.use_key(api.api_key).open()
-    expect(tab.orders()).to_have_count(33)
-
-
-def without_data(path: str, text: str, *refused: str) -> State:
+def at(path: str, text: str, *refused: str) -> State:
     """A page of an empty sandbox, where it says this, and what the browser notes of it."""
 
     def shown(tab: Tab, api: Sandbox) -> None:
-        tab.use_key(api.api_key).open(path)
+        opened(tab, api, path)
         expect(tab.page.get_by_text(text).filter(visible=True)).to_be_visible()
         tab.forgive(*refused)
 
     return shown
 
 
+def key_form(tab: Tab, api: Sandbox) -> None:
+    tab.page.goto(tab.origin)
+    expect(tab.page.get_by_label("API key")).to_be_focused()
+
+
+def full_list(tab: Tab, api: Sandbox) -> None:
+    for status in [*PaymentStatus] * 3:
+        paid(api, status)
+    expect(opened(tab, api).orders()).to_have_count(33)
+
+
 def creation(tab: Tab, api: Sandbox) -> None:
-    tab.use_key(api.api_key).open()
-    tab.button("New payment…").click()
-    dialog = tab.page.get_by_role("dialog", name="New payment")
-    dialog.get_by_label("Amount").fill("0")
-    dialog.get_by_role("button", name="Create").click()
-    expect(dialog.get_by_text("Must be a positive number")).to_be_visible()
+    form = dialog(opened(tab, api), "New payment…", "New payment")
+    form.get_by_label("Amount").fill("0")
+    form.get_by_role("button", name="Create").click()
+    expect(form.get_by_text("Must be a positive number")).to_be_visible()
 
 
 def switch(tab: Tab, api: Sandbox) -> None:
-    tab.use_key(api.api_key).open()
-    tab.page.locator("#sandbox").click()
+    opened(tab, api).page.locator("#sandbox").click()
     expect(tab.page.get_by_role("list", name="Used before")).to_be_visible()
 
 
@@ -75,42 +76,32 @@ def next_payment(tab: Tab, api: Sandbox) -> None:
     api.post("/_mock/next", json={"scenario": "settlement_failed", "fault": "status=503; after; html"})
     api.post("/_mock/faults", json={"fault": "truncate=100", "operation": "listAttempts", "order_id": LONG})
     paid(api, PaymentStatus.AWAITING_PAYMENT)
-    tab.use_key(api.api_key).open()
-    tab.page.get_by_text("Next payment").click()
+    opened(tab, api).page.get_by_text("Next payment").click()
     expect(tab.rules()).to_have_count(1)
 
 
 def clock_of_a_phone(tab: Tab, api: Sandbox) -> None:
     tab.page.set_viewport_size({"width": 375, "height": 700})
-    tab.use_key(api.api_key).open()
-    tab.button("Clock…").click()
+    opened(tab, api).button("Clock…").click()
     expect(tab.button("Freeze")).to_be_visible()
 
 
 def connection_lost(tab: Tab, api: Sandbox) -> None:
-    """Hidden for a while, the page gives its connection up, and gets no other when it is seen again."""
     made = paid(api, PaymentStatus.PAYMENT_DETECTED)
     tab.stop_time()
-    tab.use_key(api.api_key).open(f"/payments/{made['id']}")
-    expect(tab.status).to_have_text("payment detected")
-    tab.hide()
-    tab.pass_time(5)
-    tab.page.route("**/_mock/events*", lambda route: None)
-    tab.page.route("**/_mock/events*", lambda route: route.abort(), times=1)
-    tab.hide(hidden=False)
+    expect(opened(tab, api, f"/payments/{made['id']}").status).to_have_text("payment detected")
+    tab.lose("**/_mock/events*", times=1)
     expect(tab.connection).to_contain_text("Connection lost")
-    tab.forgive_lost_connections()
+    tab.forgive("net::ERR")
 
 
 def reset(tab: Tab, api: Sandbox) -> None:
-    tab.use_key(api.api_key).open()
-    tab.button("Reset…").click()
-    expect(tab.page.get_by_role("dialog", name="Reset this sandbox?")).to_be_visible()
+    expect(dialog(opened(tab, api), "Reset…", "Reset this sandbox?")).to_be_visible()
 
 
 def payment(status: PaymentStatus) -> State:
     def shown(tab: Tab, api: Sandbox) -> None:
-        tab.use_key(api.api_key).open(f"/payments/{paid(api, status)['id']}")
+        opened(tab, api, f"/payments/{paid(api, status)['id']}")
         expect(tab.status).to_have_text(status.replace("_", " "))
         tab.page.get_by_text("The same as a table").click()
 
@@ -122,52 +113,41 @@ def payment_of_many_deposits(tab: Tab, api: Sandbox) -> None:
     for amount in range(1, 11):
         api.deposit(made, amount * DUE // 10)
         api.move(made, seconds=2)
-    tab.use_key(api.api_key).open(f"/payments/{made['id']}")
+    opened(tab, api, f"/payments/{made['id']}")
     expect(tab.page.get_by_text("2 more deposits are in the table")).to_be_visible()
-
-
-def requests(tab: Tab, api: Sandbox) -> None:
-    made = api.created()
-    api.payment(made["id"])
-    api.create(order(order_id="", receive__address="0x", nonsense="x" * 60))
-    tab.use_key(api.api_key).open("/requests")
-    expect(tab.rows()).to_have_count(3)
 
 
 def findings(tab: Tab, api: Sandbox) -> None:
     for rule in ("lost_sale", "ignores_retry_after"):
         assert api.post("/_mock/findings", json=finding(rule=rule, order_id=LONG)).status_code == 201
-    tab.use_key(api.api_key).open("/findings")
-    expect(tab.rows()).to_have_count(2)
+    expect(opened(tab, api, "/findings").rows()).to_have_count(2)
 
 
 def one_finding(tab: Tab, api: Sandbox) -> None:
     made = api.created(order_id=LONG)
     api.move(made, to="end")
     found = api.post("/_mock/findings", json=finding(payment_id=made["id"], order_id=LONG)).json()
-    tab.use_key(api.api_key).open(f"/findings/{found['id']}")
+    opened(tab, api, f"/findings/{found['id']}")
     expect(tab.page.get_by_role("img", name="completed at")).to_be_visible()
 
 
-def fault_rules(tab: Tab, api: Sandbox) -> None:
+def requests_and_fault_rules(tab: Tab, api: Sandbox) -> None:
     made = api.created(order_id=LONG)
     for times in (1, 2, None):
         rule = {"fault": "status=503; after; times=100000", "payment_id": made["id"], "times": times}
         assert api.post("/_mock/faults", json={**rule, "order_id": LONG}).status_code == 201
     for _ in range(2):
         api.get(f"/v1/payments/{made['id']}")
-    tab.use_key(api.api_key).open("/requests")
-    expect(tab.rules()).to_have_count(3)
-    expect(tab.rows()).to_have_count(3)
+    api.create(order(order_id="", receive__address="0x", nonsense="x" * 60))
+    expect(opened(tab, api, "/requests").rules()).to_have_count(3)
+    expect(tab.rows()).to_have_count(4)
 
 
 def new_fault_rule(tab: Tab, api: Sandbox) -> None:
-    tab.use_key(api.api_key).open("/requests")
-    tab.button("Add a rule…").click()
-    dialog = tab.page.get_by_role("dialog", name="New fault rule")
-    dialog.get_by_label("Fault", exact=True).fill("boom")
-    dialog.get_by_role("button", name="Add").click()
-    expect(dialog.get_by_text("must be status=CODE")).to_be_visible()
+    form = dialog(opened(tab, api, "/requests"), "Add a rule…", "New fault rule")
+    form.get_by_label("Fault", exact=True).fill("boom")
+    form.get_by_role("button", name="Add").click()
+    expect(form.get_by_text("must be status=CODE")).to_be_visible()
     tab.forgive("422")
 
 
@@ -175,34 +155,22 @@ def checkout(status: PaymentStatus) -> State:
     def shown(tab: Tab, api: Sandbox) -> None:
         tab.open(f"/checkout/{paid(api, status)['id']}")
         expect(tab.headline).to_have_text(VIEWS[status].headline)
-        expect(tab.page.get_by_text("The clock of this mock stands still")).to_have_count(
-            0 if VIEWS[status].final else 1
-        )
 
     return shown
 
 
-def part_at_the_checkout(tab: Tab, api: Sandbox) -> None:
-    made = api.created("underpaid_expired")
-    api.advance(13)
-    tab.open(f"/checkout/{made['id']}")
-    expect(tab.headline).to_have_text("A part has arrived")
-
-
 def connection_lost_at_the_checkout(tab: Tab, api: Sandbox) -> None:
-    made = api.created(order_id=LONG)
-    tab.page.route("**/events", lambda route: None)
-    tab.page.route("**/events", lambda route: route.abort(), times=1)
-    tab.open(f"/checkout/{made['id']}")
+    tab.stop_time()
+    checkout_page(tab, api.created(order_id=LONG))
+    tab.lose("**/events", times=1)
     expect(tab.page.get_by_text("Connection lost. Trying again…")).to_be_visible()
-    tab.forgive_lost_connections()
+    tab.forgive("net::ERR")
 
 
 def details_at_the_checkout(tab: Tab, api: Sandbox) -> None:
     made = api.created(order_id=LONG, receive__amount=str(10**70))
     api.speed(10)
-    checkout_page(tab, made)
-    tab.page.get_by_text("Details").click()
+    checkout_page(tab, made).page.get_by_text("Details").click()
     expect(tab.page.get_by_text("The clock of this mock runs at 10 times real time.")).to_be_visible()
 
 
@@ -215,34 +183,18 @@ def unknown_checkout(tab: Tab, api: Sandbox) -> None:
 STATES: dict[str, State] = {
     state.__name__.replace("_", " "): state
     for state in (
-        key_form,
-        wrong_key,
-        full_list,
-        creation,
-        switch,
-        next_payment,
-        clock_of_a_phone,
-        connection_lost,
-        reset,
-        payment_of_many_deposits,
-        requests,
-        findings,
-        one_finding,
-        fault_rules,
-        new_fault_rule,
-        part_at_the_checkout,
-        connection_lost_at_the_checkout,
-        details_at_the_checkout,
-        unknown_checkout,
+        key_form, full_list, creation, switch, next_payment, clock_of_a_phone, connection_lost,
+        reset, payment_of_many_deposits, findings, one_finding, requests_and_fault_rules, new_fault_rule,
+        connection_lost_at_the_checkout, details_at_the_checkout, unknown_checkout,
     )
-}
+}  # fmt: skip
 STATES |= {
-    "empty list": without_data("/", "No payments yet"),
-    "nothing found": without_data("/?search=nothing", "No payment matches."),
-    "problem": without_data("/?status=paid", "status must be one of", "400"),
-    "unknown payment": without_data("/payments/nope", "There is no such payment", "404"),
-    "no requests": without_data("/requests", "No requests below /v1 to show."),
-    "no findings": without_data("/findings", "No findings."),
+    "empty list": at("/", "No payments yet"),
+    "nothing found": at("/?search=nothing", "No payment matches."),
+    "problem": at("/?status=paid", "status must be one of", "400"),
+    "unknown payment": at("/payments/nope", "There is no such payment", "404"),
+    "no requests": at("/requests", "No requests below /v1 to show."),
+    "no findings": at("/findings", "No findings."),
 }
 STATES |= {
     f"payment, {status}": payment(status)

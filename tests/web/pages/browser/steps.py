@@ -10,8 +10,7 @@ from tests.support.contract import Json
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
-_NOTE = re.compile(r"Failed to load resource: the server responded with a status of (\d+)")
-_UNCHANGED = "unchanged"
+_NOTE = re.compile("Failed to load resource: (?:the server responded with a status of )?(net::ERR|[0-9]+)")
 _HIDE = """hidden => {
     Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
@@ -34,13 +33,10 @@ class Tab(Visit):
         self.headline = page.get_by_role("heading", level=1)
         self.live = page.locator("#live")
         self.connection = page.locator("#connection")
-        """What the page says of a lost connection."""
         self.pace = page.locator("#speed")
         self.problem = page.locator("#problem")
         self.count = page.locator("#count")
-        """How many payments the list has."""
         self.status = page.locator("#head .badge").first
-        """That of the payment that the page is about."""
         self.picture = page.locator("#picture svg")
         if api_key is not None:
             self.use_key(api_key)
@@ -80,23 +76,29 @@ class Tab(Visit):
         """Tells the page that it can no longer be seen, as when another tab comes to the front."""
         self.page.evaluate(_HIDE, hidden)
 
+    def lose(self, events: str, times: int | None = None) -> None:
+        """Hidden for a while, the page, whose time is stopped, gives its connection up. Another is refused
+        so many times (None: always), and then does not come.
+        """
+        self.hide()
+        self.pass_time(5)
+        self.page.route(events, lambda _: None)
+        self.page.route(events, lambda route: route.abort(), times=times)
+        self.hide(hidden=False)
+
     def complaints(self) -> list[str]:
         if self.stopped:
             self.page.clock.resume()
         return super().complaints()
 
-    def forgive(self, *statuses: str) -> None:
-        """Takes out what the browser itself notes of replies with these statuses, which did come."""
+    def forgive(self, *reasons: str) -> None:
+        """Takes out what the browser itself notes of replies with these statuses, which did come, or of a
+        server that went away (`net::ERR`), which one did.
+        """
         before = self.complaints()
         noted = {text: match[1] for text in before if (match := _NOTE.match(text))}
-        assert {*noted.values()} == {*statuses}
+        assert {*noted.values()} == {*reasons}
         self._complaints = [text for text in before if text not in noted]
-
-    def forgive_lost_connections(self) -> None:
-        """Takes out what the browser itself notes of a server that went away, which one did."""
-        before = self.complaints()
-        self._complaints = [text for text in before if "Failed to load resource: net::ERR_" not in text]
-        assert len(self._complaints) < len(before)
 
     def leave(self) -> None:
         """Closes it. It has not complained, not asked another server for anything, not opened a dialog."""
@@ -108,29 +110,22 @@ class Tab(Visit):
 
     def keep(self) -> None:
         """Marks the document: `kept` says whether it is still the same one."""
-        self.page.evaluate(f"window.paymockTest = '{_UNCHANGED}'")
+        self.page.evaluate("window.isKept = true")
 
     def kept(self) -> bool:
-        return bool(self.page.evaluate("window.paymockTest") == _UNCHANGED)
+        return bool(self.page.evaluate("window.isKept"))
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)
 
     def run(self, speed: int) -> None:
-        """Presses the button of this speed."""
         self.button(f"{TIMES}{speed}" if speed else "Freeze").click()
         expect(self.pace).to_have_text(f"running {TIMES}{speed}" if speed else "frozen")
 
     def rows(self) -> Locator:
         return self.page.locator("#list tbody tr, #requests tbody tr, #findings tbody tr")
 
-    def advance(self, seconds: float) -> None:
-        """Advances the sandbox by the form in the header."""
-        self.page.get_by_label("Advance the sandbox by seconds").fill(f"{seconds}")
-        self.button("Advance sandbox").click()
-
     def rules(self) -> Locator:
-        """The rows of the fault rules."""
         return self.page.locator("#rules tbody tr")
 
     def orders(self) -> Locator:
@@ -142,7 +137,6 @@ class Tab(Visit):
         expect(self.page.locator("#announcement")).to_have_text(text)
 
     def copied(self) -> str:
-        """What is on the clipboard."""
         return str(self.page.evaluate("navigator.clipboard.readText()"))
 
     def fits(self) -> bool:
@@ -166,7 +160,11 @@ def checkout_page(tab: Tab, payment: Json) -> Tab:
 
 def press(tab: Tab, target: Locator, key: str = "Enter", most: int = 40) -> None:
     """Goes to the target with the Tab key, sees that it has the focus, and presses a key."""
-    tab.tab_to(target, most=most)
+    for _ in range(most):
+        if target.evaluate("node => node === document.activeElement"):
+            break
+        tab.page.keyboard.press("Tab")
+    expect(target).to_be_focused()
     outline = target.evaluate(
         "node => getComputedStyle(node).outlineStyle + getComputedStyle(node).outlineWidth"
     )

@@ -1,12 +1,10 @@
 """What a customer sees at `/checkout/{id}`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.support.client import HALF
+from tests.support.server import RunningServer
 from tests.web.pages.browser.conftest import NewTab
 from tests.web.pages.browser.steps import Tab, checkout_page
 from tests.web.pages.sandbox import Sandbox
@@ -21,18 +19,6 @@ RECORD_ANNOUNCEMENTS = """() => {
         new MutationObserver(() => node.textContent && announced.push(node.textContent))
             .observe(node, { childList: true, characterData: true, subtree: true });
 }"""
-
-
-@contextmanager
-def losing(tab: Tab) -> Iterator[None]:
-    """Within the block, the page, whose time is stopped, does not reach the server."""
-    tab.hide()
-    tab.pass_time(5)  # then it ends the connection that it has
-    tab.page.route("**/events", lambda route: route.abort())
-    tab.hide(hidden=False)
-    yield
-    tab.page.unroute("**/events")
-    tab.forgive_lost_connections()
 
 
 @pytest.fixture
@@ -55,7 +41,6 @@ class TestCourse:
         ):
             api.advance(seconds)
             expect(customer.headline).to_have_text(headline)
-            expect(customer.page).to_have_title(f"{headline} · paymock")
             expect(customer.page.locator(".measure strong")).to_have_text(confirmations)
             expect(customer.page.locator("[aria-current=step]")).to_have_text([step])
         steps = customer.page.get_by_role("list", name="Progress").get_by_role("listitem")
@@ -81,31 +66,27 @@ class TestCourse:
         expect(customer.page.get_by_role("region", name="How to pay")).to_have_count(0)
 
 
-class TestInstructions:
-    def test_are_copied_and_opened_in_a_wallet(self, customer: Tab, api: Sandbox) -> None:
-        payment = api.created()
-        checkout_page(customer, payment)
-        address = payment["attempts"][0]["instructions"]["invoice_address"]
-        for what, text in (("amount", "1.01"), ("address", address)):
-            customer.button(f"Copy {what}").click()
-            customer.announced("Copied")
-            expect(customer.button("Copied")).to_be_visible()
-            assert customer.copied() == text
-            expect(customer.button(f"Copy {what}")).to_be_visible()
-        uri = api.checkout(payment)["payment_uri"]
-        with customer.page.expect_request(uri):  # not stopped by the policy; there is no wallet here
-            customer.page.get_by_role("link", name="Open in a wallet (mock)").click()
-        customer.requested.remove(uri)
-        expect(customer.headline).to_have_text("Waiting for your payment")
-
-    def test_are_copied_where_the_browser_withholds_the_clipboard(self, customer: Tab, api: Sandbox) -> None:
-        customer.page.add_init_script("navigator.clipboard.writeText = () => Promise.reject(new Error('no'))")
-        payment = api.created()
-        button = checkout_page(customer, payment).page.locator("#copy-address")
-        button.click()
+def test_instructions_are_copied_and_opened_in_a_wallet(customer: Tab, api: Sandbox) -> None:
+    payment = api.created()
+    checkout_page(customer, payment)
+    address = payment["attempts"][0]["instructions"]["invoice_address"]
+    for what, text in (("amount", "1.01"), ("address", address)):
+        customer.button(f"Copy {what}").click()
         customer.announced("Copied")
-        assert customer.copied() == payment["attempts"][0]["instructions"]["invoice_address"]
-        expect(button).to_be_focused()
+        expect(customer.button("Copied")).to_be_visible()
+        assert customer.copied() == text
+        expect(customer.button(f"Copy {what}")).to_be_visible()
+    customer.page.evaluate(
+        "() => { navigator.clipboard.writeText = () => Promise.reject(new Error('withheld')) }"
+    )
+    customer.button("Copy amount").click()
+    expect(customer.button("Copied")).to_be_focused()
+    assert customer.copied() == "1.01"
+    uri = api.checkout(payment)["payment_uri"]
+    with customer.page.expect_request(uri):  # not stopped by the policy; there is no wallet here
+        customer.page.get_by_role("link", name="Open in a wallet (mock)").click()
+    customer.requested.remove(uri)
+    expect(customer.headline).to_have_text("Waiting for your payment")
 
 
 def test_countdown_follows_the_clock_and_is_not_announced(customer: Tab, api: Sandbox) -> None:
@@ -156,16 +137,17 @@ class TestGone:
         left, connection = customer.page.locator("#left"), customer.page.locator("#connection")
         customer.button("Copy amount").focus()
         customer.page.evaluate(RECORD_ANNOUNCEMENTS)
-        with losing(customer):
-            expect(connection).to_have_text(LOST)
-            expect(customer.page).to_have_title(f"{LOST} · paymock")
-            stood = left.inner_text()
-            for _ in range(3):
-                customer.pass_time(4)
-            expect(left).to_have_text(stood)
-            expect(customer.page.locator("svg.qr")).not_to_be_visible()
-            for control in customer.page.locator("main button, main a, main summary").all():
-                assert not control.evaluate("node => { node.focus(); return node.matches(':focus') }")
+        customer.lose("**/events")
+        expect(connection).to_have_text(LOST)
+        expect(customer.page).to_have_title(f"{LOST} · paymock")
+        stood = left.inner_text()
+        for _ in range(3):
+            customer.pass_time(4)
+        expect(left).to_have_text(stood)
+        expect(customer.page.locator("svg.qr")).not_to_be_visible()
+        for control in customer.page.locator("main button, main a, main summary").all():
+            assert not control.evaluate("node => { node.focus(); return node.matches(':focus') }")
+        customer.page.unroute("**/events")
         customer.pass_time(4)
         expect(connection).to_be_empty()
         expect(customer.page).to_have_title("Waiting for your payment · paymock")
@@ -173,6 +155,7 @@ class TestGone:
         expect(customer.button("Copy amount")).to_be_focused()
         assert customer.page.evaluate("announced") == [LOST, "Connected again"]
         assert customer.kept()
+        customer.forgive("net::ERR")
 
     def test_connection_that_has_fallen_silent_is_lost(self, customer: Tab, api: Sandbox) -> None:
         customer.stop_time()
@@ -184,3 +167,18 @@ class TestGone:
         expect(connection).to_have_text(LOST)
         customer.pass_time(1)
         expect(connection).to_be_empty()
+
+
+def test_without_javascript_it_asks_again_by_itself(
+    browser: Browser, server: RunningServer, api: Sandbox
+) -> None:
+    payment = api.created("happy_path")
+    api.speed(60)  # the server's own clock stands still: the page asks every second, and nothing changes
+    with browser.new_context(java_script_enabled=False) as context:
+        tab = Tab(context.new_page(), server.url).open(f"/checkout/{payment['id']}")
+        expect(tab.headline).to_have_text("Waiting for your payment")
+        expect(tab.page.get_by_role("button")).to_have_count(0)  # nothing is shown that does not work
+        api.advance(7)
+        expect(tab.headline).to_have_text("Payment detected")
+        tab.page.goto(server.url)
+        expect(tab.page.locator("noscript p")).to_contain_text("The dashboard needs JavaScript.")

@@ -58,7 +58,7 @@ def test_pages_ask_for_nothing_while_nothing_happens_and_outlive_a_restart_of_th
         for tab, (place, _, words) in zip(tabs, SHOWN.values(), strict=True):
             expect(tab.page.locator(place)).to_contain_text(words)
             assert tab.kept()
-            tab.forgive_lost_connections()
+            tab.forgive("net::ERR")
             tab.leave()
 
 

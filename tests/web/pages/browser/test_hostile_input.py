@@ -13,42 +13,17 @@ from tests.web.pages.browser.steps import Tab, visible
 from tests.web.pages.sandbox import Sandbox
 
 HOSTILE = (
-    "</script><script>alert(1)</script>",
-    "\"><img src='https://evil.example/x.png' onerror=alert(1)>",
-    "' onmouseover='alert(1)",
-    '" autofocus onfocus="alert(1)',
-    "javascript:alert(1)",
-    "<style>@import 'https://evil.example/x.css';</style>",
-    "<meta http-equiv=refresh content=0;url=https://evil.example>",
-    "<base href=https://evil.example/>",
-    "<!--",
-    "{{ 7 * 7 }}",
-    "${alert(1)}`+alert(1)+`",
-    "&lt;b&gt;&#x3c;i&#x3e;",
-    "../../etc/passwd//evil.example/?a=b&c=d#e",
-    "%3Cscript%3E%00%0d%0a",
-    "\N{RIGHT-TO-LEFT OVERRIDE}gnp.exe",
+    "</script><script>alert(1)</script>\"><img src='https://evil.example/x.png' onerror=alert(1)>",
+    "' onmouseover='alert(1)\" autofocus onfocus=\"alert(1)javascript:alert(1){{ 7 * 7 }}",
+    "<style>@import 'https://evil.example/x.css';</style><meta http-equiv=refresh content=0;url=https://evil.example>",
+    "<base href=https://evil.example/>&lt;b&gt;&#x3c;i&#x3e;../../etc/passwd//evil.example/?a=b&c=d#e",
+    "%3Cscript%3E%00%0d%0a${alert(1)}`+alert(1)+`<!--\N{RIGHT-TO-LEFT OVERRIDE}gnp.exe",
     "a\N{ZERO WIDTH SPACE}\N{COMBINING ACUTE ACCENT}\N{PILE OF POO}" + "x" * 100,
-    "constructor",
-    "__proto__",
 )
-
-MOST_ID = 128
-"""Characters of the id of an order."""
-
-
-def packed() -> list[str]:
-    """The texts, several in one."""
-    found = [""]
-    for text in HOSTILE:
-        if len(found[-1] + text) > MOST_ID:
-            found.append("")
-        found[-1] += text
-    return found
 
 
 def test_texts_of_an_application_are_text_in_all_that_the_server_renders(api: Sandbox) -> None:
-    for text in packed():
+    for text in HOSTILE:
         payment = api.created(order_id=text, metadata={"text": text, text[:40]: "value"})
         assert api.post("/_mock/faults", json={"fault": "drop", "order_id": text}).status_code == 201
         shown = str(escape(visible(text)))
@@ -77,7 +52,7 @@ def without_control(html: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "text", [packed()[0], *(pytest.param(text, marks=pytest.mark.nightly) for text in packed()[1:])]
+    "text", [HOSTILE[0], *(pytest.param(text, marks=pytest.mark.nightly) for text in HOSTILE[1:])]
 )
 def test_pages_show_them_as_text_and_run_nothing(tab: Tab, api: Sandbox, text: str) -> None:
     payment = api.created(order_id=text, metadata={"text": text, text[:40]: "value"})
@@ -92,6 +67,8 @@ def test_pages_show_them_as_text_and_run_nothing(tab: Tab, api: Sandbox, text: s
     part = quote(text, safe="")
     tab.page.goto(f"{tab.origin}/payments/{part}")
     expect(tab.headline).to_have_text("There is no such payment")
+    expect(tab.page.locator("#gone")).to_contain_text(api.api_key.removeprefix("mk_test_"))
+    expect(tab.button("Next step")).to_be_hidden()
     tab.page.goto(f"{tab.origin}/?search={part}&status={part}&scenario={part}")
     expect(tab.problem).to_contain_text("must be")
     expect(tab.page.get_by_role("search").get_by_label("Order or payment id")).to_have_value(text)

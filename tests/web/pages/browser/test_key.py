@@ -6,7 +6,7 @@ from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
 from tests.web.pages.browser.conftest import NewTab
-from tests.web.pages.browser.steps import Tab, payment_page
+from tests.web.pages.browser.steps import Tab
 from tests.web.pages.sandbox import Sandbox
 
 
@@ -68,13 +68,6 @@ class TestKey:
         assert [url for url in tab.requested if "/_mock/" in url] == [f"{tab.origin}/_mock/events"]
         tab.forgive("401")
 
-    def test_of_open_mode_needs_no_typing(self, new_tab: NewTab) -> None:
-        tab = new_tab()
-        tab.page.goto(tab.origin)
-        expect(tab.page.get_by_text("any key of the form mk_test_NAME")).to_be_visible()
-        tab.button(f"Use {OPEN_KEY_EXAMPLE}").click()
-        expect(tab.live).to_have_text("Live")
-
     def test_is_a_secret_where_only_certain_ones_are_accepted(self, new_tab: NewTab) -> None:
         key = "sk_shop_0123456789"
         with running_server(Settings(port=0, api_keys=(key,))) as server:
@@ -90,35 +83,31 @@ class TestKey:
             tab.leave()
 
 
-class TestSwitch:
-    def test_leads_to_sandboxes_used_before_and_forgets_them(self, new_tab: NewTab, api: Sandbox) -> None:
-        api.created(order_id="order-1")
-        tab = new_tab("mk_test_another").open()
-        expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
-        second = new_tab()
-        second.page.goto(f"{tab.origin}/payments/nope")
-        switch(second)
-        enter(second, api.api_key)
-        expect(second.orders()).to_have_text(
-            ["order-1"]
-        )  # a payment is of one sandbox: another shows its list
-        switch(second)
-        name = api.api_key.removeprefix("mk_test_")
-        used = second.page.get_by_role("list", name="Used before").get_by_role("listitem")
-        expect(used).to_contain_text([name, "another"])
-        second.button("Forget another").click()
-        expect(used).to_contain_text([name])
-        second.button(f"Forget {name}").click()
-        expect(second.page.get_by_label("API key")).to_be_focused()
-        expect(second.page.get_by_role("list", name="Used before")).to_have_count(0)
-        assert second.page.evaluate("[sessionStorage.length, localStorage['paymock.keys']]") == [0, "[]"]
-        second.forgive("404")
-
-    def test_can_be_cancelled(self, tab: Tab, api: Sandbox) -> None:
-        payment_page(tab, api.created(order_id="order-1"))
-        switch(tab)
-        expect(tab.page.get_by_label("API key")).to_be_focused()
-        expect(tab.page.get_by_role("heading", name="order-1")).to_be_hidden()
-        tab.button("Cancel").click()
-        expect(tab.headline.first).to_have_text("order-1")
-        expect(tab.page.locator("#sandbox")).to_be_focused()
+def test_form_leads_to_sandboxes_used_before_and_forgets_them(new_tab: NewTab, api: Sandbox) -> None:
+    api.created(order_id="order-1")
+    tab = new_tab()
+    tab.page.goto(tab.origin)
+    expect(tab.page.get_by_text("any key of the form mk_test_NAME")).to_be_visible()
+    tab.button(f"Use {OPEN_KEY_EXAMPLE}").click()
+    expect(tab.live).to_have_text("Live")
+    second = new_tab()
+    second.page.goto(f"{tab.origin}/payments/nope")
+    switch(second)
+    expect(second.page.locator("#main")).to_be_hidden()
+    second.button("Cancel").click()
+    expect(second.page.locator("#main")).to_be_visible()
+    expect(second.page.locator("#sandbox")).to_be_focused()
+    switch(second)
+    enter(second, api.api_key)
+    expect(second.orders()).to_have_text(["order-1"])  # a payment is of one sandbox
+    switch(second)
+    name, open_name = (key.removeprefix("mk_test_") for key in (api.api_key, OPEN_KEY_EXAMPLE))
+    used = second.page.get_by_role("list", name="Used before").get_by_role("listitem")
+    expect(used).to_contain_text([name, open_name])
+    second.button(f"Forget {open_name}").click()
+    expect(used).to_contain_text([name])
+    second.button(f"Forget {name}").click()
+    expect(second.page.get_by_label("API key")).to_be_focused()
+    expect(second.page.get_by_role("list", name="Used before")).to_have_count(0)
+    assert second.page.evaluate("[sessionStorage.length, localStorage['paymock.keys']]") == [0, "[]"]
+    second.forgive("404")

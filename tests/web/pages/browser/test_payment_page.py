@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.client import DUE
-from tests.web.pages.browser.conftest import NewTab
 from tests.web.pages.browser.steps import Tab, payment_page
 from tests.web.pages.sandbox import Sandbox
 
@@ -29,73 +28,58 @@ SPACE = """text => {
 }"""
 """The space of a text to the left and right edge of the picture, in pixels."""
 
-OUTLINE = 3
-"""How far the outline of a text may reach beyond the picture, which shows it."""
+
+def test_timeline_is_solid_up_to_its_line_which_moves_with_the_clock(tab: Tab, api: Sandbox) -> None:
+    tab.stop_time()
+    api.speed(10)
+    payment_page(tab, api.created("happy_path"))
+    line, label = tab.picture.locator("line.now"), tab.picture.locator(".now-label")
+
+    def place_of_now() -> float:
+        bars = tab.picture.evaluate(BARS)
+        assert len(bars) == 1 + 6 + 1  # the window, the statuses, the deposit
+        for bar in bars:
+            solid = max(0, min(bar["now"], bar["to"]) - bar["from"])
+            assert bar["solid"] == pytest.approx(solid, abs=0.02)
+        assert min(label.evaluate(SPACE)) > -3  # its outline may reach beyond the picture
+        return float(line.get_attribute("x1") or 0)
+
+    places = []
+    for seconds, text in [(0.2, "now: 2 s"), (0.2, "now: 4 s"), (5, "now: 5 s"), (5, "now: 5 s")]:
+        tab.pass_time(seconds)  # the clock runs up to the next step
+        expect(label).to_have_text(text)
+        places.append(place_of_now())
+    assert places[0] < places[1] < places[2] == places[3]
+    api.speed(0)
+    expect(label).to_have_text("now: 0 s")  # the server's own clock has stood still
+    tab.pass_time(60)
+    for seconds, text in [(0.001, "now: 0 s"), (27, "now: 27 s"), (573, "now: 10 min 0 s")]:
+        api.advance(seconds)
+        expect(label).to_have_text(text)
+        place_of_now()
 
 
-class TestTimeline:
-    def test_is_solid_where_it_is_past(self, tab: Tab, api: Sandbox) -> None:
-        payment_page(tab, api.created("happy_path"))
-        now = 0.0
-        for age, text in ((0, "0 s"), (9.5, "9.5 s"), (27, "27 s"), (600, "10 min 0 s")):
-            if age:
-                api.advance(age - now)
-            now = age
-            expect(tab.picture.locator(".now-label")).to_have_text(f"now: {text}")
-            bars = tab.picture.evaluate(BARS)
-            assert len(bars) == 1 + 6 + 1  # the window, the statuses, the deposit
-            left, right = tab.picture.locator(".now-label").evaluate(SPACE)
-            assert min(left, right) > -OUTLINE
-            for bar in bars:
-                solid = max(0, min(bar["now"], bar["to"]) - bar["from"])
-                assert bar["solid"] == pytest.approx(solid, abs=0.02)
-
-    def test_moves_its_line_with_the_clock_up_to_the_next_step(self, tab: Tab, api: Sandbox) -> None:
-        tab.stop_time()
-        api.speed(10)
-        payment_page(tab, api.created("happy_path"))
-        line, label = tab.picture.locator("line.now"), tab.picture.locator(".now-label")
-        places = []
-        for seconds, text in [(0.2, "now: 2 s"), (0.2, "now: 4 s"), (5, "now: 5 s"), (5, "now: 5 s")]:
-            tab.pass_time(seconds)
-            expect(label).to_have_text(text)
-            places.append(float(line.get_attribute("x1") or 0))
-        assert places[0] < places[1] < places[2] == places[3]
-        api.speed(0)
-        expect(label).to_have_text("now: 0 s")  # the server's own clock has stood still
-        tab.pass_time(60)
-        expect(label).to_have_text("now: 0 s")
-
-
-class TestControls:
-    def test_take_it_step_by_step_and_to_its_end(self, tab: Tab, api: Sandbox) -> None:
-        payment = api.created("happy_path")
-        other = api.created("happy_path", order_id="another")
-        payment_page(tab, payment).keep()
-        for event in ("confirmations 0/16", "Confirmations 4/16", "Confirmations 8/16"):
-            tab.button("Next step").click()
-            expect(tab.page.locator("#table tr:not(.dim)").last).to_contain_text(event)
-        tab.announced("Now payment detected")
-        tab.button("+5 s").click()
-        expect(tab.page.locator("#own-now")).to_have_text("2030-01-31 12:00:14 UTC")
-        expect(tab.page.locator("#ahead")).to_have_text("14 s ahead of the sandbox")
-        expect(tab.page.locator("#now")).to_have_text("2030-01-31 12:00:00 UTC")
-        tab.button("To the end").click()
-        expect(tab.status).to_have_text("completed")
-        tab.announced("Now completed")
-        tab.button("Next step").click(force=True)  # impossible: it says why, and asks for nothing
-        tab.announced("no changes remain")
-        expect(tab.button("Next step")).to_be_focused()
-        assert len([url for url in tab.requested if url.endswith("/advance")]) == 5
-        assert tab.kept()
-        assert api.payment(other["id"])["status"] == "awaiting_payment"
-
-    def test_make_deposits(self, tab: Tab, api: Sandbox) -> None:
-        payment_page(tab, api.created("no_payment_expired")).button("Half of due").click()
-        expect(tab.status).to_have_text("payment detected")
-        tab.button("Exact").click()
-        expect(tab.page.locator("#reasons")).to_contain_text("Exact: nothing is missing.")
-        expect(tab.page.locator("#funding")).to_contain_text(f"Pending1.01 USDT {DUE} raw units")
+def test_payment_is_taken_step_by_step_and_to_its_end(tab: Tab, api: Sandbox) -> None:
+    payment = api.created("happy_path")
+    other = api.created("happy_path", order_id="another")
+    payment_page(tab, payment).keep()
+    for event in ("confirmations 0/16", "Confirmations 4/16", "Confirmations 8/16"):
+        tab.button("Next step").click()
+        expect(tab.page.locator("#table tr:not(.dim)").last).to_contain_text(event)
+    tab.announced("Now payment detected")
+    tab.button("+5 s").click()
+    expect(tab.page.locator("#own-now")).to_have_text("2030-01-31 12:00:14 UTC")
+    expect(tab.page.locator("#ahead")).to_have_text("14 s ahead of the sandbox")
+    expect(tab.page.locator("#now")).to_have_text("2030-01-31 12:00:00 UTC")
+    tab.button("To the end").click()
+    expect(tab.status).to_have_text("completed")
+    tab.announced("Now completed")
+    tab.button("Next step").click(force=True)  # impossible: it says why, and asks for nothing
+    tab.announced("no changes remain")
+    expect(tab.button("Next step")).to_be_focused()
+    assert len([url for url in tab.requested if url.endswith("/advance")]) == 5
+    assert tab.kept()
+    assert api.payment(other["id"])["status"] == "awaiting_payment"
 
 
 def test_requests_appear_as_they_come_and_can_be_sent_again(tab: Tab, api: Sandbox) -> None:
@@ -133,16 +117,3 @@ def test_ids_amounts_and_json_are_copied_and_the_checkout_is_a_link_away(tab: Ta
         )
     tab.page.get_by_role("link", name="Open its checkout").click()
     expect(tab.headline).to_have_text("Waiting for your payment")
-
-
-def test_payment_of_another_key_is_unknown(new_tab: NewTab, api: Sandbox) -> None:
-    payment = api.created(order_id="secret-order")
-    stranger = new_tab("mk_test_stranger").open(f"/payments/{payment['id']}")
-    expect(stranger.headline).to_have_text("There is no such payment")
-    expect(stranger.page.locator("#gone")).to_contain_text("stranger")
-    expect(stranger.page).to_have_title("There is no such payment · paymock")
-    expect(stranger.button("Next step")).to_be_hidden()
-    assert "secret-order" not in stranger.page.content()
-    stranger.page.get_by_role("link", name="All payments of this sandbox").click()
-    expect(stranger.page.get_by_role("heading", name="No payments yet")).to_be_visible()
-    stranger.forgive("404")

@@ -29,8 +29,7 @@ def test_requests_appear_as_they_come_and_are_filtered_and_cleared(tab: Tab, api
     expect(tab.rows()).to_contain_text(["/v1/chains", "201 (new)"])
     tab.button("Copy as curl").first.click()
     tab.announced("Copied")
-    assert tab.copied().startswith(f"curl -sS -X GET '{tab.origin}/v1/chains' \\\n")
-    assert tab.copied().endswith(f'-H "Authorization: Bearer {api.api_key}"')  # of open mode: no secret
+    assert tab.copied().startswith(f"curl -sS -X GET '{tab.origin}/v1/chains'")
     tab.page.get_by_label("Only errors and faults").check()
     expect(tab.rows()).to_have_count(1)
     expect(tab.rows()).to_contain_text("503 injected_fault")
@@ -54,6 +53,9 @@ def test_rule_is_added_with_the_keyboard_and_hurts_the_next_client(tab: Tab, api
     press(tab, tab.button("Add a rule…"))
     dialog = tab.page.get_by_role("dialog", name="New fault rule")
     fault = dialog.get_by_label("Fault", exact=True)
+    for text, kind in (("truncate=5", "truncate"), ("reset; before", "reset"), ("status=429", "status")):
+        fault.fill(text)
+        expect(dialog.get_by_role("radio", name=kind)).to_be_checked()
     press(tab, dialog.get_by_role("radio", name="status=503"), "ArrowRight")
     expect(fault).to_have_value("delay=1500")
     keyboard.press("ArrowRight")
@@ -62,46 +64,33 @@ def test_rule_is_added_with_the_keyboard_and_hurts_the_next_client(tab: Tab, api
     keyboard.type("; before")
     press(tab, dialog.get_by_label("Operation"), key="")
     keyboard.type("create")
-    press(tab, dialog.get_by_label("Order id"), key="")
-    keyboard.type("order-1")
-    press(tab, dialog.get_by_label("Apply so many times"), "Control+A")
-    keyboard.type("2")
+    for label, text in (
+        ("Order id", "order-1"),
+        ("Apply so many times", "2"),
+        ("Skip so many requests first", "1"),
+    ):
+        press(tab, dialog.get_by_label(label), "Control+A")
+        keyboard.type(text)
     keyboard.press("Enter")
     expect(dialog).to_be_hidden()
     expect(tab.button("Add a rule…")).to_be_focused()
     tab.announced("Fault rule added")
+    api.create(order(order_id="order-1"))
     with pytest.raises(httpx.RemoteProtocolError):
         api.create(order(order_id="order-1"))
     expect(tab.rules()).to_contain_text(["drop; before createPayment Order order-1"], use_inner_text=True)
     expect(tab.rules()).to_contain_text(["1 of 2"])
-    expect(tab.rows()).to_contain_text(["no reply"])
-    assert api.payments() == []
-
-
-def test_fields_become_the_rule_and_the_kind_follows_the_fault_that_is_typed(tab: Tab, api: Sandbox) -> None:
-    dialog = opened(tab)
-    fault = dialog.get_by_label("Fault", exact=True)
-    for text, kind in (("truncate=5", "truncate"), ("reset; before", "reset"), ("status=429", "status")):
-        fault.fill(text)
-        expect(dialog.get_by_role("radio", name=kind)).to_be_checked()
-    fault.fill("boom")
-    expect(dialog.get_by_role("radio", checked=True)).to_have_count(0)
-    fault.fill("status=502; after; html")
-    dialog.get_by_label("Skip so many requests first").fill("3")
-    dialog.get_by_role("button", name="Add").click()
-    expect(tab.rules()).to_have_count(1)
-    tab.button("Add a rule…").click()
+    expect(tab.rows()).to_contain_text(["no reply", "201"])
+    assert len(api.payments()) == 1
+    press(tab, tab.button("Add a rule…"))
     dialog.get_by_label("Until the rule is deleted").check()
     expect(dialog.get_by_label("Apply so many times")).to_be_disabled()
-    dialog.get_by_role("button", name="Add").click()
+    keyboard.press("Enter")
     expect(tab.rules()).to_have_count(2)
-    rest = {"operation": None, "order_id": None, "payment_id": None, "skip": 3, "seen": 0, "applied": 0}
-    assert [{**rule, "id": ""} for rule in rules(api)] == [
-        {"id": "", "fault": "status=502; after; html", "times": times, **rest} for times in (1, None)
-    ]
+    assert [rule["times"] for rule in rules(api)] == [2, None]
 
 
-def test_what_the_server_refuses_is_said_at_the_field(tab: Tab) -> None:
+def test_what_the_server_refuses_is_said_at_the_field_or_above_all(tab: Tab, api: Sandbox) -> None:
     dialog = opened(tab)
     fault, payment = dialog.get_by_label("Fault", exact=True), dialog.get_by_label("Payment id")
     operation = dialog.get_by_label("Operation")
@@ -121,19 +110,15 @@ def test_what_the_server_refuses_is_said_at_the_field(tab: Tab) -> None:
     expect(operation).to_be_focused()
     expect(dialog.get_by_text("must be about a payment for this rule")).to_be_visible()
     expect(dialog.get_by_text("must be status=CODE")).to_have_count(0)
-    tab.forgive("422")
-
-
-def test_what_is_wrong_with_no_field_is_said_above_them(tab: Tab, api: Sandbox) -> None:
     for _ in range(100):
         api.post("/_mock/faults", json={"fault": "drop"})
-    dialog = opened(tab)
+    operation.select_option("")
     dialog.get_by_role("button", name="Add").click()
     expect(dialog.get_by_role("alert")).to_contain_text("100 fault rules already")
     dialog.get_by_role("button", name="Cancel").click()
     tab.button("Add a rule…").click()
     expect(dialog.get_by_role("alert")).to_be_hidden()
-    tab.forgive(str(api.post("/_mock/faults", json={"fault": "drop"}).status_code))
+    tab.forgive("422", "503")
 
 
 def test_rules_are_deleted_one_by_one_or_all_at_once(tab: Tab, api: Sandbox) -> None:
