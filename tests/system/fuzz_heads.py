@@ -24,7 +24,6 @@ SHOWN = 20
 
 
 def main() -> None:
-    """Print the counts of replies, and fail when there were violations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10_000))

@@ -21,44 +21,34 @@ from typing import Any
 from harness.docs_figures import write_figure
 from harness.server_process import server_process
 from tests.support.client import order
+from tests.support.raw import request
 from tests.support.specification import COURSES
+from tests.system.faults.concurrent_creations import Connection
 
 KEY = "mk_test_observation"
 STATUSES = [status for _, status in COURSES["happy_path"]]
 SLOWEST_SECONDS, FASTEST_SECONDS = 0.2, 0.001
 
 
-class Connection:
-    """One connection of a client."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Return the body of the reply. Raises RuntimeError for a refusal."""
-        content = b"" if body is None else json.dumps(body).encode()
-        lines = {"Host": "localhost", "Authorization": f"Bearer {KEY}", "Content-Length": str(len(content))}
-        lines |= headers | ({"Content-Type": "application/json"} if content else {})
-        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        self._writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + content)
-        reply = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-        length = int(reply.partition("content-length: ")[2].partition("\r\n")[0])
-        result = json.loads(await self._reader.readexactly(length))
-        if reply.split()[1] not in ("200", "201"):
-            raise RuntimeError(str(result))
-        return result
+async def call(connection: Connection, method: str, path: str, body: Any = None, **headers: str) -> Any:
+    """Return the body of the reply. Raises RuntimeError for a refusal."""
+    content = None if body is None else json.dumps(body).encode()
+    headers |= {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    connection.writer.write(request(method, path, headers, content))
+    reply = await connection.reply()
+    if reply.status not in (200, 201):
+        raise RuntimeError(f"{reply.status} {reply.body.decode()}")
+    return json.loads(reply.body)
 
 
 @asynccontextmanager
 async def connected(port: int) -> AsyncIterator[Connection]:
-    """A connection to the server, which is closed at the end."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    connection = Connection(*await asyncio.open_connection("127.0.0.1", port))
     try:
-        yield Connection(reader, writer)
+        yield connection
     finally:
-        writer.close()
-        await writer.wait_closed()
+        connection.writer.close()
+        await connection.writer.wait_closed()
 
 
 async def run_once(port: int, number: int, pause: float) -> str | None:
@@ -66,20 +56,20 @@ async def run_once(port: int, number: int, pause: float) -> str | None:
     seen: list[str] = []
     async with connected(port) as control, connected(port) as application:
         key = {"Idempotency-Key": f"observation-{number}"}
-        payment = await application.call("POST", "/v1/payments", order(order_id=f"order-{number}"), **key)
+        payment = await call(application, "POST", "/v1/payments", order(order_id=f"order-{number}"), **key)
         seen.append(payment["status"])
         path = f"/v1/payments/{payment['id']}"
 
         async def poll() -> None:
             while seen[-1] != STATUSES[-1]:
                 await asyncio.sleep(pause)  # the pace of the application
-                status = (await application.call("GET", path))["status"]
+                status = (await call(application, "GET", path))["status"]
                 if status != seen[-1]:
                     seen.append(status)
 
         polling = asyncio.create_task(poll())
         body = {"to": STATUSES[-1], "until_observed": True, "timeout": 60}
-        result = await control.call("POST", f"/_mock/payments/{payment['id']}/advance", body)
+        result = await call(control, "POST", f"/_mock/payments/{payment['id']}/advance", body)
         if not result["observed"]:
             polling.cancel()
         await asyncio.wait([polling])
@@ -99,13 +89,12 @@ async def run_all(port: int, runs: int, parallel: int, seed: int) -> list[str]:
             missed.extend(filter(None, [await run_once(port, number, pauses[number])]))
 
     async with connected(port) as control:
-        await control.call("PUT", "/_mock/clock", {"speed": 0})
+        await call(control, "PUT", "/_mock/clock", {"speed": 0})
     await asyncio.gather(*(work() for _ in range(parallel)))
     return missed
 
 
 def main() -> None:
-    """Print how many runs there were, and fail when a poller has missed a status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--parallel", type=int, default=50)

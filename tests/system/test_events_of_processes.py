@@ -1,11 +1,9 @@
 """Server-sent events of several processes: each sends the changes of all, and ends its streams at a stop."""
 
 import signal
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -14,50 +12,34 @@ from harness.api_client import event_streams
 from harness.polling import wait_until
 from harness.redis_engine import DURABLE, redis_server
 from harness.server_process import ServerProcess, server_process
-from tests.support.client import AUTHORIZED, ORDER, fresh_key
+from tests.support.client import AUTHORIZED
 from tests.support.stream import Stream, following
+from tests.support.workers import connections, create, reply_on
 
 API_KEY = "mk_test_demo"
 
 
-PathOf = Callable[[str], str]
-
-
-PATHS: dict[str, PathOf] = {
-    "the sandbox": lambda _: "/_mock/events",
-    "one payment": lambda payment_id: f"/_mock/events?payment_id={payment_id}",
-    "the checkout": lambda payment_id: f"/checkout/{payment_id}/events",
-}
-
-
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("path", ["/_mock/events", "/_mock/events?payment_id={}", "/checkout/{}/events"])
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_stop_completes_all_streams(tmp_path: Path, name: str, workers: str) -> None:
+def test_a_stop_completes_all_streams(tmp_path: Path, path: str, workers: str) -> None:
     store = ("--store", f"sqlite://{tmp_path}/store.db") if workers == "2" else ()
     with server_process(tmp_path, "--workers", workers, *store) as served:
-        path = PATHS[name](created(served))
-        with event_streams(served.url, [(API_KEY, path)] * 20) as streams:
+        opened = (API_KEY, path.format(created(served)))
+        with event_streams(served.url, [opened] * 20) as streams:
             status, output = served.stop(signal.SIGTERM)
             assert status == 0
             assert "defect" not in output
             # A connection that is closed after the grace period has no last chunk.
-            assert [read_to_end(stream)[-5:] for stream in streams] == [b"0\r\n\r\n"] * 20
+            assert [reply_on(stream)[-5:] for stream in streams] == [b"0\r\n\r\n"] * 20
 
 
-def read_to_end(connection: socket.socket) -> bytes:
-    return b"".join(iter(lambda: connection.recv(65536), b""))
-
-
-def created(served: ServerProcess, **options: Any) -> str:
-    headers = {**AUTHORIZED, "Idempotency-Key": fresh_key()}
-    reply = httpx.post(f"{served.url}/v1/payments", json=dict(ORDER), headers=headers, **options)
-    assert reply.status_code == 201
-    return str(reply.json()["id"])
+def created(served: ServerProcess) -> str:
+    with connections(served, 1) as [client]:
+        return str(create(client).json()["id"])
 
 
 @contextmanager
 def two_servers(tmp_path: Path, store: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
-    """Two processes on one store, with frozen clocks."""
     with ExitStack() as stack:
         url = stack.enter_context(redis_server()).url if store == "redis" else f"sqlite://{tmp_path}/store.db"
         servers = []

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from harness.redis_engine import redis_server
-from harness.server_process import ServerProcess, server_process
+from harness.server_process import server_process
 from tests.support.workers import (
     NEEDS_PROCESSES,
     connections,
@@ -25,55 +25,27 @@ READERS, CREATORS = 10, 2
 READS, SKIPPED, FAILED = 300, 50, 100
 FAILED_CREATIONS = 5
 
-Clients = list[httpx.Client]
-
 
 @contextmanager
-def clients_of(*servers: ServerProcess) -> Iterator[Clients]:
+def deployment(name: str, tmp_path: Path) -> Iterator[list[httpx.Client]]:
     """Clients with a connection each: a reader and a creator of every process, and more."""
+    processes, _, kind = name.partition(" on ")
     with ExitStack() as stack:
-        per_server = (READERS + CREATORS) // len(servers)
-        groups = [stack.enter_context(connections(served, per_server)) for served in servers]
-        yield [client for group in zip(*groups, strict=True) for client in group]
-
-
-@contextmanager
-def one_process(tmp_path: Path) -> Iterator[Clients]:
-    with server_process(tmp_path) as served, clients_of(served) as clients:
-        yield clients
-
-
-@contextmanager
-def two_processes(tmp_path: Path, store: str) -> Iterator[Clients]:
-    with ExitStack() as stack:
-        servers = []
-        for name in ("one", "other"):
-            (tmp_path / name).mkdir()
-            servers.append(stack.enter_context(server_process(tmp_path / name, "--store", store)))
-        yield stack.enter_context(clients_of(*servers))
-
-
-@contextmanager
-def two_workers(tmp_path: Path, store: str) -> Iterator[Clients]:
-    with (
-        server_with_workers(tmp_path, "--store", store) as served,
-        one_connection_each(served) as pinned,
-        connections(served, READERS + CREATORS - len(pinned)) as others,
-    ):
-        yield [*pinned, *others]
-
-
-@contextmanager
-def deployment(name: str, tmp_path: Path) -> Iterator[Clients]:
-    with ExitStack() as stack:
-        processes, _, kind = name.partition(" on ")
-        if kind == "memory":
-            yield stack.enter_context(one_process(tmp_path))
+        engine = [stack.enter_context(redis_server()).url] if kind == "Redis" else []
+        store = ["--store", *(engine or [f"sqlite://{tmp_path}/store.db"])]
+        if processes == "workers":
+            served = stack.enter_context(server_with_workers(tmp_path, *store))
+            pinned = stack.enter_context(one_connection_each(served))
+            more = stack.enter_context(connections(served, READERS + CREATORS - len(pinned)))
+            yield [*pinned, *more]
             return
-        sqlite = f"sqlite://{tmp_path}/store.db"
-        store = sqlite if kind == "SQLite" else stack.enter_context(redis_server()).url
-        start = two_processes if processes == "processes" else two_workers
-        yield stack.enter_context(start(tmp_path, store))
+        names, arguments = (["only"], []) if kind == "memory" else (["one", "other"], store)
+        groups = []
+        for folder in names:
+            (tmp_path / folder).mkdir()
+            served = stack.enter_context(server_process(tmp_path / folder, *arguments))
+            groups.append(stack.enter_context(connections(served, (READERS + CREATORS) // len(names))))
+        yield [client for group in zip(*groups, strict=True) for client in group]
 
 
 @pytest.mark.parametrize(

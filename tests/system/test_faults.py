@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.faults import concurrent_creations, random_faults
-from tests.system.faults.concurrent_creations import create_concurrently
+from tests.system.faults import random_faults
+from tests.system.faults.concurrent_creations import STORES, create_concurrently
 from tests.system.faults.connection_cuts import CUTS, cut_connections
 from tests.system.faults.node_failures import kill_nodes
 from tests.system.faults.random_faults import inject_faults
@@ -66,11 +66,19 @@ def test_a_killed_cluster_node_affects_only_its_own_sandboxes(tmp_path: Path) ->
     assert result.refused
 
 
-@pytest.mark.parametrize("name", with_markers(concurrent_creations.STORES))
-def test_500_identical_creations_on_two_servers_create_one_payment(name: str, tmp_path: Path) -> None:
-    result = create_concurrently(name, 2, tmp_path)
+@pytest.mark.parametrize(
+    ("name", "clients"),
+    [
+        pytest.param("SQLite", 80, marks=pytest.mark.ci),
+        *(pytest.param(*store.values, 500, marks=store.marks) for store in with_markers(STORES)),
+    ],
+)
+def test_identical_creations_on_two_servers_create_one_payment(
+    name: str, clients: int, tmp_path: Path
+) -> None:
+    result = create_concurrently(name, 2, tmp_path, clients)
     assert not result.violations
-    assert result.replies == 1000
+    assert result.replies == 2 * clients
 
 
 @pytest.mark.parametrize("name", with_markers(random_faults.STORES))

@@ -17,15 +17,12 @@ def missed(folder: Path, *arguments: str) -> list[str]:
         return asyncio.run(observation.run_all(server.port, RUNS, PARALLEL, SEED))
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_pollers_of_a_sqlite_server_see_every_status_in_order(tmp_path: Path, workers: str) -> None:
-    assert missed(tmp_path, "--store", f"sqlite://{tmp_path}/store.db", "--workers", workers) == []
+@pytest.mark.parametrize(("store", "workers"), [("memory", "1"), ("SQLite", "1"), ("SQLite", "2")])
+def test_pollers_see_every_status_in_order(tmp_path: Path, store: str, workers: str) -> None:
+    arguments = () if store == "memory" else ("--store", f"sqlite://{tmp_path}/store.db")
+    assert missed(tmp_path, *arguments, "--workers", workers) == []
 
 
 def test_pollers_of_redis_workers_see_every_status_in_order(tmp_path: Path) -> None:
     with redis_server() as engine:
         assert missed(tmp_path, "--store", engine.url, "--workers", "2") == []
-
-
-def test_pollers_of_a_server_in_memory_see_every_status_in_order(tmp_path: Path) -> None:
-    assert missed(tmp_path) == []

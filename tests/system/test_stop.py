@@ -1,6 +1,5 @@
 """Stop of a server by a signal."""
 
-import json
 import signal
 import socket
 import threading
@@ -15,13 +14,11 @@ from harness.polling import wait_until
 from harness.server_process import server_process
 from paymock.rules.faults import MAX_HANG
 from tests.support import raw
-from tests.support.client import AUTHORIZED, ORDER
-from tests.support.workers import ask, reply_on, wait_until_refused
+from tests.support.client import AUTHORIZED
+from tests.support.workers import ask, reply_on
 from tests.system.hostile.graceful_stop import Case, stop_busy_server
 
 pytestmark = pytest.mark.ci
-
-CREATION = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -32,7 +29,8 @@ def test_a_signal_stops_the_server_with_status_0(tmp_path: Path, number: int) ->
 
 def test_incomplete_requests_do_not_delay_a_stop(tmp_path: Path) -> None:
     """They would end after 10 or 15 seconds, with a reply."""
-    post = raw.request("POST", "/v1/payments", {**CREATION, "Content-Length": "100"})
+    headers = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
+    post = raw.request("POST", "/v1/payments", {**headers, "Content-Length": "100"})
     with server_process(tmp_path) as served:
         clients = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(30)]
         for index, client in enumerate(clients):
@@ -46,7 +44,6 @@ def test_a_client_that_floods_does_not_delay_a_stop(tmp_path: Path) -> None:
     flooding, stop = threading.Event(), threading.Event()
 
     def flood(port: int) -> None:
-        """Send requests until the server ends, and read no reply."""
         with socket.create_connection(("127.0.0.1", port), 0.1) as connection:
             while not stop.is_set():
                 try:
@@ -66,31 +63,6 @@ def test_a_client_that_floods_does_not_delay_a_stop(tmp_path: Path) -> None:
         client.result(60)
 
 
-def test_a_stop_ends_a_wait_with_a_reply(tmp_path: Path) -> None:
-    with server_process(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
-        headers = {"Idempotency-Key": "order-1001-payment"}
-        payment_id = client.post("/v1/payments", json={**ORDER}, headers=headers).json()["id"]
-        started = time.monotonic()
-        wait = ask(served, f"/_mock/payments/{payment_id}/wait?status=completed&timeout=60")
-        assert client.get("/livez").status_code == 200  # the wait has arrived before
-        assert served.stop(signal.SIGTERM)[0] == 0
-        reply = raw.next_reply(wait)
-        assert time.monotonic() - started < 60  # it would end by itself
-        wait.close()
-    body = json.loads(reply.body)
-    assert (reply.status, body["reached"], body["payment"]["id"]) == (200, False, payment_id)
-    assert reply.headers["x-request-id"].startswith("req_")
-
-
-def test_a_slow_request_gets_no_reply_after_the_grace_period(tmp_path: Path) -> None:
-    slow = {"Idempotency-Key": "slow-request", "X-Mock-Fault": "delay=30000"}
-    with server_process(tmp_path) as served:
-        connection = ask(served, "/v1/chains", slow)
-        assert httpx.get(f"{served.url}/livez").status_code == 200
-        assert served.stop(signal.SIGTERM)[0] == 0
-        assert reply_on(connection) == b""
-
-
 @pytest.mark.parametrize("fault", ["hang", "hang; before"])
 def test_a_stop_ends_a_hanging_request_without_a_reply(tmp_path: Path, fault: str) -> None:
     with server_process(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
@@ -101,19 +73,6 @@ def test_a_stop_ends_a_hanging_request_without_a_reply(tmp_path: Path, fault: st
         assert served.stop(signal.SIGTERM)[0] == 0
         assert time.monotonic() - started < MAX_HANG  # they would end by themselves
         assert [reply_on(connection) for connection in connections] == [b""] * len(connections)
-
-
-def test_a_second_signal_ends_the_server_immediately(tmp_path: Path) -> None:
-    with (
-        server_process(tmp_path) as served,
-        socket.create_connection(("127.0.0.1", served.port), 5) as client,
-    ):
-        client.sendall(raw.request("POST", "/v1/payments", {**CREATION, "Content-Length": "9"}))
-        assert httpx.get(f"{served.url}/livez").status_code == 200
-        served.process.send_signal(signal.SIGTERM)
-        wait_until_refused(served)
-        assert served.process.poll() is None
-        assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize(

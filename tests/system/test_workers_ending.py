@@ -5,13 +5,15 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from harness.polling import wait_until
-from harness.server_process import run
+from harness.server_process import ServerProcess, run
 from paymock.server.errors import StartError
 from paymock.server.run import serve
 from paymock.settings import Settings
@@ -35,6 +37,16 @@ pytestmark = [NEEDS_PROCESSES, pytest.mark.ci]
 # A stop
 
 
+@contextmanager
+def serving(tmp_path: Path, workers: int = 2) -> Iterator[tuple[ServerProcess, list[httpx.Client]]]:
+    """A server, and a client of each of its processes."""
+    with (
+        server_with_workers(tmp_path, workers=workers) as served,
+        one_connection_each(served, workers) as clients,
+    ):
+        yield served, clients
+
+
 @pytest.mark.parametrize(
     ("send", "number"),
     [
@@ -46,7 +58,7 @@ pytestmark = [NEEDS_PROCESSES, pytest.mark.ci]
 )
 def test_a_signal_stops_all_processes(tmp_path: Path, number: int, send: Callable[[int, int], None]) -> None:
     """A signal to the supervisor, or to the process group, as by Ctrl-C and systemd."""
-    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
+    with serving(tmp_path) as (served, clients):
         slow = in_progress(served, clients, 700)
         send(served.process.pid, number)
         assert served.process.wait(60) == 0
@@ -54,8 +66,9 @@ def test_a_signal_stops_all_processes(tmp_path: Path, number: int, send: Callabl
         assert reply_on(slow).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_a_stop_ends_waits_with_a_reply(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stop_ends_waits_with_a_reply(tmp_path: Path, workers: int) -> None:
+    with serving(tmp_path, workers) as (served, clients):
         payment_id = create(clients[0]).json()["id"]
         started = time.monotonic()
         target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=60"
@@ -71,16 +84,18 @@ def test_a_stop_ends_waits_with_a_reply(tmp_path: Path) -> None:
         assert time.monotonic() - started < 60  # they would end by themselves
 
 
-def test_slow_requests_get_no_reply_after_the_grace_period(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_slow_requests_get_no_reply_after_the_grace_period(tmp_path: Path, workers: int) -> None:
+    with serving(tmp_path, workers) as (served, clients):
         slow = [in_progress(served, clients, 30000) for _ in range(4)]
         assert served.stop(signal.SIGTERM)[0] == 0
         assert processes_of(served.process) == set()
         assert [reply_on(connection) for connection in slow] == [b""] * 4
 
 
-def test_a_second_signal_ends_all_processes_immediately(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_signal_ends_all_processes_immediately(tmp_path: Path, workers: int) -> None:
+    with serving(tmp_path, workers) as (served, clients):
         slow = in_progress(served, clients, 30000)
         served.process.send_signal(signal.SIGTERM)
         wait_until_refused(served)
@@ -91,7 +106,7 @@ def test_a_second_signal_ends_all_processes_immediately(tmp_path: Path) -> None:
 
 
 def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path) as served, one_connection_each(served) as clients:
+    with serving(tmp_path) as (served, clients):
         payment_id = create(clients[0]).json()["id"]
         wait = ask(served, f"/_mock/payments/{payment_id}/wait?status=completed&timeout=60")
         for client in clients * 2:

@@ -30,7 +30,6 @@ NODE_SECONDS = 4.0
 
 
 def main() -> None:
-    """Run all tests, one after another, and fail when there were violations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60)
@@ -52,7 +51,6 @@ def main() -> None:
 
 
 def all_tests(rounds: int, seconds: float, seed: int) -> Iterator[Callable[[Path], Result]]:
-    """The tests, each of which runs in a folder."""
     for case in CASES:
         yield partial(kill_servers, case, rounds, seed)
     for cut in CUTS:

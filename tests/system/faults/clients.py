@@ -8,7 +8,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,12 +30,10 @@ R = TypeVar("R")
 
 
 def new_api_key() -> str:
-    """The API key of an unused sandbox."""
     return f"mk_test_{uuid.uuid4().hex}"
 
 
 def seeded_random(seed: object) -> random.Random:
-    """A generator with the same choices for the same seed."""
     return random.Random(str(seed))  # noqa: S311 - the choices are no secret
 
 
@@ -53,36 +52,30 @@ class Client:
         self._connections: dict[str, http.client.HTTPConnection] = {}
 
     def create(self, url: str, key: str, amount: str = AMOUNT) -> Event:
-        """Create a payment with an idempotency key."""
         headers = {"Idempotency-Key": key}
         event = self._request(url, "POST", "/v1/payments", order_body(key, amount), headers)
         return self.history.add(event._replace(kind=Kind.CREATE, key=key, amount=amount))
 
     def read(self, url: str, payment: str) -> Event:
-        """Read a payment."""
         event = self._request(url, "GET", f"/v1/payments/{payment}")
         return self.history.add(event._replace(kind=Kind.READ, payment=payment))
 
     def advance(self, url: str, payment: str, step: Mapping[str, Any]) -> Event:
-        """Advance one payment."""
         body = json.dumps(step).encode()
         event = self._request(url, "POST", f"/_mock/payments/{payment}/advance", body)
         return self.history.add(event._replace(kind=Kind.ADVANCE, payment=payment))
 
     def deposit(self, url: str, payment: str, key: str, amount: str) -> Event:
-        """Make a deposit with an idempotency key."""
         body, path = json.dumps({"amount": amount}).encode(), f"/_mock/payments/{payment}/deposits"
         event = self._request(url, "POST", path, body, {"Idempotency-Key": key})
         return self.history.add(event._replace(kind=Kind.DEPOSIT, payment=payment, key=key, amount=amount))
 
     def advance_clock(self, url: str, seconds: float) -> Event:
-        """Advance the sandbox clock."""
         body = json.dumps({"seconds": seconds}).encode()
         event = self._request(url, "POST", "/_mock/clock/advance", body)
         return self.history.add(event._replace(kind=Kind.CLOCK))
 
     def set_speed(self, url: str, speed: float) -> Event:
-        """Set the speed of the sandbox clock."""
         event = self._request(url, "PUT", "/_mock/clock", json.dumps({"speed": speed}).encode())
         return self.history.add(event._replace(kind=Kind.CLOCK))
 
@@ -104,7 +97,6 @@ class Client:
         return entries
 
     def close(self) -> None:
-        """Close the connections."""
         for connection in self._connections.values():
             connection.close()
 
@@ -143,26 +135,29 @@ def until_known(request: Callable[[], Event], seconds: float = TIMEOUT_SECONDS) 
 
 
 @contextmanager
-def client_threads(
-    count: int, work: Callable[[Client, int, threading.Event], None], api_key: str, history: History
-) -> Iterator[threading.Event]:
-    """Threads that run `work` with a client, their number, and an event that is set when the block ends.
-    Raises what a thread has raised.
-    """
+def threads(*jobs: Callable[[threading.Event], None]) -> Iterator[threading.Event]:
+    """Run each job in a thread, with an event that is set when the block ends. Raises what one has raised."""
     stop = threading.Event()
-
-    def run(number: int) -> None:
-        with closing(Client(api_key, history)) as client:
-            work(client, number, stop)
-
-    with ThreadPoolExecutor(count) as pool:
-        threads = [pool.submit(run, number) for number in range(count)]
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        running = [pool.submit(job, stop) for job in jobs]
         try:
             yield stop
         finally:
             stop.set()
-        for thread in threads:
-            thread.result()
+        for job in running:
+            job.result()
+
+
+def client_threads(
+    count: int, work: Callable[[Client, int, threading.Event], None], api_key: str, history: History
+) -> AbstractContextManager[threading.Event]:
+    """Threads that run `work` with a client, their number, and an event that is set when the block ends."""
+
+    def run(number: int, stop: threading.Event) -> None:
+        with closing(Client(api_key, history)) as client:
+            work(client, number, stop)
+
+    return threads(*(partial(run, number) for number in range(count)))
 
 
 def map_with_clients(

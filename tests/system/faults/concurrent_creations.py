@@ -4,16 +4,16 @@ import asyncio
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from harness.redis_engine import redis_cluster, redis_server
+from tests.support.raw import request
 from tests.system.faults.clients import TIMEOUT_SECONDS, Client, new_api_key, order_body
 from tests.system.faults.history import CREATED, UNAVAILABLE, History
-from tests.system.faults.restartable_server import restartable_servers
+from tests.system.faults.restartable_server import new_store, restartable_servers
 from tests.system.faults.verification import Result
 
 CLIENTS = 500
@@ -32,14 +32,12 @@ class ConcurrencyResult(Result):
 
 
 class Reply(NamedTuple):
-    """The reply to one client."""
-
     status: int
     replayed: bool
     body: bytes
 
 
-class _Connection(NamedTuple):
+class Connection(NamedTuple):
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
@@ -54,7 +52,6 @@ class _Connection(NamedTuple):
         return Reply(int(first.split()[1]), headers.get("idempotent-replayed") == "true", body)
 
     async def retry(self, request: bytes) -> Reply:
-        """Send the request again until it is not refused."""
         while True:
             self.writer.write(request)
             reply = await self.reply()
@@ -65,7 +62,7 @@ class _Connection(NamedTuple):
 def create_concurrently(name: str, rounds: int, folder: Path, clients: int = CLIENTS) -> ConcurrencyResult:
     """Run so many rounds on one store, each with a new idempotency key."""
     api_key = new_api_key()
-    with _store(name, folder) as store, restartable_servers(folder, [store, store], 2) as servers:
+    with new_store(name, folder) as store, restartable_servers(folder, [store, store], 2) as servers:
         urls = [server.url for server in servers]
         result = asyncio.run(_run(ConcurrencyResult(name), rounds, clients, urls, api_key))
         with closing(Client(api_key, History())) as client:
@@ -94,7 +91,7 @@ def check_replies(key: str, replies: Sequence[Reply], refused: int = 0) -> Itera
 async def _run(
     result: ConcurrencyResult, rounds: int, clients: int, urls: Sequence[str], api_key: str
 ) -> ConcurrencyResult:
-    connections: list[_Connection] = []
+    connections: list[Connection] = []
     try:
         turns = itertools.cycle(urls)
         while len(connections) < clients:
@@ -110,18 +107,23 @@ async def _run(
 
 
 async def _run_round(
-    result: ConcurrencyResult, key: str, connections: Sequence[_Connection], api_key: str
+    result: ConcurrencyResult, key: str, connections: Sequence[Connection], api_key: str
 ) -> None:
-    request = _request(key, api_key)
+    headers = {
+        "Authorization": f"Bearer {api_key}",
+        "Idempotency-Key": key,
+        "Content-Type": "application/json",
+    }
+    data = request("POST", "/v1/payments", headers, order_body(key))
     started = time.monotonic()
     for connection in connections:
-        connection.writer.write(request)
+        connection.writer.write(data)
     async with asyncio.timeout(TIMEOUT_SECONDS):
         replies = await asyncio.gather(*(connection.reply() for connection in connections))
         result.slowest = max(result.slowest, time.monotonic() - started)
         refused = [number for number, reply in enumerate(replies) if reply.status == UNAVAILABLE]
         for number in refused:
-            replies[number] = await connections[number].retry(request)
+            replies[number] = await connections[number].retry(data)
     if refused:
         result.late.append(f"{key}: {len(refused)} requests refused")
     result.rounds += 1
@@ -129,34 +131,10 @@ async def _run_round(
     result.violations += check_replies(key, replies, len(refused))
 
 
-async def _connect(url: str) -> _Connection:
+async def _connect(url: str) -> Connection:
     address = urlsplit(url)
-    return _Connection(*await asyncio.open_connection(address.hostname, address.port))
+    return Connection(*await asyncio.open_connection(address.hostname, address.port))
 
 
 def _key(number: int) -> str:
     return f"concurrent-{number:04d}"
-
-
-def _request(key: str, api_key: str) -> bytes:
-    body = order_body(key)
-    lines = [
-        "POST /v1/payments HTTP/1.1",
-        "Host: 127.0.0.1",
-        f"Authorization: Bearer {api_key}",
-        f"Idempotency-Key: {key}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-    ]
-    return "\r\n".join([*lines, "", ""]).encode() + body
-
-
-@contextmanager
-def _store(name: str, folder: Path) -> Iterator[str]:
-    with ExitStack() as stack:
-        if name == "SQLite":
-            yield f"sqlite://{folder}/payments.db"
-        elif name == "Redis":
-            yield stack.enter_context(redis_server()).url
-        else:
-            yield stack.enter_context(redis_cluster()).url

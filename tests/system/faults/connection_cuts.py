@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from harness.polling import wait_until
 from harness.redis_engine import DURABLE, redis_server
 from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
 from tests.system.faults.clients import PAUSE_SECONDS, Client, client_threads, new_api_key
-from tests.system.faults.history import CREATED, DONE, UNAVAILABLE, Event, History, Kind
+from tests.system.faults.history import CREATED, DONE, UNAVAILABLE, Event, History, Kind, created_since
 from tests.system.faults.restartable_server import restartable_servers
 from tests.system.faults.server_kills import MAX_RECOVERY_SECONDS
 from tests.system.faults.verification import (
@@ -63,24 +63,22 @@ class CutResult(Result):
     recoveries: list[float] = field(default_factory=list)
 
 
-class Deployment(NamedTuple):
-    """A server, and the proxy in front of its engine."""
-
-    url: str
-    proxy: TcpProxy
-
-
 def cut_connections(name: str, rounds: int, seconds: float, seed: int, folder: Path) -> CutResult:
     """Make so many cuts of one kind, each for at least so many seconds and MIN_REFUSALS refusals."""
     result = CutResult(name)
     api_key, history = new_api_key(), History()
-    with _deployment(folder) as deployment:
+    with (
+        redis_server(*DURABLE) as engine,
+        tcp_proxy(engine.port) as proxy,
+        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}"], 2) as [server],
+    ):
+        url = server.url
         for number in range(rounds):
-            _run_round(CUTS[name], deployment, seconds, f"cut-{seed}-{number}", api_key, history, result)
+            _run_round(CUTS[name], proxy, url, seconds, f"cut-{seed}-{number}", api_key, history, result)
         events = history.since()
         result.stored = stored_unseen(events)
-        replay(result, [deployment.url], api_key, history, acknowledged(events))
-        verify(result, deployment.url, api_key, history)
+        replay(result, [url], api_key, history, acknowledged(events))
+        verify(result, url, api_key, history)
     if result.slowest > MAX_REFUSAL_SECONDS:
         result.late.append(f"refused after {result.slowest:.2f} s")
     if max(result.recoveries) > MAX_RECOVERY_SECONDS:
@@ -90,14 +88,15 @@ def cut_connections(name: str, rounds: int, seconds: float, seed: int, folder: P
 
 def _run_round(
     cut: Cut,
-    deployment: Deployment,
+    proxy: TcpProxy,
+    url: str,
     seconds: float,
     prefix: str,
     api_key: str,
     history: History,
     result: CutResult,
 ) -> None:
-    start, url = len(history), deployment.url
+    start = len(history)
 
     def work(client: Client, number: int, stop: threading.Event) -> None:
         count = 0
@@ -114,12 +113,11 @@ def _run_round(
         closing(Client(api_key, History())) as prober,
     ):
         wait_until(lambda: len(history) >= start + MIN_PAYMENTS)
-        deployment.proxy.set(cut.behavior)
+        proxy.set(cut.behavior)
         started = time.monotonic()
         probes = []
 
         def refused() -> bool:
-            """Whether the cut has lasted long enough."""
             probes.append(prober.ready(url))
             stop.wait(PAUSE_SECONDS)
             refusals = [e for e in history.since(start) if e.status == UNAVAILABLE and e.started > started]
@@ -127,9 +125,9 @@ def _run_round(
 
         wait_until(refused)
         ended = time.monotonic()
-        deployment.proxy.set(PASS_THROUGH)
+        proxy.set(PASS_THROUGH)
         wait_until(lambda: prober.ready(url).status == DONE)
-        wait_until(lambda: len(_created(history.since(start), ended)) >= MIN_PAYMENTS)
+        wait_until(lambda: len(created_since(history.since(start), ended)) >= MIN_PAYMENTS)
     events = history.since(start)
     during = [event for event in [*events, *probes] if event.started >= started and event.ended <= ended]
     result.violations += _check_refusals(cut, during)
@@ -139,7 +137,7 @@ def _run_round(
     result.acknowledged += len(acknowledged(events))
     result.refused += len(refusals)
     result.slowest = max(result.slowest, slowest_refusal(refusals))
-    result.recoveries.append(min(event.ended for event in _created(events, ended)) - ended)
+    result.recoveries.append(min(event.ended for event in created_since(events, ended)) - ended)
 
 
 def _check_refusals(cut: Cut, during: Sequence[Event]) -> Iterator[str]:
@@ -150,17 +148,3 @@ def _check_refusals(cut: Cut, during: Sequence[Event]) -> Iterator[str]:
         delayed = cut.behavior.mode is Mode.DELAY and event.seconds >= 2 * cut.behavior.delay
         if event.kind in (Kind.CREATE, Kind.READY) and event.status != UNAVAILABLE and not delayed:
             yield f"{event}: status {event.status} during the cut"
-
-
-def _created(events: Sequence[Event], since: float) -> list[Event]:
-    return [e for e in events if e.kind is Kind.CREATE and e.status == CREATED and e.ended > since]
-
-
-@contextmanager
-def _deployment(folder: Path) -> Iterator[Deployment]:
-    with (
-        redis_server(*DURABLE) as engine,
-        tcp_proxy(engine.port) as proxy,
-        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}"], 2) as [server],
-    ):
-        yield Deployment(server.url, proxy)

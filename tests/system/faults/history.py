@@ -13,8 +13,6 @@ DONE, CREATED, NOT_FOUND, CONFLICT, UNAVAILABLE = 200, 201, 404, 409, 503
 
 
 class Kind(StrEnum):
-    """The kind of a request."""
-
     CREATE = auto()
     READ = auto()
     ADVANCE = auto()
@@ -45,7 +43,6 @@ class Event(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The latency."""
         return self.ended - self.started
 
     @property
@@ -55,7 +52,6 @@ class Event(NamedTuple):
 
     @property
     def content(self) -> Any:
-        """The JSON of the reply."""
         return json.loads(self.body)
 
     @property
@@ -68,21 +64,16 @@ class Event(NamedTuple):
 
 
 class ListedPayment(NamedTuple):
-    """An entry in the list of payments."""
-
     payment: str
     order: str
 
 
 class History:
-    """The events of many threads."""
-
     def __init__(self) -> None:
         self._events: list[Event] = []
         self._lock = threading.Lock()
 
     def add(self, event: Event) -> Event:
-        """Record an event, and return it."""
         with self._lock:
             self._events.append(event)
         return event
@@ -97,7 +88,6 @@ class History:
 
 
 def by_key(events: Iterable[Event], kind: Kind) -> dict[str, list[Event]]:
-    """The events of a kind, by idempotency key."""
     result: dict[str, list[Event]] = {}
     for event in events:
         if event.kind is kind:
@@ -112,3 +102,7 @@ def by_payment(events: Iterable[Event], *kinds: Kind) -> dict[str, list[Event]]:
         if event.kind in kinds and event.status in (DONE, CREATED):
             result.setdefault(event.payment_id, []).append(event)
     return result
+
+
+def created_since(events: Iterable[Event], since: float) -> list[Event]:
+    return [e for e in events if e.kind is Kind.CREATE and e.status == CREATED and e.ended > since]

@@ -15,7 +15,7 @@ from harness.redis_engine import DURABLE, RedisCluster, RedisEngine, redis_clust
 from paymock.rules.identifiers import sandbox_of
 from tests.system.faults.clients import PAUSE_SECONDS, Client, client_threads, new_api_key
 from tests.system.faults.connection_cuts import MAX_REFUSAL_SECONDS
-from tests.system.faults.history import CREATED, UNAVAILABLE, Event, History, Kind
+from tests.system.faults.history import CREATED, UNAVAILABLE, Event, History, created_since
 from tests.system.faults.restartable_server import restartable_servers
 from tests.system.faults.server_kills import MAX_RECOVERY_SECONDS
 from tests.system.faults.verification import (
@@ -139,7 +139,6 @@ def _kill_under_load(
         killed, probes = time.monotonic(), []
 
         def noticed() -> bool:
-            """Whether the others have noticed the failure."""
             probes.append(prober.ready(url))
             return time.monotonic() >= killed + seconds and "fail" in _flags(survivor)
 
@@ -150,7 +149,7 @@ def _kill_under_load(
         victim.restart()
         wait_until(lambda: victim.execute("CLUSTER INFO")["cluster_state"] == "ok")
         ready = time.monotonic()
-        wait_until(lambda: all(_created(history.since(), ready) for history in affected))
+        wait_until(lambda: all(created_since(history.since(), ready) for history in affected))
     return _Outage(killed, restarted, ready, probes)
 
 
@@ -172,7 +171,7 @@ def _check_affected(result: NodeFailureResult, events: Sequence[Event], outage: 
     ]
     result.refused += len(during)
     slowest = slowest_refusal(during)
-    recovery = max(0.0, _created(events, outage.restarted)[0].ended - outage.ready)
+    recovery = max(0.0, created_since(events, outage.restarted)[0].ended - outage.ready)
     result.slowest_refusal = max(result.slowest_refusal, slowest)
     result.recoveries.append(recovery)
     if slowest > MAX_REFUSAL_SECONDS:
@@ -184,10 +183,6 @@ def _check_affected(result: NodeFailureResult, events: Sequence[Event], outage: 
 def _flags(node: RedisEngine) -> set[str]:
     """The flags of all nodes, as this one sees them. One that is back is flagged as failed for a while."""
     return {flag for other in node.execute("CLUSTER NODES").values() for flag in other["flags"].split(",")}
-
-
-def _created(events: Sequence[Event], since: float) -> list[Event]:
-    return [e for e in events if e.kind is Kind.CREATE and e.status == CREATED and e.ended > since]
 
 
 def _nodes_by_api_key(cluster: RedisCluster) -> dict[str, RedisEngine]:

@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from tests.system.faults.clients import (
     seeded_random,
     until_known,
 )
+from tests.system.faults.connection_cuts import CUTS
 from tests.system.faults.history import CONFLICT, CREATED, Event, History, Kind, by_key
 from tests.system.faults.restartable_server import RestartableServer, restartable_servers
 from tests.system.faults.verification import Result, judge_recovery, slowest_refusal, verify
@@ -52,11 +54,11 @@ class RandomFaultsResult(Result):
     """The result on one store. The slowest refusal is in seconds."""
 
     seed: int = 0
-    requests: dict[str, int] = field(default_factory=dict)
+    requests: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
     conflicts: int = 0
     slowest_refusal: float = 0.0
-    faults: dict[str, int] = field(default_factory=dict)
+    faults: Counter[str] = field(default_factory=Counter)
 
 
 Fault = Callable[[random.Random, threading.Event], None]
@@ -71,22 +73,18 @@ class Deployment(NamedTuple):
 
 
 class SharedKeys:
-    """Idempotency keys and payments that all clients share."""
-
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._known: set[str] = set()
         self.payments: list[tuple[str, str]] = []
 
     def record(self, event: Event) -> Event:
-        """Add the payment that an event has created. The event."""
         if event.status == CREATED and event.key not in self._known:
             self._known.add(event.key)
             self.payments.append((event.payment_id, event.key))
         return event
 
     def key(self, choice: random.Random) -> str:
-        """One of the active idempotency keys."""
         oldest = int((time.monotonic() - self._started) / KEY_SECONDS)
         return f"mix-order-{oldest + choice.randrange(ACTIVE_KEYS)}"
 
@@ -116,17 +114,19 @@ def inject_faults(name: str, seconds: float, seed: int, folder: Path) -> RandomF
             ends = time.monotonic() + seconds
             while time.monotonic() < ends and not stop.wait(choice.uniform(*PAUSES)):
                 fault = choice.choice(list(deployment.faults))
-                result.faults[fault] = result.faults.get(fault, 0) + 1
+                result.faults[fault] += 1
                 deployment.faults[fault](choice, stop)
         events = history.since()
-        _count(result, events)
+        result.requests.update(event.kind for event in events)
+        result.unknown = sum(event.unknown for event in events)
+        result.conflicts = sum(event.kind is Kind.CREATE and event.status == CONFLICT for event in events)
+        result.slowest_refusal = slowest_refusal(events)
         _retry_all(result, deployment, api_key, history, events)
         verify(result, deployment.servers[1].url, api_key, history)
     return result
 
 
 def _random_request(client: Client, choice: random.Random, keys: SharedKeys) -> Callable[[str], Event]:
-    """A function that sends the next request of a client to a URL."""
     kinds, weights = [Kind.CREATE, Kind.READ, Kind.ADVANCE, Kind.DEPOSIT, Kind.CLOCK], (30, 45, 8, 16, 1)
     [kind] = choice.choices(kinds, weights)
     if kind is Kind.CREATE or not keys.payments:
@@ -140,15 +140,10 @@ def _random_request(client: Client, choice: random.Random, keys: SharedKeys) -> 
         return lambda url: client.advance(url, payment, step)
     if kind is Kind.DEPOSIT:
         number = choice.randrange(DEPOSITS)
-        amount = _deposit_amount(key, number)
+        amount = str(1_000 * (int(key.rpartition("-")[2]) + 1) + number)  # another for each deposit key
         return lambda url: client.deposit(url, payment, f"{key}-deposit-{number}", amount)
     seconds = choice.choice((0.1, 1, 2))
     return lambda url: client.advance_clock(url, seconds)
-
-
-def _deposit_amount(key: str, number: int) -> str:
-    """A different amount for each deposit key."""
-    return str(1_000 * (int(key.rpartition("-")[2]) + 1) + number)
 
 
 def _retry_all(
@@ -186,14 +181,6 @@ def _retry_all(
     judge_recovery(result, repeated, history.since(start))
 
 
-def _count(result: RandomFaultsResult, events: Sequence[Event]) -> None:
-    for event in events:
-        result.requests[event.kind] = result.requests.get(event.kind, 0) + 1
-    result.unknown = sum(event.unknown for event in events)
-    result.conflicts = sum(event.kind is Kind.CREATE and event.status == CONFLICT for event in events)
-    result.slowest_refusal = slowest_refusal(events)
-
-
 @contextmanager
 def _deployment(name: str, folder: Path) -> Iterator[Deployment]:
     if name == "SQLite":
@@ -224,14 +211,8 @@ def _deployment(name: str, folder: Path) -> Iterator[Deployment]:
 
             return fault
 
-        cuts = {
-            "connections reset": cut(Behavior(Mode.RESET)),
-            "black hole": cut(Behavior(Mode.BLACK_HOLE)),
-            "a delay of 20 ms, each way": cut(Behavior(Mode.DELAY, delay=0.02)),
-            "a delay of 1 s, each way": cut(Behavior(Mode.DELAY, delay=1.0)),
-            "every reply lost": cut(Behavior(Mode.DROP_REPLY)),
-            "replies of commits lost": cut(Behavior(Mode.DROP_REPLY, pattern=b"EVALSHA")),
-        }
+        cuts = {name: cut(way.behavior) for name, way in CUTS.items()}
+        cuts["a delay of 20 ms, each way"] = cut(Behavior(Mode.DELAY, delay=0.02))
         yield Deployment(both, {**_kills(both), "engine killed": kill_engine, **cuts})
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness import process_info
 from harness.polling import wait_until
+from harness.redis_engine import redis_cluster, redis_server
 from harness.server_process import ServerProcess, server_process
 
 
@@ -24,7 +25,6 @@ class RestartableServer:
 
     @property
     def url(self) -> str:
-        """The current URL, or the last one."""
         return self._server.url
 
     @property
@@ -33,7 +33,6 @@ class RestartableServer:
         return () if self._server.process.poll() is not None else self._server.tree.pids
 
     def start(self) -> None:
-        """Start, and wait until the server is ready."""
         self._starts += 1
         folder = self._folder / f"start-{self._starts}"  # with a ready file of its own
         folder.mkdir(parents=True)
@@ -58,7 +57,6 @@ class RestartableServer:
 
 @contextmanager
 def restartable_servers(folder: Path, stores: list[str], workers: int) -> Iterator[list[RestartableServer]]:
-    """A server for each store URL."""
     running: list[RestartableServer] = []
     try:
         for number, store in enumerate(stores):
@@ -67,3 +65,13 @@ def restartable_servers(folder: Path, stores: list[str], workers: int) -> Iterat
     finally:
         for server in running:
             server.kill()
+
+
+@contextmanager
+def new_store(name: str, folder: Path, *options: str) -> Iterator[str]:
+    """The URL of an SQLite file, a Redis Cluster, or a Redis engine with these options."""
+    if name == "SQLite":
+        yield f"sqlite://{folder}/payments.db"
+    else:
+        with redis_server(*options) if name == "Redis" else redis_cluster() as engine:
+            yield engine.url

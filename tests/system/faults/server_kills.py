@@ -3,8 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -66,38 +65,34 @@ class KillResult(Result):
     recoveries: list[float] = field(default_factory=list)
 
 
-class Target(NamedTuple):
-    """The processes that can be killed."""
-
-    server: RestartableServer
-    engine: RedisEngine | None
-
-
 def kill_servers(case: Case, rounds: int, seed: int, folder: Path) -> KillResult:
-    """Run so many rounds of a case on one store."""
     result, choice = KillResult(case.name), seeded_random(seed)
     api_key, history = new_api_key(), History()
-    with _target(case, folder) as target:
+    with ExitStack() as stack:
+        engine = None if case.engine is None else stack.enter_context(redis_server(*case.engine))
+        store = f"sqlite://{folder}/payments.db" if engine is None else engine.url
+        [server] = stack.enter_context(restartable_servers(folder, [store], case.workers))
         for number in range(rounds):
-            _run_round(case, target, f"kill-{seed}-{number}", choice, api_key, history, result)
+            prefix = f"kill-{seed}-{number}"
+            _run_round(case, server, engine, prefix, choice, api_key, history, result)
         events = history.since()
         result.stored = stored_unseen(events)
-        url = target.server.url
-        replay(result, [url], api_key, history, acknowledged(events))
-        verify(result, url, api_key, history)
+        replay(result, [server.url], api_key, history, acknowledged(events))
+        verify(result, server.url, api_key, history)
     return result
 
 
 def _run_round(
     case: Case,
-    target: Target,
+    server: RestartableServer,
+    engine: RedisEngine | None,
     prefix: str,
     choice: random.Random,
     api_key: str,
     history: History,
     result: KillResult,
 ) -> None:
-    start, url = len(history), target.server.url
+    start, url = len(history), server.url
 
     def work(client: Client, number: int, stop: threading.Event) -> None:
         count = 0
@@ -108,22 +103,22 @@ def _run_round(
         wait_until(lambda: len(history) >= start + MIN_PAYMENTS)
         stop.wait(choice.uniform(0, MAX_DELAY_SECONDS))
         victims: list[RestartableServer | RedisEngine] = [
-            *([target.server] if case.kills_server else []),
-            *([target.engine] if case.kills_engine and target.engine else []),
+            *([server] if case.kills_server else []),
+            *([engine] if case.kills_engine and engine else []),
         ]
         choice.shuffle(victims)
         for victim in victims:
             victim.kill()
-    if case.kills_engine and target.engine:
-        target.engine.restart()
+    if case.kills_engine and engine:
+        engine.restart()
     if case.kills_server:
-        target.server.start()
+        server.start()
     else:
         _measure_recovery(result, url, f"{prefix}-recovery", api_key, history)
     events = history.since(start)
     known, unknown = acknowledged(events), unacknowledged(events)
-    replay(result, [target.server.url], api_key, history, known)
-    retry(result, [target.server.url], api_key, history, unknown)
+    replay(result, [server.url], api_key, history, known)
+    retry(result, [server.url], api_key, history, unknown)
     result.rounds += 1
     result.acknowledged += len(known)
     result.unknown += len(unknown)
@@ -137,17 +132,3 @@ def _measure_recovery(result: KillResult, url: str, key: str, api_key: str, hist
     result.recoveries.append(seconds)
     if seconds > MAX_RECOVERY_SECONDS:
         result.late.append(f"no new payment within {seconds:.2f} s after the engine's restart")
-
-
-@contextmanager
-def _target(case: Case, folder: Path) -> Iterator[Target]:
-    if case.engine is None:
-        store = f"sqlite://{folder}/payments.db"
-        with restartable_servers(folder, [store], case.workers) as [server]:
-            yield Target(server, None)
-    else:
-        with (
-            redis_server(*case.engine) as engine,
-            restartable_servers(folder, [engine.url], case.workers) as [server],
-        ):
-            yield Target(server, engine)

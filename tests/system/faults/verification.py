@@ -88,12 +88,10 @@ def is_late(event: Event) -> bool:
 
 
 def slowest_refusal(events: Iterable[Event]) -> float:
-    """The longest latency of a 503, in seconds."""
     return max((event.seconds for event in events if event.status == UNAVAILABLE), default=0.0)
 
 
 def acknowledged(events: Iterable[Event]) -> list[str]:
-    """The keys of acknowledged creations."""
     return [
         key
         for key, attempts in by_key(events, Kind.CREATE).items()
@@ -102,7 +100,6 @@ def acknowledged(events: Iterable[Event]) -> list[str]:
 
 
 def unacknowledged(events: Iterable[Event]) -> list[str]:
-    """The keys of creations with an unknown outcome."""
     return [
         key
         for key, attempts in by_key(events, Kind.CREATE).items()

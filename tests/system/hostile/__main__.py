@@ -33,15 +33,12 @@ T = TypeVar("T")
 
 
 class Figure(NamedTuple):
-    """A figure of the page, and violations."""
-
     name: Name
     text: str
     violations: Sequence[str]
 
 
 def main() -> None:
-    """Print the figures, and fail when there were violations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--write", action="store_true")
@@ -58,7 +55,6 @@ def main() -> None:
 
 
 def run(*, short: bool) -> Iterator[Figure]:
-    """The figures, one after another."""
     seconds = SHORT_SECONDS if short else SECONDS
     yield _starvation_figure("slow", _in_folder(partial(attack_with_slow_clients, seconds, None)))
     yield _starvation_figure(

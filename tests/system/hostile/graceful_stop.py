@@ -4,7 +4,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from harness.api_client import call, event_streams
 from harness.polling import wait_until
-from harness.redis_engine import DURABLE, redis_server
+from harness.redis_engine import DURABLE
 from harness.server_process import ServerProcess, server_process
 from paymock.server.uvicorn_server import GRACE_SECONDS
 from tests.system.faults.clients import Client, client_threads, new_api_key
 from tests.system.faults.history import CREATED, NO_REPLY, History
+from tests.system.faults.restartable_server import new_store
 from tests.system.faults.verification import Result, acknowledged, replay, retry, unacknowledged, verify
 from tests.system.hostile.slow_clients import HALF_A_BODY, HALF_A_HEAD
 
@@ -33,14 +34,11 @@ MAX_SECONDS = 5.0
 
 
 class Case(NamedTuple):
-    """A store, and the number of workers."""
-
     store: str
     workers: int
 
     @property
     def name(self) -> str:
-        """For tables and tests."""
         return f"{self.store}, {self.workers} worker{'s' * (self.workers > 1)}"
 
 
@@ -59,11 +57,14 @@ class StopResult(Result):
 def stop_busy_server(case: Case, folder: Path) -> StopResult:
     """Send SIGTERM to a busy server, start it again, and check that nothing acknowledged is lost."""
     result, history, api_key = StopResult(case.name), History(), new_api_key()
-    with _store(case, folder) as store:
+    first, second = folder / "first", folder / "second"  # with a ready file each
+    first.mkdir()
+    second.mkdir()
+    with new_store(case.store, folder, *DURABLE) as store:
         arguments = ("--store", store, "--workers", str(case.workers), "--no-access-log")
-        with _start(folder / "first", arguments) as server:
+        with server_process(first, *arguments) as server:
             _stop(server, api_key, history, result)
-        with _start(folder / "second", arguments) as server:
+        with server_process(second, *arguments) as server:
             call(server.url, api_key, "DELETE", "/_mock/next")
             events = history.since()
             replay(result, [server.url], api_key, history, acknowledged(events))
@@ -113,19 +114,3 @@ def _incomplete_requests(port: int) -> Iterator[None]:
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
             connection.sendall(data)
         yield
-
-
-@contextmanager
-def _start(folder: Path, arguments: Sequence[str]) -> Iterator[ServerProcess]:
-    folder.mkdir(parents=True)
-    with server_process(folder, *arguments) as server:
-        yield server
-
-
-@contextmanager
-def _store(case: Case, folder: Path) -> Iterator[str]:
-    if case.store == "SQLite":
-        yield f"sqlite://{folder}/payments.db"
-    else:
-        with redis_server(*DURABLE) as engine:
-            yield engine.url

@@ -13,6 +13,8 @@ import uvloop
 from harness.api_client import API_KEY, ORDER
 from harness.process_info import cpu_nanoseconds
 from harness.server_process import ServerProcess
+from tests.system.faults.concurrent_creations import Connection
+from tests.system.faults.history import CREATED, DONE, NO_REPLY
 
 CLIENTS = 16
 """Half of them keep their connection, the others open a new one for each request."""
@@ -21,8 +23,6 @@ INTERVAL_SECONDS = 0.08
 """From the start of one request of a client to that of its next."""
 
 TIMEOUT_SECONDS = 5.0
-
-CREATED, READ = b"201", b"200"
 
 
 @dataclass
@@ -35,7 +35,6 @@ class LoadResult:
 
 
 def percentile_ms(percentile: int, seconds: Sequence[float]) -> float:
-    """A percentile of times, in milliseconds."""
     return statistics.quantiles(seconds, n=100, method="inclusive")[percentile - 1] * 1000
 
 
@@ -56,14 +55,14 @@ class _Client:
         self._server = server
         self._result = result
         self._keeps_connection = keeps_connection
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._connection: Connection | None = None
 
     async def run(self, ends: float) -> None:
         payment = ""
         while time.monotonic() < ends:
             started = time.monotonic()
             if payment:
-                await self._request("GET", f"/v1/payments/{payment}", b"", READ)
+                await self._request("GET", f"/v1/payments/{payment}", b"", DONE)
                 payment = ""
             else:
                 body = await self._request("POST", "/v1/payments", ORDER.encode(), CREATED)
@@ -71,37 +70,36 @@ class _Client:
             await asyncio.sleep(max(0, started + INTERVAL_SECONDS - time.monotonic()))
         await self._disconnect()
 
-    async def _request(self, method: str, path: str, body: bytes, expected: bytes) -> bytes:
+    async def _request(self, method: str, path: str, body: bytes, expected: int) -> bytes:
         started, cpu_before = time.monotonic(), cpu_nanoseconds(self._server.process.pid)
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 status, content = await self._exchange(method, path, body)
-        except (OSError, EOFError, TimeoutError) as error:
-            status, content = b"", repr(error).encode()
+        except (OSError, TimeoutError) as error:
+            status, content = NO_REPLY, repr(error).encode()
         self._result.seconds.append(time.monotonic() - started)
         cpu_time = cpu_nanoseconds(self._server.process.pid) - cpu_before
         self._result.cpu_seconds.append(cpu_time / 1e9)
         if status != expected:
-            self._result.errors.append(f"{method} {path}: {status.decode()} {content[:200]!r}")
+            self._result.errors.append(f"{method} {path}: {status} {content[:200]!r}")
             await self._disconnect()
             return b""
         if not self._keeps_connection:
             await self._disconnect()
         return content
 
-    async def _exchange(self, method: str, path: str, body: bytes) -> tuple[bytes, bytes]:
-        if self._streams is None:
-            self._streams = await asyncio.open_connection("127.0.0.1", self._server.port)
-        reader, writer = self._streams
-        writer.write(request_head(method, path, len(body)) + body)
-        reply_head = await reader.readuntil(b"\r\n\r\n")
-        length = reply_head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
-        return reply_head[9:12], await reader.readexactly(int(length))
+    async def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        if self._connection is None:
+            streams = await asyncio.open_connection("127.0.0.1", self._server.port)
+            self._connection = Connection(*streams)
+        self._connection.writer.write(request_head(method, path, len(body)) + body)
+        reply = await self._connection.reply()
+        return reply.status, reply.body
 
     async def _disconnect(self) -> None:
-        if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
+        if self._connection is not None:
+            self._connection.writer.close()
+            self._connection = None
 
 
 def request_head(method: str, path: str, length: int | None, key: str = API_KEY) -> bytes:

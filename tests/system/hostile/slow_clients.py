@@ -46,23 +46,18 @@ class SlowClient(asyncio.Protocol):
         self._status = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Send the first half."""
         self.transport = transport
         transport.write(self._start)
         self._group.connected.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Read the status of a refusal."""
         self._status = self._status or data[9:12]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Reconnect later."""
         self._group.remove(self, self._start, refused=self._status == b"400")
 
 
 class SlowClients:
-    """All slow clients of a process."""
-
     def __init__(self, port: int, count: int) -> None:
         self.connected: set[SlowClient] = set()
         self._port = port
@@ -71,7 +66,6 @@ class SlowClients:
         self._error_for = self._disconnected = 0
 
     def remove(self, client: SlowClient, start: bytes, *, refused: bool) -> None:
-        """Count a client that was refused or disconnected, and let it reconnect."""
         self.connected.discard(client)
         self._error_for += refused
         self._reconnect(start, disconnected=not refused)
@@ -82,7 +76,6 @@ class SlowClients:
         asyncio.get_running_loop().call_later(seconds, self._pending.put_nowait, start)
 
     async def run(self) -> None:
-        """Run until the process is killed."""
         await asyncio.gather(
             self._ramp_up(),
             self._send(),
@@ -120,14 +113,11 @@ class SlowClients:
 
 
 class SlowClientCounts:
-    """The counts of slow clients, second by second."""
-
     def __init__(self) -> None:
         self.connected: list[int] = []
         self.refused = self.disconnected = 0
 
     def read(self, lines: Iterable[str]) -> None:
-        """Read the output of the process until its end."""
         for counts in map(json.loads, lines):
             self.connected.append(counts["connected"])
             self.refused, self.disconnected = counts["refused"], counts["disconnected"]
@@ -135,7 +125,6 @@ class SlowClientCounts:
 
 @contextmanager
 def slow_clients(port: int, count: int) -> Iterator[SlowClientCounts]:
-    """So many slow clients until the block ends."""
     command = [sys.executable, "-m", "tests.system.hostile.slow_clients", str(port), str(count)]
     counts = SlowClientCounts()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.polling import wait_until
-from harness.server_process import ServerProcess, server_process, server_process_by_script
+from harness.server_process import server_process, server_process_by_script
 from tests.system.hostile.regular_clients import LoadResult, percentile_ms, run_regular_clients
 from tests.system.hostile.slow_clients import slow_clients
 
@@ -41,7 +40,10 @@ def attack_with_slow_clients(seconds: float, files: int | None, folder: Path) ->
     """Run regular load for so many seconds with COUNT slow clients, on a server that may open so many files
     (None: as many as the system allows).
     """
-    with _server(files, folder) as server:
+    process = server_process(folder, "--no-access-log")
+    if files is not None:
+        process = server_process_by_script(folder, f'ulimit -n {files} && exec "$@"', "--no-access-log")
+    with process as server:
         baseline = run_regular_clients(server, BASELINE_SECONDS)
         with slow_clients(server.port, COUNT) as slow:
             wait_until(lambda: COUNT in slow.connected or slow.disconnected > COUNT, RAMP_UP_SECONDS)
@@ -65,12 +67,3 @@ def violations(load: LoadResult) -> Iterator[str]:
     p99 = percentile_ms(99, load.cpu_seconds if busy else load.seconds)
     if p99 >= MAX_P99:
         yield f"p99 {p99:.0f} ms{' of CPU time' if busy else ''}, not below {MAX_P99:.0f}"
-
-
-@contextmanager
-def _server(files: int | None, folder: Path) -> Iterator[ServerProcess]:
-    process = server_process(folder, "--no-access-log")
-    if files is not None:
-        process = server_process_by_script(folder, f'ulimit -n {files} && exec "$@"', "--no-access-log")
-    with process as server:
-        yield server

@@ -66,7 +66,6 @@ class SoakResult:
 
     @property
     def violations(self) -> Iterator[str]:
-        """All violations."""
         unexpected = [reply.text for reply in self.log.unexpected if not self.deployment.explains(reply)]
         if unexpected:
             yield f"{len(unexpected)} unexpected replies, such as {'; '.join(unexpected[:SHOWN])}"
@@ -91,7 +90,6 @@ class SoakResult:
 
 
 def main() -> None:
-    """Print the results, and fail when there were violations."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--write", action="store_true")

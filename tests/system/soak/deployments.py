@@ -1,10 +1,9 @@
 """The servers under test: one on each store. The connection to Redis is cut at intervals."""
 
-import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from harness.polling import wait_until
 from harness.redis_engine import DURABLE, redis_server
 from harness.server_process import ServerProcess, server_process_by_script
 from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
-from tests.system.faults.clients import seeded_random
+from tests.system.faults.clients import seeded_random, threads
 from tests.system.soak.users import UnexpectedReply
 
 STORES = ("memory", "SQLite", "Redis")
@@ -53,7 +52,6 @@ class Deployment:
 
     @property
     def log_output(self) -> str:
-        """Standard output and standard error after the banner."""
         return self.log.read_text(encoding="utf-8")[self.banner_length :]
 
     def explains(self, reply: UnexpectedReply) -> bool:
@@ -68,19 +66,17 @@ class Deployment:
 def deployment(name: str, folder: Path) -> Iterator[Deployment]:
     """A server on a store, with two workers if the store can be shared."""
     folder.mkdir()
-    if name == "memory":
-        with _start(name, folder) as running:
-            yield running
-    elif name == "SQLite":
-        with _start(name, folder, "--store", f"sqlite://{folder}/payments.db", "--workers", "2") as running:
-            yield running
-    else:
+    if name == "Redis":
         with (
             redis_server(*DURABLE) as engine,
             tcp_proxy(engine.port) as proxy,
             _start(name, folder, "--store", f"redis://127.0.0.1:{proxy.port}", "--workers", "2") as running,
             _periodic_cuts(proxy, running),
         ):
+            yield running
+    else:
+        shared = ("--store", f"sqlite://{folder}/payments.db", "--workers", "2")
+        with _start(name, folder, *(shared if name == "SQLite" else ())) as running:
             yield running
 
 
@@ -93,35 +89,22 @@ def _start(name: str, folder: Path, *arguments: str) -> Iterator[Deployment]:
         yield Deployment(name, server, log, banner_length)
 
 
-@contextmanager
-def _periodic_cuts(proxy: TcpProxy, deployment: Deployment) -> Iterator[None]:
-    stop, choice = threading.Event(), seeded_random("soak")
+def _periodic_cuts(proxy: TcpProxy, deployment: Deployment) -> AbstractContextManager[threading.Event]:
+    choice = seeded_random("soak")
 
-    def cut() -> None:
+    def cut(stop: threading.Event) -> None:
         while not stop.wait(choice.uniform(*PAUSE_SECONDS)):
             started = time.monotonic()
-            _cut(proxy, choice, stop)
+            proxy.set(choice.choice(CUTS))
+            stop.wait(choice.uniform(*CUT_SECONDS))
+            proxy.set(PASS_THROUGH)
             deployment.cuts.append((started, time.monotonic()))
 
-    def detect_stalls() -> None:
+    def detect_stalls(stop: threading.Event) -> None:
         now = time.monotonic()
         while not stop.wait(CHECK_SECONDS):
             before, now = now, time.monotonic()
             if now - before > STALL_SECONDS:
                 deployment.stalls.append((before, now))
 
-    threads = [threading.Thread(target=cut), threading.Thread(target=detect_stalls)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-def _cut(proxy: TcpProxy, choice: random.Random, stop: threading.Event) -> None:
-    proxy.set(choice.choice(CUTS))
-    stop.wait(choice.uniform(*CUT_SECONDS))
-    proxy.set(PASS_THROUGH)
+    return threads(cut, detect_stalls)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from harness.process_info import ProcessTree
+from tests.system.faults.clients import threads
 
 INTERVAL_SECONDS = 1.0
 
@@ -33,21 +34,15 @@ class MemoryUsage:
 
 @contextmanager
 def measure_memory(server: ProcessTree) -> Iterator[MemoryUsage]:
-    """Measure in a thread until the block ends."""
-    usage, stop, started = MemoryUsage(), threading.Event(), time.monotonic()
+    usage, started = MemoryUsage(), time.monotonic()
 
-    def measure() -> None:
+    def measure(stop: threading.Event) -> None:
         while not stop.wait(INTERVAL_SECONDS):
             usage.seconds.append(time.monotonic() - started)
             usage.megabytes.append(server.megabytes)
 
-    thread = threading.Thread(target=measure)
-    thread.start()
-    try:
+    with threads(measure):
         yield usage
-    finally:
-        stop.set()
-        thread.join()
 
 
 def min_open_files(server: ProcessTree, seconds: float, target: int = 0) -> int:

@@ -7,15 +7,15 @@ import threading
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from harness.api_client import request_headers
-from tests.system.faults.clients import new_api_key, order_body, seeded_random
+from tests.system.faults.clients import new_api_key, order_body, seeded_random, threads
 from tests.system.hostile.slow_clients import HALF_A_BODY, HALF_A_HEAD
 
 TIMEOUT_SECONDS = 60.0
@@ -32,7 +32,6 @@ HALF_OPEN_SECONDS = 20.0
 """After this time the server has closed the connection of an incomplete request."""
 
 SCENARIOS = ("happy_path", "late_payment", "underpaid_expired", "settlement_failed", None)
-TARGETS = ("/", "/swagger/", "/openapi.yaml", "/_mock/openapi.yaml", "/livez")
 
 
 class UnexpectedReply(NamedTuple):
@@ -52,8 +51,6 @@ class UserLog:
 
 
 class User:
-    """A user with a sandbox and a connection."""
-
     def __init__(self, url: str, name: str, log: UserLog) -> None:
         self._address = urlsplit(url)
         self._log = log
@@ -66,7 +63,6 @@ class User:
         self._half_open: deque[tuple[float, socket.socket]] = deque()
 
     def act(self) -> None:
-        """Perform a random action."""
         if self._created >= PAYMENTS:
             self._reset()
         elif self._half_open and self._half_open[0][0] < time.monotonic() - HALF_OPEN_SECONDS:
@@ -76,7 +72,6 @@ class User:
             action(self)
 
     def close(self) -> None:
-        """Reset the sandbox, and close all connections."""
         while self._reset() is None:
             time.sleep(1)  # the server is cut off from its store
         self._connection.close()
@@ -95,10 +90,10 @@ class User:
             self._payments.append(json.loads(reply)["id"])
 
     def _read(self) -> None:
-        self._get("read", f"/v1/payments/{self._payment()}{self._choice.choice(('', '/attempts'))}")
-
-    def _list(self) -> None:
-        self._get("list", "/_mock/payments?limit=50")
+        [what] = self._choice.choices([*_READS], [weight for weight, *_ in _READS.values()])
+        _, *paths = _READS[what]
+        path = str(self._choice.choice(paths)).format(payment=self._payment())
+        self._check(what, time.monotonic(), (200,), lambda: self._request("GET", path))
 
     def _advance(self) -> None:
         step = self._choice.choice(({"to": "next"}, {"seconds": 3}, {"to": "end"}))
@@ -111,22 +106,6 @@ class User:
 
     def _advance_clock(self) -> None:
         self._post("clock", "/_mock/clock/advance", b'{"seconds": 2}')
-
-    def _wait(self) -> None:
-        self._get("wait", f"/_mock/payments/{self._payment()}/wait?status=completed&timeout=0.1")
-
-    def _read_journal(self) -> None:
-        self._get("journal", "/_mock/requests?limit=100")
-
-    def _webhook(self) -> None:
-        self._get("webhooks", "/v1/webhooks")
-        self._get("chains", "/v1/chains/bsc/assets")
-
-    def _checkout(self) -> None:
-        self._get("checkout", f"/checkout/{self._payment()}{self._choice.choice(('', '.json'))}")
-
-    def _page(self) -> None:
-        self._get("page", self._choice.choice(TARGETS))
 
     def _open_stream(self) -> None:
         path = self._choice.choice(("/_mock/events", f"/checkout/{self._payment()}/events"))
@@ -202,9 +181,6 @@ class User:
             self._create()
         return self._choice.choice(self._payments[-20:])
 
-    def _get(self, what: str, path: str) -> None:
-        self._check(what, time.monotonic(), (200,), lambda: self._request("GET", path))
-
     def _post(
         self,
         what: str,
@@ -273,18 +249,23 @@ _FAULTS_OF_READS = (
     ("truncate=100", 0),
 )
 
+_READS: Mapping[str, tuple[int, *tuple[str, ...]]] = {
+    "read": (35, "/v1/payments/{payment}", "/v1/payments/{payment}/attempts"),
+    "list": (3, "/_mock/payments?limit=50"),
+    "wait": (2, "/_mock/payments/{payment}/wait?status=completed&timeout=0.1"),
+    "journal": (3, "/_mock/requests?limit=100"),
+    "resources": (6, "/v1/webhooks", "/v1/chains/bsc/assets"),
+    "checkout": (5, "/checkout/{payment}", "/checkout/{payment}.json"),
+    "page": (3, "/", "/swagger/", "/openapi.yaml", "/_mock/openapi.yaml", "/livez"),
+}
+"""By what is read: the weight, and the paths."""
+
 _ACTIONS: Mapping[Callable[[User], None], int] = {
     User._create: 25,
-    User._read: 35,
-    User._list: 3,
+    User._read: 57,
     User._advance: 8,
     User._deposit: 6,
     User._advance_clock: 2,
-    User._wait: 2,
-    User._read_journal: 3,
-    User._webhook: 3,
-    User._checkout: 5,
-    User._page: 3,
     User._open_stream: 2,
     User._fault: 3,
     User._drop: 1,
@@ -297,23 +278,14 @@ _ACTIONS: Mapping[Callable[[User], None], int] = {
 """Actions and their weights."""
 
 
-@contextmanager
-def users(url: str, name: str, count: int, log: UserLog, interval: float) -> Iterator[None]:
-    """So many users, who act every `interval` seconds until the block ends. Raises what one of them has
-    raised.
-    """
-    stop = threading.Event()
+def users(
+    url: str, name: str, count: int, log: UserLog, interval: float
+) -> AbstractContextManager[threading.Event]:
+    """So many users, who act every `interval` seconds until the block ends."""
 
-    def run(number: int) -> None:
+    def run(number: int, stop: threading.Event) -> None:
         with closing(User(url, f"{name}-{number}", log)) as user:
             while not stop.wait(interval):
                 user.act()
 
-    with ThreadPoolExecutor(count) as pool:
-        threads = [pool.submit(run, number) for number in range(count)]
-        try:
-            yield
-        finally:
-            stop.set()
-        for thread in threads:
-            thread.result()
+    return threads(*(partial(run, number) for number in range(count)))
