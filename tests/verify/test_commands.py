@@ -6,6 +6,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ ENVIRONMENT = {"PAYMOCK_URL": "http://127.0.0.1:8402", "PAYMOCK_API_KEY": "mk_te
 LONG = 30.0
 """Seconds that no test takes."""
 
+WRITE_PIDS = "echo $$ $! > pids.new; mv pids.new pids"
+"""Of the application and its child."""
+
 
 class Shop(ThreadingHTTPServer):
     """Answers with the last segment of the path, which can be a status; and keeps its requests. `/starting`
@@ -31,8 +35,7 @@ class Shop(ThreadingHTTPServer):
         server: "Shop"
 
         def do_GET(self) -> None:
-            length = int(self.headers.get("Content-Length", 0))
-            self.server.requests.append((self.command, self.path, self.rfile.read(length)))
+            self.server.requests.append((self.command, self.path))
             answer = self.path.rpartition("/")[2]
             if answer == "starting" and len(self.server.requests) < 3:
                 answer = "503"
@@ -48,7 +51,7 @@ class Shop(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), self.Handler)
-        self.requests: list[tuple[str, str, bytes]] = []
+        self.requests: list[tuple[str, str]] = []
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
@@ -116,11 +119,11 @@ class TestRequests:
         methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
         for method in methods:
             assert Call(f" {method}  {shop.url}/deliveries/{{order_id}}\n", {})("order-1") == "order-1"
-        assert shop.requests == [(method, "/deliveries/order-1", b"") for method in methods]
+        assert shop.requests == [(method, "/deliveries/order-1") for method in methods]
 
     def test_an_order_id_is_quoted(self, shop: Shop) -> None:
         Call(f"POST {shop.url}/orders?a={{order_id}}&b={{order_id}}", {})("a/b &c?é")
-        [(_, path, _)] = shop.requests
+        [(_, path)] = shop.requests
         assert path == "/orders?a=a%2Fb%20%26c%3F%C3%A9&b=a%2Fb%20%26c%3F%C3%A9"
 
     @pytest.mark.parametrize("status", [404, 500])
@@ -176,7 +179,7 @@ class TestApplication:
             assert application.tick is not None
             application.tick()
         assert orders.read_text() == "order-1 mk_test_1\n"
-        assert [path for _, path, _ in shop.requests] == ["/deliveries/2", "/poll"]
+        assert [path for _, path in shop.requests] == ["/deliveries/2", "/poll"]
 
     @pytest.mark.process
     def test_with_a_tick_one_call_comes_after_the_other(self) -> None:
@@ -260,22 +263,27 @@ class TestRunning:
             pass
         assert str(failed.value).startswith(f"the application has not answered {url} with 2xx within 0.1 s.")
 
-    @pytest.mark.parametrize("error", [None, RuntimeError, KeyboardInterrupt])
+    @pytest.mark.parametrize(
+        ("command", "error"),
+        [
+            *((f"sleep 60 & {WRITE_PIDS}; wait", error) for error in (None, RuntimeError, KeyboardInterrupt)),
+            (f"trap '' TERM; (while :; do sleep 60; done) & {WRITE_PIDS}; wait", None),
+            (f"sleep 60 & {WRITE_PIDS}", None),
+        ],
+    )
     def test_it_ends_the_application_and_its_children_in_every_case(
-        self, tmp_path: Path, error: type[BaseException] | None
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, error: type[BaseException] | None
     ) -> None:
-        pids = self.pids_of("sleep 60 & echo $$ $! > pids.new; mv pids.new pids; wait", tmp_path, error)
-        assert len(pids) == 2
-
-    def test_it_ends_those_that_do_not_want_to(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(commands, "_STOP_SECONDS", 0.1)
-        stubborn = (
-            "trap '' TERM; (while :; do sleep 60; done) & echo $$ $! > pids.new; mv pids.new pids; wait"
-        )
-        self.pids_of(stubborn, tmp_path, None)
-
-    def test_it_ends_the_children_of_one_that_has_ended(self, tmp_path: Path) -> None:
-        self.pids_of("sleep 60 & echo $! > pids.new; mv pids.new pids", tmp_path, None)
+        pids = tmp_path / "pids"
+        start = f"cd {shlex.quote(str(tmp_path))}; {command}"
+        with pytest.raises(error) if error else nullcontext(), running(start, {}, None, LONG):
+            wait_until(pids.exists)
+            if error:
+                raise error
+        processes = [int(pid) for pid in pids.read_text().split()]
+        assert len(processes) == 2
+        wait_until(lambda: not any(map(is_running, processes)))
 
     def test_it_ends_what_was_being_started_when_it_is_interrupted(
         self, monkeypatch: pytest.MonkeyPatch
@@ -293,20 +301,3 @@ class TestRunning:
             pytest.fail("the interrupt was lost")
         assert started[0].returncode == -signal.SIGTERM
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-    def pids_of(self, command: str, folder: Path, error: type[BaseException] | None) -> list[int]:
-        """Run a command that writes ids of processes to a file, and check that they have ended afterwards."""
-        pids = folder / "pids"
-        caught: BaseException | None = None
-        try:
-            with running(f"cd {shlex.quote(str(folder))}; {command}", {}, None, LONG):
-                wait_until(pids.exists)
-                processes = [int(pid) for pid in pids.read_text().split()]
-                assert all(map(is_running, processes))
-                if error is not None:
-                    raise error
-        except (RuntimeError, KeyboardInterrupt) as raised:
-            caught = raised
-        assert type(caught) is (error or type(None))
-        wait_until(lambda: not any(map(is_running, processes)))
-        return processes

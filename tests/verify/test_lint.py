@@ -1,6 +1,7 @@
 """What is wrong with requests of an application, as warnings and as rules of the judge, and what is not."""
 
 from collections.abc import Sequence
+from functools import partial
 from operator import methodcaller
 from typing import Any, NamedTuple
 
@@ -20,17 +21,9 @@ Step = methodcaller
 """What a case does with its journal."""
 
 
-def creation(*args: Any, **changes: Any) -> Step:
-    return Step("creation", *args, **changes)
-
-
-def read(*args: Any, **changes: Any) -> Step:
-    return Step("read", *args, **changes)
-
-
-def wait(real: float = 0, virtual: float = 0) -> Step:
-    return Step("wait", real, virtual)
-
+creation = partial(methodcaller, "creation")
+read = partial(methodcaller, "read")
+wait = partial(methodcaller, "wait")
 
 LOST = creation(status=0, fault="drop")
 NEW_KEY = creation(payment_id=OTHER)

@@ -47,34 +47,32 @@ class TestTokens:
         assert not set(plan.token) & set(" ;|&<>()$`\\\"'*?[]!~#\t\n") - {"#"}
         assert not plan.token.startswith("#")
 
-    @pytest.mark.parametrize(
-        ("hits", "token"),
-        [
-            ([], "happy_path"),
-            (
-                [Hit(Request("getPayment", 5.0, 2), "status=502; after; html"), Hit(CREATION, "reset")],
-                "happy_path/getPayment@5#2=status=502+after+html/createPayment=reset",
-            ),
-            (
-                [Hit(Request("getPayment", 3599.001), "status=500; times=6")],
-                "happy_path/getPayment@3599.001=status=500+times=6",
-            ),
-        ],
-    )
-    def test_it_can_be_read_and_typed(self, hits: list[Hit], token: str) -> None:
-        assert Plan("happy_path", tuple(hits)).token == token
+    def test_it_can_be_read_and_typed(self) -> None:
+        hits = (Hit(Request("getPayment", 5.0, 2), "status=502; after; times=6"), Hit(CREATION, "reset"))
+        assert Plan("happy_path", hits).token == (
+            "happy_path/getPayment@5#2=status=502+after+times=6/createPayment=reset"
+        )
+        assert Plan("happy_path", (Hit(READS[0], "drop"),)).token == "happy_path/getPayment@0=drop"
+        assert (
+            Plan("x", (Hit(Request("getPayment", 3599.001), "drop"),)).token == "x/getPayment@3599.001=drop"
+        )
 
     @pytest.mark.parametrize(
         ("part", "message"),
         [
-            ("", "must be like getPayment@5=drop"),
-            ("readPayment=drop", "must be like getPayment@5=drop"),
-            ("getPayment", "must be like getPayment@5=drop"),
-            ("getPayment@5#99999=drop", "must be like getPayment@5=drop"),
-            ("getPayment@1.2.3=drop", "must be like getPayment@5=drop"),
-            ("getPayment@\u0665=drop", "must be like getPayment@5=drop"),
-            ("getPayment#0=drop", "must be like getPayment@5=drop"),
-            ("getPayment@5=", "must be like getPayment@5=drop"),
+            *(
+                (part, "must be like getPayment@5=drop")
+                for part in (
+                    "",
+                    "readPayment=drop",
+                    "getPayment",
+                    "getPayment@5#99999=drop",
+                    "getPayment@1.2.3=drop",
+                    "getPayment@\u0665=drop",
+                    "getPayment#0=drop",
+                    "getPayment@5=",
+                )
+            ),
             ("getPayment=drop+sideways", "'drop; sideways' must be status=CODE (400 to 599), "),
         ],
     )
@@ -89,10 +87,6 @@ class TestHits:
         hit = Hit(CREATION, "status=500; after ; times=6")
         assert (hit.parsed.text, hit.times) == ("status=500; after", 6)
         assert Hit(CREATION, "drop").times == 1
-
-    def test_a_person_can_read_them(self) -> None:
-        assert str(Hit(CREATION, "drop")) == "createPayment: drop"
-        assert str(Hit(Request("getPayment", 7.25, 3), "drop")) == "getPayment@7.25#3: drop"
 
 
 class TestSmallerPlans:
@@ -124,22 +118,17 @@ class TestSmallerPlans:
 
 
 class TestSingleFaults:
-    def test_every_request_gets_every_quick_fault(self) -> None:
+    def test_every_request_gets_every_quick_fault_but_one_about_no_payment_in_one_scenario(self) -> None:
         quick = {"drop": Frequency.EVERY_REQUEST, "reset": Frequency.EVERY_REQUEST}
-        plans = [*single_faults([COURSE], quick)]
-        assert Counter(plans) == Counter(
-            Plan("happy_path", (Hit(request, fault),)) for request in COURSE.requests for fault in quick
-        )
-
-    def test_a_request_about_no_payment_gets_it_in_one_scenario(self) -> None:
-        plans = [*single_faults([COURSE, OTHER], {"drop": Frequency.EVERY_REQUEST})]
+        plans = [*single_faults([COURSE, OTHER], quick)]
+        assert len({*plans}) == len(plans)
         hit = Counter((plan.scenario, plan.hits[0].request.operation) for plan in plans)
         assert hit == {
-            ("happy_path", "listAssets"): 1,
-            ("happy_path", "createPayment"): 1,
-            ("happy_path", "getPayment"): 3,
-            ("other", "createPayment"): 1,
-            ("other", "getPayment"): 2,
+            ("happy_path", "listAssets"): 2,
+            ("happy_path", "createPayment"): 2,
+            ("happy_path", "getPayment"): 6,
+            ("other", "createPayment"): 2,
+            ("other", "getPayment"): 4,
         }
 
     def test_a_fault_that_takes_long_comes_once_after_each_history(self) -> None:

@@ -65,9 +65,10 @@ class TestVerdict:
     @pytest.mark.parametrize("undetermined", [(), ("expired: it hung",)])
     @pytest.mark.parametrize("rule", MONEY)
     def test_a_rule_about_money_is_unsafe(self, rule: str, undetermined: tuple[str, ...]) -> None:
-        judged = report(*ADVICE, rule, rule, undetermined=undetermined)
+        judged = report(*ADVICE, rule, rule, undetermined=undetermined, trials=1)
         assert (judged.verdict, judged.exit_code) == ("UNSAFE", 1)
-        assert judged.summary == f"UNSAFE: {rule}; 12 trials in 0 s"
+        assert judged.summary == f"UNSAFE: {rule}; 1 trial in 0 s"
+        assert report(*MONEY).summary == f"UNSAFE: {', '.join(MONEY)}; 12 trials in 0 s"
 
     @pytest.mark.parametrize("rules", [[], ADVICE])
     def test_advice_changes_no_verdict(self, rules: list[str]) -> None:
@@ -81,10 +82,6 @@ class TestVerdict:
         judged = report(trials=0, seconds=2.4)
         assert (judged.verdict, judged.exit_code) == ("UNDETERMINED", 3)
         assert judged.summary == "UNDETERMINED: not everything was seen to its end; 0 trials in 2 s"
-
-    def test_the_summary_names_each_broken_rule(self) -> None:
-        judged = report("free_goods", "lost_sale", "gives_up", trials=1)
-        assert judged.summary == "UNSAFE: free_goods, lost_sale; 1 trial in 0 s"
 
 
 class TestText:
@@ -128,38 +125,23 @@ class TestText:
 
 class TestJson:
     def test_it_has_the_names_of_the_attributes(self) -> None:
-        judged = report(
-            "lost_sale",
-            "gives_up",
-            undetermined=("x",),
-            notes=["y"],
-            scenarios=["happy_path"],
-            seconds=1.5,
-        )
+        more: dict[str, Any] = {"notes": ["y"], "scenarios": ["happy_path"], "seconds": 1.5}
+        judged = report("lost_sale", "gives_up", undetermined=("x",), **more)
         document = json.loads(json.dumps(judged.as_json()))
         assert [*document] == [
             "verdict", "findings", "trials", "undetermined", "scenarios", "notes", "seconds",
         ]  # fmt: skip
-        for name in document.keys() - {"findings"}:
-            assert document[name] == getattr(judged, name)
         assert document["findings"][0].keys() == {
             "rule", "severity", "scenario", "faults", "token", "explanation", "story", "requests", "timeline",
             "order_id", "payment_id", "occurrences", "command",
         }  # fmt: skip
-        for shown, found in zip(document["findings"], judged.findings, strict=True):
+        findings = document.pop("findings")
+        for shown, found in ((document, judged), *zip(findings, judged.findings, strict=True)):
             assert shown == {name: getattr(found, name) for name in shown}
-        assert [shown["severity"] for shown in document["findings"]] == ["money", "advice"]
+        assert [shown["severity"] for shown in findings] == ["money", "advice"]
 
 
 class TestCourseLines:
-    def test_requests_stand_at_the_change_that_they_have_seen(self) -> None:
-        requests = [creation(), request(), request(5.0), request(5.0), request(1234.567)]
-        assert course_lines(TIMELINE, requests) == [
-            "   0 s  created: awaiting_payment  createPayment 201 new, getPayment 200",
-            "   5 s  payment_detected           getPayment 200 (2 times)",
-            "1234.567 s  completed                  getPayment 200",
-        ]
-
     def test_a_change_without_requests_is_drawn_and_a_future_one_is_not(self) -> None:
         assert course_lines(TIMELINE[1:], []) == ["   5 s  payment_detected", "1234.567 s  completed"]
 
@@ -186,13 +168,8 @@ class TestJUnit:
 
     def test_there_is_a_test_for_each_rule_and_one_for_the_end(self) -> None:
         suite = self.suite(report(seconds=1.2345))
-        assert suite.attrib == {
-            "name": "paymock verify",
-            "tests": str(len(RULES) + 1),
-            "failures": "0",
-            "errors": "0",
-            "time": "1.234",
-        }
+        assert suite.get("tests") == str(len(RULES) + 1)
+        assert (suite.get("failures"), suite.get("errors"), suite.get("time")) == ("0", "0", "1.234")
         assert [case.get("name") for case in suite] == [*RULES, "seen_to_its_end"]
         assert [len(case) for case in suite] == [0] * (len(RULES) + 1)
 

@@ -27,16 +27,16 @@ from tests.verify.shops.good import (
     LatePayments,
     Outbox,
     Poller,
+    RetryingClient,
     ThreadPerOrder,
     Worker,
     key_of,
-    retry_after,
 )
 
 T = TypeVar("T")
 
 
-def status_of(error: httpx.HTTPError) -> int | None:
+def status_of(error: Exception) -> int | None:
     """The status of a reply; None if there was none."""
     return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
 
@@ -100,7 +100,7 @@ class DeliversWhenServiceIsDown(Poller):
         self.counts[payment_id] = 0
         return payment
 
-    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+    def failed(self, order_id: str, error: Exception) -> None:
         payment_id = self.open[order_id]
         self.counts[payment_id] += 1
         if self.counts[payment_id] == self.patience:
@@ -125,7 +125,7 @@ class DeliversWhenConfirmationFails(Poller):
         self.counts[order_id] += payment["status"] == "settlement_submitted"
         super().decide(order_id, payment)
 
-    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+    def failed(self, order_id: str, error: Exception) -> None:
         if self.counts[order_id]:
             self.decide(order_id, {"status": "completed"})
 
@@ -136,10 +136,10 @@ class DeliversWhenConfirmationFails(Poller):
 class DropsAfterFailedPoll(Poller):
     """Drops an order after one failed poll."""
 
-    failure: type[httpx.HTTPError] = httpx.HTTPError
+    failure: type[Exception] = httpx.HTTPError
     patience = 1
 
-    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+    def failed(self, order_id: str, error: Exception) -> None:
         self.counts[order_id] += isinstance(error, self.failure)
         if self.counts[order_id] == self.patience:
             del self.open[order_id]
@@ -160,7 +160,7 @@ class DropsOnTimeout(DropsAfterFailedPoll):
 class DropsWhenTooFast(Worker):
     """Takes a 429 for a ban: the order is not polled any more."""
 
-    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+    def failed(self, order_id: str, error: Exception) -> None:
         super().failed(order_id, error)
         if status_of(error) == 429:
             del self.open[order_id]
@@ -341,18 +341,11 @@ class QueuesOrderTwice(AttemptReader):
 # Double payments
 
 
-class NewKeyPerTry(Poller):
+class NewKeyPerTry(RetryingClient):
     """Retries a creation with a new key."""
 
     def create(self, body: Json, key: str) -> str:
-        for _ in range(TRIES):
-            try:
-                return super().create(body, str(uuid4()))
-            except httpx.HTTPStatusError as error:
-                time.sleep(retry_after(error.response))
-            except httpx.TransportError:
-                pass
-        raise ConnectionError(f"no payment after {TRIES} tries")
+        return super().create(body, str(uuid4()))
 
 
 class KeyWithTimestamp(Poller):
@@ -395,7 +388,7 @@ class PaysAgainAfterFailedRead(Poller):
         self.counts[order_id] += 1
         super().decide(order_id, payment)
 
-    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+    def failed(self, order_id: str, error: Exception) -> None:
         self.counts[order_id] += 1
         if self.counts[order_id] == 1:
             self.open[order_id] = self.create(creation(order_id), f"{key_of(order_id)}-again")

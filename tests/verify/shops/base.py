@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 
 import httpx
 
+from paymock.client.http import payment_request
+
 TIMEOUT_SECONDS = 0.3
 PAUSE_SECONDS = 0.02
 """Between two rounds of a worker."""
@@ -22,17 +24,7 @@ _TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # unused; but without it, each c
 
 def creation(order_id: str) -> dict[str, Any]:
     """The body that creates the payment of an order."""
-    coin = {"chain": "bsc", "asset": "USDT"}
-    return {
-        "order_id": order_id,
-        "receive": {
-            **coin,
-            "amount": "25000000000000000000",
-            "address": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
-        },
-        "settlement": {"mode": "same_chain_merchant_payout"},
-        "pay_with": [coin],
-    }
+    return payment_request(order_id, "bsc", "USDT", "25000000000000000000")
 
 
 class Shop:
@@ -62,15 +54,12 @@ class Shop:
         raise NotImplementedError
 
     def deliveries(self, order_id: str) -> int:
-        """How often the goods of an order went out."""
         return self.delivered[order_id]
 
     def tick(self) -> None:
-        """Poll all open orders once."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Start the worker of a shop with a pace of its own."""
         if self.own_pace:
             self.run(self.ticks)
 
@@ -84,15 +73,11 @@ class Shop:
         self.workers.append(worker)
         worker.start()
 
-    def stop(self) -> None:
-        """End the workers, each after its round."""
+    def close(self) -> None:
+        """End the workers, each after its round, and close the connections."""
         self.closing.set()
         for worker in self.workers:
             worker.join()
-
-    def close(self) -> None:
-        """End the workers, and close the connections."""
-        self.stop()
         self.http.close()
 
     def __enter__(self) -> Self:

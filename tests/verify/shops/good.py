@@ -39,6 +39,7 @@ class Poller(Shop):
 
     paid = frozenset({"completed"})
     closed = CLOSED
+    failures: tuple[type[Exception], ...] = (httpx.HTTPError,)
 
     def order(self, order_id: str) -> None:
         self.open[order_id] = self.create(creation(order_id), key_of(order_id))
@@ -47,11 +48,11 @@ class Poller(Shop):
         for order_id, payment_id in list(self.open.items()):
             try:
                 self.poll(order_id, payment_id)
-            except httpx.HTTPError as error:
-                with contextlib.suppress(httpx.HTTPError):
+            except self.failures as error:
+                with contextlib.suppress(*self.failures):
                     self.failed(order_id, error)
 
-    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+    def failed(self, order_id: str, error: Exception) -> None:
         """Called when a poll has failed, which the next tick repeats."""
 
     def create(self, body: Json, key: str) -> str:
@@ -71,42 +72,6 @@ class Poller(Shop):
             del self.open[order_id]
 
 
-class RetryingClient(Shop):
-    """Creates in a loop, with one key. After a refusal, an order waits as long as `Retry-After` says."""
-
-    def order(self, order_id: str) -> None:
-        headers = {"Idempotency-Key": key_of(order_id)}
-        for _ in range(TRIES):
-            time.sleep(self.pause(order_id))
-            payment = self.send(order_id, "POST", "/v1/payments", json=creation(order_id), headers=headers)
-            if payment is not None:
-                self.open[order_id] = payment["id"]
-                return
-        raise ConnectionError(f"no payment for {order_id} after {TRIES} tries")
-
-    def tick(self) -> None:
-        for order_id, payment_id in list(self.open.items()):
-            if self.pause(order_id) > 0:
-                continue
-            payment = self.send(order_id, "GET", f"/v1/payments/{payment_id}")
-            if payment is not None and payment["status"] in CLOSED:
-                del self.open[order_id]
-                self.delivered[order_id] += payment["status"] == "completed"
-
-    def pause(self, order_id: str) -> float:
-        return max(0, self.not_before.get(order_id, 0) - time.monotonic())
-
-    def send(self, order_id: str, method: str, path: str, **request: Any) -> Json | None:
-        try:
-            reply = self.http.request(method, path, **request)
-        except httpx.TransportError:
-            return None
-        if reply.is_success:
-            return dict(reply.json())
-        self.not_before[order_id] = time.monotonic() + retry_after(reply)
-        return None
-
-
 class Worker(Poller):
     """One worker thread polls all open orders. Each order waits for its own `Retry-After`."""
 
@@ -116,9 +81,25 @@ class Worker(Poller):
         if time.monotonic() >= self.not_before.get(order_id, 0):
             super().poll(order_id, payment_id)
 
-    def failed(self, order_id: str, error: httpx.HTTPError) -> None:
+    def failed(self, order_id: str, error: Exception) -> None:
         if isinstance(error, httpx.HTTPStatusError):
             self.not_before[order_id] = time.monotonic() + retry_after(error.response)
+
+
+class RetryingClient(Worker):
+    """Creates in a loop, with one key. A refused creation waits as long as `Retry-After` says, too."""
+
+    own_pace = False
+
+    def order(self, order_id: str) -> None:
+        for _ in range(TRIES):
+            try:
+                return super().order(order_id)
+            except httpx.HTTPStatusError as error:
+                time.sleep(retry_after(error.response))
+            except httpx.TransportError:
+                pass
+        raise ConnectionError(f"no payment for {order_id} after {TRIES} tries")
 
 
 class ThreadPerOrder(Shop):
@@ -134,22 +115,19 @@ class ThreadPerOrder(Shop):
         self.run(self.follow, order_id)
 
     def follow(self, order_id: str) -> None:
-        with httpx.Client(**self.settings) as http:
-            self.follow_with(http, order_id)
-
-    def follow_with(self, http: httpx.Client, order_id: str) -> None:
         payment: Json | None = None
         pause = PAUSE_SECONDS
-        while payment is None or payment["status"] not in CLOSED:
-            if self.closing.wait(pause):
-                return
-            try:
-                reply = self.send(http, order_id, payment)
-                pause = max(retry_after(reply), pause)
-                payment = reply.raise_for_status().json()
-                pause = PAUSE_SECONDS
-            except httpx.HTTPError:
-                pause = max(pause, min(2 * pause, self.longest_pause))
+        with httpx.Client(**self.settings) as http:
+            while payment is None or payment["status"] not in CLOSED:
+                if self.closing.wait(pause):
+                    return
+                try:
+                    reply = self.send(http, order_id, payment)
+                    pause = max(retry_after(reply), pause)
+                    payment = reply.raise_for_status().json()
+                    pause = PAUSE_SECONDS
+                except httpx.HTTPError:
+                    pause = max(pause, min(2 * pause, self.longest_pause))
         self.delivered[order_id] += payment["status"] == "completed"
 
     def send(self, http: httpx.Client, order_id: str, payment: Json | None) -> httpx.Response:
@@ -214,36 +192,25 @@ class AttemptReader(Poller):
         return list(reply.raise_for_status().json()["data"])
 
 
-class Bare(Shop):
+class Bare(Poller):
     """Nothing but `http.client`, and a key computed from the order id. A customer whose order fails
     orders again, and gets the same payment.
     """
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.address = urlsplit(url).netloc
-        self.headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
-        self.statuses: dict[str, tuple[str, str]] = {}
+    failures = (OSError, http.client.HTTPException)
 
-    def order(self, order_id: str) -> None:
-        payment = self.call("POST", "/v1/payments", creation(order_id), str(uuid5(NAMESPACE_URL, order_id)))
-        self.statuses[order_id] = payment["id"], payment["status"]
+    def create(self, body: Json, key: str) -> str:
+        return str(self.call("POST", "/v1/payments", body, str(uuid5(NAMESPACE_URL, key)))["id"])
 
-    def tick(self) -> None:
-        for order_id, (payment_id, status) in self.statuses.items():
-            if status not in CLOSED:
-                with contextlib.suppress(OSError, http.client.HTTPException):
-                    payment = self.call("GET", f"/v1/payments/{payment_id}")
-                    self.statuses[order_id] = payment_id, payment["status"]
-
-    def deliveries(self, order_id: str) -> int:
-        return int(order_id in self.statuses and self.statuses[order_id][1] == "completed")
+    def read(self, payment_id: str) -> Json:
+        return self.call("GET", f"/v1/payments/{payment_id}")
 
     def call(self, method: str, path: str, body: Json | None = None, key: str | None = None) -> Json:
-        headers = self.headers if key is None else {**self.headers, "Idempotency-Key": key}
-        with contextlib.closing(
-            http.client.HTTPConnection(self.address, timeout=TIMEOUT_SECONDS)
-        ) as connection:
+        headers = {**self.settings["headers"], "Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        address = urlsplit(self.settings["base_url"]).netloc
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=TIMEOUT_SECONDS)) as connection:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             reply = connection.getresponse()
             if reply.status >= 400:
@@ -257,25 +224,12 @@ class FulfilmentTable(Poller):
     closed = CLOSED - {"completed"}
     sightings = 3
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        self.db.execute("CREATE TABLE deliveries (order_id UNIQUE)")
-
     def decide(self, order_id: str, payment: Json) -> None:
         if payment["status"] in self.paid:
-            self.db.execute("INSERT OR IGNORE INTO deliveries VALUES (?)", [order_id])
+            self.delivered[order_id] = 1
             self.counts[order_id] += 1
         if payment["status"] in self.closed or self.counts[order_id] == self.sightings:
             del self.open[order_id]
-
-    def deliveries(self, order_id: str) -> int:
-        select = "SELECT count(*) FROM deliveries WHERE order_id = ?"
-        return int(self.db.execute(select, [order_id]).fetchone()[0])
-
-    def close(self) -> None:
-        super().close()
-        self.db.close()
 
 
 class LatePayments(Poller):
@@ -298,44 +252,26 @@ class LatePayments(Poller):
             self.paid_late.add(order_id)
 
 
-class Catalog(Poller):
-    """Looks up the decimals of the asset before each creation. Both calls have a second try, not before
-    `Retry-After` has passed.
-    """
+class Catalog(RetryingClient):
+    """Looks up the decimals of the asset before each creation."""
 
-    def order(self, order_id: str) -> None:
-        body = creation(order_id)
-        assets = self.twice("GET", "/v1/chains/bsc/assets")["data"]
+    def create(self, body: Json, key: str) -> str:
+        assets = self.http.get("/v1/chains/bsc/assets").raise_for_status().json()["data"]
         [decimals] = [asset["decimals"] for asset in assets if asset["id"] == "USDT"]
         body["receive"]["amount"] = str(25 * 10**decimals)
-        payment = self.twice("POST", "/v1/payments", json=body, headers={"Idempotency-Key": key_of(order_id)})
-        self.open[order_id] = payment["id"]
-
-    def twice(self, method: str, path: str, **request: Any) -> Json:
-        try:
-            return self.once(method, path, **request)
-        except httpx.HTTPStatusError as error:
-            time.sleep(retry_after(error.response))
-        except httpx.TransportError:
-            pass
-        return self.once(method, path, **request)
-
-    def once(self, method: str, path: str, **request: Any) -> Json:
-        return dict(self.http.request(method, path, **request).raise_for_status().json())
+        return super().create(body, key)
 
 
 class AsyncWorker(Shop):
-    """An event loop in a thread, and in it a task for each order. A few of them read at a time."""
+    """An event loop in a thread, and in it a task for each order."""
 
     own_pace = True
-    readers = 8
 
     def __init__(self, url: str, api_key: str) -> None:
         super().__init__(url, api_key)
         self.loop = asyncio.new_event_loop()
         self.client = httpx.AsyncClient(**self.settings)
-        self.reading = asyncio.Semaphore(self.readers)
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         self.run(self.loop.run_forever)
@@ -349,17 +285,15 @@ class AsyncWorker(Shop):
     async def create(self, order_id: str) -> None:
         headers = {"Idempotency-Key": f"async-{order_id}"}
         reply = await self.client.post("/v1/payments", json=creation(order_id), headers=headers)
-        task = asyncio.create_task(self.follow(order_id, reply.raise_for_status().json()["id"]))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        payment_id = reply.raise_for_status().json()["id"]
+        self.tasks.append(asyncio.create_task(self.follow(order_id, payment_id)))
 
     async def follow(self, order_id: str, payment_id: str) -> None:
         status = "awaiting_payment"
         while status not in CLOSED and not self.closing.is_set():
             await asyncio.sleep(PAUSE_SECONDS)
             try:
-                async with self.reading:
-                    reply = await self.client.get(f"/v1/payments/{payment_id}")
+                reply = await self.client.get(f"/v1/payments/{payment_id}")
                 status = reply.raise_for_status().json()["status"]
             except httpx.HTTPStatusError as error:
                 await asyncio.sleep(retry_after(error.response))
@@ -367,14 +301,10 @@ class AsyncWorker(Shop):
                 pass
         self.delivered[order_id] += status == "completed"
 
-    def stop(self) -> None:
-        if not self.closing.is_set():
-            self.closing.set()
-            self.call(self.end())
-            self.loop.call_soon_threadsafe(self.loop.stop)
-        super().stop()
-
     def close(self) -> None:
+        self.closing.set()
+        self.call(self.end())
+        self.loop.call_soon_threadsafe(self.loop.stop)
         super().close()
         self.loop.close()
 

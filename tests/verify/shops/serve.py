@@ -65,7 +65,6 @@ class Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Serve the shop that the command line names, until the process ends."""
     shop = SHOPS[sys.argv[1]].shop
     with shop(os.environ["PAYMOCK_URL"], os.environ["PAYMOCK_API_KEY"]) as opened:
         Server(opened, int(os.environ["PORT"])).serve_forever()
