@@ -158,7 +158,7 @@ class TestList:
 
 
 class TestClock:
-    def test_runs_at_the_pressed_speed_which_stands_out(self, tab: Tab, api: Sandbox) -> None:
+    def test_runs_at_the_pressed_speed_and_is_advanced(self, tab: Tab, api: Sandbox) -> None:
         tab.page.emulate_media(forced_colors="active")
         buttons = tab.open().page.get_by_role("group", name="Speed").get_by_role("button")
         for speed in (1, 10, 60, 0):
@@ -167,6 +167,10 @@ class TestClock:
             read = "buttons => buttons.map(one => [one.ariaPressed, getComputedStyle(one).backgroundColor])"
             colors = dict(buttons.evaluate_all(read))
             assert colors["true"] != colors["false"]
+        seconds = tab.page.get_by_label("Advance the sandbox by seconds")
+        seconds.fill("40")
+        seconds.press("Enter")
+        expect(tab.page.locator("#now")).to_have_text("2030-01-31 12:00:40 UTC")
 
     def test_shows_the_time_of_the_sandbox_and_counts_the_ages(self, tab: Tab, api: Sandbox) -> None:
         tab.stop_time()
