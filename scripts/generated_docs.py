@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import click
-from scripts import status_diagram
-from scripts.dependency_metadata import dependencies
-from scripts.status_diagram import DUE, OTHER_ASSET
 
 from paymock.app.catalog_file import load_catalog
 from paymock.cli.main import COMMANDS, cli
@@ -30,6 +27,9 @@ from paymock.web.openapi.examples import ExampleContext
 from paymock.web.openapi.generator import Api, document
 from paymock.web.openapi.yaml import to_yaml
 from paymock.web.telemetry.metrics import METRICS
+from scripts import status_diagram
+from scripts.dependency_metadata import dependencies
+from scripts.status_diagram import DUE, OTHER_ASSET
 from tests.support import markdown
 from tests.support.groups import GROUPS
 from tests.verify.shops import table as shops

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import os
 import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,6 +20,12 @@ from tests.support.server import RunningServer, running_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+pytest_plugins = ["pytester"]
+
+# No test uses the server that a developer has running.
+for variable in ("PAYMOCK_URL", "PAYMOCK_API_KEY"):
+    os.environ.pop(variable, None)
 
 # A shell lets what it starts in the background ignore SIGINT, and what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

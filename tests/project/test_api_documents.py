@@ -6,8 +6,8 @@ import subprocess
 
 import httpx
 import pytest
-from scripts.generated_docs import DOCUMENTS
 
+from scripts.generated_docs import DOCUMENTS
 from tests.support import markdown
 from tests.support.server import RunningServer
 

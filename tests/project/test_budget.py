@@ -8,7 +8,6 @@ import pytest
 from tests.support.budget import Budget
 from tests.support.groups import Selection
 
-pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
 FORK = "import sys\ndef test_of_a_process() -> None: sys.audit('os.fork')"
 

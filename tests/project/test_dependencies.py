@@ -12,8 +12,8 @@ from threading import Thread
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from scripts.dependency_metadata import PERMISSIVE, declared, dependencies, license_of, locked
 
+from scripts.dependency_metadata import PERMISSIVE, declared, dependencies, license_of, locked
 from tests.support import markdown
 
 CONTROL = "pycrypto"

@@ -12,13 +12,13 @@ from pathlib import Path
 import click
 import httpx
 import pytest
-from scripts.generated_docs import GENERATED, GENERATED_FILES
 
 from harness.server_process import server_process
 from paymock.cli.main import cli
 from paymock.cli.serve import settings_from_options
 from paymock.settings import Settings
 from paymock.testing import NotReached, Refused, Sandbox
+from scripts.generated_docs import GENERATED, GENERATED_FILES
 from tests.support import in_process, markdown
 from tests.support.client import ORDER
 from tests.support.markdown import PAGES, Block

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from scripts.generated_docs import SCRIPTS, script_summary
 
 from harness.server_process import environment
+from scripts.generated_docs import SCRIPTS, script_summary
 from tests.support import markdown
 from tests.support.groups import GROUPS
 

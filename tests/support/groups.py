@@ -52,7 +52,6 @@ GROUPS = {
         frozenset({"deployment", "own_cluster", "own_engine", "shared_cluster", "shared_engine"}),
         "tests/stores/redis/",
     ),
-    "wrk": Group("nightly", "wrk", {"wrk": "wrk"}),
 }
 
 

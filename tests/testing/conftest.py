@@ -1,19 +1,10 @@
-"""No test reads the settings of a remote server from the environment; and pytest within a test."""
+"""Pytest within a test."""
 
-import os
 from collections.abc import Callable
 
 import pytest
 
 import _paymock_pytest
-
-pytest_plugins = ["pytester"]
-
-
-@pytest.fixture(autouse=True)
-def no_remote_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("PAYMOCK_")]:
-        monkeypatch.delenv(name)
 
 
 @pytest.fixture
