@@ -1,5 +1,6 @@
 """The documentation: generated parts are current, examples run, links resolve."""
 
+import inspect
 import itertools
 import json
 import re
@@ -17,7 +18,7 @@ from harness.server_process import server_process
 from paymock.cli.main import cli
 from paymock.cli.serve import settings_from_options
 from paymock.settings import Settings
-from paymock.testing import NotReached, Refused, Sandbox
+from paymock.testing import NotReached, Refused, Sandbox, ServerHandle
 from scripts.generated_docs import GENERATED, GENERATED_FILES
 from tests.support import in_process, markdown
 from tests.support.client import ORDER
@@ -34,7 +35,7 @@ from tests.support.snippets import (
     write_files,
 )
 
-ELSEWHERE = {"docs/cli.md", "docs/deploy.md", "docs/faults.md", "docs/testing.md"}
+ELSEWHERE = {"docs/cli.md", "docs/deploy.md"}
 """Pages whose snippets have a test module of their own."""
 
 SITE = [page for page in PAGES if not page.startswith(("deploy/", "examples/")) and page not in ELSEWHERE]
@@ -156,6 +157,7 @@ def test_a_command_says_what_troubleshooting_quotes(server: RunningServer, comma
         "docs/architecture.md",
         "docs/coverage.md",
         "docs/scenarios.md",
+        pytest.param("docs/faults.md", marks=pytest.mark.nightly),
         pytest.param("docs/verify.md", marks=pytest.mark.nightly),
     ],
 )
@@ -169,6 +171,17 @@ def test_tests_and_commands_of_a_page_lead_to_what_is_shown(tmp_path: Path, page
     for command, shown in pairwise(blocks):
         if page in {"docs/coverage.md", "docs/scenarios.md"} and shown.language == "text":
             assert masked(shown.text) in masked(run_in(tmp_path, command.text))
+
+
+@pytest.mark.nightly
+def test_the_commands_of_the_page_on_testing_run_its_tests(
+    tmp_path: Path, paymock_server: ServerHandle
+) -> None:
+    blocks = markdown.blocks(markdown.read("docs/testing.md"))
+    write_files(tmp_path, blocks, paymock_server.url)
+    for block in blocks:
+        if block.language == "sh":
+            run_in(tmp_path, block.text, paymock_server.url)
 
 
 @pytest.mark.nightly
@@ -210,6 +223,18 @@ def test_a_generated_file_is_current(name: str) -> None:
 
 
 # All of it
+
+
+def test_the_page_on_testing_lists_all_methods_of_a_sandbox() -> None:
+    methods = set()
+    for name, method in inspect.getmembers(Sandbox, inspect.isfunction):
+        signature = inspect.signature(method)
+        bare = [one.replace(annotation=one.empty) for one in signature.parameters.values()][1:]
+        shown = signature.replace(parameters=bare, return_annotation=signature.empty)
+        if not name.startswith("_"):
+            methods.add(f"{name}{shown}".replace("'", '"'))
+    fixtures = markdown.section(markdown.read("docs/testing.md"), "The fixtures")
+    assert {*re.findall(r"^\| `([^`]+)` \|", fixtures, re.MULTILINE)} == methods | {"url", "api_key"}
 
 
 def parse_commands(text: str) -> None:

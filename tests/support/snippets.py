@@ -16,7 +16,9 @@ from tests.support.server import RunningServer
 SERVER = "http://127.0.0.1:8402"
 """The server in the examples."""
 
-TIME = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z")
+_VARYING = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z|flt_[0-9a-f]{32}")
+"""Times, and the ids of fault rules."""
+
 _FILE = re.compile(r"(?:#|//) (\S+\.\w+)\n")
 
 
@@ -54,8 +56,8 @@ def shell(server: RunningServer, script: str) -> str:
 
 
 def comparable(text: str) -> object:
-    """Output in a form to compare: JSON as values, other output as text; times are masked."""
-    text = TIME.sub("(a time)", text.strip())
+    """Output in a form to compare: JSON as values, other output as text; times and such are masked."""
+    text = _VARYING.sub("...", text.strip())
     values, decoder = [], json.JSONDecoder()
     try:
         while text:
