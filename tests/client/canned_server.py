@@ -1,4 +1,4 @@
-"""Servers with canned replies, and a list that simulates a race."""
+"""Servers with canned replies."""
 
 import json
 import socket
@@ -6,7 +6,6 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tests.support import raw
 
@@ -45,10 +44,3 @@ def wait_reply(status: str, *, reached: bool) -> bytes:
     payment = {"id": "pay_x", "status": status}
     body = json.dumps({"reached": reached, "possible": True, "payment": payment})
     return reply("200 OK\r\nConnection: close", body)
-
-
-class RacedList(list[Any]):
-    """A list that seems to have items, as if another thread took the last one between check and pop."""
-
-    def __bool__(self) -> bool:
-        return True

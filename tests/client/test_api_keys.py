@@ -6,7 +6,6 @@ from threading import Barrier
 import pytest
 
 from paymock.client.api_keys import ApiKeyPool
-from tests.support.forks import child, forks, in_child
 
 
 class TestApiKeyPool:
@@ -34,19 +33,3 @@ class TestApiKeyPool:
         with ThreadPoolExecutor(8) as threads:
             taken = [key for key in threads.map(take, range(8)) if key]
         assert sorted(taken) == [f"key-{number}" for number in range(4)]
-
-    @pytest.mark.process
-    @forks
-    def test_each_key_is_taken_by_one_process(self) -> None:
-        pool = ApiKeyPool(["first-key", "second-key", "third-key"])
-        keys = [pool.take()]
-        in_child(lambda: pool.release(keys[0]))  # which is not its own
-        with child(pool.take) as first:
-            keys.append(first())
-            with child(pool.take) as second:
-                keys.append(second())
-                assert sorted(keys) == ["first-key", "second-key", "third-key"]
-                with pytest.raises(RuntimeError, match="a key serves one sandbox at a time"):
-                    in_child(pool.take)
-        returned = {in_child(pool.take), in_child(pool.take), pool.take(), pool.take()}
-        assert returned == {*keys[1:]}  # by the processes that have ended

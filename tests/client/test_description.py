@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from paymock.client import description
+from paymock.client.text import escape_control
 from paymock.testing import Sandbox, Unreachable
 
 ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
@@ -92,3 +93,9 @@ class TestDescribe:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             with Sandbox(url, "mk_test_demo") as sandbox, pytest.raises(Unreachable, match="does not answer"):
                 sandbox.describe()
+
+
+@pytest.mark.parametrize("character", ["\n", "\t", "\x1b", "\x7f", "\x9b", "\u200f", "\u2029", "\u2069"])
+def test_a_control_character_is_escaped(character: str) -> None:
+    assert escape_control(f"a{character}b") == f"a{character.encode('unicode_escape').decode()}b"
+    assert escape_control("заказ 🎉 \N{ZERO WIDTH JOINER}") == "заказ 🎉 \N{ZERO WIDTH JOINER}"
