@@ -75,16 +75,13 @@ def file_of(block: Block) -> str | None:
     return match[1] if match else None
 
 
-def write_files(folder: Path, blocks: Iterable[Block], url: str = SERVER) -> list[str]:
-    """Write the files in the blocks, for a server at `url`, and return their names."""
-    written = []
+def write_files(folder: Path, blocks: Iterable[Block], url: str = SERVER) -> None:
+    """Write the files in the blocks, for a server at `url`."""
     for block in blocks:
         if name := file_of(block):
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block.text.replace(SERVER, url))
-            written.append(name)
-    return written
 
 
 def change_files(folder: Path, diff: str) -> None:

@@ -154,28 +154,12 @@ class TestArguments:
         ("call", "message"),
         [
             (lambda paymock, payment: paymock.advance_payment(payment, to="paid"), "\n  to: "),
-            (
-                lambda paymock, payment: paymock.deposit(payment, 1, asset="USD"),
-                "asset: is not .*: BNB, USDT",
-            ),
-            (lambda paymock, payment: paymock.next("late_payment", times=0), "\n  times: "),
-            (lambda paymock, payment: paymock.next("late"), "\n  scenario: "),
-            (lambda paymock, payment: paymock.fault("crash"), "\n  fault: "),
-            (lambda paymock, payment: paymock.fault("drop", operation="getPayments"), "\n  operation: "),
-            (lambda paymock, payment: paymock.fault("drop", skip=-1), "\n  skip: "),
-            (lambda paymock, payment: paymock.create(order_id=5), "\n  order_id: "),
             (lambda paymock, payment: paymock.create(chain="bitcoin"), r"\n  receive\.chain: "),
             (lambda paymock, payment: paymock.create(idempotency_key=""), "400 idempotency_key_"),
             (lambda paymock, payment: paymock.clear_faults("flt_x"), "404 not_found"),
-            (lambda paymock, payment: paymock.payment("pay_unknown"), "404"),
             (lambda paymock, payment: paymock.payment("../clock"), "404"),
             (lambda paymock, payment: paymock.payment("pay_a?b=c#d"), "404"),
             (lambda paymock, payment: paymock.wait(payment, "paid"), "400 invalid_query: status must be"),
-            (lambda paymock, payment: paymock.wait_for("order-7", "paid"), "400 invalid_query: status must"),
-            (
-                lambda paymock, payment: paymock.wait_for_requests(operation="getPayments"),
-                "400 invalid_query: operation must be one of",
-            ),
         ],
     )
     def test_an_argument_that_the_server_refuses_is_named(
@@ -269,38 +253,30 @@ class TestOverridesAndRequests:
 
     def test_an_override_can_be_for_one_order(self, paymock: Sandbox) -> None:
         paymock.next("settlement_failed", order_id="a", times=None)
-        paymock.next(fault="drop", order_id="b")
-        with pytest.raises(Unreachable, match=f"{paymock.url} closed the connection without a reply"):
-            paymock.create(order_id="b", idempotency_key="order-b-payment")
-        ends = {
-            order_id: paymock.advance_payment(paymock.create(order_id=order_id)["id"], "end")["status"]
-            for order_id in ("c", "a")
-        }
-        assert ends == {"a": "failed", "c": "completed"}
+        other, failing = paymock.create(order_id="b"), paymock.create(order_id="a")
+        assert paymock.advance_payment(other["id"], "end")["status"] == "completed"
+        assert paymock.advance_payment(failing["id"], "end")["status"] == "failed"
         paymock.clear_next("a")
         assert paymock.advance_payment(paymock.create(order_id="a")["id"], "end")["status"] == "completed"
 
-        [payment] = paymock.payments(order_id="b")
-        assert paymock.create(order_id="b", idempotency_key="order-b-payment")["id"] == payment["id"]
-        retry, *_, first = paymock.requests()
+    def test_a_lost_reply_can_be_asked_for_again(self, paymock: Sandbox) -> None:
+        paymock.next(fault="drop", order_id="a")
+        with pytest.raises(Unreachable, match=f"{paymock.url} closed the connection without a reply"):
+            paymock.create(order_id="a", idempotency_key="order-a-payment")
+        assert [paymock.create(order_id="a", idempotency_key="order-a-payment")["id"]] == [
+            payment["id"] for payment in paymock.payments()
+        ]
+        retry, first = paymock.requests()
         assert (first["status"], first["fault"]) == (0, "drop")
         assert (retry["status"], retry["fault"], retry["idempotency"]) == (201, None, "replayed")
 
     def test_a_rule_hurts_requests_of_the_application(self, paymock: Sandbox) -> None:
+        payment = paymock.create(order_id="a", idempotency_key="order-a-payment")
         rule = paymock.fault("status=503; after", operation="createPayment", order_id="a", skip=1, times=None)
-        assert (rule["skip"], rule["times"], rule["seen"], rule["applied"]) == (1, None, 0, 0)
-        paymock.create(order_id="a", idempotency_key="order-a-payment")
+        assert paymock.create(order_id="a", idempotency_key="order-a-payment") == payment
         with pytest.raises(Refused, match="503 injected_fault"):
             paymock.create(order_id="a", idempotency_key="order-a-payment")
-        payment = paymock.create(order_id="b")
-        assert paymock.faults() == [{**rule, "seen": 2, "applied": 1}]
-        entry = paymock.requests()[1]
-        assert (entry["operation"], entry["order_id"], entry["fault"], entry["shown"]) == (
-            "createPayment",
-            "a",
-            "status=503; after",
-            None,
-        )
+        assert paymock.faults() == [{**rule, "skip": 1, "times": None, "seen": 2, "applied": 1}]
         assert paymock.fault("drop", payment_id=payment["id"])["payment_id"] == payment["id"]
 
     def test_rules_are_deleted_one_by_one_or_all(self, paymock: Sandbox) -> None:
@@ -309,13 +285,6 @@ class TestOverridesAndRequests:
         assert paymock.faults() == [first, third]
         paymock.clear_faults()
         assert paymock.faults() == []
-
-    def test_only_requests_below_v1_are_in_the_journal(self, paymock: Sandbox) -> None:
-        payment = paymock.create()
-        paymock.payment(payment["id"])
-        paymock.payments()
-        paymock.advance(5)
-        assert [request["path"] for request in paymock.requests()] == ["/v1/payments"]
 
     def test_a_reset_deletes_everything_but_leaves_a_frozen_clock_frozen(self, paymock: Sandbox) -> None:
         paymock.create()

@@ -3,7 +3,6 @@
 import signal
 import socket
 import threading
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -53,19 +52,13 @@ class TestServe:
             assert amounts == {"due": "8", "settlement": "7", "fee": "1"}
             assert sandbox.wait(payment["id"], "payment_detected", timeout=50)
 
-    @pytest.mark.ci
-    def test_each_server_has_the_scenarios_of_its_own_file(self, tmp_path: Path) -> None:
-        files = [tmp_path / name for name in ("one.toml", "two.toml")]
-        for file in files:
-            file.write_text(f'[[scenario]]\nname = "{file.stem}"\nsending = [{{ at = 1 }}]\n')
-        with serve(scenarios=str(files[0])) as one, serve(scenarios=files[1]) as two:
-            with one.sandbox() as sandbox:
-                payment = sandbox.create("one")
-                assert sandbox.advance_payment(payment["id"], to="end")["status"] == "completed"
-                with pytest.raises(Refused, match="The nearest is one"):
-                    sandbox.create("two")
-            with two.sandbox() as sandbox:
-                assert sandbox.create("two")["status"] == "awaiting_payment"
+    def test_a_server_has_the_scenarios_of_its_own_file(self, paymock: Sandbox, tmp_path: Path) -> None:
+        file = tmp_path / "scenarios.toml"
+        file.write_text('[[scenario]]\nname = "one"\nsending = [{ at = 1 }]\n')
+        with serve(scenarios=file) as server, server.sandbox() as sandbox:
+            assert sandbox.create("one")["status"] == "awaiting_payment"
+        with pytest.raises(Refused, match="scenario"):
+            paymock.create("one")
 
     @pytest.mark.parametrize(
         ("setting", "error", "message"),
@@ -120,22 +113,17 @@ class TestServerHandle:
         with Sandbox(paymock_server.url, one.api_key) as again:
             assert again.payments() == []
 
-    def test_sandboxes_share_connections(self, paymock_server: ServerHandle) -> None:
-        def use(handle: ServerHandle) -> socket.socket:
-            with handle.sandbox() as sandbox:
+    def test_sandboxes_share_connections_until_the_handle_is_closed(
+        self, paymock_server: ServerHandle
+    ) -> None:
+        server, sockets = remote(paymock_server.url), list[socket.socket]()
+        for _ in range(2):
+            with server.sandbox() as sandbox:
                 sandbox.create()
-                [connection] = sandbox._client.connections.idle
-            assert connection.sock is not None
-            return connection.sock
-
-        server = remote(paymock_server.url)
-        opened = {use(server) for _ in range(3)}
-        assert len(opened) == 1
+                sockets += [idle.sock for idle in sandbox._client.connections.idle]
+        [opened] = set(sockets)
         server.close()
-        assert use(server) not in opened
-        server.close()
-        closed_with_its_handle = use(remote(server.url))
-        assert closed_with_its_handle.fileno() == -1
+        assert opened.fileno() == -1
 
     def test_a_configured_key_is_reset_and_serves_one_sandbox_at_a_time(
         self, monkeypatch: pytest.MonkeyPatch
@@ -149,21 +137,15 @@ class TestServerHandle:
             monkeypatch.setenv("PAYMOCK_API_KEY", "first-key, second-key,,first-key")
             for handle in (server, remote()):
                 assert handle.url == server.url
-                with handle.sandbox() as one, handle.sandbox() as other:
-                    assert {one.api_key, other.api_key} == {"first-key", "second-key"}
-                    assert one.payments() == other.payments() == []
-                    assert abs(datetime.now(UTC) - one.now()) < timedelta(minutes=10)
-                    assert abs(datetime.now(UTC) - other.now()) < timedelta(minutes=10)
-                    with (
-                        pytest.raises(RuntimeError, match="a key serves one sandbox at a time"),
-                        handle.sandbox(),
-                    ):
-                        pass
                 with pytest.raises(ZeroDivisionError), handle.sandbox():
                     raise ZeroDivisionError
-                with ExitStack() as stack:
-                    for _ in range(2):
-                        stack.enter_context(handle.sandbox())
+                with handle.sandbox() as one, handle.sandbox() as other:
+                    assert {one.api_key, other.api_key} == {"first-key", "second-key"}
+                    for sandbox in (one, other):
+                        assert sandbox.payments() == []
+                        assert abs(datetime.now(UTC) - sandbox.now()) < timedelta(minutes=10)
+                    with pytest.raises(RuntimeError, match="a key serves one sandbox"), handle.sandbox():
+                        pass
 
     @pytest.mark.process
     @forks
