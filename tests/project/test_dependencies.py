@@ -43,15 +43,11 @@ def test_the_lock_files_have_versions_that_are_asked_for() -> None:
 
 
 def test_the_lowest_lock_file_has_the_lowest_versions_that_are_declared() -> None:
-    declared_versions = {
-        requirement.name: {item.version for item in requirement.specifier if item.operator == ">="}
-        for requirement in declared()
-    }
     lowest = locked("lowest")
+    specifiers = {requirement.name: str(requirement.specifier) for requirement in declared()}
     assert set(lowest) == {"click", "httptools", "uvicorn"}
-    assert {name: {version.removesuffix(".0")} for name, version in lowest.items()} == {
-        name: declared_versions[name] for name in lowest
-    }
+    for name, version in lowest.items():
+        assert f">={version.removesuffix('.0')}" in specifiers[name].split(",")
 
 
 def audit(known: Mapping[str, str], *, status: int = 200) -> tuple[int, str]:
