@@ -119,21 +119,11 @@ class TestInitialize:
 
 async def test_connections_can_be_encrypted(tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-subj",
-        "/CN=localhost",
-    ]
-    options = ["-addext", names, "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*command, *options], check=True, capture_output=True)
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost "
+        f"-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout {key} -out {certificate}"
+    )
+    subprocess.run(command.split(), check=True, capture_output=True)
     port = free_port()
     files = ("--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-auth-clients", "no")
     with redis_server("--tls-port", str(port), *files):

@@ -3,7 +3,6 @@ succeed again later.
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import cast
@@ -13,14 +12,11 @@ from redis.exceptions import ResponseError
 
 from harness.redis_engine import RedisCluster, RedisEngine, redis_server
 from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
-from paymock.app.sandboxes import Sandboxes, load_metadata
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Change
-from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
-from tests.support.clock import NOON, ManualClock
 from tests.support.loop_time import within
 from tests.support.redis_store import eventually, refused, slot_of, works
 
@@ -94,14 +90,6 @@ class TestOutages:
         assert await add(store, "sandbox", "stuck", b"retried") in (None, b"value")
         assert len(await store.page("sandbox", "a", limit=9)) == 3
 
-    @pytest.mark.nightly
-    async def test_an_address_that_does_not_respond_times_out(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            store = RedisStore(f"redis://127.0.0.1:{silent.getsockname()[1]}")
-            await asyncio.gather(*(refused(store.get("sandbox", "key")) for _ in range(3)))
-            await refused(store.ping())
-            await store.close()
-
     async def test_closing_the_store_ends_pending_steps(
         self, store: RedisStore, own_engine: RedisEngine
     ) -> None:
@@ -118,17 +106,9 @@ class TestOutages:
         own_engine.resume()
         assert await store.get("sandbox", "key") == [None]
 
-    @pytest.mark.parametrize("clustered", [False, True])
     async def test_scripts_that_are_flushed_again_and_again_are_loaded_until_they_stay(
-        self,
-        engine: RedisEngine,
-        cluster: RedisCluster,
-        monkeypatch: pytest.MonkeyPatch,
-        *,
-        clustered: bool,
+        self, engine: RedisEngine
     ) -> None:
-        node = cluster.owner(slot_of("sandbox")) if clustered else engine
-
         class FlushedStore(RedisStore):
             """Loses its scripts whenever they have been loaded, so many times."""
 
@@ -138,20 +118,14 @@ class TestOutages:
                 super()._count_connection()
                 if self.flushes:
                     self.flushes -= 1
-                    node.execute("SCRIPT FLUSH")
+                    engine.execute("SCRIPT FLUSH")
 
-        store = FlushedStore(cluster.url if clustered else engine.url)
+        store = FlushedStore(engine.url)
         await store.ping()
         store.flushes = 2
-        node.execute("SCRIPT FLUSH")
+        engine.execute("SCRIPT FLUSH")
         assert await add(store, "sandbox", "key", b"value") is None
         assert store.flushes == 0
-        monkeypatch.setattr(cluster_module, "_REDIRECTIONS", 2)
-        store.flushes = 3
-        node.execute("SCRIPT FLUSH")
-        assert "scripts" in (await refused(add(store, "sandbox", "other", b"value"))).message
-        store.flushes = 0
-        assert await add(store, "sandbox", "other", b"value") is None
         await store.close()
 
     async def test_a_step_that_fails_does_not_affect_the_others(
@@ -218,20 +192,3 @@ class TestCutConnections:
         proxy.set(PASS_THROUGH)
         assert await store.get("sandbox", "key", "other") == [b"value", None]
         assert store.connections == 2
-
-    @pytest.mark.nightly
-    @pytest.mark.parametrize("command", [b"EVALSHA", b"\r\nHMGET", b"\r\nSCRIPT", b""])
-    async def test_an_engine_that_swallows_a_command_is_asked_once_a_request(
-        self, store: RedisStore, proxy: TcpProxy, command: bytes
-    ) -> None:
-        sandboxes = Sandboxes(store, ManualClock(), await load_metadata(store, NOON, 0, None))
-        await sandboxes.change("sandbox", lambda snapshot: snapshot.record)
-        proxy.set(Behavior(Mode.RESET))
-        await refused(sandboxes.ping())
-        proxy.set(Behavior(Mode.DELAY, 3600, command))
-        for _ in range(3):
-            await refused(sandboxes.change("sandbox", lambda snapshot: snapshot.record))
-        if command in (b"EVALSHA", b""):
-            await refused(sandboxes.ping())
-        proxy.set(PASS_THROUGH)
-        await sandboxes.change("sandbox", lambda snapshot: snapshot.record)

@@ -1,12 +1,10 @@
 """The file of the SQLite store: creation, checks before use, and replacement while in use."""
 
 import os
-import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -18,42 +16,7 @@ from paymock.stores.sqlite.file import SCHEMA_VERSION, initialize
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import add, run
 
-INITIALIZE = """
-import os, pathlib, sys
-from paymock.stores.base import StoreError
-from paymock.stores.sqlite.file import initialize
-
-user, path = int(sys.argv[1]), pathlib.Path(sys.argv[2])
-print("ready", flush=True)
-sys.stdin.readline()
-if user:
-    os.setuid(user)
-try:
-    initialize(path)
-except StoreError as error:
-    print(error, flush=True)
-else:
-    print("accepted", flush=True)
-os._exit(0)
-"""
 NOBODY = 65534
-
-
-def initialize_in_processes(path: Path, count: int, user: int = 0) -> list[str]:
-    """What becomes of `initialize` in so many processes at the same time, as another user."""
-    command = [sys.executable, "-c", INITIALIZE, str(user), str(path)]
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(count)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.stdin = None
-    return [process.communicate(timeout=60)[0].strip() for process in processes]
 
 
 @pytest.fixture
@@ -72,10 +35,6 @@ def values(path: Path, *keys: str) -> list[bytes | None]:
     """What a process reads that opens the file anew."""
     store = SqliteStore(path)
     return run(store, store.get("sandbox", *keys))
-
-
-def test_values_survive_a_restart(created: Path) -> None:
-    assert values(created, "key") == [b"value"]
 
 
 def test_a_file_of_the_first_schema_is_upgraded(created: Path) -> None:
@@ -146,31 +105,28 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.process
-def test_processes_that_create_it_concurrently_share_it_and_leave_no_temporary_file(path: Path) -> None:
-    assert initialize_in_processes(path, 8) == ["accepted"] * 8
+def test_concurrent_creations_share_it_and_leave_no_temporary_file(path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        assert [*threads.map(initialize, [path] * 8)] == [None] * 8
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
-def test_files_of_a_deleted_store_prevent_a_new_one(path: Path, suffix: str) -> None:
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [
+        (["store.db-wal"], "store.db-wal of a deleted file is left"),
+        (["store.db-wal", "store.db-shm"], "store.db-wal, store.db-shm of a deleted file are left"),
+        (["store.db-journal"], "store.db-journal of a deleted file is left"),
+    ],
+)
+def test_files_of_a_deleted_store_prevent_a_new_one(path: Path, left: list[str], reason: str) -> None:
     """SQLite would apply them to the new one."""
-    leftover = path.with_name(path.name + suffix)
-    leftover.write_bytes(b"what was committed last")
-    assert f"{leftover.name} of a deleted file is left" in refusal(path)
-    assert [entry.name for entry in path.parent.iterdir()] == [leftover.name]
-    leftover.unlink()
-    initialize(path)
-
-
-async def test_a_store_that_was_deleted_after_a_crash_does_not_come_back(
-    store: SqliteStore, path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    await add(store, "sandbox", "key", b"value")
-    path = Path(shutil.copytree(path.parent, tmp_path_factory.mktemp("copy") / "copy")) / path.name
-    crashed = path.rename(path.with_name("crashed.db"))
-    assert "store.db-wal, store.db-shm of a deleted file are left" in refusal(path)
-    path.write_bytes(crashed.read_bytes())
+    for name in left:
+        path.with_name(name).write_bytes(b"what was committed last")
+    assert reason in refusal(path)
+    assert {entry.name for entry in path.parent.iterdir()} == {*left}
+    for name in left:
+        path.with_name(name).unlink()
     initialize(path)
 
 
@@ -286,27 +242,22 @@ def delete(path: Path) -> None:
         path.with_name(name).unlink()
 
 
-@pytest.fixture
-def public_folder() -> Iterator[Path]:
-    """A folder that is readable by all users and writable by its owner."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
-@pytest.mark.process
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_path_without_write_permission_is_refused(public_folder: Path, *, exists: bool) -> None:
-    path = public_folder / "store.db"
-    if exists:
-        create_store(path)
-        path.chmod(0o444)
-    public_folder.chmod(0o555)
-
-    is_superuser = os.getuid() == 0  # whom permissions do not restrict
-    [reason] = initialize_in_processes(path, 1, NOBODY if is_superuser else 0)
-    public_folder.chmod(0o755)
-    assert str(path) in reason
+def test_a_path_without_write_permission_is_refused(*, exists: bool) -> None:
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        if exists:
+            create_store(path)
+            path.chmod(0o444)
+        path.parent.chmod(0o555)
+        if user == 0:  # whom permissions do not restrict
+            os.seteuid(NOBODY)
+        try:
+            reason = refusal(path)
+        finally:
+            os.seteuid(user)
+            path.parent.chmod(0o755)
     assert ("readonly" if exists else "Permission denied") in reason
 
 

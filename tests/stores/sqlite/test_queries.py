@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from paymock.rules.errors import PaymockError
 from paymock.stores.base import MAX_EMPTY
 from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.file import initialize
@@ -19,17 +18,6 @@ def connection(path: Path) -> Iterator[sqlite3.Connection]:
     initialize(path)
     with closing(sqlite3.connect(path)) as connection:
         yield connection
-
-
-@pytest.mark.parametrize("number", [0, 1, queries.MAX_KEYS, queries.MAX_KEYS + 1, 3 * queries.MAX_KEYS])
-def test_values_are_read_in_the_order_of_their_keys(connection: sqlite3.Connection, number: int) -> None:
-    keys = [f"key {position}" for position in range(number)]
-    assert queries.select_values(connection, "sandbox", keys) == [None] * number
-    for key in keys[::2]:
-        Transaction(connection).upsert("sandbox", key, key.encode())
-    expected = [key.encode() if key in keys[::2] else None for key in keys]
-    assert queries.select_values(connection, "sandbox", keys) == expected
-    assert queries.select_values(connection, "another", keys) == [None] * number
 
 
 def test_capacity_counts_what_the_same_and_earlier_transactions_have_added(
@@ -89,12 +77,3 @@ def test_the_counters_of_a_sandbox_are_bounded(
         assert Transaction(connection).increment("sandbox", f"{number}") == 2
     assert connection.execute("SELECT count(*) FROM counter").fetchone() == (20 + 1,)
     assert Transaction(connection).increment("another", "key") == 2
-
-
-@pytest.mark.parametrize("damaged", ["x'ff'", "'text'", "1"])
-def test_a_damaged_log_is_a_failure_of_the_store(connection: sqlite3.Connection, damaged: str) -> None:
-    Transaction(connection).append("sandbox", "log", (b"entry",), 9)
-    connection.execute(f"UPDATE log SET entries = {damaged}")  # noqa: S608 - constants
-    with pytest.raises(PaymockError) as caught:
-        queries.tail(connection, "sandbox", "log", 9)
-    assert caught.value.kind.code == "store_unavailable"
