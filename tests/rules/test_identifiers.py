@@ -97,7 +97,3 @@ def test_an_invalid_id_has_no_token(text: str) -> None:
 def test_the_example_of_an_id_is_valid(prefix: str) -> None:
     [example] = identifier(prefix, "something").examples or []
     assert re.fullmatch(identifiers.ID_PATTERNS[prefix], example)
-
-
-def test_the_name_of_a_sandbox_is_a_hash_of_its_key() -> None:
-    assert re.fullmatch("[a-z2-7]{14}", identifiers.sandbox_of("mk_test_demo"))

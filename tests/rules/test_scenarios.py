@@ -3,22 +3,12 @@
 import pytest
 
 from paymock.rules.amounts import MAX_RAW
-from paymock.rules.scenarios import EXCESS, FULL, HALF, SCENARIOS, PaymentStatus, Share
-from tests.support.specification import COURSES, DEPOSITS
+from paymock.rules.scenarios import EXCESS, FULL, HALF, SCENARIOS, Share
+from tests.support.specification import COURSES
 
 
 def test_the_table_of_scenarios_has_the_eight_rows_of_the_specification() -> None:
     assert list(SCENARIOS) == list(COURSES)
-
-
-def test_a_payment_has_the_eleven_statuses_of_the_specification() -> None:
-    assert len(PaymentStatus) == 11
-
-
-@pytest.mark.parametrize("name", COURSES)
-def test_the_customer_pays_when_the_specification_says(name: str) -> None:
-    paid = [transfer.at / 1000 for transfer in SCENARIOS[name].transfers]
-    assert paid == [second for second, *_ in DEPOSITS[name][:1]]
 
 
 @pytest.mark.parametrize(
