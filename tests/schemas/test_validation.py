@@ -16,18 +16,7 @@ from tests.support.client import ORDER
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9)
 LIKELY = st.sampled_from(
-    [
-        "",
-        "bsc",
-        "USDT",
-        "0",
-        "1",
-        "1" * 78,
-        "9" * 78,
-        "0x" + "0" * 40,
-        "0x" + "ab" * 20,
-        "2099-01-31T12:30:00Z",
-    ]
+    ["", "bsc", "USDT", "0", "1", "9" * 78, "0x" + "0" * 40, "0x" + "ab" * 20, "2099-01-31T12:30:00Z"]
 )
 VALUES = st.recursive(
     SCALARS | LIKELY,
