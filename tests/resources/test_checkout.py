@@ -77,9 +77,7 @@ def test_every_status_has_one_of_seven_views() -> None:
         (0, "0", "1.01", 0, 30),
         (4.999, "0", "1.01", 0, 25.001),
         (5, "1.01", "0", 0, 25),
-        (9, "1.01", "0", 8, 21),
         (13, "1.01", "0", 16, 17),
-        (30, "1.01", "0", 16, 0),
         (3600, "1.01", "0", 16, 0),
     ],
 )
@@ -130,17 +128,16 @@ class TestParts:
 class TestPaymentUri:
     """The EIP-681 request of the QR code."""
 
-    INVOICE = checkout_at(created(), 0).invoice_address
-
     def test_a_token_is_transferred_by_its_contract(self) -> None:
-        assert checkout_at(created(), 0).payment_uri == (
+        page = checkout_at(created(), 0)
+        assert page.payment_uri == (
             "ethereum:0x55d398326f99059fF775485246999027B3197955@56/transfer"
-            f"?address={self.INVOICE}&uint256=1010000000000000000"
+            f"?address={page.invoice_address}&uint256=1010000000000000000"
         )
 
     def test_the_coin_of_the_chain_is_sent(self) -> None:
-        uri = checkout_at(created(asset="BNB"), 0).payment_uri
-        assert uri == f"ethereum:{self.INVOICE}@56?value=1010000000000000000"
+        page = checkout_at(created(asset="BNB"), 0)
+        assert page.payment_uri == f"ethereum:{page.invoice_address}@56?value=1010000000000000000"
 
 
 def test_no_private_data_of_the_merchant_is_shown() -> None:

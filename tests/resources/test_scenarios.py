@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 
 from paymock.resources import scenarios
-from paymock.resources.records import Override, SandboxRecord, decode_as, encode
 from paymock.resources.scenarios import ScenarioFileError, parse_scenarios
 from paymock.rules.scenarios import SCENARIOS, Scenario, ScriptedTransfer, Share
 from paymock.schemas.scenarios import CourseRequest
@@ -75,12 +74,6 @@ def test_at_most_a_hundred_problems_are_listed() -> None:
 def test_what_is_shown_of_a_scenario_describes_it_in_full(scenario: Scenario) -> None:
     shown = msgspec.to_builtins(scenarios.render(scenario))
     assert scenarios.scenario_from(msgspec.convert(shown, CourseRequest)) == scenario
-
-
-@given(ANY_SCENARIO)
-def test_a_scenario_is_decoded_as_it_was_encoded(scenario: Scenario) -> None:
-    record = SandboxRecord(scenarios=(Override(scenario.name, 1, scenario),))
-    assert decode_as(SandboxRecord, encode(record)) == record
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
