@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from paymock.app.catalog_file import load_catalog
@@ -13,11 +11,7 @@ from paymock.app.sandboxes import KeyedRequest
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import derive_token, secret_from_seed
 from paymock.schemas.json_decoding import fingerprint
-from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
-from tests.support.client import Api
-from tests.support.contract import Contract
-from tests.support.server import running_server
 from tests.support.use_cases import SANDBOX, UseCases
 
 FOREIGN = "pay_" + derive_token(secret_from_seed("another server"), SANDBOX, "order-1001-payment")
@@ -69,19 +63,3 @@ async def test_a_payment_of_an_asset_that_the_catalog_has_lost_cannot_be_shown(t
         'contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"\n'
     )
     await refused(CheckoutService(load_catalog(tmp_path / "chains.toml"), app.sandboxes), payment.id)
-
-
-@pytest.mark.parametrize(
-    ("settings", "ancestors"),
-    [
-        ({}, "'none'"),
-        ({"frame_ancestors": ("https://shop.example", "'self'")}, "https://shop.example 'self'"),
-    ],
-)
-def test_only_the_origins_that_were_named_may_embed_the_page(
-    contract: Contract, settings: dict[str, Any], ancestors: str
-) -> None:
-    with running_server(Settings(port=0, **settings)) as server, Api(server.url, contract) as api:
-        for payment_id in (api.created()["id"], "pay_unknown"):
-            policy = httpx.get(f"{server.url}/checkout/{payment_id}").headers["content-security-policy"]
-            assert policy.endswith(f"; frame-ancestors {ancestors}")

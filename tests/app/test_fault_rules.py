@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from paymock.app.fault_rules import MAX_RULES
-from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultTarget
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
@@ -15,26 +14,8 @@ from tests.support.use_cases import SANDBOX, UseCases, refusal
 READ = FaultTarget("getPayment", "order-1", "pay_1")
 
 
-async def count(
-    app: UseCases, operation: str = "GET /v1/payments/pay_1", *, applies: bool = True
-) -> str | None:
-    return await app.control.fault_rules.count(SANDBOX, READ, operation, applies=applies)
-
-
-async def test_rules_are_listed_deleted_and_cleared_in_their_order() -> None:
-    control = UseCases(MemoryStore()).control
-    rules = control.fault_rules
-    assert not await rules.exist(SANDBOX)
-    added = [await rules.add(SANDBOX, {"fault": fault}) for fault in ("drop", "reset", "hang")]
-    assert [rule.fault for rule in (await rules.list(SANDBOX)).data] == ["drop", "reset", "hang"]
-    assert await rules.exist(SANDBOX)
-    await rules.delete(SANDBOX, added[1].id)
-    assert (await rules.list(SANDBOX)).data == [added[0], added[2]]
-    assert (await refusal(rules.delete(SANDBOX, added[1].id))).status == 404
-    for clear in (rules.clear, control.reset):
-        await clear(SANDBOX)
-        assert (await rules.list(SANDBOX)).data == []
-        await rules.add(SANDBOX, {"fault": "drop", "times": None})
+async def count(app: UseCases, operation: str = "GET /v1/payments/pay_1") -> str | None:
+    return await app.control.fault_rules.count(SANDBOX, READ, operation, applies=True)
 
 
 @pytest.mark.parametrize(
@@ -44,36 +25,30 @@ async def test_rules_are_listed_deleted_and_cleared_in_their_order() -> None:
         ({"fault": "explode"}, "fault"),
         ({"fault": "drop", "operation": "getPayments"}, "operation"),
         ({"fault": "drop", "operation": "listChains", "order_id": "order-1"}, "operation"),
-        (
-            {"fault": "drop", "operation": "listWebhookEndpoints", "payment_id": "pay_" + "a" * 40},
-            "operation",
-        ),
+        ({"fault": "drop", "operation": "listChains", "payment_id": "pay_" + "a" * 40}, "operation"),
         ({"fault": "drop", "order_id": ""}, "order_id"),
-        ({"fault": "drop", "order_id": "a\nb"}, "order_id"),
         ({"fault": "drop", "payment_id": "order-1"}, "payment_id"),
         ({"fault": "drop", "skip": -1}, "skip"),
-        ({"fault": "drop", "skip": 1.5}, "skip"),
         ({"fault": "drop", "times": 0}, "times"),
-        ({"fault": "drop", "time": 1}, "time"),
-        (["drop"], "body"),
     ],
 )
 async def test_a_rule_that_makes_no_sense_is_refused_by_its_field(body: Any, field: str) -> None:
     rules = UseCases(MemoryStore()).control.fault_rules
-    with pytest.raises(PaymockError) as caught:
-        await rules.add(SANDBOX, body)
-    assert caught.value.kind.code == "validation_failed"
-    assert list(caught.value.details or ()) == [field]
+    error = await refusal(rules.add(SANDBOX, body))
+    assert (error.kind.code, list(error.details or ())) == ("validation_failed", [field])
     assert not await rules.exist(SANDBOX)
 
 
-async def test_a_sandbox_has_at_most_a_hundred_rules() -> None:
-    rules = UseCases(MemoryStore()).control.fault_rules
+async def test_a_sandbox_has_at_most_a_hundred_rules_until_it_is_reset() -> None:
+    control = UseCases(MemoryStore()).control
     for _ in range(MAX_RULES):
-        await rules.add(SANDBOX, {"fault": "drop"})
-    before = await rules.list(SANDBOX)
-    assert (await refusal(rules.add(SANDBOX, {"fault": "drop"}))).kind.code == "capacity_exceeded"
-    assert await rules.list(SANDBOX) == before
+        await control.fault_rules.add(SANDBOX, {"fault": "drop"})
+    before = await control.fault_rules.list(SANDBOX)
+    error = await refusal(control.fault_rules.add(SANDBOX, {"fault": "drop"}))
+    assert error.kind.code == "capacity_exceeded"
+    assert await control.fault_rules.list(SANDBOX) == before
+    await control.reset(SANDBOX)
+    assert not await control.fault_rules.exist(SANDBOX)
 
 
 async def test_concurrent_requests_to_several_processes_are_counted_exactly() -> None:
@@ -86,15 +61,6 @@ async def test_concurrent_requests_to_several_processes_are_counted_exactly() ->
     assert (faults.count("drop"), faults.count("reset"), faults.count(None)) == (30, 5, 165)
     rules = (await first.control.fault_rules.list(SANDBOX)).data
     assert [(rule.seen, rule.applied) for rule in rules] == [(200, 30), (200, 5)]
-
-
-async def test_a_fault_of_precedence_is_counted_and_no_rule_applies() -> None:
-    app = UseCases(MemoryStore())
-    await app.control.fault_rules.add(SANDBOX, {"fault": "drop"})
-    assert await count(app, applies=False) is None
-    [rule] = (await app.control.fault_rules.list(SANDBOX)).data
-    assert (rule.seen, rule.applied) == (1, 0)
-    assert await count(app) == "drop"
 
 
 async def test_a_request_that_no_rule_selects_changes_nothing() -> None:

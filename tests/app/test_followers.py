@@ -174,27 +174,25 @@ class FailingStore(LateStore):
         return values
 
 
-async def deposit(app: UseCases) -> None:
-    payment, _ = await app.create()
-    await app.control.deposit(SANDBOX, payment.id, {"amount": "1"}, None, b"")
-
-
-async def move(app: UseCases) -> None:
-    payment, _ = await app.create()
-    await app.control.advance_payment(SANDBOX, payment.id, {"to": "next"})
-
-
-STEPS: dict[str, tuple[Callable[[UseCases], Awaitable[object]], str]] = {
-    "a payment is created": (lambda app: app.create("order-1002-payment"), "payments"),
-    "a deposit is made": (deposit, "payments"),
-    "a payment is moved ahead": (move, "payments"),
-    "the sandbox is moved ahead": (lambda app: app.control.advance(SANDBOX, {"seconds": 1}), "payments"),
-    "the speed is changed": (lambda app: app.control.set_clock(SANDBOX, {"speed": 9}), "payments"),
-    "something is pending": (lambda app: app.control.overrides.add(SANDBOX, {"fault": "drop"}), "payments"),
-    "a rule is added": (lambda app: app.control.fault_rules.add(SANDBOX, {"fault": "drop"}), "payments"),
-    "the sandbox is reset": (lambda app: app.control.reset(SANDBOX), "payments"),
-    "a request is noted": (lambda app: app.control.journal.add(SANDBOX, line()), "requests"),
-    "the journal is emptied": (lambda app: app.control.journal.clear(SANDBOX), "requests"),
+STEPS: dict[str, tuple[Callable[[UseCases, str], Awaitable[object]], str]] = {
+    "a payment is created": (lambda app, _: app.create("order-1002-payment"), "payments"),
+    "a deposit is made": (
+        lambda app, payment_id: app.control.deposit(SANDBOX, payment_id, {"amount": "1"}, None, b""),
+        "payments",
+    ),
+    "a payment is moved ahead": (
+        lambda app, payment_id: app.control.advance_payment(SANDBOX, payment_id, {"to": "next"}),
+        "payments",
+    ),
+    "the sandbox is moved ahead": (lambda app, _: app.control.advance(SANDBOX, {"seconds": 1}), "payments"),
+    "the speed is changed": (lambda app, _: app.control.set_clock(SANDBOX, {"speed": 9}), "payments"),
+    "something is pending": (
+        lambda app, _: app.control.overrides.add(SANDBOX, {"fault": "drop"}),
+        "payments",
+    ),
+    "the sandbox is reset": (lambda app, _: app.control.reset(SANDBOX), "both"),
+    "a request is noted": (lambda app, _: app.control.journal.add(SANDBOX, line()), "requests"),
+    "the journal is emptied": (lambda app, _: app.control.journal.clear(SANDBOX), "requests"),
 }
 
 
@@ -202,13 +200,13 @@ class TestSandbox:
     @pytest.mark.parametrize("step", STEPS)
     async def test_a_change_is_told_with_what_to_read_again(self, step: str) -> None:
         app = UseCases(MemoryStore())
-        await app.create()
-        if step == "the journal is emptied":
-            await app.control.journal.add(SANDBOX, line())
+        payment, _ = await app.create()
+        await app.control.journal.add(SANDBOX, line())
         async with after_the_first(app.control.feed.follow(SANDBOX)) as notices:
             do, changed = STEPS[step]
-            await do(app)
-            assert (await anext(notices)).changed == [changed]
+            await do(app, payment.id)
+            told = ["payments", "requests"] if changed == "both" else [changed]
+            assert (await anext(notices)).changed == told
             await nothing_comes(notices)
 
     async def test_additions_of_another_process_are_told(self) -> None:
@@ -228,29 +226,22 @@ class TestSandbox:
             app.sandboxes.notifier.notify(None)
             await nothing_comes(notices)
 
-    @pytest.mark.parametrize(("named", "notified"), [(False, False), (True, True)])
-    async def test_a_payment_beyond_the_newest_is_followed_when_it_is_named(
-        self, monkeypatch: pytest.MonkeyPatch, *, named: bool, notified: bool
+    @pytest.mark.parametrize("named", ["", "pay_unknown", f"we_{'a' * 40}", "the older one"])
+    async def test_a_payment_beyond_the_newest_is_followed_only_when_it_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, named: str
     ) -> None:
         """The scripted deposit of the older one comes after 5 ms; nothing of the newest for 30."""
         monkeypatch.setattr(feed, "NEWEST", 1)
         app = UseCases(MemoryStore(), new_metadata(NOON, 1000, "tests"))
         old, _ = await app.create("order-1001-payment")
         await app.create("order-1002-payment", "no_payment_expired")
-        follow = app.control.feed.follow(SANDBOX, old.id if named else None)
-        async with after_the_first(follow) as notices:
+        ids = {"the older one": old.id}
+        async with after_the_first(app.control.feed.follow(SANDBOX, ids.get(named, named))) as notices:
             app.clock.advance(0.005)
-            if notified:
+            if named in ids:
                 assert (await anext(notices)).changed == ["payments"]
             else:
                 await nothing_comes(notices)
-
-    @pytest.mark.parametrize("payment_id", ["", "pay_unknown", f"pay_{'a' * 40}", f"we_{'a' * 40}"])
-    async def test_the_id_of_no_payment_changes_nothing(self, payment_id: str) -> None:
-        app = UseCases(MemoryStore())
-        async with after_the_first(app.control.feed.follow(SANDBOX, payment_id)) as notices:
-            await app.create()
-            assert (await anext(notices)).changed == ["payments"]
 
     async def test_many_creations_are_told_in_few_notices(self) -> None:
         app = UseCases(SharedStore())

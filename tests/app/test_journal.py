@@ -4,36 +4,12 @@ import asyncio
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from paymock.app import journal, log_buffer
 from paymock.rules.errors import PaymockError
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, line
-
-
-async def test_the_last_requests_come_first_and_a_full_journal_forgets_the_oldest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(journal, "LENGTH", 3)
-    app = UseCases(MemoryStore())
-    added = [line() for _ in range(4)]
-    for entry in added:
-        await app.control.journal.add(SANDBOX, entry)
-    for limit in (2, 9):
-        newest = (await app.control.journal.newest(SANDBOX, limit)).data
-        assert [entry.request_id for entry in newest] == [entry.request_id for entry in added[:0:-1][:limit]]
-    assert (newest[0].method, newest[0].path, newest[0].status) == ("GET", "/v1/chains", 200)
-
-
-async def test_the_requests_about_one_payment_are_found_behind_others() -> None:
-    app = UseCases(MemoryStore())
-    for payment_id in ("pay_one", "pay_other", "pay_one", None, None):
-        await app.control.journal.add(SANDBOX, replace(line(), payment_id=payment_id))
-    for limit, number in ((1, 1), (9, 2)):
-        found = (await app.control.journal.newest(SANDBOX, limit, "pay_one")).data
-        assert [entry.payment_id for entry in found] == ["pay_one"] * number
 
 
 async def test_an_entry_of_an_earlier_version_has_no_virtual_time() -> None:
