@@ -1,5 +1,5 @@
-"""Balancing of connections between several acceptors of one socket. They run in one event loop, so that none
-is delayed by the scheduler.
+"""Balancing of connections between several acceptors of one socket. They run in one event loop and in virtual
+time, so that none is delayed by the machine.
 """
 
 import asyncio
@@ -7,6 +7,7 @@ import socket
 from contextlib import ExitStack
 
 from paymock.server.accept import Acceptor, ConnectionCounts
+from tests.support.virtual_time import run
 
 
 class OpenConnection(asyncio.Protocol):
@@ -59,14 +60,14 @@ async def distribute(accepting: list[bool], connections: int) -> list[int]:
             stack.enter_context(socket.create_connection(listener.getsockname(), 5))
         async with asyncio.timeout(20):
             while sum(len(process.connections) for process in processes) < connections:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
         for process in processes:
             await process.close()
         return [len(process.connections) for process in processes]
 
 
 def test_connections_are_distributed_evenly_to_the_processes_that_accept() -> None:
-    accepted = asyncio.run(distribute([True, True, True], 40))
+    accepted = run(distribute([True, True, True], 40))
     assert sum(accepted) == 40
     assert max(accepted) - min(accepted) <= 2, accepted
-    assert asyncio.run(distribute([True, False], 40)) == [40, 0]
+    assert run(distribute([True, False], 40)) == [40, 0]

@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
-from openapi_spec_validator import OpenAPIV31SpecValidator
+from jsonschema_rs import Draft202012Validator
 
 from paymock.app.catalog_file import load_catalog
 from paymock.rules.errors import ERRORS
@@ -38,8 +37,11 @@ SPECIFIED = {
 }
 
 
+@pytest.mark.ci
 @each_document
 def test_a_document_is_valid(promises: Contract) -> None:
+    from openapi_spec_validator import OpenAPIV31SpecValidator  # a quick run is without it
+
     OpenAPIV31SpecValidator(promises.document).validate()
 
 

@@ -1,25 +1,29 @@
 """A browser, and tabs in it."""
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext
 
 from tests.support.server import RunningServer
-from tests.web.pages.browser.steps import Tab
 from tests.web.pages.sandbox import Sandbox
 
-NewTab = Callable[..., Tab]
+if TYPE_CHECKING:  # a quick run, which reads this file, too, is without playwright
+    from playwright.sync_api import Browser, BrowserContext
+
+    from tests.web.pages.browser.steps import Tab
+
+NewTab = Callable[..., "Tab"]
 
 
 @pytest.fixture(scope="session")
-def profiles() -> list[BrowserContext]:
+def profiles() -> list["BrowserContext"]:
     """The browser profile that the tests share, if there is one: to make one takes longer than most tests."""
     return []
 
 
 @pytest.fixture
-def context(browser: Browser, profiles: list[BrowserContext]) -> BrowserContext:
+def context(browser: "Browser", profiles: list["BrowserContext"]) -> "BrowserContext":
     if not profiles:
         profiles.append(browser.new_context(permissions=["clipboard-read", "clipboard-write"]))
     return profiles[0]
@@ -27,12 +31,14 @@ def context(browser: Browser, profiles: list[BrowserContext]) -> BrowserContext:
 
 @pytest.fixture
 def new_tab(
-    context: BrowserContext, profiles: list[BrowserContext], server: RunningServer
+    context: "BrowserContext", profiles: list["BrowserContext"], server: RunningServer
 ) -> Iterator[NewTab]:
     """Opens tabs of a profile that has kept nothing yet. They are left when the test ends."""
+    from tests.web.pages.browser.steps import Tab
+
     tabs: list[Tab] = []
 
-    def opened(api_key: str | None = None, origin: str | None = None) -> Tab:
+    def opened(api_key: str | None = None, origin: str | None = None) -> "Tab":
         tab = Tab(context.new_page(), origin or server.url, api_key)
         if not tabs:
             kept = {"origin": tab.origin, "storageTypes": "local_storage"}
@@ -50,6 +56,6 @@ def new_tab(
 
 
 @pytest.fixture
-def tab(new_tab: NewTab, api: Sandbox) -> Tab:
+def tab(new_tab: NewTab, api: Sandbox) -> "Tab":
     """A tab that has the key of the sandbox."""
     return new_tab(api.api_key)
