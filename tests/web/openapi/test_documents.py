@@ -45,14 +45,20 @@ def test_a_document_is_valid(promises: Contract) -> None:
     OpenAPIV31SpecValidator(promises.document).validate()
 
 
-@each_document
-def test_every_example_fits_its_schema(promises: Contract) -> None:
-    for _, _, operation in promises.operations():
-        for body in (operation.get("requestBody", {}), *operation["responses"].values()):
-            content = promises.resolve(body).get("content", {}).get("application/json", {})
-            validator = Draft202012Validator({**content.get("schema", {}), "components": promises.components})
-            for example in content.get("examples", {}).values():
-                validator.validate(promises.resolve(example)["value"])
+@pytest.mark.parametrize(
+    ("promises", "operation"),
+    [
+        pytest.param(promises, operation, id=operation["operationId"])
+        for promises in (PUBLIC, CONTROL)
+        for _, _, operation in promises.operations()
+    ],
+)
+def test_every_example_fits_its_schema(promises: Contract, operation: Json) -> None:
+    for body in (operation.get("requestBody", {}), *operation["responses"].values()):
+        content = promises.resolve(body).get("content", {}).get("application/json", {})
+        validator = Draft202012Validator({**content.get("schema", {}), "components": promises.components})
+        for example in content.get("examples", {}).values():
+            validator.validate(promises.resolve(example)["value"])
 
 
 def test_the_service_has_the_operations_of_the_specification_and_no_others() -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import socket
-from itertools import product
 from typing import Any
 
 import pytest
@@ -92,13 +91,15 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("what", MALFORMED)
+@pytest.mark.parametrize("before", VALID)
 @pytest.mark.parametrize("packets", ["one packet", "own packets", "own turns"])
 def test_a_malformed_request_is_refused_after_the_replies_to_those_before_it(
-    pair: Pair, what: str, packets: str
+    pair: Pair, what: str, before: str, packets: str
 ) -> None:
     malformed, status = MALFORMED[what]
-    for server, (name, valid) in product(pair, VALID.items()):
-        count = valid.count(b" HTTP/1.1\r\n")
+    valid = VALID[before]
+    count = valid.count(b" HTTP/1.1\r\n")
+    for server in pair:
         with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
             if packets == "own turns":
                 replies = raw.exchange_on(connection, valid, replies=count)
@@ -108,11 +109,11 @@ def test_a_malformed_request_is_refused_after_the_replies_to_those_before_it(
                 replies = raw.exchange_on(connection, malformed, replies=count + 1)
             else:
                 replies = raw.exchange_on(connection, valid + malformed, replies=count + 1)
-            assert len(replies) == count + 1, name
-            assert all(reply.status in (200, 422) for reply in replies[:-1]), name
-            assert (replies[-1].status, replies[-1].headers["connection"]) == (status, "close"), name
+            assert len(replies) == count + 1
+            assert all(reply.status in (200, 422) for reply in replies[:-1])
+            assert (replies[-1].status, replies[-1].headers["connection"]) == (status, "close")
             connection.shutdown(socket.SHUT_WR)
-            assert connection.recv(1) == b"", name
+            assert connection.recv(1) == b""
 
 
 def test_the_rest_of_an_answered_request_is_not_answered_again(server: RunningServer) -> None:
