@@ -92,24 +92,6 @@ def test_only_swagger_without_its_slash_is_redirected(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "allow"),
-    [
-        ("PUT", "/v1/payments", "POST, OPTIONS"),
-        ("DELETE", "/v1/payments/pay_x", "GET, HEAD, OPTIONS"),
-        ("POST", "/v1/payments/pay_x/attempts", "GET, HEAD, OPTIONS"),
-        ("PATCH", "/v1/webhooks", "POST, GET, HEAD, OPTIONS"),
-        ("TRACE", "/v1/chains", "GET, HEAD, OPTIONS"),
-        ("POST", "/livez", "GET, HEAD, OPTIONS"),
-    ],
-)
-def test_a_method_that_a_path_does_not_know_is_refused(api: Api, method: str, path: str, allow: str) -> None:
-    response = api.request(method, path)
-    assert error_of(response) == (405, "method_not_allowed")
-    assert response.headers["allow"] == allow
-    assert allow in response.json()["error"]["message"]
-
-
-@pytest.mark.parametrize(
     ("method", "path", "host", "status", "code"),
     [
         ("GET", "/nowhere", "attacker.example", 421, "misdirected_request"),
