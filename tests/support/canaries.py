@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from typing import Any
 from urllib.parse import quote
 
@@ -62,21 +63,13 @@ journal paths, order ids and the names of unknown fields, and the store has the 
     QUERY_VALUE, HOST, MALFORMED, PATH, _,
 ) = BELONGS  # fmt: skip
 
+METADATA, ADDRESSES = {META_NAME: META_VALUE}, {"receive__address": PAYOUT, "refund_to__address": REFUND}
 BODIES: Mapping[str, Json] = {
-    "createPayment": order(
-        order_id=ORDER_ID,
-        metadata={META_NAME: META_VALUE},
-        receive__address=PAYOUT,
-        refund_to__address=REFUND,
-    ),
+    "createPayment": order(order_id=ORDER_ID, metadata=METADATA, **ADDRESSES),
     "createWebhookEndpoint": {"url": HOOK, "description": NOTE},
 }
-"""What merchants say, where it is kept."""
-
-BENIGN = dict.fromkeys(
-    ("User-Agent", "Cookie", "Referer", "X-Request-Id", "X-Forwarded-For", "Traceparent", "Origin"), HEADER
-)
 JSON = {"Content-Type": "application/json"}
+LINES = ("User-Agent", "Cookie", "Referer", "X-Request-Id", "X-Forwarded-For", "Traceparent", "Origin")
 
 
 def forms(word: str) -> set[str]:
@@ -93,7 +86,7 @@ class Merchant:
         self.server = server
         self.api_key = api_key
         self.bearer = f"Bearer {api_key}"
-        self.client = httpx.Client(base_url=server.url, headers=BENIGN, timeout=60)
+        self.client = httpx.Client(base_url=server.url, headers=dict.fromkeys(LINES, HEADER), timeout=60)
         self.found: defaultdict[str, list[str]] = defaultdict(list)
         self.secrets: set[str] = set()
 
@@ -140,11 +133,10 @@ class Merchant:
         self.look_as_another()
 
     def succeed(self, operation: Operation, path: str) -> None:
-        body, headers = own_body(operation), keyed(operation)
+        headers, expected = keyed(operation), 404 if operation in OF_RULES else operation.status
         for _ in range(2 if operation.idempotency else 1):  # and a replay
-            reply = self.ask(operation.method, path, headers, json=body)
+            reply = self.ask(operation.method, path, headers, json=own_body(operation))
             assert reply is not None
-            expected = 404 if operation in OF_RULES else operation.status
             assert reply.status_code == expected, f"{operation.operation_id}: {reply.text}"
             self.secrets |= {*re.findall("whsec_[0-9a-f]+", reply.text)}
         if operation.idempotency:
@@ -153,30 +145,28 @@ class Merchant:
     def spoil(self, operation: Operation, path: str, value: str, name: str, line: str) -> None:
         """With a wrong body, or a wrong header."""
         body = own_body(operation)
-        broken = BROKEN if value == VALUE else value
-        contents = [f'{{"{broken}": ', f'{{"{broken}": 1, "{broken}": 2}}', f'"{broken}', f"[{broken}]"]
-        contents += [json.dumps(broken * 8_000)] if value == VALUE else []
-        for content in (*(text.encode() for text in contents), broken.encode() + b"\xff"):
-            self.ask(operation.method, path, {**JSON, **keyed(operation)}, content=content)
-        for wrong in spoiled(body or {}, value, name):
-            self.ask(operation.method, path, keyed(operation), json=wrong)
-        usual = {**JSON, **keyed(operation)}
-        for wrong_header in (
-            {"Content-Type": f"text/{line}"},
-            {"Content-Type": f"application/json; charset={line}"},
-            {"Content-Encoding": line},
-            {"X-Mock-Scenario": line},
-            {"X-Mock-Fault": line},
-            {"X-Mock-Fault": "status=418"},
-            {"X-Mock-Fault": "drop"},
-            {"Idempotency-Key": f"{line} {IDEMPOTENCY}"},
-            {"Idempotency-Key": line * 20},
-            {"Host": f"{HOST}.example"},
+        word = BROKEN if value == VALUE else value
+        contents = [f'{{"{word}": ', f'{{"{word}": 1, "{word}": 2}}', f'"{word}', f"[{word}]", f"{word}\xff"]
+        contents += [json.dumps(word * 8_000)] if value == VALUE else []
+        for content in contents:
+            self.ask(operation.method, path, {**JSON, **keyed(operation)}, content=content.encode("latin-1"))
+        for spoiled in spoiled_bodies(body or {}, value, name):
+            self.ask(operation.method, path, keyed(operation), json=spoiled)
+        for header, wrong in (
+            ("Content-Type", f"text/{line}"),
+            ("Content-Type", f"application/json; charset={line}"),
+            ("Content-Encoding", line),
+            ("X-Mock-Scenario", line),
+            ("X-Mock-Fault", line),
+            ("X-Mock-Fault", "status=418"),
+            ("X-Mock-Fault", "drop"),
+            ("Idempotency-Key", f"{line} {IDEMPOTENCY}"),
+            ("Idempotency-Key", line * 20),
+            ("Host", f"{HOST}.example"),
         ):
-            headers = {**usual, **keyed(operation), **wrong_header}
-            self.ask(operation.method, path, headers, content=json.dumps(body))
-        twice = [*usual.items(), ("X-Mock-Scenario", line)] * 2
-        self.ask(operation.method, path, twice, content=json.dumps(body))
+            self.ask(operation.method, path, {**JSON, **keyed(operation), header: wrong}, json=body)
+        twice = [*keyed(operation).items(), ("X-Mock-Scenario", line)] * 2
+        self.ask(operation.method, path, [*JSON.items(), *twice], json=body)
 
     def spoil_path(self, operation: Operation, path: str, word: str) -> None:
         query_name, query_value = (QUERY_NAME, QUERY_VALUE) if word == PATH else (word, word)
@@ -194,17 +184,9 @@ class Merchant:
             self.ask(method, f"{path}?{queries[-1]}")
 
     def spoil_key(self, operation: Operation, path: str) -> None:
-        for values in (
-            [""],
-            [f"Bearer {WRONG_KEY}"],
-            [f"Basic {WRONG_KEY}"],
-            [f"Basic {self.api_key}"],
-            [self.api_key],
-            [f"{self.bearer} x"],
-            [f"{self.bearer}, {WRONG_KEY}"],
-            [self.bearer, self.bearer],
-        ):
-            headers = [*keyed(operation).items(), *(("Authorization", value) for value in values)]
+        wrong, own = (f"Bearer {WRONG_KEY}", f"Basic {WRONG_KEY}"), (self.api_key, f"Basic {self.api_key}")
+        for value in (*wrong, *own, f"{self.bearer} x", f"{self.bearer}, {WRONG_KEY}"):
+            headers = {**keyed(operation), "Authorization": value}
             self.ask(operation.method, path, headers, json=own_body(operation))
 
     def send_malformed(self) -> None:
@@ -213,15 +195,12 @@ class Merchant:
         for lines in (
             [f"GET /{MALFORMED} HTTP/9.9"],
             [f"({MALFORMED}) / HTTP/1.1", host],
-            [f"{self.api_key} / HTTP/1.1", host],
             [f"{self.api_key} /v1/chains HTTP/1.1", host, key],
-            ["GET / HTTP/1.1", f"Host: {MALFORMED}.example", host],
             ["GET / HTTP/1.1", host, f"{MALFORMED} : {self.api_key}"],
             ["GET / HTTP/1.1", host, key, f"X-Long: {MALFORMED * 2000}"],
             ["POST /v1/payments HTTP/1.1", host, key, "Transfer-Encoding: chunked", "", MALFORMED],
         ):
-            data = "\r\n".join([*lines, "", ""])
-            [reply] = raw.exchange(self.server.port, data.encode())
+            [reply] = raw.exchange(self.server.port, "\r\n".join([*lines, "", ""]).encode())
             assert reply.status in (400, 405, 431)
             self.found[REFUSALS].append(f"{reply.headers} {reply.body!r}")
 
@@ -264,9 +243,9 @@ class Merchant:
             if template in operations and not template.startswith("/checkout/"):
                 continue
             place, streamed = CHECKOUT if template.startswith("/checkout/") else PAGES, "events" in template
+            query = "" if streamed else f"?{QUERY_NAME}={QUERY_VALUE}"
             for payment_id in (paid, PATH):
-                path = template.replace("{payment_id}", payment_id)
-                url = path if streamed else f"{path}?{QUERY_NAME}={QUERY_VALUE}"
+                url = template.replace("{payment_id}", payment_id) + query
                 with self.client.stream("GET", url, headers=bearer) as reply:
                     first = next(reply.iter_text(), "") if streamed else reply.read().decode("latin-1")
                 self.found[place].append(f"{reply.headers} {first}")
@@ -279,7 +258,7 @@ class Merchant:
         return {place: "".join(self.found[place]).lower() for place in PLACES}
 
     def where(self, word: str) -> tuple[str, ...]:
-        """The places in which a word is found."""
+        """The places in which a word is found, in any of its forms."""
         written = forms(word)
         return tuple(place for place in PLACES if any(form in self.texts[place] for form in written))
 
@@ -293,15 +272,11 @@ def keyed(operation: Operation) -> dict[str, str]:
     return {"Idempotency-Key": f"{IDEMPOTENCY}-{fresh_key()}"} if operation.idempotency else {}
 
 
-def spoiled(body: Json, value: str, name: str) -> Iterator[Any]:
+def spoiled_bodies(body: Json, value: str, name: str) -> Iterator[Any]:
     """Bodies that are refused: each has a field that is unknown, and maybe values that no field takes."""
-    yield from (value, [value], {name: value}, {**body, name: {name: [value]}}, _spoiled(body, value, name))
-    for member in body:
-        for wrong in (value, [value], {name: value}):
-            yield {**body, member: wrong, name: value}
-
-
-def _spoiled(item: Any, value: str, name: str) -> Any:
-    if isinstance(item, dict):
-        return {member: _spoiled(within, value, name) for member, within in item.items()} | {name: value}
-    return [_spoiled(within, value, name) for within in item] if isinstance(item, list) else value
+    wrong_values = (value, [value], {name: value})
+    yield from (*wrong_values, {**body, name: {name: [value]}}, dict.fromkeys((*body, name), value))
+    for member, wrong in product(body, wrong_values):
+        yield {**body, member: wrong, name: value}
+        if isinstance(body[member], dict):
+            yield {**body, member: dict.fromkeys((*body[member], name), wrong), name: value}

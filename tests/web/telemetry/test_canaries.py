@@ -5,19 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from paymock.settings import Settings
-from tests.support.canaries import (
-    BELONGS,
-    CONFIGURED_KEY,
-    JOURNAL,
-    LOG,
-    METRICS,
-    OPEN_KEY,
-    OTHER_KEYS,
-    OWN,
-    PLACES,
-    Merchant,
-    forms,
-)
+from tests.support import canaries
+from tests.support.canaries import BELONGS, CONFIGURED_KEY, OPEN_KEY, OTHER_KEYS, Merchant
 from tests.support.operations import OPERATIONS
 from tests.support.server import running_server
 
@@ -29,11 +18,7 @@ FEW = [one for one in OPERATIONS if one.operation_id in ("createPayment", "creat
     params=[
         pytest.param(("text", OPEN_KEY, FEW), id="an open server, log as text, few operations"),
         pytest.param(("text", OPEN_KEY, OPERATIONS), id="an open server, log as text", marks=pytest.mark.ci),
-        pytest.param(
-            ("json", CONFIGURED_KEY, OPERATIONS),
-            id="a configured key, log as JSON",
-            marks=pytest.mark.nightly,
-        ),
+        pytest.param(("json", CONFIGURED_KEY, OPERATIONS), id="a configured key", marks=pytest.mark.nightly),
     ],
 )
 def merchant(request: pytest.FixtureRequest) -> Iterator[Merchant]:
@@ -45,7 +30,7 @@ def merchant(request: pytest.FixtureRequest) -> Iterator[Merchant]:
         merchant = Merchant(server, key)
         with merchant.client:
             merchant.try_everything(operations, monkeypatch)
-        merchant.found[LOG].append(server.log.getvalue())
+        merchant.found[canaries.LOG].append(server.log.getvalue())
         yield merchant
 
 
@@ -56,9 +41,7 @@ def test_a_word_is_found_where_it_belongs_and_nowhere_else(merchant: Merchant, w
 
 def test_a_secret_is_found_in_the_reply_that_tells_it_alone(merchant: Merchant) -> None:
     assert merchant.secrets
-    assert {word: merchant.where(word) for word in merchant.secrets} == dict.fromkeys(
-        merchant.secrets, (OWN,)
-    )
+    assert {merchant.where(secret) for secret in merchant.secrets} == {(canaries.OWN,)}
 
 
 def test_an_api_key_is_found_nowhere(merchant: Merchant) -> None:
@@ -67,15 +50,16 @@ def test_an_api_key_is_found_nowhere(merchant: Merchant) -> None:
 
 
 def test_there_is_text_where_words_are_looked_for(merchant: Merchant) -> None:
-    assert all(len(merchant.texts[place]) > 1000 for place in PLACES)
-    for place, words in (
-        (LOG, ("defect", "***")),
-        (JOURNAL, ("***",)),
-        (METRICS, ("paymock_requests_total",)),
+    assert all(len(merchant.texts[place]) > 1000 for place in canaries.PLACES)
+    for place, word in (
+        (canaries.LOG, "defect"),
+        (canaries.LOG, "***"),
+        (canaries.JOURNAL, "***"),
+        (canaries.METRICS, "paymock_requests_total"),
     ):
-        assert all(word in merchant.texts[place] for word in words)
+        assert word in merchant.texts[place]
 
 
 @pytest.mark.parametrize("text", ["a%2Fb%3D%3D", "A/B==", "YS9iPT0", "612f623d3d"])
 def test_a_word_is_found_in_another_form(text: str) -> None:
-    assert any(form in text.lower() for form in forms("a/b=="))
+    assert any(form in text.lower() for form in canaries.forms("a/b=="))
