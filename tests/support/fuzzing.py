@@ -31,14 +31,6 @@ _answers: Counter[tuple[str, str, int]] = Counter()
 _numbers = count(1)
 _client = httpx.Client()
 _KEY = "mk_test_fuzzing_"
-_ROOM = 100
-"""Characters of an idempotency key that are kept when it is made a new one."""
-
-_REPEATED = 5
-"""One of so many keys is left as it is, and may have been used."""
-
-_SAFE_DIGITS = 70
-"""An amount of so many digits fits in 256 bits together with its fee."""
 
 
 @schemathesis.hook
@@ -54,16 +46,16 @@ def map_case(context: Any, case: Any) -> Any:
             case.body = {name: 0 if value is None else value for name, value in case.body.items()}
         return case
     if case.path.startswith("/_mock/payments/"):
-        case.path_parameters["payment_id"] = _payment_id(case)
+        case.path_parameters["payment_id"] = _created(case, "/v1/payments", dict(ORDER))
     if case.path.startswith("/_mock/faults/"):
-        case.path_parameters["fault_id"] = _rule_id(case)
+        rule = {"fault": "drop", "order_id": "another-order"}
+        case.path_parameters["fault_id"] = _created(case, "/_mock/faults", rule)
     if isinstance(case.body, dict) and case.operation.label in _MENDED:
         case.body = _MENDED[case.operation.label](case.body)
     return case
 
 
 def _has_wrong_timeout(query: Json) -> bool:
-    """Whether there is a timeout that is refused, so that nothing is waited for."""
     try:
         return "timeout" in query and not 0 <= float(query["timeout"]) <= MAX_WAIT
     except (TypeError, ValueError):
@@ -75,8 +67,8 @@ def _renew_idempotency_key(case: Any) -> None:
     key: str | None = (case.headers or {}).get("Idempotency-Key")
     if key is None or case.meta.is_negative_at(ParameterLocation.HEADER):
         return
-    if (number := next(_numbers)) % _REPEATED:
-        case.headers["Idempotency-Key"] = f"{key[:_ROOM]}{number:08}"
+    if (number := next(_numbers)) % 5:  # the others may have been used
+        case.headers["Idempotency-Key"] = f"{key[:100]}{number:08}"
 
 
 def _payment(body: Json) -> Json:
@@ -84,7 +76,7 @@ def _payment(body: Json) -> Json:
     metadata within its limits.
     """
     receive = {**ORDER["receive"], "address": _address(body["receive"]["address"])}
-    if len(body["receive"]["amount"]) <= _SAFE_DIGITS:
+    if len(body["receive"]["amount"]) <= 70:  # then it fits in 256 bits together with its fee
         receive["amount"] = body["receive"]["amount"]
     body = {**_order_id(body), "receive": receive, "pay_with": ORDER["pay_with"]}
     if body.get("refund_to"):
@@ -127,11 +119,6 @@ def _override(body: Json) -> Json:
     return {**fixed, "course": {**body["course"], "name": "mine", "simulates": "", "sending": sending}}
 
 
-def _advance(body: Json) -> Json:
-    """No time to wait."""
-    return {**body, "timeout": 0}
-
-
 def _rule(body: Json) -> Json:
     """A fault that there is, for an operation on payments if the rule names one, and no control characters
     beyond ASCII.
@@ -145,7 +132,7 @@ _MENDED = {
     "POST /v1/payments": _payment,
     "POST /v1/webhooks": _endpoint,
     "POST /_mock/payments/{payment_id}/deposits": _deposit,
-    "POST /_mock/payments/{payment_id}/advance": _advance,
+    "POST /_mock/payments/{payment_id}/advance": lambda body: {**body, "timeout": 0},
     "POST /_mock/faults": _rule,
     "POST /_mock/next": _override,
     "POST /_mock/findings": _order_id,
@@ -155,14 +142,6 @@ _NULL_IS_ABSENT = ("POST /_mock/payments/{payment_id}/advance", "POST /_mock/nex
 
 _FRESH_SANDBOX = ("POST /v1/webhooks", "POST /_mock/next", "POST /_mock/faults")
 """A sandbox holds a hundred of these, so each gets one of its own."""
-
-
-def _payment_id(case: Any) -> str:
-    return _created(case, "/v1/payments", dict(ORDER))
-
-
-def _rule_id(case: Any) -> str:
-    return _created(case, "/_mock/faults", {"fault": "drop", "order_id": "another-order"})
 
 
 def _created(case: Any, path: str, body: Json) -> str:
