@@ -1,9 +1,8 @@
 """Server-sent events over HTTP: how they begin, what they tell, how they end."""
 
 import asyncio
-import io
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -24,14 +23,6 @@ from tests.support.clock import NOON, ManualClock
 from tests.support.contract import Contract
 from tests.support.server import RunningServer
 from tests.support.stream import following
-
-PathOf = Callable[[str], str]
-
-
-PATHS: dict[str, PathOf] = {
-    "the sandbox": lambda payment_id: f"/_mock/events?payment_id={payment_id}",
-    "the checkout": lambda payment_id: f"/checkout/{payment_id}/events",
-}
 
 
 @pytest.fixture
@@ -55,13 +46,13 @@ def watching(api: Api, path: str) -> Any:
     return following(str(api.base_url.join(path)), {"Authorization": f"Bearer {api.api_key}"})
 
 
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("path", ["/_mock/events?payment_id={}", "/checkout/{}/events"])
 @pytest.mark.usefixtures("quiet")
 class TestBeginAndEnd:
     def test_the_reply_is_a_stream_of_events_that_nobody_keeps_and_one_line_of_the_log(
-        self, frozen: Api, server: RunningServer, name: str
+        self, frozen: Api, server: RunningServer, path: str
     ) -> None:
-        with watching(frozen, PATHS[name](frozen.created()["id"])) as stream:
+        with watching(frozen, path.format(frozen.created()["id"])) as stream:
             assert stream.status == 200
             assert stream.headers["content-type"] == "text/event-stream"
             assert stream.headers["cache-control"] == "no-store"
@@ -72,9 +63,9 @@ class TestBeginAndEnd:
         assert server.log.getvalue().count(stream.headers["x-request-id"]) == 1
 
     def test_the_first_event_comes_with_the_head_and_says_when_to_come_back(
-        self, frozen: Api, server: RunningServer, name: str
+        self, frozen: Api, server: RunningServer, path: str
     ) -> None:
-        path = PATHS[name](frozen.created()["id"])
+        path = path.format(frozen.created()["id"])
         with socket.create_connection(("127.0.0.1", server.port), 10) as client:
             client.sendall(raw.request("GET", path, {"Authorization": f"Bearer {frozen.api_key}"}))
             received = b""
@@ -83,9 +74,9 @@ class TestBeginAndEnd:
         assert b"\r\nretry: 1000\n\ndata: {" in received
 
     def test_clients_that_leave_are_not_followed_any_more(
-        self, frozen: Api, server: RunningServer, name: str
+        self, frozen: Api, server: RunningServer, path: str
     ) -> None:
-        path = PATHS[name](frozen.created()["id"])
+        path = path.format(frozen.created()["id"])
         with watching(frozen, path) as one, watching(frozen, path) as other:
             one.next()
             other.next()
@@ -96,9 +87,9 @@ class TestBeginAndEnd:
         wait_until(lambda: server.app.waiting == 0)
 
     def test_asking_for_the_head_alone_leaves_nobody_behind_and_the_connection_open(
-        self, frozen: Api, server: RunningServer, name: str
+        self, frozen: Api, server: RunningServer, path: str
     ) -> None:
-        path = PATHS[name](frozen.created()["id"])
+        path = path.format(frozen.created()["id"])
         data = raw.request("HEAD", path, {"Authorization": f"Bearer {frozen.api_key}"})
         head, after = raw.exchange(server.port, data + raw.request("GET", "/livez"), replies=2)
         assert (head.status, head.headers["content-type"], head.body) == (200, "text/event-stream", b"")
@@ -106,13 +97,13 @@ class TestBeginAndEnd:
         assert server.app.waiting == 0
 
     def test_a_store_that_fails_meanwhile_ends_it(
-        self, frozen: Api, server: RunningServer, name: str, monkeypatch: pytest.MonkeyPatch
+        self, frozen: Api, server: RunningServer, path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def failing(*args: Any) -> list[bytes | None]:
             raise PaymockError("store_unavailable")
 
         monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
-        path = PATHS[name](frozen.created()["id"])
+        path = path.format(frozen.created()["id"])
         with watching(frozen, path) as stream:
             stream.next()
             with monkeypatch.context() as patch:
@@ -140,21 +131,15 @@ def test_a_defect_ends_it_and_is_logged_without_its_message(
     assert "a secret" not in server.log.getvalue()
 
 
-class LineIsDead(Exception):
-    """What the server says when it cannot send."""
-
-
 @pytest.mark.parametrize("sent", ["nothing", "the head"])
 def test_a_server_that_cannot_send_its_beginning_leaves_nobody_behind(sent: str) -> None:
-    store, log = MemoryStore(), RequestLog(io.StringIO())
-    app = create_app(
-        Settings(), load_catalog(None), store, new_metadata(NOON, 1, "tests"), ManualClock(), log
-    )
+    metadata, log = new_metadata(NOON, 1, "tests"), RequestLog(None)
+    app = create_app(Settings(), load_catalog(None), MemoryStore(), metadata, ManualClock(), log)
 
     async def on_a_dead_line(scope: Any, receive: Any, send: Any) -> None:
         async def send_or_fail(message: Any) -> None:
             if sent == "nothing" or message["type"] != "http.response.start":
-                raise LineIsDead
+                raise ConnectionError
             await send(message)
 
         await app(scope, receive, send_or_fail)
@@ -162,7 +147,7 @@ def test_a_server_that_cannot_send_its_beginning_leaves_nobody_behind(sent: str)
     async def check() -> None:
         transport = httpx.ASGITransport(on_a_dead_line)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            with pytest.raises(LineIsDead):
+            with pytest.raises(ConnectionError):
                 await client.get("/_mock/events", headers=AUTHORIZED)
             assert app.waiting == 0
 

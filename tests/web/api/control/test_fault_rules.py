@@ -69,13 +69,6 @@ def test_a_rule_is_added_listed_and_deleted(api: Api) -> None:
 
 
 class TestSelection:
-    def test_reads_of_an_unmodified_application_fail_between_skip_and_times(self, api: Api) -> None:
-        path = f"/v1/payments/{api.created()['id']}"
-        add(api, operation="getPayment", skip=2, times=3)
-        statuses = [api.get(path).status_code for _ in range(7)]
-        assert statuses == [200, 200, 503, 503, 503, 200, 200]
-        assert counts(api) == [(7, 3)]
-
     def test_a_rule_is_about_one_operation(self, api: Api) -> None:
         for operation in OPERATION_IDS:
             add(api, operation=operation, times=None)

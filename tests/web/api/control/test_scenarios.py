@@ -3,20 +3,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
-from hypothesis import given, settings
 
-from paymock.resources.scenarios import render
-from paymock.rules.scenarios import SCENARIOS, Scenario
-from paymock.rules.timeline import simulate, state_at
+from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import Settings
-from tests.support.client import DUE, Api, error_of, fields_of
-from tests.support.contract import Contract, Json
-from tests.support.courses import COURSES, TWO_HALVES
+from tests.support.client import Api, error_of, fields_of
+from tests.support.contract import Contract
+from tests.support.courses import TWO_HALVES
 from tests.support.server import RunningServer, running_server
-from tests.web.api.control.steps import advance, detail, move
+from tests.web.api.control.steps import advance, detail
 
 HALVES = {"sending": [{"at": 0, "share": "1/2"}, {"at": 1.5, "share": "1/2"}, {"at": 3, "other_asset": True}]}
 
@@ -41,11 +37,6 @@ def own(served: RunningServer, served_contract: Contract) -> Iterator[Api]:
     with Api(served.url, served_contract) as client:
         client.put("/_mock/clock", json={"speed": 0})
         yield client
-
-
-def timeline_of(api: Api, payment: Json) -> list[tuple[float, str]]:
-    entries = api.get(f"/_mock/payments/{payment['id']}").json()["timeline"]
-    return [(entry["offset_seconds"], entry["status"]) for entry in entries]
 
 
 class TestFile:
@@ -81,7 +72,8 @@ class TestFile:
     def test_a_name_can_be_given_to_the_next_creation(self, own: Api) -> None:
         [pending] = own.post("/_mock/next", json={"scenario": "at_once"}).json()["data"]
         assert (pending["scenario"], pending["course"]["sending"][0]["share"]) == ("at_once", "1/1")
-        assert (8.0, "payment_finalized") in timeline_of(own, own.created())
+        timeline = detail(own, own.created())["timeline"]
+        assert (8.0, "payment_finalized") in [(one["offset_seconds"], one["status"]) for one in timeline]
 
     def test_the_documents_of_this_server_name_them(self, served: RunningServer, own: Api) -> None:
         for path in ("/openapi.yaml", "/_mock/openapi.yaml"):
@@ -109,7 +101,7 @@ class TestFile:
             "timeline": listed["two_halves"]["timeline"],
         }
         payment = own.created("two_halves")
-        shown = own.get(f"/_mock/payments/{payment['id']}").json()["timeline"]
+        shown = detail(own, payment)["timeline"]
         members = ("offset_seconds", "event", "status", "deposit", "confirmations", "deposit_status")
         assert listed["two_halves"]["timeline"] == [{name: one[name] for name in members} for one in shown]
 
@@ -159,32 +151,3 @@ class TestCourse:
             [(named, said)] = fields_of(api.post("/_mock/next", json=body)).items()
             assert (named, said[: len(message)]) == (field, message)
         assert api.get("/_mock/next").json() == {"data": []}
-
-    @pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.nightly)])
-    def test_a_read_shows_what_the_rules_say(self, api: Api, examples: int) -> None:
-        @settings(max_examples=examples)
-        @given(COURSES)
-        def check(scenario: Scenario) -> None:
-            course = msgspec.to_builtins(render(scenario._replace(name="any", description="")))
-            assert api.post("/_mock/next", json={"course": course}).status_code == 200
-            payment = api.created()
-            states = simulate(scenario, DUE, "USDC")
-            assert timeline_of(api, payment) == [(state.at / 1000, state.status) for state in states]
-            for seconds in (5, 7.5, 17.5, 3_600):
-                move(api, payment, seconds=seconds)
-                shown = detail(api, payment)
-                state = state_at(states, round(shown["ahead_seconds"] * 1000))
-                attempt = shown["payment"]["attempts"][0]
-                assert [
-                    (int(one["amount"]), one["asset"] == "USDT", one["status"], one["confirmations"])
-                    for one in attempt.get("deposits", [])
-                ] == [
-                    (one.transfer.amount, one.transfer.matches, one.status, one.confirmations)
-                    for one in state.deposits
-                ]
-                if state.deposits:
-                    funding = attempt["funding"]
-                    assert int(funding["amount_received_pending"]) == state.received_pending
-                    assert int(funding["amount_received_finalized"]) == state.received_finalized
-
-        check()
