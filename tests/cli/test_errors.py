@@ -122,27 +122,22 @@ def test_a_word_that_is_like_no_other_gets_no_suggestion(terminal: Terminal, com
     assert "Did you mean" not in terminal.fails(2, *command.split())
 
 
-CANNED_REPLIES = {
-    "payments": (3, reply("200 OK", '{"data": 1}'), "is not paymock"),
-    "wait pay_x": (
-        3,
-        reply("200 OK", '{"reached": true, "possible": true, "payment": {}}'),
-        "is not paymock",
-    ),
-    "clock": (3, b"SSH-2.0-OpenSSH\r\n", "does not speak HTTP"),
-    "ready": (
-        1,
-        reply("503 Oops", '{"error": {"code": "store_unavailable", "message": "It is."}}'),
-        "It is.",
-    ),
-}
+NO_PAYMENT = '{"reached": true, "possible": true, "payment": {}}'
+NOT_READY = '{"error": {"code": "store_unavailable", "message": "It is."}}'
 
 
-@pytest.mark.parametrize(("command", "outcome"), CANNED_REPLIES.items())
+@pytest.mark.parametrize(
+    ("command", "content", "status", "message"),
+    [
+        ("payments", reply("200 OK", '{"data": 1}'), 3, "is not paymock"),
+        ("wait pay_x", reply("200 OK", NO_PAYMENT), 3, "is not paymock"),
+        ("clock", b"SSH-2.0-OpenSSH\r\n", 3, "does not speak HTTP"),
+        ("ready", reply("503 Oops", NOT_READY), 1, "It is."),
+    ],
+)
 def test_an_unexpected_reply_is_3_and_a_server_that_is_not_ready_is_1(
-    command: str, outcome: tuple[int, bytes, str]
+    command: str, content: bytes, status: int, message: str
 ) -> None:
-    status, content, message = outcome
     with canned_server(content) as url:
         assert message in Terminal(url, "mk_test_demo").fails(status, *command.split())
 

@@ -48,12 +48,7 @@ def test_a_rule_is_about_an_order_or_a_payment(terminal: Terminal, api: Api) -> 
 @pytest.mark.parametrize("position", [0, 1, 3])
 def test_common_options_stand_anywhere(unconnected: Terminal, terminal: Terminal, position: int) -> None:
     words = ["fault", "add", "drop"]
-    words[position:position] = [
-        "--url",
-        terminal.url,
-        "--key",
-        terminal.variables["PAYMOCK_API_KEY"],
-        "--json",
-    ]
+    key = terminal.variables["PAYMOCK_API_KEY"]
+    words[position:position] = ["--url", terminal.url, "--key", key, "--json"]
     assert json.loads(unconnected.text(*words))["fault"] == "drop"
     assert len(terminal.json("fault", "list")["data"]) == 1

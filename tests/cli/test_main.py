@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from paymock.app.catalog_file import load_catalog
 from paymock.cli.main import cli
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.control import TARGETS
-from tests.cli.terminal import COMMANDS, TIMEOUT, Terminal, freeze, read_lines, run_until
+from tests.cli.terminal import COMMANDS, TIMEOUT, Terminal, run_until
 from tests.support import markdown
 from tests.support.client import Api
 from tests.support.in_process import run
@@ -124,12 +123,6 @@ def test_modules_are_imported_lazily() -> None:
     assert outcome.stdout.split() == ["['paymock.cli.common_options']", "[]", "[]", "[]"]
 
 
-def test_the_script_runs_the_module() -> None:
-    assert tomllib.loads(markdown.read("pyproject.toml"))["project"]["scripts"] == {
-        "paymock": "paymock.__main__:main"
-    }
-
-
 @pytest.mark.process
 def test_commands_run_with_the_garbage_collector() -> None:
     script = (
@@ -196,19 +189,6 @@ def test_a_closed_pipe_is_141(terminal: Terminal, command: str) -> None:
     os.close(read_end)
     assert ended(f"exec {PROGRAM} {command}", terminal, write_end) == (141, "")
     os.close(write_end)
-
-
-@pytest.mark.process
-def test_a_pipe_closed_during_a_wait_is_141(terminal: Terminal, api: Api) -> None:
-    freeze(api)
-    api.created()
-    with terminal.start("watch") as process:
-        read_lines(process, 1)
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.wait(timeout=TIMEOUT) == 141
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
 
 
 @pytest.mark.process

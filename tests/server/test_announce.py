@@ -13,12 +13,12 @@ from paymock.server.errors import StartError
 from paymock.settings import Settings
 from paymock.web.telemetry.access_log import RequestLog
 
-URL = "http://127.0.0.1:8402"
+URL, METRICS = "http://127.0.0.1:8402", "http://127.0.0.1:9402/metrics"
 
 
-def banner(metrics: str | None = None, **settings: Any) -> str:
+def banner(metrics: str | None = None, url: str = URL, **settings: Any) -> str:
     out = io.StringIO()
-    announce(Settings(**settings), URL, RequestLog(out, settings.get("log", "text")), metrics)
+    announce(Settings(**settings), url, RequestLog(out, settings.get("log", "text")), metrics)
     return out.getvalue()
 
 
@@ -49,8 +49,8 @@ def test_the_banner_shows_only_what_differs_from_the_default() -> None:
     assert names.isdisjoint({"Store", "Metrics", "Workers"})
     assert "Dashboard" in names
     assert "Dashboard" not in banner(control=False)
-    text = banner("http://127.0.0.1:9402/metrics", store="sqlite:///a.db", workers=4)
-    assert "  Metrics   http://127.0.0.1:9402/metrics\n" in text
+    text = banner(METRICS, store="sqlite:///a.db", workers=4)
+    assert f"  Metrics   {METRICS}\n" in text
     assert "  Workers   4\n" in text
 
 
@@ -66,14 +66,13 @@ def test_the_banner_shows_only_what_differs_from_the_default() -> None:
 def test_the_banner_ends_with_a_command_to_start_with(
     url: str, settings: dict[str, Any], command: str
 ) -> None:
-    out = io.StringIO()
-    announce(Settings(**settings), url, RequestLog(out, "text"))
-    assert out.getvalue().splitlines()[-2:] == [f"  Next      {command}", "  Stop      Ctrl-C"]
+    shown = banner(url=url, **settings).splitlines()
+    assert shown[-2:] == [f"  Next      {command}", "  Stop      Ctrl-C"]
 
 
 def test_the_event_has_what_a_program_needs() -> None:
-    event = json.loads(banner("http://127.0.0.1:9402/metrics", log="json"))
-    expected = {"url": URL, "metrics": "http://127.0.0.1:9402/metrics", "workers": 1, "open_mode": True}
+    event = json.loads(banner(METRICS, log="json"))
+    expected = {"url": URL, "metrics": METRICS, "workers": 1, "open_mode": True}
     assert expected.items() <= event.items()
     assert "metrics" not in json.loads(banner(log="json"))
 
@@ -81,13 +80,9 @@ def test_the_event_has_what_a_program_needs() -> None:
 def test_a_ready_file_replaces_that_of_an_earlier_server(tmp_path: Path) -> None:
     path = tmp_path / "ready.json"
     path.write_text("an earlier one")
-    write_ready_file(path, URL, 8402, "http://127.0.0.1:9402/metrics")
-    assert json.loads(path.read_text()) == {
-        "url": URL,
-        "port": 8402,
-        "pid": os.getpid(),
-        "metrics": "http://127.0.0.1:9402/metrics",
-    }
+    write_ready_file(path, URL, 8402, METRICS)
+    written = json.loads(path.read_text())
+    assert written == {"url": URL, "port": 8402, "pid": os.getpid(), "metrics": METRICS}
     for _ in range(2):
         remove_ready_file(path)
         assert list(tmp_path.iterdir()) == []

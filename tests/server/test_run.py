@@ -76,10 +76,7 @@ REFUSED_STARTS = {
     "--fee-bps 10001": (2, "10001"),
     "--api-key first-key,,second-key": (1, "an API key must consist of"),
     "--retention 23h": (2, "not a duration of at least 24 hours"),
-    "--metrics-address 0.0.0.0:0": (
-        1,
-        "without --api-key would let anybody read the metrics",
-    ),
+    "--metrics-address 0.0.0.0:0": (1, "without --api-key would let anybody read the metrics"),
     "--metrics-address metrics.example:9402": (1, "would let anybody read the metrics"),
     "--metrics-address ::1:9402": (1, "a metrics address must be HOST:PORT"),
     "--metrics-address :9402": (1, "a metrics address must be HOST:PORT"),
@@ -116,18 +113,15 @@ def test_a_port_in_use_is_named_with_the_option_for_a_free_one() -> None:
 def test_a_server_shows_where_it_is_and_logs_requests(tmp_path: Path) -> None:
     ready_file = tmp_path / "ready.json"
     with server_process(tmp_path) as served:
-        assert served.ready == {
-            "url": f"http://127.0.0.1:{served.port}",
-            "port": served.port,
-            "pid": served.process.pid,
-        }
+        url, pid = f"http://127.0.0.1:{served.port}", served.process.pid
+        assert served.ready == {"url": url, "port": served.port, "pid": pid}
         assert run("serve", "--port", str(served.port), "--ready-file", str(ready_file)).returncode == 1
         assert json.loads(ready_file.read_text()) == served.ready
         assert [*tmp_path.iterdir()] == [ready_file]
         for host in ("127.0.0.1", "[::1]"):
             assert httpx.get(f"http://{host}:{served.port}/v1/chains", headers=AUTHORIZED).status_code == 200
         if Path("/proc/self/statm").exists():
-            assert process_info.resident_bytes(served.process.pid) < 60e6
+            assert process_info.resident_bytes(pid) < 60e6
         _, output = served.stop(signal.SIGTERM)
     for part in ("MOCK: no real funds", f"  Dashboard {served.url}/\n", "mk_test_demo", "/v1/chains"):
         assert part in output
