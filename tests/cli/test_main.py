@@ -73,7 +73,7 @@ def test_common_options_stand_before_a_command() -> None:
     assert {flag for parameter in cli.params for flag in parameter.opts} >= COMMON
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_common_options_stand_after_a_command(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
