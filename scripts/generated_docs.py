@@ -150,8 +150,8 @@ def _scripts() -> str:
 
 def _groups() -> str:
     """Each group of tests with the programs that it needs."""
-    rows = [(f"`{name}`", group.needs) for name, group in sorted(GROUPS.items())]
-    return tables.markdown(("Group", "Needs"), rows)
+    rows = [(f"`{name}`", group.tier, group.needs) for name, group in sorted(GROUPS.items())]
+    return tables.markdown(("Group", "Tier", "Needs"), rows)
 
 
 def _dependency_table() -> str:
