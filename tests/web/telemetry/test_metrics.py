@@ -169,7 +169,7 @@ def test_the_time_of_a_request_is_in_its_buckets(watched: Watched) -> None:
     buckets = {key[1]: value for key, value in grew.items() if key[0] == f"{name}_bucket"}
     assert min(map(float, buckets)) > 0.11
     assert buckets["+Inf"] == grew[f"{name}_count", *route] == 2
-    assert grew[f"{name}_sum", *route] > 0.22
+    assert grew[f"{name}_sum", *route] > 0.2  # a timer of an event loop may be a little early
 
 
 def test_the_table_of_metrics_is_what_is_told(watched: Watched) -> None:
