@@ -64,7 +64,7 @@ class Deployment(NamedTuple):
         """A client with a sandbox of its own, which opens a connection for each request."""
         key = f"mk_test_{uuid.uuid4().hex}"
         headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=10)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
 
 @pytest.fixture

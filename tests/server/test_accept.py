@@ -57,7 +57,7 @@ async def distribute(accepting: list[bool], connections: int) -> list[int]:
             if is_accepting:
                 process.open()
         for _ in range(connections):
-            stack.enter_context(socket.create_connection(listener.getsockname(), 5))
+            stack.enter_context(socket.create_connection(listener.getsockname(), 60))
         async with asyncio.timeout(20):
             while sum(len(process.connections) for process in processes) < connections:
                 await asyncio.sleep(0.001)

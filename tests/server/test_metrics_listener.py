@@ -39,7 +39,7 @@ def test_the_metrics_have_an_address_and_do_not_delay_a_stop(tmp_path: Path) -> 
         address = ("::1", httpx.URL(metrics_url).port or 0)
         with (
             httpx.Client() as idle,
-            socket.create_connection(address, 5) as slow,
+            socket.create_connection(address, 60) as slow,
             socket.create_connection(address, 5),
         ):
             assert idle.get(metrics_url).status_code == 200

@@ -51,7 +51,7 @@ def supervise(work: str, on_event: str = "pass", on_fork: str = "pass") -> list[
     """Return the output of a supervisor of two such workers."""
     script = SCRIPT.format(work=work, on_event=on_event, on_fork=on_fork)
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=10, check=True
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
     return result.stdout.splitlines()
 

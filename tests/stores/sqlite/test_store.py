@@ -121,7 +121,7 @@ async def test_a_short_read_does_not_disturb_a_long_one(store: SqliteStore) -> N
 
     def slow(connection: sqlite3.Connection) -> int:
         started.set()
-        released.wait(5)
+        released.wait(60)
         return len(connection.execute("SELECT 1").fetchall())
 
     await add(store, "sandbox", "key", b"value")

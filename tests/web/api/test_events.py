@@ -66,7 +66,7 @@ class TestBeginAndEnd:
         self, frozen: Api, server: RunningServer, path: str
     ) -> None:
         path = path.format(frozen.created()["id"])
-        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
+        with socket.create_connection(("127.0.0.1", server.port), 60) as client:
             client.sendall(raw.request("GET", path, {"Authorization": f"Bearer {frozen.api_key}"}))
             received = b""
             while b"\n\n\r\n" not in received:
@@ -210,7 +210,7 @@ class TestCheckout:
         payment_id = frozen.created()["id"]
         path = f"/checkout/{payment_id}/events"
         with (
-            socket.create_connection(("127.0.0.1", server.port), 10) as lazy,
+            socket.create_connection(("127.0.0.1", server.port), 60) as lazy,
             watching(frozen, path) as stream,
         ):
             lazy.sendall(raw.request("GET", path))

@@ -36,7 +36,7 @@ class TestFaults:
     def test_a_delay_is_kept(self, api: Api) -> None:
         started = time.monotonic()
         assert self.faulty(api, "delay=150").status_code == 201
-        assert time.monotonic() - started >= 0.15
+        assert time.monotonic() - started > 0.14  # a timer may be a little early
 
     def test_a_stranger_cannot_ask_for_faults(self, api: Api) -> None:
         response = api.get("/v1/chains", headers={"X-Mock-Fault": "status=503", "Authorization": "Bearer x"})
