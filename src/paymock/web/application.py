@@ -16,7 +16,7 @@ from paymock.app.system_clock import Clock
 from paymock.rules.errors import PaymockError
 from paymock.web.http.auth import Keyring
 from paymock.web.http.cors import allowed_methods, cors_headers, options_response
-from paymock.web.http.delivery import interrupt, is_interrupted, send_head
+from paymock.web.http.delivery import close_connection, interrupt, is_interrupted, send_head
 from paymock.web.http.error_responses import error_response, refusal
 from paymock.web.http.hosts import AllowedHosts
 from paymock.web.http.request_ids import request_ids
@@ -94,12 +94,12 @@ class Application:
         try:
             request, response = await self._respond(request, request_id)
         except ClientGone:
-            return
+            return await close_connection(scope, receive)
         headers = header_lines(header_block(response, request_id, cors_headers(request.path)))
         if is_interrupted(response):
             await self._record(request, response, request_id, started)
             await interrupt(request, response, headers, self._sleep, scope, receive, send)
-            return
+            return None
         try:
             await send_head(response, headers, send)
             body, stream = (b"", None) if request.method == "HEAD" else (response.body, response.stream)

@@ -116,6 +116,26 @@ def test_a_malformed_request_is_refused_after_the_replies_to_those_before_it(
             assert connection.recv(1) == b""
 
 
+@pytest.mark.parametrize("before", VALID)
+def test_a_client_that_closes_its_side_gets_all_its_replies(server: RunningServer, before: str) -> None:
+    data = VALID[before]
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        count = data.count(b" HTTP/1.1\r\n")
+        replies = raw.exchange_on(connection, b"", replies=count + 1)  # none more, but the end
+    assert [reply.status in (200, 422) for reply in replies] == [True] * count
+
+
+@pytest.mark.parametrize("part", [LIVEZ[:-1], creation(b"{}")[:-1], SLOW + LIVEZ[:-1]])
+def test_a_request_that_ends_before_its_end_is_refused(server: RunningServer, part: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(part)
+        connection.shutdown(socket.SHUT_WR)
+        *_, refusal = raw.exchange_on(connection, b"", replies=3)
+    assert (refusal.status, refusal.headers["connection"]) == (400, "close")
+
+
 def test_the_rest_of_an_answered_request_is_not_answered_again(server: RunningServer) -> None:
     head = raw.request("POST", "/v1/payments", {"Transfer-Encoding": "chunked"})
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:

@@ -270,6 +270,34 @@ def test_small_replies_are_not_delayed(server: RunningServer) -> None:
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+OFFER = raw.request("POST", "/v1/webhooks", {**AUTHORIZED, "Upgrade": "2"}) + b"{}"
+CUT = {
+    "after a length": (OFFER.replace(b"Upgrade: ", b"Content-Length: 2\r\nUpgrade: "), 415),
+    "after a control character": (OFFER.replace(b"Upgrade: ", b"X-Mock-Scenario: \1\r\nUpgrade: "), 415),
+    "after a key": (
+        raw.request("GET", "/v1/webhooks", {"X-Mock-Fault": "\1", **AUTHORIZED, "Upgrade": "bc"}), 400
+    ),
+    "no colon": (OFFER.replace(b"Upgrade: 2", b"Upgrade"), 400),
+    "a NUL": (OFFER.replace(b"Upgrade: 2", b"Upgrade: \0"), 400),
+    "a bare CR": (OFFER.replace(b"Upgrade: 2", b"Upgrade: a\rb"), 400),
+    "a hidden length": (OFFER.replace(b"Upgrade: 2", b"Upgrade: a\nContent-Length: 2"), 400),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CUT)
+def test_a_head_means_the_same_whole_and_cut_anywhere_in_an_offer_to_upgrade(
+    server: RunningServer, what: str
+) -> None:
+    data, status = CUT[what]
+    start = data.index(b"Upgrade")
+    for cut in range(start, data.index(b"\r\n\r\n") + 4):
+        with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+            connection.sendall(data[:cut])
+            raw.exchange(server.port, GET)  # by then the server has read the first part
+            [reply] = raw.exchange_on(connection, data[cut:])
+        assert reply.status == status, cut
+
+
 def test_a_slow_client_does_not_hold_up_others(server: RunningServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), 60) as slow:
         slow.sendall(creation(json.dumps(order()).encode())[:-10])

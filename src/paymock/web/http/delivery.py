@@ -42,7 +42,12 @@ async def interrupt(
         await send_head(response, headers, send)
         part = b"" if request.method == "HEAD" else response.body[: fault.number]
         await send({"type": "http.response.body", "body": part, "more_body": True})
-    close = scope.get("paymock.reset" if kind is FaultKind.RESET else "paymock.close")
+    await close_connection(scope, receive, reset=kind is FaultKind.RESET)
+
+
+async def close_connection(scope: Any, receive: Any, *, reset: bool = False) -> None:
+    """Close the connection without a reply, or the rest of it."""
+    close = scope.get("paymock.reset" if reset else "paymock.close")
     if close is None:
         raise ConnectionResetError("a fault closed the connection")
     close()

@@ -27,13 +27,15 @@ class ClientGone(Exception):
 
 class Body(msgspec.Struct, eq=False):
     """The body of a request: its `content`, or the ASGI messages to `receive` when it is read, and the JSON
-    value that it was `decoded` to. One that is `too_large` is not read again.
+    value that it was `decoded` to. One that is `too_large` is not read again. `complete`: its last message
+    has been received.
     """
 
     content: bytes | None = None
     receive: Receive | None = None
     decoded: Any = msgspec.UNSET
     too_large: bool = False
+    complete: bool = False
 
     async def read(self, content_length: bytes) -> bytes:
         """Return the complete body. `content_length` is the announced length.
@@ -61,14 +63,20 @@ class Body(msgspec.Struct, eq=False):
         return self.content
 
     async def disconnected(self) -> None:
-        """Return when the client has closed the connection."""
-        while (await self._next_message())["type"] != "http.disconnect":
-            pass
+        """Return when the client has closed the connection, or its side of it: then a message comes after
+        the last one.
+        """
+        was_complete = False
+        while not was_complete:
+            was_complete = self.complete
+            await self._next_message()
 
     async def _next_message(self) -> Mapping[str, Any]:
         if self.receive is None:
             raise RuntimeError("a complete request has no more messages")
-        return await self.receive()
+        message = await self.receive()
+        self.complete = not message.get("more_body", False)
+        return message
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):

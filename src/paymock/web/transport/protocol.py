@@ -51,6 +51,9 @@ _CONTROL = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 _OBS_TEXT = b"\xff"
 
+_UPGRADE = re.compile(rb"upgrade:[\t -~\x80-\xff]*", re.IGNORECASE)
+"""A well-formed header line that offers to upgrade. Any other is refused by the parser."""
+
 
 class TransportState:
     """What the connections of a server share: the list of them, the replies that are not written yet, and the
@@ -87,7 +90,6 @@ class StrictHttpProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._in_head = True
         self._head = b""  # of an unfinished head what was received
-        self._passed = 0  # how many bytes of it were passed to the parser
         self._body_left: int | None = None  # bytes of the body to come; None: it is chunked
         self._tail = b""  # the end of a chunked body so far: its empty line can arrive in two parts
         self._too_large = False
@@ -97,6 +99,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
         self._active: RequestResponseCycle | None = None  # the request that the application got last
         self._time_limit: float | None = None  # of the current head or body, in seconds
         self._deadline: asyncio.TimerHandle | None = None
+        self._ended = False  # whether the client has closed its side
         self._idle_since = 0.0  # by the clock of the event loop
         self.used = False
 
@@ -186,52 +189,49 @@ class StrictHttpProtocol(HttpToolsProtocol):
             self._active.message_event.set()
 
     def _feed_head(self, data: bytes) -> bytes:
-        """Pass the rest of a head to the parser, once its request line is complete; return what follows it.
-
-        Raises HttpParserError and ValueError.
+        """Parse a head once it is complete, so that it means the same however it arrives; return what follows
+        it. Raises HttpParserError and ValueError.
         """
-        head = self._head + data
-        if not self._passed:
-            line = _REQUEST_LINE.match(head)
-            if line is None:
-                self._check_head_size(len(head))
-                if not _PARTIAL_LINE.fullmatch(head):
-                    raise ValueError("not a request line")
-                self._head = head
-                return b""
-            self._method, self._target = line.groups()
-            known = self._method in _PARSED_METHODS
-            head = head[line.start(1) :] if known else _STAND_IN + head[line.end(1) :]
-        end = head.find(END_OF_HEAD, max(0, self._passed - len(END_OF_HEAD)))
+        received, head = len(self._head), self._head + data
+        line = _REQUEST_LINE.match(head)
+        if line is None:
+            self._check_head_size(len(head))
+            if not _PARTIAL_LINE.fullmatch(head):
+                raise ValueError("not a request line")
+            self._head = head
+            return b""
+        self._method, self._target = line.groups()
+        start, first = line.span(1)
+        end = head.find(END_OF_HEAD, max(line.end() - len(b"\r\n"), received - len(END_OF_HEAD)))
         size = len(head) if end < 0 else end + len(END_OF_HEAD)
-        self._check_head_size(size)
+        self._check_head_size(size - start)
+        if end < 0:
+            self._head = head
+            return b""
+        self._head = b""
+        self._parse_head((self._method if self._method in _PARSED_METHODS else _STAND_IN) + head[first:size])
+        return head[size:]
+
+    def _parse_head(self, head: bytes) -> None:
+        """Parse a complete head: again, if the parser refuses it, without what a server may ignore or accept,
+        but the parser does not: an offer to upgrade (RFC 9110, 7.8), and control characters of which handlers
+        refuse the header. Raises HttpParserError.
+        """
         try:
-            self.parser.feed_data(head[self._passed : size])
+            self.parser.feed_data(head)
         except httptools.HttpParserCallbackError:
             raise
         except (httptools.HttpParserUpgrade, httptools.HttpParserError):
-            self._parse_again(head[:size])
-        if end < 0:
-            self._head, self._passed = head, size
-        elif self._head:
-            self._head, self._passed = b"", 0
-        return head[size:]
-
-    def _parse_again(self, head: bytes) -> None:
-        """Parse what was received of a head again, without what a server may ignore or accept, but the
-        parser does not: an offer to upgrade (RFC 9110, 7.8), and control characters of which handlers refuse
-        the header. Raises HttpParserError.
-        """
-        line, *fields = head.split(b"\r\n")
-        lines = [line]
-        for field in fields:
-            name, colon, value = field.partition(b":")
-            if name.lower() in CHECKED_HEADERS:
-                value = _CONTROL.sub(_OBS_TEXT, value)
-            if name.lower() != b"upgrade":
-                lines.append(name + colon + value)
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.feed_data(b"\r\n".join(lines))
+            line, *fields = head.split(b"\r\n")
+            lines = [line]
+            for field in fields:
+                name, colon, value = field.partition(b":")
+                if name.lower() in CHECKED_HEADERS:
+                    value = _CONTROL.sub(_OBS_TEXT, value)
+                if not _UPGRADE.fullmatch(field):
+                    lines.append(name + colon + value)
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.feed_data(b"\r\n".join(lines))
 
     def _feed_body(self, data: bytes) -> bytes:
         """Pass the rest of a body to the parser, and return what follows it. Raises HttpParserError."""
@@ -248,8 +248,16 @@ class StrictHttpProtocol(HttpToolsProtocol):
         return data[size:]
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
-        """Close the connection soon: the client has closed its side."""
-        self._transport_state.connections.defer(self.transport.close)
+        """Close the connection when all that was received is answered: the client has closed its side. A
+        request that only waits learns of it, and ends; one that has not come to its end is refused.
+        """
+        self._ended = True
+        if self._refusal is None and (self._head.strip(b"\r\n") or self._receiving is not None):
+            self._refuse("bad_request", "The connection was closed before the end of the request.")
+        elif self._active is None or self._active.response_complete:
+            self._transport_state.connections.defer(self.transport.close)
+        else:
+            self._active.message_event.set()
         return True
 
     def on_headers_complete(self) -> None:
@@ -360,8 +368,11 @@ class StrictHttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.pipeline:
             self.flow.pause_reading()  # a client that only sends gets its replies before more is read
-        elif self._refusal is not None and not has_next and not self.transport.is_closing():
-            self._write_refusal(self._refusal)
+        elif not has_next and not self.transport.is_closing():
+            if self._refusal is not None:
+                self._write_refusal(self._refusal)
+            elif self._ended:
+                self.transport.close()
 
     def _refuse(self, code: str, message: str | None = None) -> None:
         """Refuse what is being received, when the requests before it are answered."""
