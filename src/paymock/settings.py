@@ -81,6 +81,7 @@ class Settings:
     workers: int = 1
     max_payments: int | None = None
     retention: int | None = None
+    reset_time: bool = False
     frame_ancestors: tuple[str, ...] = ()
     fast_path: bool = True
     metrics_address: str | None = None

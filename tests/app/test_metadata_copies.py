@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from paymock.app.metadata_copies import METADATA
 from paymock.app.sandboxes import load_metadata, new_metadata
 from paymock.resources import records
 from paymock.resources.records import StoreMetadata
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE
+from paymock.stores.base import METADATA, STATE
 from tests.support.clock import NOON
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases

@@ -66,24 +66,32 @@ def test_a_clock_that_is_set_back_is_logged_once() -> None:
 def test_it_goes_on_from_a_later_time_which_is_logged_once() -> None:
     machine = Machine()
     clock = machine.clock()
-    for time in (1_800_000_300_000, 1_800_000_100_000, 1_800_000_300_020):
+    for time in (1_800_000_030_000, 1_800_000_010_000, 1_800_000_030_020):
         clock.catch_up(time)
-    assert clock() == 1_800_000_300_020
+    assert clock() == 1_800_000_030_020
     machine.passes(2)
-    assert clock() == 1_800_000_302_020
+    assert clock() == 1_800_000_032_020
     assert machine.warnings == [
-        "the store has times 300 s ahead of the system clock; the virtual clocks do not go back"
+        "the store has times 30.0 s ahead of the system clock; the virtual clocks do not go back"
     ]
 
 
 def test_a_correction_of_a_clock_that_was_behind_changes_nothing_that_was_shown() -> None:
     machine = Machine()
     clock = machine.clock()
-    clock.catch_up(1_800_000_300_000)
-    machine.wall += 299 * SECOND
-    assert clock() == 1_800_000_300_000
+    clock.catch_up(1_800_000_030_000)
+    machine.wall += 29 * SECOND
+    assert clock() == 1_800_000_030_000
     machine.wall += 2 * SECOND
-    assert clock() == 1_800_000_301_000
+    assert clock() == 1_800_000_031_000
+
+
+def test_it_does_not_follow_a_time_that_is_more_than_a_minute_later() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    clock.catch_up(1_800_000_060_001)
+    assert clock() == 1_800_000_000_000
+    assert "the store has times 60.001 s ahead" in machine.warnings[0]
 
 
 @pytest.mark.process

@@ -1,5 +1,7 @@
 """A clock that stands still until a test moves it."""
 
+from paymock.app.system_clock import MAX_DIFFERENCE_MS
+
 NOON = 1_896_091_200_000  # 2030-01-31T12:00:00Z
 
 
@@ -14,7 +16,8 @@ class ManualClock:
         return self.now
 
     def catch_up(self, time: int) -> None:
-        self.now = max(self.now, time)
+        if time <= self.now + MAX_DIFFERENCE_MS:
+            self.now = max(self.now, time)
 
     def warn_behind(self, milliseconds: int | None = None) -> None:
         self.warned += 1

@@ -13,10 +13,7 @@ from paymock.app.contention import Contention
 from paymock.resources import records
 from paymock.resources.records import StoreMetadata
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, Store
-
-METADATA = "origin"
-"""The sandbox whose own record is the metadata of the store; no API key leads to it."""
+from paymock.stores.base import METADATA, STATE, Store, StoreError
 
 _NONE = (b"", 0)
 
@@ -39,6 +36,22 @@ class _Copies(NamedTuple):
     def present(self) -> list[StoreMetadata]:
         """The copies that are not missing."""
         return [records.decode_as(StoreMetadata, stored) for stored in self.stored.values() if stored]
+
+
+def check_stored(stored: bytes) -> None:
+    """Check stored metadata. Raises StoreError if this version cannot read the records beside them, and
+    PaymockError `store_unavailable` if they are damaged.
+    """
+    check_format(records.decode_as(StoreMetadata, stored))
+
+
+def check_format(metadata: StoreMetadata) -> None:
+    """Raise StoreError if this version cannot read the records of the store."""
+    if metadata.format not in records.READABLE_FORMATS:
+        raise StoreError(
+            f"paymock {metadata.version} wrote it in format {metadata.format}, which this version cannot "
+            "read: serve it with that version, or use an empty store"
+        )
 
 
 async def agree(

@@ -11,11 +11,12 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from paymock import __version__
 from paymock.app import metadata_copies
 from paymock.app.contention import Contention
 from paymock.app.log_buffer import LogBuffer
 from paymock.app.notifier import Notifier
-from paymock.app.system_clock import MAX_DRIFT_MS, Clock
+from paymock.app.system_clock import MAX_DIFFERENCE_MS, MAX_DRIFT_MS, Clock
 from paymock.cache import BoundedCache
 from paymock.resources import records
 from paymock.resources.records import (
@@ -29,7 +30,7 @@ from paymock.resources.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, Store, StoreError
+from paymock.stores.base import METADATA, STATE, Store, StoreError
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
@@ -46,6 +47,9 @@ _CACHED_STATES = 1_000
 """For how many sandboxes the last own record is cached, so that a creation takes one step of the store, and
 the journal none to tell the virtual time.
 """
+
+_NEVER = -1
+"""In place of the number of connections after which the metadata were verified."""
 
 _INITIAL = SandboxRecord()
 
@@ -102,7 +106,8 @@ def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
     milliseconds since the epoch.
     """
     secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
-    return StoreMetadata(secret, ClockSetting(now, now, 0.0).with_speed(speed, now), records.RECORD_FORMAT)
+    clock = ClockSetting(now, now, 0.0).with_speed(speed, now)
+    return StoreMetadata(secret, clock, records.RECORD_FORMAT, __version__)
 
 
 async def load_metadata(store: Store, now: int, speed: float, seed: str | None) -> StoreMetadata:
@@ -114,29 +119,62 @@ async def load_metadata(store: Store, now: int, speed: float, seed: str | None) 
     proposal = new_metadata(now, speed, seed)
 
     def with_speed(existing: StoreMetadata) -> StoreMetadata:
-        if existing.format != records.RECORD_FORMAT:
-            raise StoreError(
-                "another version of paymock wrote the store "
-                f"(format {existing.format}, not {records.RECORD_FORMAT}): "
-                "serve it with that version, or use an empty store"
-            )
+        metadata_copies.check_format(existing)
         if seed is not None and proposal.secret != existing.secret:
             raise SeedMismatch
+        current = replace(existing, format=records.RECORD_FORMAT, version=__version__)
         if existing.clock.speed == speed:
-            return existing
+            return current
         start = max(now, existing.clock.since_real + 1)  # a later clock replaces its copies
-        return replace(existing, clock=existing.clock.with_speed(speed, start))
+        return replace(current, clock=existing.clock.with_speed(speed, start))
 
     return await metadata_copies.agree(store, proposal, with_speed)
 
 
-async def catch_up(store: Store, clock: Clock) -> None:
-    """Let `clock` go on from the latest time that processes have noted in `store`, if it can be read: the
-    node that has the notes is not indispensable.
+async def start_clock(store: Store, clock: Clock, *, reset: bool = False) -> None:
+    """Let `clock` go on from the latest time that processes have noted in `store`, after a `reset` of
+    that, if it can be read: the node that has the notes is not indispensable.
+
+    Raises StoreError if `clock` differs by more than MAX_DIFFERENCE_MS from the clock of the store or, in a
+    store that has none, is so far behind a noted time.
     """
     with suppress(PaymockError):
-        for noted in await store.tail(metadata_copies.METADATA, _TIME, _TIMES):
-            clock.catch_up(int(noted))
+        if reset:
+            await store.clear_log(METADATA, _TIME)
+        has_clock = await _check_clock(store, clock)
+        latest = await _latest_noted(store)
+        ahead = latest - clock()
+        if ahead > MAX_DIFFERENCE_MS and not has_clock:
+            raise StoreError(
+                f"the store was used by a server whose clock was {_seconds(ahead)} ahead of that of this "
+                "machine: correct this clock or, if that one was wrong, start once with --reset-time"
+            )
+        clock.catch_up(latest)
+
+
+async def _latest_noted(store: Store) -> int:
+    return max(map(int, await store.tail(METADATA, _TIME, _TIMES)), default=0)
+
+
+async def _check_clock(store: Store, clock: Clock) -> bool:
+    """Return whether `store` has a clock. Raises StoreError if `clock` differs from it by more than
+    MAX_DIFFERENCE_MS, however long the reply takes.
+    """
+    before = clock()
+    time = await store.time()
+    if time is None:
+        return False
+    ahead = before - time if time < before else min(0, clock() - time)
+    if abs(ahead) > MAX_DIFFERENCE_MS:
+        raise StoreError(
+            f"the clock of this machine is {_seconds(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} "
+            "that of the store: synchronize both, for example with NTP"
+        )
+    return True
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:,.0f} s"
 
 
 class Sandboxes:
@@ -180,7 +218,10 @@ class Sandboxes:
         return ((cached and cached[1].clock) or self._metadata.clock).at(real)
 
     async def until(self, real: int) -> None:
-        """Wait until the real time `real`, in milliseconds since the epoch."""
+        """Wait until the real time `real`, in milliseconds since the epoch, if every process sees a change
+        that early: a clock that another process has moved far ahead is not waited for.
+        """
+        real = min(real, self._clock() + self.propagation_ms)
         while (left := real - self._clock()) > 0:
             await asyncio.sleep(left / 1000)
 
@@ -399,10 +440,14 @@ class Sandboxes:
         """Adopt the metadata of the store. Return the error if it cannot be read."""
         connections = self._store.connections  # those that this opens are verified by the next request
         try:
-            self._metadata = await metadata_copies.agree(self._store, self._metadata)
-            self._verified = connections
+            metadata = await metadata_copies.agree(self._store, self._metadata)
+            metadata_copies.check_format(metadata)
+            await _check_clock(self._store, self._clock)
+            self._metadata, self._verified = metadata, connections
         except PaymockError as error:
             return error
+        except StoreError as error:
+            return PaymockError("store_unavailable", f"This server cannot use the store: {error}.")
         finally:
             self._verification = None
         return None
@@ -415,9 +460,14 @@ class Sandboxes:
         if self.never_waits or now < self._note_due:
             return
         self._note_due = now + _NOTE_MS
-        with suppress(PaymockError):
-            await self._store.append(metadata_copies.METADATA, _TIME, b"%d" % now, keep=_TIMES)
-            await catch_up(self._store, self._clock)
+        try:
+            await _check_clock(self._store, self._clock)
+            await self._store.append(METADATA, _TIME, b"%d" % now, keep=_TIMES)
+            self._clock.catch_up(await _latest_noted(self._store))
+        except StoreError:
+            self._verified = _NEVER  # from now on each request checks it, and is refused
+        except PaymockError:
+            return
 
     def _decode_state(self, sandbox: str, state: bytes | None) -> SandboxRecord:
         """Decode the own record of a sandbox, and cache it."""

@@ -8,6 +8,9 @@ from typing import Protocol
 MAX_DRIFT_MS = 1_000
 """Smaller differences between clocks are drift."""
 
+MAX_DIFFERENCE_MS = 60_000
+"""A greater difference between clocks is an error. No process follows another so far."""
+
 _MIN_JUMP_NS = MAX_DRIFT_MS * 1_000_000
 
 _SET_BACK, _BEHIND = range(2)
@@ -21,8 +24,8 @@ class Clock(Protocol):
         """Return the time in milliseconds since the epoch."""
 
     def catch_up(self, time: int) -> None:
-        """Go on from `time`, in milliseconds since the epoch, if it is later than now: an earlier run or
-        another process has shown it.
+        """Go on from `time`, in milliseconds since the epoch, if it is later than now, but not by more than
+        MAX_DIFFERENCE_MS: an earlier run or another process has shown it.
         """
 
     def warn_behind(self, milliseconds: int | None = None) -> None:
@@ -60,16 +63,16 @@ class SystemClock:
         return (count + self._offset) // 1_000_000
 
     def catch_up(self, time: int) -> None:
-        """Go on from `time`, if that is later than now."""
+        """Go on from `time`, if that is later than now, but not by more than MAX_DIFFERENCE_MS."""
         ahead = time - self()
-        if ahead > 0:
+        if 0 < ahead <= MAX_DIFFERENCE_MS:
             self._offset += ahead * 1_000_000
-            if ahead >= MAX_DRIFT_MS:
-                self.warn_behind(ahead)
+        if ahead >= MAX_DRIFT_MS:
+            self.warn_behind(ahead)
 
     def warn_behind(self, milliseconds: int | None = None) -> None:
         """Log, once, that the store has times ahead of now."""
-        distance = "" if milliseconds is None else f"{milliseconds / 1000:g} s "
+        distance = "" if milliseconds is None else f"{round(milliseconds / 1000, 3):,} s "
         self._warn_once(_BEHIND, f"the store has times {distance}ahead of the system clock")
 
     def _warn_once(self, number: int, text: str) -> None:

@@ -144,6 +144,10 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     help="Delete data from Redis this long after its creation: 36h, 30d; at least 24h. [default: never]",
 )
 @_option(
+    "--reset-time/--no-reset-time",
+    help="Forget the time that servers have noted in the store: for one start, if a clock was wrong.",
+)
+@_option(
     "--ready-file",
     type=click.Path(path_type=Path),
     help="File for URL, port and process id, as JSON, written once the server answers.",

@@ -137,16 +137,23 @@ class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class StoreMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What all sandboxes of a store share: the secret that identifiers are derived from, at most 64 bytes,
-    the initial clock of a sandbox, and the format of the identifiers and records.
+    the initial clock of a sandbox, the format of the identifiers and records, and the version of paymock that
+    used the store last. Their order is the same in all formats, so that every version can name another.
     """
 
     secret: bytes
     clock: ClockSetting
     format: int = 1
+    version: str = "0.1.0"
 
 
-RECORD_FORMAT = 4
-"""The version of the format of identifiers and records. Stores of another version are refused."""
+RECORD_FORMAT = 5
+"""The version of the format of identifiers and records."""
+
+READABLE_FORMATS = (4, RECORD_FORMAT)
+"""Formats whose records this version reads as they are: their metadata get the current format at the start.
+Stores of other formats are refused.
+"""
 
 Record = PaymentRecord | EndpointRecord | DepositRecord
 T = TypeVar("T")

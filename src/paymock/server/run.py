@@ -10,7 +10,8 @@ from functools import partial
 from typing import TextIO
 
 from paymock.app.catalog_file import load_catalog
-from paymock.app.sandboxes import SeedMismatch, catch_up, load_metadata, new_metadata
+from paymock.app.metadata_copies import check_stored
+from paymock.app.sandboxes import SeedMismatch, load_metadata, new_metadata, start_clock
 from paymock.app.scenario_file import load_scenarios
 from paymock.app.system_clock import Clock, SystemClock
 from paymock.resources.records import PaymentRecord, StoreMetadata
@@ -106,10 +107,10 @@ def _limits(settings: Settings) -> dict[str, int]:
 
 async def _initialize(store: Store, settings: Settings, clock: Clock, log: RequestLog) -> StoreMetadata:
     try:
-        warning = await store.initialize()
+        warning = await store.initialize(check_stored)
         if warning is not None:
             log.warning(warning)
-        await catch_up(store, clock)
+        await start_clock(store, clock, reset=settings.reset_time)
         return await load_metadata(store, clock(), settings.speed, settings.seed)
     except StoreError as error:
         raise StartError(str(error)) from None

@@ -1,10 +1,16 @@
 """The store protocol. A store keeps opaque bytes, and knows neither time nor payments nor HTTP."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 STATE = "state"
 """Key of a sandbox's own record, which every change of the sandbox is conditional on."""
+
+METADATA = "origin"
+"""The sandbox whose own record is the metadata of the store; no API key leads to it."""
+
+Check = Callable[[bytes], None]
+"""Raises StoreError for metadata of a version whose values this one cannot use."""
 
 
 def companion_key(key: str) -> str:
@@ -61,9 +67,9 @@ class Store(Protocol):
         copies of what no part may be indispensable for.
         """
 
-    async def initialize(self) -> str | None:
+    async def initialize(self, check: Check | None = None) -> str | None:
         """Check that the store can be used, create it if missing, and return a warning for the operator, if
-        there is one. Raises StoreError.
+        there is one. `check` gets the metadata that it has before anything is written. Raises StoreError.
         """
 
     async def add(
@@ -122,7 +128,10 @@ class Store(Protocol):
         """
 
     async def ping(self) -> None:
-        """Check that the store responds."""
+        """Check that the store responds, can be read and written, and has room."""
+
+    async def time(self) -> int | None:
+        """Return the time by the clock of the store, in milliseconds since the epoch; None if it has none."""
 
     def changes(self) -> AsyncIterator[Change]:
         """Yield the changes that other processes make from now on, and perhaps those of this one."""

@@ -8,7 +8,7 @@ from itertools import islice
 
 from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, AddResult, Change
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, AddResult, Change, Check
 
 
 class _Sandbox:
@@ -91,7 +91,7 @@ class MemoryStore:
     def copies(self, sandbox: str) -> Sequence[str]:
         return [sandbox]
 
-    async def initialize(self) -> str | None:
+    async def initialize(self, check: Check | None = None) -> str | None:
         return None
 
     async def add(
@@ -182,6 +182,9 @@ class MemoryStore:
             self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
         self._reset_states.set(sandbox, new_state)
         return True
+
+    async def time(self) -> int | None:
+        return None
 
     async def ping(self) -> None:
         return None

@@ -156,6 +156,9 @@ class TestOutages:
             assert await store.get("sandbox", "key", "more") == [b"value", None]
             assert len(await store.page("sandbox", "a", limit=9)) == 1
             assert await add(store, "sandbox", "key", b"value") == b"value"
+            if not clustered:
+                with pytest.raises(PaymockError):
+                    await store.ping()
         finally:
             node.execute("CONFIG SET", "maxmemory", 0)
         assert await add(store, "sandbox", "more", b"value") is None

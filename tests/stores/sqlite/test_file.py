@@ -37,17 +37,6 @@ def values(path: Path, *keys: str) -> list[bytes | None]:
     return run(store, store.get("sandbox", *keys))
 
 
-def test_a_file_of_the_first_schema_is_upgraded(created: Path) -> None:
-    with closing(sqlite3.connect(created, isolation_level=None)) as connection:
-        connection.executescript(
-            "DROP INDEX sandbox_by_version; ALTER TABLE sandbox DROP COLUMN version;"
-            "ALTER TABLE sandbox DROP COLUMN changed; PRAGMA user_version = 1"
-        )
-    store = SqliteStore(created)
-    run(store, add(store, "sandbox", "another key", b"another value"))
-    assert values(created, "key", "another key") == [b"value", b"another value"]
-
-
 def refusal(path: Path) -> str:
     """Return why the file is refused. The reason names the file."""
     with pytest.raises(StoreError) as caught:

@@ -228,6 +228,9 @@ async def test_a_full_disk_is_reported_and_nothing_is_partially_stored(
     assert (error.kind.code, "full" in error.message) == ("store_unavailable", True)
     assert await store.get("sandbox", "before", "key 0", "key 19") == [b"value", None, None]
     assert await add(store, "sandbox", "after", b"value") is None
+    await limit(pages)
+    assert "full" in (await refusal(store.ping())).message
+    await store.ping()  # by another connection, which has no limit
 
 
 @pytest.mark.parametrize("entries", ["x'ff'", "'text'", "1"])

@@ -207,8 +207,8 @@ return number
 """)
 
 PING = Script("""
-redis.call('UNLINK', KEYS[1])
+redis.call('SETRANGE', KEYS[1], 0, '')
 """)
-"""Changes nothing, since the key is never there, and is refused where nothing can be written."""
+"""Changes nothing, since the key is never there, and is refused where nothing can be written, or stored."""
 
 SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND, CLEAR_LOG, INCREMENT, PING)

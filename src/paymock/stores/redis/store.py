@@ -11,7 +11,7 @@ from functools import partial
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import AddResult, Change, StoreError
+from paymock.stores.base import METADATA, AddResult, Change, Check, StoreError
 from paymock.stores.batching import Read
 from paymock.stores.redis import scripts
 from paymock.stores.redis.access import Access
@@ -42,7 +42,7 @@ class RedisStore:
     def copies(self, sandbox: str) -> Sequence[str]:
         return self._nodes.copies(sandbox)
 
-    async def initialize(self) -> str | None:
+    async def initialize(self, check: Check | None = None) -> str | None:
         try:
             return await check_nodes(await self._nodes.masters(), cluster=self._is_cluster)
         except PaymockError as failure:
@@ -135,6 +135,10 @@ class RedisStore:
         keys = (_values(sandbox), _names(sandbox), _counters(sandbox))
         command = scripts.RESET.call(keys, new_state, encode(expected_state), sandbox, self._retention or "")
         return bool(await self._nodes.execute(sandbox, command))
+
+    async def time(self) -> int | None:
+        seconds, microseconds = await self._nodes.execute(METADATA, pack("TIME"))
+        return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def ping(self) -> None:
         await self._nodes.ping()

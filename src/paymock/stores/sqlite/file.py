@@ -13,12 +13,14 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import StoreError
+from paymock.stores.base import METADATA, STATE, Check, StoreError
+from paymock.stores.sqlite.queries import select_values
 
 APPLICATION_ID = int.from_bytes(b"paym")
 """Distinguishes the files of paymock from other SQLite files."""
 
 SCHEMA_VERSION = 2
+"""The version of the tables. What the values mean is another matter: see `paymock.resources.records`."""
 
 LOCK_SECONDS = 0.9
 """How long a transaction waits for a lock that another process holds, before it is refused. So one that is
@@ -34,15 +36,6 @@ _RETRY_SECONDS = 0.0005
 _MAX_CHECKED_BYTES = 64 * 1024 * 1024
 """A larger file is not checked for corruption before use: that would take seconds."""
 
-_CHANGES = """
-ALTER TABLE sandbox ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE sandbox ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX sandbox_by_version ON sandbox (version);
-"""
-"""What schema 2 adds. Commits are numbered: `version` is the last one that wrote to the sandbox, `changed`
-the last one that did more than add to a list or a log.
-"""
-
 _MODE = 0o600
 
 _MIN_PAGE_BYTES = 512
@@ -52,8 +45,11 @@ _LOG_SUFFIXES = ("-wal", "-shm")
 """The suffixes of the files of the write-ahead log, while the file is in use."""
 
 _SCHEMA = f"""
-CREATE TABLE sandbox (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE);
-{_CHANGES}
+CREATE TABLE sandbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE,
+    version INTEGER NOT NULL DEFAULT 0, changed INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX sandbox_by_version ON sandbox (version);
 CREATE TABLE entry (
     position INTEGER PRIMARY KEY AUTOINCREMENT, sandbox INTEGER NOT NULL, key TEXT NOT NULL, kind TEXT,
     value BLOB NOT NULL
@@ -70,7 +66,10 @@ CREATE TABLE log (
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 """
-"""A sandbox whose name is NULL was reset. Its rows are deleted a few at a time."""
+"""Commits are numbered: `version` is the last one that wrote to the sandbox, `changed` the last one that did
+more than add to a list or a log. A sandbox whose name is NULL was reset; its rows are deleted a few at a
+time.
+"""
 
 S = TypeVar("S")
 
@@ -269,31 +268,24 @@ def begin(connection: sqlite3.Connection, mode: str, lock_seconds: float = LOCK_
         time.sleep(_RETRY_SECONDS)
 
 
-def write_header(connection: sqlite3.Connection) -> None:
-    """Write what is in the file already. Raises sqlite3.Error if the file cannot be written to."""
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+def initialize(path: Path, check: Check | None = None) -> None:
+    """Create the file if missing, and check that it is a store of paymock, intact and writable. A file of
+    another version is left as it is, byte for byte.
 
-
-def initialize(path: Path) -> None:
-    """Create the file if missing, and check that it is a store of paymock, intact and writable.
-
-    Raises StoreError, which names the file, if it is corrupt, read-only, locked, of another program or of a
-    newer version, if files of a deleted one are left, or the disk is full.
+    Raises StoreError, which names the file, if it is corrupt, read-only, locked, of another program or
+    version, if files of a deleted one are left, or the disk is full; and PaymockError, as `check` does.
     """
     try:
         if not path.exists():
             _check_leftovers(path)
             _create(path)
+        _check_version(path, check)
         with closing(connect(path, _START_SECONDS)) as connection:
-            check_schema(connection)
             _check_integrity(path, connection)
             if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
                 raise StoreError("SQLite cannot create a write-ahead log next to it")
             connection.execute("PRAGMA busy_timeout = 0")
             begin(connection, "IMMEDIATE", _START_SECONDS)
-            if connection.execute("PRAGMA user_version").fetchone() == (1,):
-                for statement in _CHANGES.strip().splitlines():
-                    connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")  # fails if the file is read-only
             connection.execute("COMMIT")
     except StoreError as error:
@@ -341,13 +333,27 @@ def _create(path: Path) -> None:
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Raise StoreError if the file is not one of paymock, or of a newer version."""
+    """Raise StoreError if the file is not one of paymock, or of another version."""
     [application_id] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if application_id != APPLICATION_ID:
         raise StoreError("it is not a file of paymock")
-    if version > SCHEMA_VERSION:
-        raise StoreError(f"a newer paymock wrote it (schema {version}, not {SCHEMA_VERSION})")
+    if version != SCHEMA_VERSION:
+        raise StoreError(f"another version of paymock wrote it (schema {version}, not {SCHEMA_VERSION})")
+
+
+def _check_version(path: Path, check: Check | None) -> None:
+    """Raise StoreError or PaymockError if the file is of another program or version. The connection writes
+    nothing, not even what a killed server left in the write-ahead log.
+    """
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        with suppress(sqlite3.OperationalError):  # a schema without these tables
+            [stored] = select_values(connection, METADATA, (STATE,))
+            if check is not None and stored is not None:
+                check(stored)  # names the version
+        check_schema(connection)
 
 
 def _check_integrity(path: Path, connection: sqlite3.Connection) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, AddResult, Change
+from paymock.stores.base import STATE, AddResult, Change, Check
 from paymock.stores.batching import Batcher, Read, merge_reads
 from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.file import (
@@ -24,12 +24,14 @@ from paymock.stores.sqlite.file import (
     ThreadedConnection,
     begin,
     initialize,
-    write_header,
 )
 from paymock.stores.sqlite.queries import MAX_KEYS, SANDBOX_ID, Transaction, select_values
 
 POLL_SECONDS = 0.1
 """How often the file is polled for changes of other processes, while `changes` is iterated."""
+
+_PING_BYTES = 64 * 1024
+"""How much room a ping needs for a moment: more than the largest payment, so that a full disk is noticed."""
 
 _MAX_POSITION = 2**63 - 1
 
@@ -70,8 +72,8 @@ class SqliteStore:
     def copies(self, sandbox: str) -> Sequence[str]:
         return [sandbox]
 
-    async def initialize(self) -> str | None:
-        await asyncio.to_thread(initialize, self._path)
+    async def initialize(self, check: Check | None = None) -> str | None:
+        await asyncio.to_thread(initialize, self._path, check)
         return None
 
     async def add(
@@ -172,12 +174,19 @@ class SqliteStore:
 
         return await self._change(step)
 
-    async def ping(self) -> None:
-        def step(transaction: Transaction) -> None:
-            write_header(transaction.connection)
-            transaction.connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall()
+    async def time(self) -> int | None:
+        return None
 
-        await self._change(step, durable=False)
+    async def ping(self) -> None:
+        def fill(transaction: Transaction) -> None:
+            transaction.connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall()
+            transaction.connection.execute("REPLACE INTO log VALUES (0, '', 0, zeroblob(?))", (_PING_BYTES,))
+
+        def empty(transaction: Transaction) -> None:
+            transaction.connection.execute("DELETE FROM log WHERE sandbox = 0")
+
+        for step in (fill, empty):
+            await self._change(step, durable=False)
 
     async def changes(self) -> AsyncIterator[Change]:
         version: int | None = None
