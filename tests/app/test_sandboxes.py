@@ -214,6 +214,15 @@ class TestMetadata:
         with pytest.raises(StoreError, match=reason):
             await load_metadata(store, NOON, 1, None)
 
+    async def test_that_of_another_version_is_not_taken_over_while_the_server_runs(self) -> None:
+        """Another version has started on a store that lost its data."""
+        store = SharedStore()
+        app = UseCases(store)
+        other = msgspec.structs.replace(new_metadata(NOON, 1, None), format=records.RECORD_FORMAT + 1)
+        await store.replace("origin", STATE, None, records.encode(other), expected_state=None)
+        store.connections = 1
+        assert "which this version cannot read" in (await refusal(app.create())).message
+
     async def test_another_speed_counts_from_now_on(self) -> None:
         store = MemoryStore()
         await load_metadata(store, NOON, 60, None)
