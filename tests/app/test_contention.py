@@ -43,6 +43,9 @@ class BusyStore(SharedStore):
 OPERATIONS: dict[str, Callable[[UseCases, str], Awaitable[object]]] = {
     "a change": lambda app, _: app.control.advance(SANDBOX, {"seconds": 1}),
     "a move": lambda app, payment_id: app.control.advance_payment(SANDBOX, payment_id, {"seconds": 1}),
+    "a deposit": lambda app, payment_id: app.control.deposit(
+        SANDBOX, payment_id, {"amount": "1"}, "the-key-of-a-deposit", b""
+    ),
     "a creation": lambda app, _: app.create("order-1002-payment"),
     "a reset": lambda app, _: app.control.reset(SANDBOX),
 }

@@ -8,8 +8,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from paymock.resources import payments
 from paymock.rules.errors import PaymockError
+from paymock.schemas.public import Payment
 from paymock.stores.base import STATE, Store, StoreError
+from tests.support.use_cases import SANDBOX, UseCases
 
 T = TypeVar("T")
 
@@ -97,6 +100,46 @@ class StoreContract:
         assert not await store.replace("sandbox", "key", None, b"new", expected_state=None)
         assert await store.replace("sandbox", "key", b"old", b"new", expected_state=None)
         assert await store.get("sandbox", "key") == [b"new"]
+
+    async def test_a_replacement_and_an_addition_are_stored_together_or_not_at_all(
+        self, store: Store
+    ) -> None:
+        async def replace(old: bytes | None, new: bytes, added: str) -> bool:
+            return await store.replace(
+                "sandbox", "key", old, new, expected_state=None, addition=(added, new, "a")
+            )
+
+        assert await replace(None, b"1", "one")
+        assert not await replace(None, b"2", "two")
+        assert not await replace(b"1", b"2", "one")
+        assert await replace(b"1", b"3", "three")
+        assert await store.get("sandbox", "key", "one", "two", "three") == [b"3", b"1", None, b"3"]
+        assert [value for _, value in await store.page("sandbox", "a", limit=9)] == [b"3", b"1"]
+        assert await store.reset("sandbox", b"", expected_state=None)
+        assert await store.count("sandbox", "a") == 0
+
+    async def test_a_payment_takes_exactly_its_limit_of_deposits_however_many_come_at_once(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With a key or without one. A refused request leaves its key free."""
+        monkeypatch.setattr(payments, "MAX_DEPOSITS", 3)
+        app = UseCases(store)
+        payment, _ = await app.create(scenario="no_payment_expired")
+        keys = [None, *(f"deposit-{number}" for number in range(5)), None]
+
+        async def deposit(key: str | None) -> tuple[Payment, bool]:
+            return await app.control.deposit(SANDBOX, payment.id, {"amount": "1"}, key, b"fingerprint")
+
+        outcomes = await asyncio.gather(*map(deposit, keys), return_exceptions=True)
+        refused = [outcome for outcome in outcomes if isinstance(outcome, PaymockError)]
+        assert [error.kind.code for error in refused] == ["capacity_exceeded"] * 4
+        shown = (await app.control.payment(SANDBOX, payment.id)).payment
+        assert len(shown.attempts[0].deposits or ()) == 3
+        for key, outcome in zip(keys, outcomes, strict=True):
+            if key and isinstance(outcome, tuple):
+                assert await deposit(key) == (outcome[0], True)
+            elif key:
+                assert not (await app.create(key))[1]
 
     async def test_nothing_is_stored_if_the_state_is_not_the_expected_one(self, store: Store) -> None:
         assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)

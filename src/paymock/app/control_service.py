@@ -40,7 +40,7 @@ from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
 from paymock.schemas.public import Payment
 from paymock.schemas.validation import checker_for, validate, validation_failed
-from paymock.stores.base import companion_key
+from paymock.stores.base import Addition, companion_key
 
 _SCANNED = 500
 """How many payments are read at a time to find those that match a filter."""
@@ -155,10 +155,11 @@ class ControlService:
         """Simulate a transfer that is observed now. Return the payment just after it, and whether this
         request repeats an earlier one.
 
-        Room is checked before the key is stored, so concurrent requests with keys may exceed the limit by
-        their number. The time of the deposit is when every process knows it, so that no process has shown a
-        later state. Raises PaymockError `payment_not_found`, `validation_failed`, `capacity_exceeded`, or the
-        idempotency conflict.
+        The deposit and its key are stored in one step, so a refused request leaves its key free. The time of
+        the deposit is when every process knows it, so that no process has shown a later state.
+
+        Raises PaymockError `payment_not_found`, `validation_failed`, `capacity_exceeded`, or the idempotency
+        conflict.
         """
         payment = await self._find(sandbox, payment_id)
         deposit = validate(_check_deposit, body, schemas.MakeDeposit)
@@ -167,36 +168,32 @@ class ControlService:
             raise validation_failed({"asset": self._catalog.unknown_asset(receive.chain)})
         other_asset = deposit.asset if deposit.asset != receive.asset else None
 
-        def accept(token: str, snapshot: SandboxSnapshot) -> tuple[DepositRecord, SandboxRecord]:
-            _check_room(payment.simulation)
-            payment_token = payment.record.token
-            record = DepositRecord(
-                token, fingerprint, payment_token, payment.elapsed, deposit.amount, other_asset
-            )
-            return record, snapshot.record
-
-        if key is None:
-            record, replayed = accept(secrets.token_hex(16), payment.sandbox)[0], False
-        else:
-            request = KeyedRequest(sandbox, key, fingerprint, body)
-            created = await self._sandboxes.create(request, DepositRecord, accept)
-            record, replayed = created.record, created.replayed
-
-        propagation_ms = self._sandboxes.propagation_ms
-
-        def with_deposit(payment: PaymentSnapshot) -> SimulationRecord:
+        propagation_ms, contention = self._sandboxes.propagation_ms, Contention()
+        token, replayed = secrets.token_hex(16), False
+        while True:
+            if key is not None:
+                request = KeyedRequest(sandbox, key, fingerprint, body)
+                token, replayed = await self._sandboxes.find_key(payment.sandbox, request, DepositRecord)
             deposits = payment.simulation.deposits
-            if any(existing.token == record.token for existing in deposits):
-                return payment.simulation
-            if key is None:  # a request whose key is stored must not be refused
-                _check_room(payment.simulation)
-            observed = replace(record, at=payment.after(propagation_ms).elapsed)
-            return replace(payment.simulation, deposits=(*deposits, observed))
-
-        after = await self._simulate(sandbox, payment_id, with_deposit)
-        if after.sandbox.clock.speed:
-            await self._sandboxes.until(after.sandbox.real + propagation_ms)
-        return _just_after_deposit(after, record.token), replayed
+            if any(existing.token == token for existing in deposits):
+                break
+            if len(deposits) >= payments.MAX_DEPOSITS:
+                raise PaymockError(
+                    "capacity_exceeded", "The payment has a hundred simulated deposits already."
+                )
+            at = payment.after(propagation_ms).elapsed
+            record = DepositRecord(token, fingerprint, payment.record.token, at, deposit.amount, other_asset)
+            # a key that exists without its deposit is that of a payment which the engine has deleted since
+            addition = (token, records.encode(record), record.KIND) if key and not replayed else None
+            simulation = replace(payment.simulation, deposits=(*deposits, record))
+            if await self._replace(payment, simulation, addition):
+                payment = replace(payment, timeline=payment.timeline.with_simulation(simulation))
+                break
+            contention.check()
+            payment = await self._find(sandbox, payment_id)
+        if payment.sandbox.clock.speed:
+            await self._sandboxes.until(payment.sandbox.real + propagation_ms)
+        return _just_after_deposit(payment, token), replayed
 
     async def payments(
         self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
@@ -271,10 +268,16 @@ class ControlService:
         while True:
             payment = await self._find(sandbox, payment_id)
             simulation = compute(payment)
-            key, new = companion_key(payment.record.token), records.encode(simulation)
-            if await self._sandboxes.replace(payment.sandbox, key, payment.stored, new):
+            if await self._replace(payment, simulation):
                 return replace(payment, timeline=payment.timeline.with_simulation(simulation))
             contention.check()
+
+    async def _replace(
+        self, payment: PaymentSnapshot, simulation: SimulationRecord, addition: Addition | None = None
+    ) -> bool:
+        """Replace the simulation record of a payment, if it is as in the snapshot. Return whether it was."""
+        key, new = companion_key(payment.record.token), records.encode(simulation)
+        return await self._sandboxes.replace(payment.sandbox, key, payment.stored, new, addition)
 
 
 def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:
@@ -292,12 +295,6 @@ def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapsh
         reached=state.at <= payment.elapsed,
         **scenario_views.change(previous, state),
     )
-
-
-def _check_room(simulation: SimulationRecord) -> None:
-    """Raise PaymockError `capacity_exceeded` if the payment has MAX_DEPOSITS deposits."""
-    if len(simulation.deposits) >= payments.MAX_DEPOSITS:
-        raise PaymockError("capacity_exceeded", "The payment has a hundred simulated deposits already.")
 
 
 def _check_time(virtual: int) -> None:

@@ -30,7 +30,7 @@ from paymock.resources.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import METADATA, STATE, Store, StoreError
+from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
@@ -279,11 +279,20 @@ class Sandboxes:
                 return self._snapshot_of(sandbox, after, [], before.real)
             contention.check()
 
-    async def replace(self, snapshot: SandboxSnapshot, key: str, old: bytes | None, new: bytes) -> bool:
-        """Store `new` under `key` if the value is still `old` and the sandbox is still as in `snapshot`;
-        return whether it was.
+    async def replace(
+        self,
+        snapshot: SandboxSnapshot,
+        key: str,
+        old: bytes | None,
+        new: bytes,
+        addition: Addition | None = None,
+    ) -> bool:
+        """Store `new` under `key`, and the `addition`, if the value is still `old`, the sandbox is still as
+        in `snapshot`, and the key of the addition is free; return whether they were stored.
         """
-        replaced = await self._store.replace(snapshot.sandbox, key, old, new, expected_state=snapshot.state)
+        replaced = await self._store.replace(
+            snapshot.sandbox, key, old, new, expected_state=snapshot.state, addition=addition
+        )
         if replaced:
             self.notifier.notify(snapshot.sandbox)
         return replaced
@@ -328,6 +337,17 @@ class Sandboxes:
                 return _replayed(existing, request, kind, current)
             snapshot = current
             contention.check()
+
+    async def find_key(
+        self, snapshot: SandboxSnapshot, request: KeyedRequest, kind: type[R]
+    ) -> tuple[str, bool]:
+        """Return the token of an idempotency key, and whether an earlier request has used the key. Raises
+        PaymockError, the idempotency conflict.
+        """
+        token = self.token(snapshot, request.idempotency_key)
+        current = await self.snapshot(request.sandbox, token)
+        [existing] = current.values
+        return token, existing is not None and _replayed(existing, request, kind, current).replayed
 
     async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
         """Add `entry` to a log of which at least the last `keep` entries are kept, and note the time. An

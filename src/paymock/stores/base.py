@@ -36,6 +36,10 @@ class AddResult(NamedTuple):
     existing: bytes | None
 
 
+Addition = tuple[str, bytes, str]
+"""A value that is stored in the same step as another change: its key, the value, and its kind."""
+
+
 class Change(NamedTuple):
     """Notification of a change that another process made: in one sandbox, or in any when it is None. A
     `minor` change only adds to a list or changes a log.
@@ -94,10 +98,18 @@ class Store(Protocol):
         """Return the values under `keys`, None where there is none."""
 
     async def replace(
-        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
+        self,
+        sandbox: str,
+        key: str,
+        old: bytes | None,
+        new: bytes,
+        *,
+        expected_state: bytes | None,
+        addition: Addition | None = None,
     ) -> bool:
-        """Compare and set: store `new` if the value is still `old` (None: missing) and the sandbox's own
-        record is still `expected_state`. Return whether it was stored.
+        """Compare and set: store `new`, and the `addition` in the same step, if the value is still `old`
+        (None: missing), the sandbox's own record is still `expected_state`, and the key of the addition is
+        free. Return whether they were stored.
         """
 
     async def page(

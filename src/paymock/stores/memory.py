@@ -8,7 +8,7 @@ from itertools import islice
 
 from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, AddResult, Change, Check
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, Addition, AddResult, Change, Check
 
 
 class _Sandbox:
@@ -107,14 +107,14 @@ class MemoryStore:
     ) -> AddResult:
         state, existing = self._values(sandbox, STATE, key)
         if existing is None and state == expected_state:
-            contents, total = self._sandboxes.get(sandbox), self._totals[kind]
+            contents = self._sandboxes.get(sandbox)
             count = len(contents.kinds.get(kind, ())) if contents else 0
-            if (limit is not None and count >= limit) or total >= self._limits.get(kind, math.inf):
+            if (limit is not None and count >= limit) or self._totals[kind] >= self._limits.get(
+                kind, math.inf
+            ):
                 raise PaymockError("capacity_exceeded")
             contents = contents or self._create(sandbox)
-            self._totals[kind] = total + 1
-            contents.values[key] = _compact(value)
-            contents.kinds.setdefault(kind, []).append(key)
+            self._insert(contents, (key, value, kind))
             if new_state is not None:
                 contents.values[STATE] = _compact(new_state)
         return AddResult(state, existing)
@@ -124,12 +124,23 @@ class MemoryStore:
         return [*map(contents.values.get, keys)] if contents else self._values(sandbox, *keys)
 
     async def replace(
-        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
+        self,
+        sandbox: str,
+        key: str,
+        old: bytes | None,
+        new: bytes,
+        *,
+        expected_state: bytes | None,
+        addition: Addition | None = None,
     ) -> bool:
         if self._values(sandbox, STATE, key) != [expected_state, old]:
             return False
+        if addition is not None and self._values(sandbox, addition[0]) != [None]:
+            return False
         contents = self._sandboxes.get(sandbox) or self._create(sandbox)
         contents.values[key] = _compact(new)
+        if addition is not None:
+            self._insert(contents, addition)
         return True
 
     async def page(
@@ -203,6 +214,12 @@ class MemoryStore:
             return [*map(contents.values.get, keys)]
         state = self._reset_states.get(sandbox)
         return [state if key == STATE else None for key in keys]
+
+    def _insert(self, contents: _Sandbox, addition: Addition) -> None:
+        key, value, kind = addition
+        self._totals[kind] += 1
+        contents.values[key] = _compact(value)
+        contents.kinds.setdefault(kind, []).append(key)
 
     def _create(self, sandbox: str) -> _Sandbox:
         """Return a sandbox that will have values."""

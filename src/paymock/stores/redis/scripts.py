@@ -38,6 +38,18 @@ local function push(names, list, ...)
     return length
 end
 
+-- deletes at most two of what is older than the retention
+local function delete_oldest(values, list, counters, kind, before)
+    for _ = 1, 2 do
+        local oldest = redis.call('LINDEX', list, 0)
+        local seconds, name = string.match(oldest or '', '^(%d+):(.*)$')
+        if not seconds or tonumber(seconds) > before then break end
+        redis.call('LPOP', list)
+        redis.call('HDEL', values, name, name .. COMPANION)
+        redis.call('HINCRBY', counters, 'base:' .. kind, 1)
+    end
+end
+
 -- removes the expiry of a key if there is no retention, and otherwise extends it, but never shortens what
 -- another process has set; false if the key has migrated to another node
 local function retain(key, retention)
@@ -110,16 +122,7 @@ local key, value, expected_state, new_state, limit, kind, sandbox, retention = u
 local current = redis.call('HMGET', values, STATE, key)
 if encode(current[1]) ~= expected_state or current[2] then return current end
 local now = redis.call('TIME')[1]
-if counters then
-    for _ = 1, 2 do
-        local oldest = redis.call('LINDEX', list, 0)
-        local seconds, name = string.match(oldest or '', '^(%d+):(.*)$')
-        if not seconds or tonumber(seconds) > now - retention then break end
-        redis.call('LPOP', list)
-        redis.call('HDEL', values, name, name .. COMPANION)
-        redis.call('HINCRBY', counters, 'base:' .. kind, 1)
-    end
-end
+if counters then delete_oldest(values, list, counters, kind, now - retention) end
 if limit ~= '' and redis.call('LLEN', list) >= tonumber(limit) then return 0 end
 -- published first, so that a user without permission to publish stores nothing
 redis.call('PUBLISH', CHANNEL, new_state == '-' and MINOR .. sandbox or sandbox)
@@ -137,11 +140,20 @@ return 1
 
 REPLACE = Script("""
 local values = KEYS[1]
-local key, old, new, expected_state, sandbox, retention = unpack(ARGV)
-local current = redis.call('HMGET', values, STATE, key)
+local key, old, new, expected_state, sandbox, retention, added, added_value, kind = unpack(ARGV)
+local current = redis.call('HMGET', values, STATE, key, added or STATE)
 if encode(current[1]) ~= expected_state or encode(current[2]) ~= old then return 0 end
+if added and current[3] then return 0 end
 redis.call('PUBLISH', CHANNEL, sandbox)
-redis.call('HSET', values, key, new)
+if added then
+    local _, list, names, counters = unpack(KEYS)
+    local now = redis.call('TIME')[1]
+    redis.call('HSET', values, key, new, added, added_value)
+    if counters then delete_oldest(values, list, counters, kind, now - retention) end
+    push(names, list, now .. ':' .. added)
+else
+    redis.call('HSET', values, key, new)
+end
 -- a sandbox without additions does not expire: it may hold the metadata of the store
 if redis.call('TTL', values) >= 0 then retain_all(values, retention) end
 return 1

@@ -11,7 +11,7 @@ from functools import partial
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import METADATA, AddResult, Change, Check, StoreError
+from paymock.stores.base import METADATA, Addition, AddResult, Change, Check, StoreError
 from paymock.stores.batching import Read
 from paymock.stores.redis import scripts
 from paymock.stores.redis.access import Access
@@ -91,13 +91,25 @@ class RedisStore:
         return values
 
     async def replace(
-        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
+        self,
+        sandbox: str,
+        key: str,
+        old: bytes | None,
+        new: bytes,
+        *,
+        expected_state: bytes | None,
+        addition: Addition | None = None,
     ) -> bool:
         keys = [_values(sandbox)]
-        if self._retention is not None:
-            keys += [_names(sandbox), _counters(sandbox)]
+        if addition is not None:
+            *_, kind = addition
+            keys += [_list(sandbox, kind), _names(sandbox)]
+        elif self._retention is not None:
+            keys.append(_names(sandbox))
+        keys += self._counters_if_retained(sandbox)
         arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention or "")
-        return bool(await self._nodes.execute(sandbox, scripts.REPLACE.call(keys, *arguments)))
+        command = scripts.REPLACE.call(keys, *arguments, *(addition or ()))
+        return bool(await self._nodes.execute(sandbox, command))
 
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, AddResult, Change, Check
+from paymock.stores.base import STATE, Addition, AddResult, Change, Check
 from paymock.stores.batching import Batcher, Read, merge_reads
 from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.file import (
@@ -110,10 +110,19 @@ class SqliteStore:
         return values
 
     async def replace(
-        self, sandbox: str, key: str, old: bytes | None, new: bytes, *, expected_state: bytes | None
+        self,
+        sandbox: str,
+        key: str,
+        old: bytes | None,
+        new: bytes,
+        *,
+        expected_state: bytes | None,
+        addition: Addition | None = None,
     ) -> bool:
         def step(transaction: Transaction) -> bool:
             if select_values(transaction.connection, sandbox, (STATE, key)) != [expected_state, old]:
+                return False
+            if addition is not None and not transaction.add(sandbox, *addition):
                 return False
             transaction.upsert(sandbox, key, new)
             transaction.note_change(sandbox)
