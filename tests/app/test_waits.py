@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from paymock.app import journal
-from paymock.app.journal import JournalReader, RequestFilter
+from paymock.app.journal import RequestFilter, StoredEntry
 from paymock.resources.timelines import RenderedPayment
+from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
 from paymock.schemas.control import ObservedPayment
 from paymock.stores.base import Change, Store
@@ -223,9 +224,8 @@ async def test_a_wait_for_requests_counts_those_that_match(wanted: RequestFilter
     assert not (await app.control.waits.requests(SANDBOX, wanted, count + 1, None, 1)).reached
 
 
-@pytest.mark.parametrize("store", [MemoryStore, SharedStore])
-async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_them(store: type[Store]) -> None:
-    app = UseCases(store())
+async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_them() -> None:
+    app = UseCases(SharedStore())
     entries = [line() for _ in range(43)]
     for entry in entries[:2]:
         await app.control.journal.add(SANDBOX, entry)
@@ -240,26 +240,82 @@ async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_the
     assert [entry.request_id for entry in found.data] == [entry.request_id for entry in entries[:2:-1]]
 
 
+@pytest.mark.parametrize(("store", "seconds"), [(MemoryStore, 0), (SharedStore, 1)])
+async def test_a_request_that_the_journal_has_no_more_counts_as_passed(
+    store: type[Store], seconds: float
+) -> None:
+    """On a shared store, once another process cannot be about to record it any more."""
+    app = UseCases(store())
+    entries = [line() for _ in range(3)]
+    await app.control.journal.add(SANDBOX, entries[0])
+    await app.control.journal.clear(SANDBOX)
+    for entry in entries[1:]:
+        await app.control.journal.add(SANDBOX, entry)
+    after = entries[0].request_id
+    found = await app.control.waits.requests(SANDBOX, RequestFilter(), 2, after, 0)
+    assert [entry.request_id for entry in found.data] == [entry.request_id for entry in entries[:0:-1]]
+    assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.1)
+
+
 async def test_a_reader_reads_each_entry_once_also_when_the_journal_is_full_or_cleared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(journal, "LENGTH", 32)
     app = UseCases(MemoryStore())
-    reader = JournalReader(app.control.journal, SANDBOX)
-    late = JournalReader(app.control.journal, SANDBOX, after="forgotten")
-    await reader.skip()
-    assert await reader.new() == await late.new() == []
-    for number in (1, 20, 32, 40):
-        entries = [line() for _ in range(number)]
-        for entry in entries:
-            await app.control.journal.add(SANDBOX, entry)
-        assert await reader.new() == entries[-32:]
-        assert await reader.new() == []
-        if number == 1:
-            assert await late.new() == []
-    assert len(await late.new()) == 32  # the one that it waited for has been forgotten
-    await app.control.journal.clear(SANDBOX)
-    assert await reader.new() == []
+    entries: list[StoredEntry] = []
+    with app.control.journal.reader(SANDBOX, lambda _: True) as reader:
+        for number in (1, 20, 32, 40):
+            new = [line() for _ in range(number)]
+            for entry in new:
+                await app.control.journal.add(SANDBOX, entry)
+            await asyncio.sleep(1)
+            entries += new[-32:]
+            assert reader.matching == entries
+        await app.control.journal.clear(SANDBOX)
+        await asyncio.sleep(1)
+        assert reader.matching == entries
+
+
+@pytest.mark.parametrize("store", [MemoryStore, SharedStore])
+async def test_many_waits_for_requests_read_the_journal_as_often_as_one(store: type[Store]) -> None:
+    """Once at each of 8 changes, whatever request they begin after, and not again while nothing changes."""
+    reads: list[int] = []
+
+    class CountingStore(store):  # type: ignore[valid-type, misc]
+        async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
+            entries: list[bytes] = await super().tail(sandbox, log, limit)
+            reads.extend([len(entries)] * (sandbox == SANDBOX))
+            return entries
+
+    app = UseCases(CountingStore())
+    known = [line() for _ in range(40)]
+    for entry in known:
+        await app.control.journal.add(SANDBOX, entry)
+    afters = (None, known[-1].request_id, "unknown")
+    wanted = RequestFilter(order_id=ORDER)
+    waiting = [
+        asyncio.create_task(app.control.waits.requests(SANDBOX, wanted, 1, after, 60))
+        for after in afters * 30
+    ]
+    for _ in range(8):
+        await asyncio.sleep(3)
+        await app.control.journal.add(SANDBOX, line())
+    await asyncio.sleep(3)
+    buffered = store is SharedStore  # what was buffered is a change, too
+    assert reads == [16, 40, *[16] * (8 + buffered)]
+    payment, _ = await app.create()
+    await read(app, payment.id)
+    assert all(found.reached and len(found.data) == 1 for found in await asyncio.gather(*waiting))
+    assert asyncio.get_running_loop().time() < 30
+
+
+async def test_a_failure_of_the_store_ends_a_wait_for_requests() -> None:
+    class FailingStore(MemoryStore):
+        async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
+            raise PaymockError("store_unavailable")
+
+    waiting = UseCases(FailingStore()).control.waits.requests(SANDBOX, RequestFilter(), 1, None, 60)
+    assert (await refusal(waiting)).kind.code == "store_unavailable"
 
 
 async def test_a_wait_misses_no_change_while_the_store_answers() -> None:

@@ -16,7 +16,7 @@ from paymock.app.contention import Contention
 from paymock.app.fault_rules import FaultRules
 from paymock.app.feed import Feed, clock_of
 from paymock.app.findings import Findings
-from paymock.app.journal import Journal, JournalReader
+from paymock.app.journal import Journal
 from paymock.app.overrides import Overrides
 from paymock.app.payment_lookup import (
     ALL_PAYMENTS,
@@ -125,8 +125,6 @@ class ControlService:
         `getPayment` or `listAttempts` that shows it; at most until the timeout.
         """
         deadline = asyncio.get_running_loop().time() + target.timeout
-        reader = JournalReader(self.journal, sandbox)
-        await reader.skip()
         payment = await self._find(sandbox, payment_id)
         position = payment.elapsed
         goal = position + _step(payment, target)
@@ -140,13 +138,15 @@ class ControlService:
             return _advanced(payment, max(0, (goal if change is None else change) - payment.elapsed))
 
         observed = True
-        while observed:
-            payment = await self._simulate(sandbox, payment_id, at_next_change)
-            change = next_change(payment)
-            if change is None:
-                break
-            observed = await self.waits.observed(sandbox, reader, payment_id, change, deadline)
-            position = change
+        with self.waits.payment_reads(sandbox, payment_id) as reads:
+            await reads.skip()
+            while observed:
+                payment = await self._simulate(sandbox, payment_id, at_next_change)
+                change = next_change(payment)
+                if change is None:
+                    break
+                observed = await self.waits.observed(sandbox, reads, payment_id, change, deadline)
+                position = change
         return schemas.ObservedPayment(payment=payment.payment, observed=observed)
 
     async def deposit(

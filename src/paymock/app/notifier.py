@@ -30,8 +30,8 @@ _RECONNECT_SECONDS = 0.2
 class TimedEvent(asyncio.Event):
     """An event with a timed wait."""
 
-    async def until(self, moment: float) -> None:
-        """Wait until it is set, or until `moment` by the clock of the event loop."""
+    async def until(self, moment: float | None) -> None:
+        """Wait until it is set, or until `moment`, if given, by the clock of the event loop."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(moment):  # `wait_for` can miss that its caller is cancelled
                 await self.wait()

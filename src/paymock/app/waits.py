@@ -1,7 +1,8 @@
 """Waits: for a change of a payment, for a payment of an order, and for the requests of the application."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from paymock.app.journal import Journal, JournalReader, RequestFilter, StoredEntry, public_entry
 from paymock.app.payment_lookup import OrderSearch, PaymentSnapshot, find_payment
@@ -55,47 +56,46 @@ class Waits:
         self, sandbox: str, wanted: RequestFilter, count: int, after: str | None, timeout: float
     ) -> schemas.RequestWaitResult:
         """Return when the journal has `count` entries that match, of those `after` the request of that id."""
-        reader = JournalReader(self._journal, sandbox, after)
-        matching: list[StoredEntry] = []
+        deadline = asyncio.get_running_loop().time() + timeout
+        with self._journal.reader(sandbox, wanted.matches, after) as reader:
 
-        async def is_reached() -> bool:
-            matching.extend(filter(wanted.matches, await reader.new()))
-            return len(matching) >= count
+            async def is_reached() -> bool:
+                return len(reader.matching) >= count
 
-        reached = await self._until(sandbox, is_reached, asyncio.get_running_loop().time() + timeout)
-        return schemas.RequestWaitResult(reached=reached, data=[*map(public_entry, reversed(matching))])
+            reached = await reader.until(is_reached, deadline)
+            data = [*map(public_entry, reversed(reader.matching))]
+        return schemas.RequestWaitResult(reached=reached, data=data)
+
+    @contextmanager
+    def payment_reads(self, sandbox: str, payment_id: str) -> Iterator[JournalReader]:
+        """Read the replies that show the payment to the application, within the block."""
+
+        def matches(entry: StoredEntry) -> bool:
+            return (
+                entry.payment_id == payment_id
+                and entry.operation in PAYMENT_READS
+                and entry.shown_offset_seconds is not None
+            )
+
+        with (
+            self._sandboxes.notifier.subscribe(sandbox) as changed,
+            self._journal.reader(sandbox, matches, changed=changed) as reader,
+        ):
+            yield reader
 
     async def observed(
-        self, sandbox: str, reader: JournalReader, payment_id: str, at: int, deadline: float
+        self, sandbox: str, reads: JournalReader, payment_id: str, at: int, deadline: float
     ) -> bool:
-        """Return whether the application gets a reply that shows the payment in the state that begins `at`
-        milliseconds after its creation, or in a later one, until `deadline` by the clock of the event loop.
-        Raises PaymockError `payment_not_found` after a reset.
+        """Return whether one of the `reads` shows the payment in the state that begins `at` milliseconds
+        after its creation, or in a later one, until `deadline` by the clock of the event loop. Raises
+        PaymockError `payment_not_found` after a reset.
         """
 
         async def is_observed() -> bool:
             await find_payment(self._sandboxes, sandbox, payment_id)
-            return any(
-                entry.payment_id == payment_id
-                and entry.operation in PAYMENT_READS
-                and entry.shown_offset_seconds is not None
-                and entry.shown_offset_seconds >= at / 1000
-                for entry in await reader.new()
-            )
+            return any((read.shown_offset_seconds or 0) >= at / 1000 for read in reads.matching)
 
-        return await self._until(sandbox, is_observed, deadline)
-
-    async def _until(self, sandbox: str, reached: Callable[[], Awaitable[bool]], deadline: float) -> bool:
-        """Return True as soon as `reached` does, which is asked again at each change, or False at the end."""
-        notifier, time = self._sandboxes.notifier, asyncio.get_running_loop().time
-        with notifier.subscribe(sandbox, additions=True) as changed:
-            while True:
-                changed.clear()
-                if await reached():
-                    return True
-                if time() >= deadline or notifier.stopping:
-                    return False
-                await changed.until(deadline)
+        return await reads.until(is_observed, deadline)
 
     async def _change(
         self, sandbox: str, find: Find, status: str | None, timeout: float, *, additions: bool = False

@@ -433,8 +433,8 @@ OPERATIONS = (
         summary="Wait for requests of the application",
         description="Answers as soon as the journal has `count` requests that match all given parameters, of "
         "those `after` a request; after `timeout` real seconds at the latest. Requests that got a fault "
-        "count, too, but they show no status. While the journal has not recorded `after`, nothing counts, "
-        "unless it is full.",
+        "count, too, but they show no status. A request `after` which the journal no longer has counts as "
+        "passed.",
         reply=schemas.RequestWaitResult,
         errors=("invalid_query",),
         query=(
