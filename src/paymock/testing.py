@@ -251,7 +251,7 @@ class Sandbox:
 
     def wait_for(self, order_id: str, status: str | None = None, timeout: float | timedelta = 30) -> Json:
         """Wait until the newest payment of the order, which need not exist yet, reaches `status` or, without
-        one, until it is created or changes; return the payment.
+        one, exists; return the payment.
 
         Raises NotReached after `timeout` real seconds, or at once when the status can no longer come.
         """

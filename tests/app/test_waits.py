@@ -166,9 +166,8 @@ async def test_a_wait_for_an_order_begins_before_its_payment_exists(store: type[
     await asyncio.sleep(1)
     assert not waiting.done()
     payment, _ = await app.create()
-    exists = await created
-    assert exists.payment
-    assert (exists.reached, exists.payment.id) == (True, payment.id)
+    for exists in (await created, await app.control.waits.order(SANDBOX, ORDER, None, 0)):
+        assert (exists.reached, exists.payment and exists.payment.id) == (True, payment.id)
     await app.control.advance_payment(SANDBOX, payment.id, {"to": "payment_detected"})
     result = await waiting
     assert (result.reached, result.payment and result.payment.status) == (True, "payment_detected")
@@ -177,13 +176,15 @@ async def test_a_wait_for_an_order_begins_before_its_payment_exists(store: type[
 async def test_a_wait_for_an_order_goes_by_its_newest_payment() -> None:
     app = UseCases(MemoryStore())
     first, _ = await app.create(key="first-payment", scenario="no_payment_expired")
-    await app.control.advance_payment(SANDBOX, first.id, {"to": "expired"})
-    waiting = asyncio.create_task(app.control.waits.order(SANDBOX, ORDER, None, 30))
+    waiting = asyncio.create_task(app.control.waits.order(SANDBOX, ORDER, "payment_detected", 30))
     await asyncio.sleep(1)
     second, _ = await app.create(key="second-payment")
+    await asyncio.sleep(1)
+    await app.control.advance_payment(SANDBOX, second.id, {"to": "payment_detected"})
     newest = (await waiting).payment
     assert newest
     assert newest.id == second.id
+    await app.control.advance_payment(SANDBOX, first.id, {"to": "expired"})
     expired = await app.control.waits.order(SANDBOX, ORDER, "expired", 0)
     assert (expired.reached, expired.payment) == (False, newest)
 

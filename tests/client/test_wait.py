@@ -11,6 +11,8 @@ from paymock.client.http import Call
 from paymock.testing import NotReached, Sandbox, Unreachable
 from tests.client.canned_server import canned_server, wait_reply
 
+STOPPED = "the clock stands still until it is advanced"
+
 
 def after_each_reply(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
     """Do something after each reply to a wait."""
@@ -147,11 +149,14 @@ class TestWaitingForTheApplication:
         assert paymock.wait_for("order-7", "payment_detected")["status"] == "completed"
 
     def test_an_order_that_does_not_come_is_reported(self, paymock: Sandbox) -> None:
-        with pytest.raises(NotReached, match=r"^order order-7: it has no payment after 0 s$") as caught:
+        with pytest.raises(
+            NotReached, match=f"^order order-7: it has no payment after 0 s: {STOPPED}$"
+        ) as caught:
             paymock.wait_for("order-7", timeout=0)
         assert (caught.value.payment, caught.value.timed_out) == (None, True)
         payment = paymock.create(order_id="order-7")
-        message = f"^order order-7: payment {payment['id']} is awaiting_payment after 0 s$"
+        assert paymock.wait_for("order-7", timeout=0) == payment
+        message = f"^order order-7: payment {payment['id']} is awaiting_payment after 0 s: {STOPPED}$"
         with pytest.raises(NotReached, match=message):
             paymock.wait_for("order-7", "completed", timeout=0)
         paymock.advance(45)

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+from msgspec import UNSET, UnsetType
+
 from paymock.app.journal import Journal, JournalReader, RequestFilter, StoredEntry, public_entry
 from paymock.app.payment_lookup import OrderSearch, PaymentSnapshot, find_payment
 from paymock.app.sandboxes import Sandboxes
@@ -35,21 +37,25 @@ class Waits:
 
         reached, possible, payment = await self._change(sandbox, find, status, timeout)
         return schemas.WaitResult(
-            reached=reached, possible=possible, payment=(payment or await find()).payment
+            reached=reached,
+            possible=possible,
+            payment=(payment or await find()).payment,
+            clock=await self._clock(sandbox, ran_out=possible and not reached),
         )
 
     async def order(
         self, sandbox: str, order_id: str, status: str | None, timeout: float
     ) -> schemas.OrderWaitResult:
         """Return when the newest payment of the order, which need not exist yet, has reached `status` or,
-        without one, has been created or has changed.
+        without one, exists.
         """
         search = OrderSearch(self._sandboxes, sandbox, order_id)
-        reached, possible, payment = await self._change(
-            sandbox, search.newest, status, timeout, additions=True
-        )
+        reached, possible, payment = await self._change(sandbox, search.newest, status, timeout, created=True)
         return schemas.OrderWaitResult(
-            reached=reached, possible=possible, payment=payment.payment if payment else None
+            reached=reached,
+            possible=possible,
+            payment=payment.payment if payment else None,
+            clock=await self._clock(sandbox, ran_out=possible and not reached),
         )
 
     async def requests(
@@ -97,17 +103,23 @@ class Waits:
 
         return await reads.until(is_observed, deadline)
 
+    async def _clock(self, sandbox: str, *, ran_out: bool) -> schemas.StoppedClock | UnsetType:
+        """Return the clock of the sandbox if a wait ran out and it stands still."""
+        if not ran_out or (await self._sandboxes.snapshot(sandbox)).clock.speed:
+            return UNSET
+        return schemas.StoppedClock()
+
     async def _change(
-        self, sandbox: str, find: Find, status: str | None, timeout: float, *, additions: bool = False
+        self, sandbox: str, find: Find, status: str | None, timeout: float, *, created: bool = False
     ) -> tuple[bool, bool, PaymentSnapshot | None]:
-        """Wait for `status`, or for any change of the payment that `find` returns; with `additions`, that may
-        be another one after a creation. Return whether it is reached, whether it is or can still be reached,
-        and the payment.
+        """Wait until the payment that `find` returns has `status`. Without one, wait for its next change or,
+        with `created`, until there is one; after a creation, it may be another one. Return whether that is
+        reached, whether it is or can still be reached, and the payment.
         """
         notifier, time = self._sandboxes.notifier, asyncio.get_running_loop().time
         deadline = time() + timeout
         first: list[tuple[str, State] | None] = []
-        with notifier.subscribe(sandbox, additions=additions) as changed:
+        with notifier.subscribe(sandbox, additions=created) as changed:
             while True:
                 changed.clear()
                 payment = await find()
@@ -118,7 +130,7 @@ class Waits:
                     reached, possible = False, True
                 else:
                     upcoming = [state for state in payment.upcoming if status in (None, state.status)]
-                    reached = current != first[0] if status is None else payment.has_been(status)
+                    reached = payment.has_been(status) if status else created or current != first[0]
                     possible = reached or bool(upcoming) or payment.can_reach(status)
                 now = time()
                 if reached or not possible or now >= deadline or notifier.stopping:

@@ -316,7 +316,10 @@ def _missing_amount(payment: Payment) -> int:
 @with_client
 @payment_argument
 @click.option(
-    "--status", type=STATUS, metavar="STATUS", help="Status to wait for. [default: the next change]"
+    "--status",
+    type=STATUS,
+    metavar="STATUS",
+    help="Status to wait for. [default: the next change; with --order, a payment]",
 )
 @click.option(
     "--timeout",
@@ -337,14 +340,15 @@ def wait(
     order: str | None,
     as_json: bool,
 ) -> None:
-    """Wait until a payment reaches a status, or changes.
+    """Wait until a payment reaches a status, or changes; with --order, until there is one.
 
     Without ID and --order, the newest payment. Exit status 4 after a timeout, 1 when the change can no longer
     come.
     """
     if order is not None and payment_id != NEWEST:
         raise click.UsageError("Give ID or --order, not both.")
-    hint = f"waiting for {status or 'the next change'}, at most {format_seconds(timeout)} s"
+    target = "the next change" if order is None else "the payment"
+    hint = f"waiting for {status or target}, at most {format_seconds(timeout)} s"
     try:
         if order is None:
             lookup_timeout = min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT)

@@ -14,6 +14,8 @@ MAX_WAIT = 60.0
 GRACE_PERIOD = 5.0
 """Seconds after the end of a wait until its reply must arrive."""
 
+_STOPPED = "the clock stands still until it is advanced"
+
 _RETRY_PAUSE = 0.1
 """Seconds between two requests when the server ends a wait early, by at least as much."""
 
@@ -53,31 +55,27 @@ def wait_for_payment(client: Client, payment_id: str, status: str | None, timeou
     changed: Json = detail["payment"]
     if changed != payment:  # since the last reply
         return changed if status is None else wait_for_payment(client, payment_id, status, 0.0)
-    reason = _time_left(client, detail["timeline"], detail["now"], status)
+    reason = _time_left(client, detail["timeline"], detail["now"], status, stopped="clock" in result)
     message = f"{_summary(payment)} after {timeout:g} s: {reason}"
     raise NotReached(message, payment, timed_out=True)
 
 
 def wait_for_order(client: Client, order_id: str, status: str | None, timeout: float) -> Json:
-    """Wait until the newest payment of the order reaches `status` or, without one, until it is created or
-    changes; return it.
+    """Wait until the newest payment of the order reaches `status` or, without one, exists; return it.
 
     Raises NotReached after `timeout` real seconds, or at once when the change can no longer come; Refused;
     and Unreachable, at most some seconds after the timeout.
     """
-    previous: list[Json | None] = []
     for result in _results(client, "/_mock/wait", {"order_id": order_id, "status": status}, timeout):
         payment: Json | None = result["payment"]
-        changed_between_requests = status is None and payment not in (previous or [payment])
-        if payment is not None and (result["reached"] or changed_between_requests):
+        if payment is not None and result["reached"]:
             return payment
-        previous = [payment]
-        target = status or "the next change"
-        if not result["possible"]:
-            reason = f"{_summary(payment or {})}: {target} can no longer come"
+        if payment is not None and not result["possible"]:
+            reason = f"{_summary(payment)}: {status} can no longer come"
             raise NotReached(f"order {order_id}: {reason}", payment, timed_out=False)
     state = _summary(payment) if payment else "it has no payment"
-    raise NotReached(f"order {order_id}: {state} after {timeout:g} s", payment, timed_out=True)
+    reason = f": {_STOPPED}" if "clock" in result else ""
+    raise NotReached(f"order {order_id}: {state} after {timeout:g} s{reason}", payment, timed_out=True)
 
 
 def wait_for_requests(client: Client, query: Mapping[str, Any], count: int, timeout: float) -> list[Json]:
@@ -138,15 +136,17 @@ def _results(client: Client, path: str, query: Mapping[str, Any], timeout: float
             time.sleep(min(_RETRY_PAUSE, deadline - now))  # the server may be stopping
 
 
-def _time_left(client: Client, timeline: list[Json], now: str, status: str | None) -> str:
-    """Describe when the expected change is due, and at which speed the clock runs."""
+def _time_left(client: Client, timeline: list[Json], now: str, status: str | None, *, stopped: bool) -> str:
+    """Describe when the expected change is due, and at which speed the clock runs unless it is `stopped`."""
     target = status or "the next change"
     upcoming = [entry for entry in timeline if not entry["reached"] and status in (None, entry["status"])]
     if not upcoming:
-        return f"{target} is not scheduled; it needs a deposit"
-    speed = client.send("GET", "/_mock/clock", decode=json.loads, timeout=GRACE_PERIOD).result()["speed"]
-    clock = f"runs at speed {speed:g}" if speed else "stands still until it is advanced"
+        return f"{target} is not scheduled; it needs a deposit{f', and {_STOPPED}' if stopped else ''}"
     left = datetime.fromisoformat(upcoming[0]["at"]) - datetime.fromisoformat(now)
+    clock = "stands still until it is advanced"
+    if not stopped:
+        speed = client.send("GET", "/_mock/clock", decode=json.loads, timeout=GRACE_PERIOD).result()["speed"]
+        clock = f"runs at speed {speed:g}"
     return f"{target} lies {left.total_seconds():g} s ahead on a clock that {clock}"
 
 

@@ -339,6 +339,17 @@ class PaymentDetail(Reply):
     ahead_seconds: AheadSeconds
 
 
+class StoppedClock(Reply):
+    """The clock of a sandbox while it stands still."""
+
+    speed: Annotated[int, Meta(description="Always 0.", ge=0, le=0)] = 0
+
+
+_StoppedClock = Annotated[
+    StoppedClock, Meta(description="Present if the wait ran out while the clock stood still.")
+]
+
+
 class WaitResult(Reply):
     """How a wait ended."""
 
@@ -347,6 +358,7 @@ class WaitResult(Reply):
         bool, Meta(description="Whether it has come or can still come; `false`: waiting longer is in vain.")
     ]
     payment: Payment
+    clock: _StoppedClock | UnsetType = UNSET
 
 
 class OrderWaitResult(Reply):
@@ -362,6 +374,7 @@ class OrderWaitResult(Reply):
     payment: Annotated[
         Payment | None, Meta(description="The newest payment of the order; `null`: it has none.")
     ]
+    clock: _StoppedClock | UnsetType = UNSET
 
 
 class ObservedPayment(Reply):

@@ -414,13 +414,13 @@ OPERATIONS = (
         tag="Time",
         summary="Wait for a payment of an order",
         description="Answers as soon as the newest payment of the order, which need not exist yet, has "
-        "reached `status` or, without one, has been created or has changed; at once with `reached: false` "
-        "when that payment can no longer do so; after `timeout` real seconds at the latest.",
+        "reached `status` or, without one, as soon as it exists; at once with `reached: false` when that "
+        "payment can no longer reach it; after `timeout` real seconds at the latest.",
         reply=schemas.OrderWaitResult,
         errors=("invalid_query",),
         query=(
             Query("order_id", "The order to wait for.", _TEXT, required=True),
-            Query("status", "What to wait for; without it, the next change.", _STATUS),
+            Query("status", "What to wait for; without it, the payment.", _STATUS),
             _TIMEOUT,
         ),
     ),

@@ -71,7 +71,10 @@ def test_a_client_that_leaves_stops_the_advance_that_waits_for_an_observer(
 
 def test_an_order_is_waited_for(api: Api) -> None:
     path = "/_mock/wait?order_id=order-1001&status=payment_detected&timeout=0"
-    assert api.get(path).json() == {"reached": False, "possible": True, "payment": None}
+    ran_out = {"reached": False, "possible": True, "payment": None}
+    assert api.get(path).json() == ran_out | {"clock": {"speed": 0}}
+    api.put("/_mock/clock", json={"speed": 1})
+    assert api.get(path).json() == ran_out
     payment = move(api, api.created(), to="payment_detected").json()
     assert api.get(path).json() == {"reached": True, "possible": True, "payment": payment}
 
