@@ -33,7 +33,9 @@ def test_requests_are_printed_like_a_log(terminal: Terminal, api: Api) -> None:
     api.get("/v1/payments/pay_x")
     created, read = terminal.text("requests").splitlines()
     assert re.fullmatch(r"\S+Z  201  POST  /v1/payments  new  [\d.]+ ms  req_\S+", created)
-    assert re.fullmatch(r"\S+Z  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\S+", read)
+    assert re.fullmatch(
+        r"\S+Z  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\S+  This API .+", read
+    )
     assert terminal.json("requests") == api.get("/_mock/requests").json()
     assert terminal.text("requests", "--limit", "1") == f"{read}\n"
     with contextlib.suppress(httpx.RemoteProtocolError):

@@ -1,6 +1,7 @@
 """A sandbox as text."""
 
 import socket
+from datetime import datetime, timedelta
 
 import httpx
 import pytest
@@ -41,9 +42,27 @@ class TestDescribe:
             http.post("/v1/webhooks", json={"url": "ftp://a"}, headers={"Idempotency-Key": "endpoint-1"})
             with pytest.raises(httpx.RemoteProtocolError):
                 http.get("/v1/chains", headers={"X-Mock-Fault": "drop"})
-        refused, lost = paymock.describe().splitlines()[-2:]
-        assert "  422   POST  /v1/webhooks  validation_failed  url: must " in refused
+            http.get("/v1/payments/pay_x")
+        refused, field, lost, _, message = paymock.describe().splitlines()[-5:]
+        assert refused.endswith("  422   POST  /v1/webhooks  validation_failed")
+        assert message.startswith("    This API key has no payment")
+        assert field.startswith("    url: must ")
         assert lost.endswith("  lost  GET   /v1/chains  fault drop")
+
+    def test_equal_reads_in_a_row_are_one_line_in_virtual_time(self, paymock: Sandbox) -> None:
+        payment = paymock.create("no_payment_expired")
+        headers = {"Authorization": f"Bearer {paymock.api_key}"}
+        with httpx.Client(base_url=paymock.url, headers=headers) as http:
+            for _ in range(31):
+                http.get(f"/v1/payments/{payment['id']}")
+                paymock.advance(1)
+            http.get(f"/v1/payments/{payment['id']}/attempts")
+        polls, attempts = paymock.describe().splitlines()[-2:]
+        path = f"200   GET   /v1/payments/{payment['id']}"
+        assert polls.endswith(f"Z  {path}  31 \N{MULTIPLICATION SIGN} getPayment  last shown expired at 30 s")
+        assert attempts.endswith(f"Z  {path}/attempts  shown expired at 30 s")
+        times = [datetime.fromisoformat(line.split()[0]) for line in (polls, attempts)]
+        assert times == [paymock.now() - timedelta(seconds=1), paymock.now()]
 
     def test_fault_rules_are_shown_with_their_counts(self, paymock: Sandbox) -> None:
         paymock.fault("delay=1", operation="createPayment", order_id="a", skip=1, times=2)

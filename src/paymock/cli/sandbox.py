@@ -12,7 +12,7 @@ from paymock.cli.common_options import as_json
 from paymock.cli.errors import ApiCommand, CommandError, WaitTimedOut
 from paymock.cli.options import ONE_DAY, OPERATION, SCENARIO, STATUS, with_client
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, wait_readable
-from paymock.client.text import format_seconds, format_times
+from paymock.client.text import format_seconds, format_times, refusal_reasons
 from paymock.client.wait import NotReached, wait_for_requests
 from paymock.rules.faults import FAULT_FORM
 from paymock.schemas.control import (
@@ -209,9 +209,11 @@ def _request_line(entry: JournalEntry) -> str:
     status = entry.status or "dropped"
     words = entry.error, entry.idempotency, entry.fault and f"fault {entry.fault}"
     outcome = "".join(f"  {word}" for word in words if word)
+    problems = ((problem.field, problem.message) for problem in entry.details)
+    reasons = "".join(f"  {reason}" for reason in refusal_reasons(entry.message, problems))
     return (
         f"{entry.at}  {status}  {entry.method:<4}  {entry.path}{outcome}  "
-        f"{entry.duration_ms:.1f} ms  {entry.request_id}"
+        f"{entry.duration_ms:.1f} ms  {entry.request_id}{reasons}"
     )
 
 

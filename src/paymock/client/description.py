@@ -5,14 +5,23 @@ requests.
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
 from typing import Any
 
 from paymock.client.http import Client, Json, payment_path
-from paymock.client.text import escape_control, fault_rule_line, timeline_line
+from paymock.client.text import (
+    escape_control,
+    fault_rule_line,
+    format_seconds,
+    refusal_reasons,
+    timeline_line,
+)
 
 MAX_PAYMENTS = 5
 MAX_REQUESTS = 20
+"""How many requests are shown, of which equal ones in a row count as one."""
+
 MAX_RULES = 20
 MAX_CHANGES = 20
 """How many changes of a payment are shown, and how many deposits."""
@@ -20,6 +29,7 @@ MAX_CHANGES = 20
 TIMEOUT = 10.0
 """Seconds after which the server counts as gone."""
 
+_MAX_READ = 1_000
 _MAX_WIDTH = 160
 _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
 
@@ -41,7 +51,7 @@ def describe(client: Client) -> str:
     clock = read("/_mock/clock")
     page = read("/_mock/payments", limit=MAX_PAYMENTS)
     rules = read("/_mock/faults")["data"]
-    requests = read("/_mock/requests", limit=MAX_REQUESTS)["data"]
+    requests = [*_request_lines(read("/_mock/requests", limit=_MAX_READ)["data"][::-1])]
     details = [read(payment_path(payment["id"])) for payment in reversed(page["data"])]
     lines = [f"{clock['now']}, {'speed {speed:g}'.format(**clock) if clock['speed'] else 'frozen'}"]
     lines += ["", f"payments, the last {len(details)}:" if page["next_cursor"] else "payments:"]
@@ -52,8 +62,8 @@ def describe(client: Client) -> str:
     if rules:
         lines += ["", f"fault rules, the first {MAX_RULES}:" if len(rules) > MAX_RULES else "fault rules:"]
         lines += [f"  {fault_rule_line(rule)}" for rule in rules[:MAX_RULES]]
-    lines += ["", f"requests, the last {MAX_REQUESTS}:" if len(requests) == MAX_REQUESTS else "requests:"]
-    lines += map(_request_line, reversed(requests)) if requests else ["  none"]
+    lines += ["", f"requests, the last {MAX_REQUESTS}:" if len(requests) > MAX_REQUESTS else "requests:"]
+    lines += chain.from_iterable(requests[-MAX_REQUESTS:]) if requests else ["  none"]
     return "\n".join(_shown(line, client.api_key) for line in lines)
 
 
@@ -73,12 +83,30 @@ def _payment_lines(detail: Json) -> Iterator[str]:
         yield f"    deposit  {deposit['amount']} {deposit['asset']}, {progress}"
 
 
-def _request_line(entry: Json) -> str:
-    parts = [entry["at"], f"{entry['status'] or 'lost':<4}", f"{entry['method']:<4}", entry["path"]]
-    parts.append(entry["error"] or entry["idempotency"] or "")
-    parts += [f"fault {entry['fault']}"] if entry["fault"] else []
-    parts += [f"{problem['field']}: {problem['message']}" for problem in entry["details"]]
-    return f"  {'  '.join(filter(None, parts))}"
+def _request_lines(entries: Iterable[Json]) -> Iterator[list[str]]:
+    """The lines of each request, oldest first; of equal ones in a row, those of the last, and how many."""
+    for _, group in groupby(entries, _without_time):
+        *others, entry = group
+        parts = [entry["virtual_at"] or entry["at"], f"{entry['status'] or 'lost':<4}"]
+        parts += [f"{entry['method']:<4}", entry["path"], entry["error"] or entry["idempotency"] or ""]
+        parts += [f"fault {entry['fault']}"] if entry["fault"] else []
+        parts += (
+            [f"{len(others) + 1} \N{MULTIPLICATION SIGN} {entry['operation'] or 'the same'}"]
+            if others
+            else []
+        )
+        if entry["shown"] and entry["method"] == "GET":
+            since = format_seconds(entry["shown_offset_seconds"])
+            parts.append(f"{'last ' if others else ''}shown {entry['shown']} at {since} s")
+        problems = ((problem["field"], problem["message"]) for problem in entry["details"])
+        reasons = refusal_reasons(entry["message"], problems)
+        yield [f"  {'  '.join(filter(None, parts))}", *(f"    {reason}" for reason in reasons)]
+
+
+def _without_time(entry: Json) -> Json:
+    """An entry without what differs between equal requests."""
+    differs = {"at", "virtual_at", "request_id", "duration_ms", "shown", "shown_offset_seconds"}
+    return {name: value for name, value in entry.items() if name not in differs}
 
 
 def _shown(line: str, api_key: str | None) -> str:

@@ -1,7 +1,7 @@
 """Payments, requests, fault rules and their times as text, for terminals and reports."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _CONTROL_CHARACTERS = re.compile(
@@ -31,6 +31,11 @@ def timeline_line(offset_seconds: float, status: str, event: str) -> str:
     """A change of a payment: seconds since creation, the new status, and the event."""
     offset = format_seconds(offset_seconds)
     return f"{offset:>6} s  {status:<{_STATUS_WIDTH}}  {event_text(event, status)}".rstrip()
+
+
+def refusal_reasons(message: str | None, problems: Iterable[tuple[str, str]]) -> list[str]:
+    """Why a request was refused: the problems of its body, each with the field, or else the message."""
+    return [f"{field}: {problem}" for field, problem in problems] or ([message] if message else [])
 
 
 def format_times(times: int | None) -> str:
