@@ -7,7 +7,7 @@ already imported; the fixtures import the rest when a test uses them.
 import argparse
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from paymock.verify.coverage import Coverage
 
 
-_sandboxes = pytest.StashKey[list["Sandbox"]]()
+before_reset: "list[Callable[[Sandbox], None]]" = []
+"""The same list as in paymock.testing, which is mostly imported later."""
+
+if "paymock.testing" in sys.modules:
+    sys.modules["paymock.testing"].before_reset = before_reset  # type: ignore[attr-defined]
+
+_earlier = pytest.StashKey[list["Sandbox"]]()
+"""The sandboxes that were open when a test began."""
+
+_closed: dict[int, str] = {}
+"""The descriptions of those that an exception has closed since a test began."""
 
 
 @pytest.fixture(scope="session")
@@ -35,10 +45,9 @@ def paymock_server(request: pytest.FixtureRequest) -> "Iterator[ServerHandle]":
 
 
 @pytest.fixture
-def paymock(request: pytest.FixtureRequest, paymock_server: "ServerHandle") -> "Iterator[Sandbox]":
+def paymock(paymock_server: "ServerHandle") -> "Iterator[Sandbox]":
     """A sandbox of paymock for this test only: empty, with a frozen clock."""
     with paymock_server.sandbox() as sandbox:
-        request.node.stash.setdefault(_sandboxes, []).append(sandbox)
         yield sandbox
 
 
@@ -62,11 +71,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Collect coverage if that is wanted."""
     if config.option.paymock_coverage or config.option.paymock_fail_under is not None:
-        from paymock import testing
-
         plugin = _CoveragePlugin(config)
-        testing.before_reset.append(plugin.collect)
-        config.add_cleanup(lambda: testing.before_reset.remove(plugin.collect))
+        before_reset.append(plugin.collect)
+        config.add_cleanup(lambda: before_reset.remove(plugin.collect))
         config.pluginmanager.register(plugin, "paymock-coverage")
 
 
@@ -161,6 +168,22 @@ def _percent(text: str) -> float:
     return value
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note which sandboxes are open: they are not of this test."""
+    testing = sys.modules.get("paymock.testing")
+    item.stash[_earlier] = [*testing.open_sandboxes] if testing else []
+    _closed.clear()
+
+
+def _describe_closed(sandbox: "Sandbox") -> None:
+    if sys.exc_info()[0] is not None:
+        _closed[id(sandbox)] = _description(sandbox)
+
+
+before_reset.append(_describe_closed)
+
+
 # Not of the new style: old versions of pluggy know only this one.
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
@@ -172,15 +195,19 @@ def pytest_runtest_makereport(
     # During the teardown the sandboxes may have been reset.
     if testing is None or call.when == "teardown" or outcome.excinfo or not outcome.get_result().failed:
         return
-    values = [*item.stash.get(_sandboxes, []), *(getattr(item, "funcargs", None) or {}).values()]
-    sandboxes = {id(value): value for value in values if isinstance(value, testing.Sandbox)}
-    for sandbox in sandboxes.values():
-        outcome.get_result().sections.append(("paymock: payments and last requests", _description(sandbox)))
+    arguments = (getattr(item, "funcargs", None) or {}).values()
+    earlier = item.stash.get(_earlier, [])
+    sandboxes = [sandbox for sandbox in testing.open_sandboxes if sandbox not in earlier]
+    sandboxes += [value for value in arguments if isinstance(value, testing.Sandbox)]
+    descriptions = {id(sandbox): _description(sandbox) for sandbox in dict.fromkeys(sandboxes)}
+    for description in filter(None, (_closed | descriptions).values()):
+        outcome.get_result().sections.append(("paymock: payments and last requests", description))
 
 
 def _description(sandbox: "Sandbox") -> str:
+    """Describe a sandbox, unless the report of `verify` does."""
     try:
-        return sandbox.describe()
+        return "" if sandbox.is_judged else sandbox.describe()
     except Exception as error:  # noqa: BLE001 - whatever fails, the report of the test is not lost
         return f"the sandbox cannot be described: {type(error).__name__}"
 

@@ -46,8 +46,13 @@ MIN_ADVANCE = 0.001
 
 _FAULTS_PATH = "/_mock/faults"
 
-before_reset: "list[Callable[[Sandbox], None]]" = []
+before_reset: "list[Callable[[Sandbox], None]]" = getattr(
+    sys.modules.get("_paymock_pytest"), "before_reset", []
+)
 """What is called with each sandbox of a ServerHandle at the end of its block, before the reset."""
+
+open_sandboxes: "list[Sandbox]" = []
+"""The sandboxes of each ServerHandle whose block has not ended."""
 
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
@@ -60,6 +65,9 @@ class Sandbox:
     it does not answer. As a context manager, it closes its connections at the end, which it may share with
     other sandboxes of the server.
     """
+
+    is_judged = False
+    """Whether `paymock.verify.verify` has judged an application in it, and tells what happened."""
 
     def __init__(self, url: str, api_key: str, connections: ConnectionPool | None = None) -> None:
         self._client = Client(url, arguments.api_key("api_key", api_key), connections)
@@ -383,9 +391,11 @@ class ServerHandle:
         try:
             sandbox = Sandbox(self.url, api_key, self._connections)
             self._prepare(sandbox)
+            open_sandboxes.append(sandbox)
             try:
                 yield sandbox
             finally:
+                open_sandboxes.remove(sandbox)
                 if os.getpid() == process:
                     for call in before_reset:
                         call(sandbox)

@@ -160,6 +160,7 @@ class TestFixtures:
 FAILURES = """
     import pytest
     from paymock.testing import Sandbox
+    from paymock.verify import verify
 
     class Shop:
         def __init__(self, paymock):
@@ -174,6 +175,11 @@ FAILURES = """
     def second_sandbox(paymock_server):
         with paymock_server.sandbox() as sandbox:
             yield sandbox
+
+    @pytest.fixture
+    def shop_of_its_own(paymock_server):
+        with paymock_server.sandbox() as sandbox:
+            yield Shop(sandbox)
 
     @pytest.fixture
     def server_that_is_gone():
@@ -219,6 +225,16 @@ FAILURES = """
     def test_shown_of_a_fixture_with_another_name(second_sandbox):
         second_sandbox.create(order_id="order-2002")
         assert False
+
+    def test_shown_of_a_sandbox_that_nobody_passes(shop_of_its_own):
+        assert False
+
+    def test_shown_of_a_sandbox_of_the_test(paymock_server):
+        with paymock_server.sandbox():
+            assert False
+
+    def test_judged(paymock):
+        assert verify(paymock, order=str, deliveries=len, budget=0).verdict == "SAFE"
 
     def test_shown_as_gone(server_that_is_gone):
         assert "this" == "that"

@@ -13,6 +13,7 @@ from paymock.client.http import Json
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas.control import COURSE_LENGTH, LINE_LENGTH
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_OPERATIONS, PAYMENT_READS
+from paymock.testing import Sandbox
 from paymock.verify.application import Application, InlineExecutor
 from paymock.verify.control import Control
 from paymock.verify.plans import (
@@ -99,6 +100,8 @@ def verify(
     finding's `token`. The clock of the sandbox stands still meanwhile. Raises ValueError for a status,
     scenario, fault or token that does not exist; Refused and Unreachable.
     """
+    if isinstance(sandbox, Sandbox):
+        sandbox.is_judged = True
     judge = Judge(
         sandbox,
         Application(order, deliveries, tick, InlineExecutor()),
