@@ -1,6 +1,7 @@
 """Notifies subscribers of changes of a sandbox, whichever process makes them."""
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -68,6 +69,27 @@ class Notifier:
         self._subscriptions: defaultdict[str, set[Subscription]] = defaultdict(set)
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = TimedEvent()
+        self.waiting = 0
+        """How many requests wait, for a change or for the end of a fault."""
+
+        self.max_waiting = math.inf
+        """How many may: each takes a connection."""
+
+    @contextmanager
+    def waiting_request(self) -> Iterator[None]:
+        """Count a request that waits within the block. Raises PaymockError `capacity_exceeded` beyond
+        `max_waiting`.
+        """
+        if self.waiting >= self.max_waiting:
+            raise PaymockError(
+                "capacity_exceeded",
+                f"{self.waiting} requests of this process wait already, on half of its connections.",
+            )
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
 
     def notify(self, sandbox: str | None, *, addition: bool = False) -> None:
         """Notify the subscribers of this sandbox, or of all sandboxes if None; of an `addition` only those
@@ -126,12 +148,12 @@ class Notifier:
     ) -> AsyncGenerator[tuple[Observation[T], Observation[T] | None], None]:
         """Yield an observation with the previous one: now, whenever the mark differs, and at least every
         RESYNC_SECONDS, until the server stops. Observations are at least `min_gap` seconds apart. Raises what
-        `observe` raises.
+        `observe` raises, and PaymockError `capacity_exceeded`.
         """
         previous: Observation[T] | None = None
         time = asyncio.get_running_loop().time
         resync = 0.0
-        with self.subscribe(sandbox, additions=additions) as changed:
+        with self.waiting_request(), self.subscribe(sandbox, additions=additions) as changed:
             while not self.stopping:
                 changed.clear()  # before observing, so that a change meanwhile leads to another observation
                 current = await observe()

@@ -18,7 +18,8 @@ Find = Callable[[], Awaitable[PaymentSnapshot | None]]
 
 class Waits:
     """Waits within sandboxes. They end at the change, at once if it cannot come any more, after their timeout
-    in real seconds, or when the server stops.
+    in real seconds, or when the server stops. Each raises PaymockError `capacity_exceeded` when as many
+    requests wait as may.
     """
 
     def __init__(self, sandboxes: Sandboxes, journal: Journal) -> None:
@@ -63,7 +64,10 @@ class Waits:
     ) -> schemas.RequestWaitResult:
         """Return when the journal has `count` entries that match, of those `after` the request of that id."""
         deadline = asyncio.get_running_loop().time() + timeout
-        with self._journal.reader(sandbox, wanted.matches, after) as reader:
+        with (
+            self._sandboxes.notifier.waiting_request(),
+            self._journal.reader(sandbox, wanted.matches, after) as reader,
+        ):
 
             async def is_reached() -> bool:
                 return len(reader.matching) >= count
@@ -83,8 +87,10 @@ class Waits:
                 and entry.shown_offset_seconds is not None
             )
 
+        notifier = self._sandboxes.notifier
         with (
-            self._sandboxes.notifier.subscribe(sandbox) as changed,
+            notifier.waiting_request(),
+            notifier.subscribe(sandbox) as changed,
             self._journal.reader(sandbox, matches, changed=changed) as reader,
         ):
             yield reader
@@ -119,7 +125,7 @@ class Waits:
         notifier, time = self._sandboxes.notifier, asyncio.get_running_loop().time
         deadline = time() + timeout
         first: list[tuple[str, State] | None] = []
-        with notifier.subscribe(sandbox, additions=created) as changed:
+        with notifier.waiting_request(), notifier.subscribe(sandbox, additions=created) as changed:
             while True:
                 changed.clear()
                 payment = await find()

@@ -85,7 +85,8 @@ class Server(uvicorn.Server):
         return app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept connections, then call `on_ready`."""
+        """Start to accept connections, at most half of them for requests that wait, then call `on_ready`."""
+        self._app.limit_waiting(self.transport_state.connections.limit // 2)
         protocol: Any = self.config.http_protocol_class  # uvicorn only calls it
         self.config.http_protocol_class = partial(protocol, transport_state=self.transport_state)  # type: ignore[assignment]
         if sys.platform == "win32":  # its event loop has no add_reader

@@ -14,6 +14,7 @@ from paymock.app.overrides import FaultDue
 from paymock.app.sandboxes import Sandboxes
 from paymock.app.system_clock import Clock
 from paymock.rules.errors import PaymockError
+from paymock.rules.faults import FaultKind
 from paymock.web.http.auth import Keyring
 from paymock.web.http.cors import allowed_methods, cors_headers, options_response
 from paymock.web.http.delivery import close_connection, interrupt, is_interrupted, send_head
@@ -62,8 +63,12 @@ class Application:
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait for a change."""
-        return self._sandboxes.notifier.subscribers
+        """The number of requests that wait for a change, or for the end of a fault."""
+        return self._sandboxes.notifier.waiting
+
+    def limit_waiting(self, number: int) -> None:
+        """Let at most this number of requests wait at a time; refuse others."""
+        self._sandboxes.notifier.max_waiting = number
 
     @property
     def never_waits(self) -> bool:
@@ -94,12 +99,20 @@ class Application:
         try:
             request, response = await self._respond(request, request_id)
         except ClientGone:
-            return await close_connection(scope, receive)
-        headers = header_lines(header_block(response, request_id, cors_headers(request.path)))
-        if is_interrupted(response):
-            await self._record(request, response, request_id, started)
-            await interrupt(request, response, headers, self._sleep, scope, receive, send)
-            return None
+            await close_connection(scope, receive)
+            return
+        with contextlib.ExitStack() as waiting:
+            if response.fault is not None and response.fault.kind is FaultKind.HANG:
+                try:
+                    waiting.enter_context(self._sandboxes.notifier.waiting_request())
+                except PaymockError as error:
+                    carried_out, order_id = response.carried_out, response.order_id
+                    response = replace(refusal(error, request), carried_out=carried_out, order_id=order_id)
+            headers = header_lines(header_block(response, request_id, cors_headers(request.path)))
+            if is_interrupted(response):
+                await self._record(request, response, request_id, started)
+                await interrupt(request, response, headers, self._sleep, scope, receive, send)
+                return
         try:
             await send_head(response, headers, send)
             body, stream = (b"", None) if request.method == "HEAD" else (response.body, response.stream)

@@ -154,6 +154,33 @@ def test_a_server_that_cannot_send_its_beginning_leaves_nobody_behind(sent: str)
     asyncio.run(check())
 
 
+@pytest.mark.usefixtures("quiet")
+def test_requests_that_wait_get_at_most_half_of_the_connections(
+    frozen: Api, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more is refused at once, on a connection that stays open."""
+    path, observed = f"/_mock/payments/{frozen.created()['id']}", {"to": "end", "until_observed": True}
+    waiting = server.app._sandboxes.notifier
+    assert waiting.max_waiting == server.transport_state.connections.limit // 2
+    monkeypatch.setattr(waiting, "max_waiting", 1)
+    with watching(frozen, "/_mock/events") as stream:
+        stream.next()
+        for reply in (
+            *map(
+                frozen.get,
+                (f"{path}/wait", "/_mock/wait?order_id=x", "/_mock/requests/wait", "/_mock/events"),
+            ),
+            frozen.get(f"{path.replace('/_mock/payments', '/checkout')}/events"),
+            frozen.post(f"{path}/advance", json=observed),
+            httpx.get(f"{server.url}/v1/chains", headers=AUTHORIZED | {"X-Mock-Fault": "hang"}),
+        ):
+            assert error_of(reply) == (503, "capacity_exceeded")
+            assert {"retry-after": "1"}.items() <= reply.headers.items()
+            assert "connection" not in reply.headers
+    wait_until(lambda: server.app.waiting == 0)
+    assert frozen.get(f"{path}/wait?timeout=0").status_code == 200
+
+
 class TestFeed:
     def test_it_needs_a_key(self, server: RunningServer) -> None:
         assert error_of(httpx.get(f"{server.url}/_mock/events")) == (401, "unauthenticated")

@@ -316,7 +316,7 @@ OPERATIONS = (
         "payment stands at the change that nobody has read.",
         request=(schemas.AdvanceBy, schemas.AdvanceTo),
         reply=(Payment, schemas.ObservedPayment),
-        errors=("payment_not_found", "status_unreachable", *BODY_ERRORS),
+        errors=("payment_not_found", "status_unreachable", *BODY_ERRORS, "capacity_exceeded"),
         parameters=PAYMENT_ID,
     ),
     Operation(
@@ -399,7 +399,7 @@ OPERATIONS = (
         "seconds at the latest. The server knows when the change comes, and wakes early when "
         "somebody moves time or makes a deposit.",
         reply=schemas.WaitResult,
-        errors=("payment_not_found", "invalid_query"),
+        errors=("payment_not_found", "invalid_query", "capacity_exceeded"),
         parameters=PAYMENT_ID,
         query=(
             Query("status", "What to wait for; without it, the next change.", _STATUS),
@@ -417,7 +417,7 @@ OPERATIONS = (
         "reached `status` or, without one, as soon as it exists; at once with `reached: false` when that "
         "payment can no longer reach it; after `timeout` real seconds at the latest.",
         reply=schemas.OrderWaitResult,
-        errors=("invalid_query",),
+        errors=("invalid_query", "capacity_exceeded"),
         query=(
             Query("order_id", "The order to wait for.", _TEXT, required=True),
             Query("status", "What to wait for; without it, the payment.", _STATUS),
@@ -436,7 +436,7 @@ OPERATIONS = (
         "count, too, but they show no status. A request `after` which the journal no longer has counts as "
         "passed.",
         reply=schemas.RequestWaitResult,
-        errors=("invalid_query",),
+        errors=("invalid_query", "capacity_exceeded"),
         query=(
             Query("operation", "Only those of this operation.", _OPERATION),
             Query("order_id", "Only those about payments of this order.", _TEXT),
