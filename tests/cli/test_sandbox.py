@@ -7,8 +7,10 @@ import signal
 import httpx
 import pytest
 
+from harness.polling import wait_until
 from tests.cli.terminal import TIMEOUT, Terminal, read_lines
 from tests.support.client import Api
+from tests.support.server import RunningServer
 
 
 def test_next_sets_and_clears_overrides(terminal: Terminal, api: Api) -> None:
@@ -47,11 +49,15 @@ def test_requests_are_printed_like_a_log(terminal: Terminal, api: Api) -> None:
 
 
 @pytest.mark.process
-def test_requests_are_followed_until_an_interrupt(terminal: Terminal, api: Api) -> None:
+def test_requests_are_followed_until_an_interrupt(
+    terminal: Terminal, api: Api, server: RunningServer
+) -> None:
+    """By a wait of the server: each is printed as soon as it comes."""
     for path in ("first", "second"):
         api.get(f"/v1/payments/{path}")
     with terminal.start("requests", "--follow", "--limit", "1") as process:
         shown = read_lines(process, 1)
+        wait_until(lambda: server.app.waiting == 1)
         api.get("/_mock/clock")  # below /v1 only
         for path in ("payments/third", "chains", "no-such-path"):
             api.get(f"/v1/{path}")

@@ -13,7 +13,7 @@ from paymock.cli.errors import ApiCommand, CommandError, WaitTimedOut
 from paymock.cli.options import ONE_DAY, OPERATION, SCENARIO, STATUS, with_client
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, wait_readable
 from paymock.client.text import format_seconds, format_times, refusal_reasons
-from paymock.client.wait import NotReached, wait_for_requests
+from paymock.client.wait import GRACE_PERIOD, NotReached, wait_for_requests
 from paymock.rules.faults import FAULT_FORM
 from paymock.schemas.control import (
     DEFAULT_WAIT,
@@ -24,11 +24,10 @@ from paymock.schemas.control import (
     JournalEntry,
     PendingOverride,
     PendingOverrideList,
+    RequestWaitResult,
 )
 
 _OVERRIDES_PATH = "/_mock/next"
-_POLL_SECONDS = 1.0
-"""Seconds between two reads of the journal, for which the server has no wait."""
 
 
 @click.command(cls=ApiCommand)
@@ -165,22 +164,29 @@ def requests(
         return
     if timeout is not None or any(value is not None for value in wanted.values()):
         raise click.UsageError("The options that select requests, and --timeout, need --wait.")
-    query = {"limit": JOURNAL_LENGTH if follow else limit}
-    journal = client.get(Journal, "/_mock/requests", query=query)
+    journal = client.get(Journal, "/_mock/requests", query={"limit": limit})
     if as_json and not follow:
         echo_json(journal)
         return
-    _print_requests(journal.data[:limit], as_json=as_json)
-    if not (journal.data or follow):
+    _print_requests(journal.data, as_json=as_json)
+    if follow:
+        _follow(client, journal.data[0].request_id if journal.data else None, as_json=as_json)
+    elif not journal.data:
         echo_note("no requests")
-    while follow:
-        wait_readable(_POLL_SECONDS)
-        known_ids = {entry.request_id for entry in journal.data}
-        journal = client.get(Journal, "/_mock/requests", query=query)
-        new = [entry for entry in journal.data if entry.request_id not in known_ids]
-        if known_ids and len(new) == JOURNAL_LENGTH:
+
+
+def _follow(client: ApiClient, after: str | None, *, as_json: bool) -> None:
+    """Print each request after the given one, or each of an empty journal, as soon as it comes."""
+    timeout = DEFAULT_WAIT + GRACE_PERIOD
+    while True:
+        query = {"after": after, "timeout": DEFAULT_WAIT}
+        waiting = client.call(RequestWaitResult, "GET", "/_mock/requests/wait", query=query, timeout=timeout)
+        wait_readable(timeout, [waiting])
+        new = waiting.result().data
+        if after and len(new) == JOURNAL_LENGTH:
             echo_note("there were more requests than the journal holds: some are not shown")
         _print_requests(new, as_json=as_json)
+        after = new[0].request_id if new else after
 
 
 def _print_matching(
