@@ -2,9 +2,11 @@
 
 import pytest
 
-from paymock.app.findings import MAX_FINDINGS
+from paymock.app.findings import MAX_BYTES, MAX_FINDINGS
+from paymock.stores.base import Store
 from paymock.stores.memory import MemoryStore
 from tests.support.findings import finding
+from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
 
 
@@ -27,6 +29,17 @@ async def test_only_the_last_findings_are_kept_and_a_reset_deletes_them() -> Non
     assert len(listed) == MAX_FINDINGS
     await control.reset(SANDBOX)
     assert (await control.findings.list(SANDBOX)).data == []
+
+
+@pytest.mark.parametrize("store", [MemoryStore, SharedStore])
+async def test_large_findings_displace_the_oldest(store: type[Store]) -> None:
+    app = UseCases(store())
+    large = ["x" * 2000] * 20
+    for number in range(30):
+        await app.control.findings.add(SANDBOX, finding(token=f"{number}", story=large))
+    kept = (await app.control.findings.list(SANDBOX)).data
+    assert [one.token for one in kept] == ["29", "28", "27", "26", "25", "24"]
+    assert sum(map(len, await app.sandboxes.tail(SANDBOX, "findings", MAX_FINDINGS))) <= MAX_BYTES
 
 
 @pytest.mark.parametrize(

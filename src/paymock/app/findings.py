@@ -1,6 +1,8 @@
 """The findings of the judge in a sandbox: what broke a rule, with its evidence. See docs/verify.md."""
 
 import secrets
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -14,6 +16,9 @@ from paymock.schemas.validation import checker_for, validate
 
 MAX_FINDINGS = 100
 """How many findings a sandbox keeps."""
+
+MAX_BYTES = 262_144
+"""How many bytes they have together, as stored. The oldest go first."""
 
 _LOG = "findings"
 _PREFIX = "fnd_"
@@ -29,7 +34,7 @@ class Findings:
 
     async def list(self, sandbox: str) -> schemas.FindingList:
         """Return the last findings, newest first."""
-        stored = await self._sandboxes.tail(sandbox, _LOG, MAX_FINDINGS)
+        stored = await self._stored(sandbox)
         return schemas.FindingList(data=[records.decode_as(schemas.Finding, entry) for entry in stored])
 
     async def find(self, sandbox: str, finding_id: str) -> schemas.Finding:
@@ -40,15 +45,26 @@ class Findings:
         raise PaymockError("not_found", "This sandbox has no finding with that id.")
 
     async def add(self, sandbox: str, body: Any) -> schemas.Finding:
-        """Add a finding. Raises PaymockError `validation_failed`."""
+        """Add a finding, and forget the oldest ones. Raises PaymockError `validation_failed`."""
         new = validate(_check_new, body, schemas.AddFinding)
         finding = schemas.Finding(id=_PREFIX + secrets.token_hex(16), **asdict(new))
-        await self._sandboxes.append(sandbox, _LOG, _encode(finding), keep=MAX_FINDINGS)
+        entry = _encode(finding)
+        keep = len(_newest([entry, *await self._stored(sandbox)]))
+        await self._sandboxes.append(sandbox, _LOG, entry, keep=keep)
         return finding
+
+    async def _stored(self, sandbox: str) -> Sequence[bytes]:
+        return _newest(await self._sandboxes.tail(sandbox, _LOG, MAX_FINDINGS))
 
     async def clear(self, sandbox: str) -> None:
         """Delete all findings."""
         await self._sandboxes.clear_log(sandbox, _LOG)
+
+
+def _newest(entries: Sequence[bytes]) -> Sequence[bytes]:
+    """Return those of the newest entries, which come first, that have room."""
+    sizes = accumulate(map(len, entries[:MAX_FINDINGS]))
+    return [entry for entry, size in zip(entries, sizes, strict=False) if size <= MAX_BYTES]
 
 
 _check_new = checker_for(schemas.AddFinding)

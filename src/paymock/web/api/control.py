@@ -9,7 +9,7 @@ import msgspec
 from paymock.app import journal
 from paymock.app.control_service import ControlService
 from paymock.app.fault_rules import MAX_RULES
-from paymock.app.findings import MAX_FINDINGS
+from paymock.app.findings import MAX_BYTES, MAX_FINDINGS
 from paymock.app.journal import RequestFilter
 from paymock.app.payment_lookup import PaymentFilter
 from paymock.rules.errors import PaymockError
@@ -603,7 +603,7 @@ a method and path.""",
         tag="Sandbox",
         summary="Add a finding",
         description="For `paymock verify`: the dashboard has a page for each finding. A sandbox keeps the "
-        f"last {MAX_FINDINGS}.",
+        f"last {MAX_FINDINGS}, of {MAX_BYTES // 1024} KiB in all.",
         request=schemas.AddFinding,
         reply=schemas.Finding,
         status=201,
