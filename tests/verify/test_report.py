@@ -6,7 +6,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from paymock.schemas.control import AddFinding
+from paymock.schemas.validation import checker_for, validate
 from paymock.verify.formats import junit, markdown
+from paymock.verify.judge import _shown
 from paymock.verify.report import Finding, Report, Verdict, course_lines
 from paymock.verify.rules import RULES, Severity
 
@@ -52,6 +55,13 @@ def finding(rule: str = "lost_sale", **changes: Any) -> Finding:
         "payment_id": "pay_1",
     }
     return Finding(**{**fields, **changes})
+
+
+def test_a_long_finding_is_shortened_for_the_dashboard() -> None:
+    long = finding(payment_id=None, command="x" * 3000, faults=[f"{number}: drop" for number in range(30)])
+    shown = validate(checker_for(AddFinding), _shown(long), AddFinding)
+    assert (len(shown.command), shown.command[-4:]) == (2000, "x...")
+    assert shown.faults[18:] == ["18: drop", "... and 11 more"]
 
 
 def report(

@@ -447,7 +447,10 @@ class RequestWaitResult(Reply):
     data: Annotated[list[JournalEntry], Meta(description="The requests that match, newest first.")]
 
 
-_Text = Annotated[str, Meta(max_length=2000)]
+MAX_TEXT, MAX_LINES = 2000, 20
+"""How many characters a text of a finding has at most, and how many lines its lists."""
+
+_Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 
 
 COURSE_LENGTH = 100
@@ -471,10 +474,10 @@ class _Finding(Reply, kw_only=True):
         Meta(description="Whether breaking the rule loses money."),
     ]
     scenario: AnyScenarioName
-    faults: Annotated[list[_Text], Meta(description="The requests that got a fault.", max_length=20)]
+    faults: Annotated[list[_Text], Meta(description="The requests that got a fault.", max_length=MAX_LINES)]
     token: Annotated[_Text, Meta(description="Repeats the trial.")]
     explanation: Annotated[_Text, Meta(description="What went wrong.")]
-    story: Annotated[list[_Text], Meta(description="What happened, line by line.", max_length=20)]
+    story: Annotated[list[_Text], Meta(description="What happened, line by line.", max_length=MAX_LINES)]
     order_id: OrderId
     payment_id: Annotated[PaymentId | None, Meta(description="`null`: no payment was created.")]
     course: Annotated[

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import zip_longest
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from paymock.client.http import Json
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
-from paymock.schemas.control import COURSE_LENGTH, LINE_LENGTH
+from paymock.schemas.control import COURSE_LENGTH, LINE_LENGTH, MAX_LINES, MAX_TEXT
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_OPERATIONS, PAYMENT_READS
 from paymock.testing import Sandbox
 from paymock.verify.application import Application, InlineExecutor
@@ -486,12 +486,24 @@ def _frequencies(faults: Iterable[str] | None) -> Mapping[str, Frequency]:
 
 
 def _shown(finding: Finding) -> Json:
-    """A finding as the dashboard shows it."""
+    """A finding as the dashboard shows it, shortened to what that takes."""
     kept = asdict(finding)
     for name in ("requests", "timeline", "occurrences"):
         del kept[name]
+    kept = {name: _shortened(value) for name, value in kept.items()}
     course = [line[:LINE_LENGTH] for line in course_lines(finding.timeline, finding.requests)]
     return kept | {"severity": finding.severity, "course": course[:COURSE_LENGTH]}
+
+
+def _shortened(value: Any, length: int = MAX_TEXT) -> Any:
+    """A text, or a list of texts, as far as a finding on the dashboard has room."""
+    if isinstance(value, str):
+        return value if len(value) <= length else f"{value[: length - 3]}..."
+    if not isinstance(value, list | tuple):
+        return value
+    more = len(value) - MAX_LINES + 1
+    shown = value if more <= 1 else [*value[: MAX_LINES - 1], f"... and {more} more"]
+    return [_shortened(line, LINE_LENGTH) for line in shown]
 
 
 def _interleaved(plans: Iterable[Plan]) -> list[Plan]:
