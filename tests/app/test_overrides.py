@@ -58,8 +58,11 @@ async def test_scenarios_and_faults_wait_in_separate_queues_with_the_permanent_o
 async def test_a_full_queue_takes_no_more_and_neither_queue_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overrides, "MAX_OVERRIDES", 2)
     pending = UseCases(MemoryStore()).control.overrides
+    await pending.add(SANDBOX, {"fault": "reset", "times": None})
     for _ in range(2):
-        before = await pending.add(SANDBOX, {"fault": "drop"})
+        await pending.add(SANDBOX, {"fault": "drop"})
+    before = await pending.add(SANDBOX, {"fault": "hang", "times": None})  # which needs no room
+    assert [one.fault for one in before.data] == ["drop", "drop", "hang"]
     error = await refusal(pending.add(SANDBOX, {"scenario": "late_payment", "fault": "drop"}))
     assert error.kind.code == "capacity_exceeded"
     assert await pending.pending(SANDBOX) == before

@@ -133,12 +133,12 @@ def _enqueued(queue: Queue, added: Override | str | None) -> Queue:
         return queue
     limited = [override for override in queue if override.times is not None]
     permanent = {override.order_id: override for override in queue if override.times is None}
-    if max(len(limited), len(permanent)) >= MAX_OVERRIDES:
-        raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
     if added.times is None:
         permanent[added.order_id] = added
     else:
         limited.append(added)
+    if max(len(limited), len(permanent)) > MAX_OVERRIDES:
+        raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
     last = sorted(permanent.values(), key=lambda override: override.order_id is None)
     return (*limited, *last)
 
