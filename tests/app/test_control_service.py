@@ -1,5 +1,6 @@
 """The use cases of the control API, without HTTP."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -39,3 +40,21 @@ async def test_the_total_is_never_less_than_what_is_listed(*, is_reset: bool, to
     await app.create("key-number-1")
     page = await app.control.payments(SANDBOX, PaymentFilter(), 9, None)
     assert (len(page.data), page.total) == (1, total)
+
+
+async def test_a_search_lets_others_in_after_every_fifty_payments() -> None:
+    app = UseCases(MemoryStore())
+    for number in range(120):
+        await app.create(f"key-number-{number}")
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    assert (await app.control.payments(SANDBOX, PaymentFilter(status="completed"), 9, None)).data == []
+    running.cancel()
+    assert turns == 2

@@ -42,8 +42,8 @@ from paymock.schemas.public import Payment
 from paymock.schemas.validation import checker_for, validate, validation_failed
 from paymock.stores.base import Addition, companion_key
 
-_SCANNED = 500
-"""How many payments are read at a time to find those that match a filter."""
+_SCANNED = 50
+"""How many payments are read at a time to find those that match a filter: then others have their turn."""
 
 
 class ControlService:
