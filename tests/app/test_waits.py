@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -317,6 +318,34 @@ async def test_a_failure_of_the_store_ends_a_wait_for_requests() -> None:
 
     waiting = UseCases(FailingStore()).control.waits.requests(SANDBOX, RequestFilter(), 1, None, 60)
     assert (await refusal(waiting)).kind.code == "store_unavailable"
+
+
+async def test_many_waits_for_orders_look_for_new_payments_as_often_as_one() -> None:
+    """And not at all for the payments of their orders, unless there is one."""
+
+    class CountingStore(SharedStore):
+        async def page(
+            self, sandbox: str, kind: str, *, limit: int, before: int | None = None
+        ) -> list[tuple[int, bytes]]:
+            await self._step("page")
+            return await super().page(sandbox, kind, limit=limit, before=before)
+
+    store = CountingStore()
+    app = UseCases(store)
+    waiting = [
+        asyncio.create_task(app.control.waits.order(SANDBOX, f"order-{number}", None, 60))
+        for number in range(50)
+    ]
+    await asyncio.sleep(1)
+    store.steps.clear()
+    for number in range(8):
+        await app.create(key=f"other-order-{number}", order_id=f"other-{number}")
+        await app.control.journal.add(SANDBOX, line())
+        await asyncio.sleep(1)
+    assert Counter(store.steps) == {"add": 8, "get": 8 * 2, "page": 8 * 2}
+    for number in range(60):  # more than one page
+        await app.create(key=f"own-order-{number}", order_id=f"order-{number}")
+    assert all(found.reached for found in await asyncio.gather(*waiting))
 
 
 async def test_a_wait_misses_no_change_while_the_store_answers() -> None:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from msgspec import UNSET, UnsetType
 
+from paymock.app.creations import Creations
 from paymock.app.journal import Journal, JournalReader, RequestFilter, StoredEntry, public_entry
 from paymock.app.payment_lookup import OrderSearch, PaymentSnapshot, find_payment
 from paymock.app.sandboxes import Sandboxes
@@ -25,6 +26,7 @@ class Waits:
     def __init__(self, sandboxes: Sandboxes, journal: Journal) -> None:
         self._sandboxes = sandboxes
         self._journal = journal
+        self._creations = Creations(sandboxes)
 
     async def payment(
         self, sandbox: str, payment_id: str, status: str | None, timeout: float
@@ -51,7 +53,7 @@ class Waits:
         without one, exists.
         """
         search = OrderSearch(self._sandboxes, sandbox, order_id)
-        reached, possible, payment = await self._change(sandbox, search.newest, status, timeout, created=True)
+        reached, possible, payment = await self._change(sandbox, search.newest, status, timeout, order_id)
         return schemas.OrderWaitResult(
             reached=reached,
             possible=possible,
@@ -116,16 +118,20 @@ class Waits:
         return schemas.StoppedClock()
 
     async def _change(
-        self, sandbox: str, find: Find, status: str | None, timeout: float, *, created: bool = False
+        self, sandbox: str, find: Find, status: str | None, timeout: float, order_id: str | None = None
     ) -> tuple[bool, bool, PaymentSnapshot | None]:
         """Wait until the payment that `find` returns has `status`. Without one, wait for its next change or,
-        with `created`, until there is one; after a creation, it may be another one. Return whether that is
-        reached, whether it is or can still be reached, and the payment.
+        with an `order_id`, until there is one; a creation can replace it by another one. Return whether that
+        is reached, whether it is or can still be reached, and the payment.
         """
         notifier, time = self._sandboxes.notifier, asyncio.get_running_loop().time
         deadline = time() + timeout
         first: list[tuple[str, State] | None] = []
-        with notifier.waiting_request(), notifier.subscribe(sandbox, additions=created) as changed:
+        with ExitStack() as waiting:
+            waiting.enter_context(notifier.waiting_request())
+            changed = waiting.enter_context(notifier.subscribe(sandbox))
+            if order_id is not None:
+                waiting.enter_context(self._creations.watch(sandbox, order_id, changed))
             while True:
                 changed.clear()
                 payment = await find()
@@ -136,7 +142,7 @@ class Waits:
                     reached, possible = False, True
                 else:
                     upcoming = [state for state in payment.upcoming if status in (None, state.status)]
-                    reached = payment.has_been(status) if status else created or current != first[0]
+                    reached = payment.has_been(status) if status else bool(order_id) or current != first[0]
                     possible = reached or bool(upcoming) or payment.can_reach(status)
                 now = time()
                 if reached or not possible or now >= deadline or notifier.stopping:
