@@ -1,6 +1,7 @@
 """`verify`."""
 
 import json
+import re
 import shlex
 import signal
 import socket
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from harness.polling import wait_until
@@ -62,23 +64,30 @@ def test_a_shop_that_costs_money_is_1_and_its_findings_can_be_repeated(
     terminal: Terminal, shop: str, tmp_path: Path
 ) -> None:
     junit, summary = tmp_path / "junit.xml", tmp_path / "summary.md"
-    outcome = terminal.run(*arguments(shop), "--junit", str(junit), f"--markdown={summary}")
+    key = terminal.variables["PAYMOCK_API_KEY"]
+    files = ("--junit", str(junit), f"--markdown={summary}")
+    outcome = terminal.run(*arguments(shop), "--key", key, *files)
     assert (outcome.returncode, outcome.stderr) == (1, "")
     assert outcome.stdout.startswith("UNSAFE: double_payment; ")
     assert 'type="double_payment"' in junit.read_text()
     assert summary.read_text().startswith("## paymock verify: UNSAFE\n\ndouble_payment; ")
 
-    [repeat, *_] = [line for line in outcome.stdout.splitlines() if line.startswith("  Repeat: ")]
-    program, *repeated = shlex.split(repeat.removeprefix("  Repeat: "))
-    assert program == "paymock"
-    assert repeated == [*arguments(shop), "--only", "happy_path/createPayment=drop"]
+    [only, *_] = re.findall("  Repeat: (.*)", outcome.stdout)
+    command = f"{outcome.stdout.splitlines()[-1]} {only}"
+    findings = httpx.get(f"{terminal.url}/_mock/findings", headers={"Authorization": f"Bearer {key}"}).text
+    for shown in (outcome.stdout, junit.read_text(), summary.read_text(), findings):
+        assert key not in shown
+        assert "PAYMOCK_API_KEY" in shown
+    assert shlex.split(command) == [
+        "paymock", "verify", "--key", "$PAYMOCK_API_KEY", *arguments(shop)[1:],
+        "--only", "happy_path/createPayment=drop",
+    ]  # fmt: skip
+    repeated = [key if word == "$PAYMOCK_API_KEY" else word for word in shlex.split(command)[1:]]
     outcome = terminal.run(*repeated, "--json")
     document = json.loads(outcome.stdout)
     assert (outcome.returncode, outcome.stderr, outcome.stdout.count("\n")) == (1, "", 1)
     assert (document["verdict"], document["trials"]) == ("UNSAFE", 2)
-    assert shlex.split(document["findings"][0]["command"]) == [
-        "paymock", *arguments(shop), "--json", "--only", repeated[-1],
-    ]  # fmt: skip
+    assert key not in outcome.stdout
 
 
 def test_what_could_not_be_seen_is_3_also_if_a_file_cannot_be_written(
@@ -108,6 +117,12 @@ def test_on_a_terminal_trials_are_counted_and_the_verdict_has_a_color(
     assert verdict in outcome.stdout
 
 
+def test_what_a_call_repeats_of_the_key_is_masked(terminal: Terminal, shop: str) -> None:
+    unclear = ("--deliveries", f"GET {shop}/none/{terminal.variables['PAYMOCK_API_KEY']}")
+    outcome = terminal.run(*arguments(shop), *unclear)
+    assert f"deliveries cannot be told: CallFailed: GET {shop}/none/***: status 404\n" in outcome.stdout
+
+
 def test_a_key_that_is_refused_is_3(terminal: Terminal) -> None:
     message = terminal.fails(3, *arguments("http://127.0.0.1:1"), PAYMOCK_API_KEY="other")
     assert message.startswith("Error: unauthenticated: ")
@@ -128,9 +143,10 @@ def test_the_application_is_started_and_ended(port: int) -> None:
 
 @pytest.mark.process
 def test_an_application_that_does_not_start_is_3(terminal: Terminal) -> None:
-    application = ("--run", "echo no database >&2; exit 7", "--ready", "http://127.0.0.1:1")
+    application = ("--run", "echo no database, $PAYMOCK_API_KEY >&2; exit 7", "--ready", "http://127.0.0.1:1")
     message = terminal.fails(3, *arguments("http://127.0.0.1:1"), *application)
     assert message.startswith("Error: the application ended with exit status 7 before it was ready.\n")
+    assert message.endswith("\nno database, ***\n")
 
 
 @pytest.mark.process

@@ -1,11 +1,15 @@
 """The report: its verdict, and what it looks like as text, JSON, JUnit and Markdown."""
 
 import json
+import re
+import shlex
+import subprocess
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from paymock.client.text import shell_word
 from paymock.schemas.control import AddFinding
 from paymock.schemas.validation import checker_for, validate
 from paymock.verify.formats import junit, markdown
@@ -119,7 +123,31 @@ class TestText:
             "",
             f"  Repeat: only='{TOKEN}'",
         ]
-        assert str(finding(command="paymock verify --only x")).endswith("\n  Repeat: paymock verify --only x")
+
+    @pytest.mark.parametrize(
+        "script", ["cd shop\nexec 'node' shop.mjs", "```\n", "a\tb \x1b[1m \\ ' \u202e é"]
+    )
+    def test_the_command_is_shown_once_and_can_be_pasted(self, script: str) -> None:
+        command, option = f"paymock verify --run {shell_word(script)}", f"--only {TOKEN}"
+        judged = report(finding(command=f"{command} {option}"), finding(command="x"), command=command)
+        text, xml = str(judged), ET.fromstring(junit(judged))  # noqa: S314 - our own
+        assert text.endswith(f"\n\nTo repeat a finding, add its --only to:\n\n{command}")
+        assert (text.count(command), text.count(f"  Repeat: {option}\n")) == (1, 2)
+        assert (xml.findtext("system-out") or "").endswith(f"\n\n{command}")
+        [block] = re.findall(r"\n(`{3,})sh\n(.*)\n\1\n$", markdown(judged), re.DOTALL)
+        assert block[1] == command
+        assert "\n```" not in block[1] or len(block[0]) == 4
+        assert all(line.isprintable() for line in text.split("\n"))
+        if "\t" not in script:  # which takes bash
+            assert shlex.split(command)[-1] == script
+
+    @pytest.mark.process
+    @pytest.mark.parametrize("word", ["a\nb 'c' $HOME `d` \\", "\ta\nb ' \\ \x01\x1b[1m \x85\u202e é"])
+    def test_a_shell_reads_the_word_that_was_meant(self, word: str) -> None:
+        printed = subprocess.check_output(
+            ["/bin/bash", "-c", f"printf %s {shell_word(word)}"], env={"LC_ALL": "C.UTF-8"}
+        )
+        assert printed.decode() == word
 
     def test_long_lines_are_broken(self) -> None:
         _, *story = str(finding(story=["Wrong:       " + "word " * 60])).split("\n\n")[0].splitlines()
@@ -127,10 +155,10 @@ class TestText:
         assert [line.index("word") for line in story] == [15] * 4
 
     def test_control_characters_are_escaped(self) -> None:
-        evil = finding(story=[EVIL], requests=[request(operation=None, path=EVIL)], command=EVIL)
+        evil = finding(story=[EVIL], requests=[request(operation=None, path=EVIL)])
         text = str(report(evil, undetermined=(EVIL,), notes=[EVIL]))
         assert text.replace("\n", "").isprintable()
-        assert text.count(ESCAPED) == 5
+        assert text.count(ESCAPED) == 4
 
 
 class TestJson:
@@ -139,7 +167,7 @@ class TestJson:
         judged = report("lost_sale", "gives_up", undetermined=("x",), **more)
         document = json.loads(json.dumps(judged.as_json()))
         assert [*document] == [
-            "verdict", "findings", "trials", "undetermined", "scenarios", "notes", "seconds",
+            "verdict", "findings", "trials", "undetermined", "scenarios", "notes", "seconds", "command",
         ]  # fmt: skip
         assert document["findings"][0].keys() == {
             "rule", "severity", "scenario", "faults", "token", "explanation", "story", "requests", "timeline",
@@ -203,7 +231,7 @@ class TestJUnit:
 
 class TestMarkdown:
     def test_a_table_shows_all_findings_and_details_follow(self) -> None:
-        text = markdown(report(finding(occurrences=3), finding("gives_up", faults=[], command="paymock x")))
+        text = markdown(report(finding(occurrences=3), finding("gives_up", faults=[])))
         assert text.startswith(
             "## paymock verify: UNSAFE\n\nlost_sale; 12 trials in 0 s.\n\n"
             "| Rule | Severity | Scenario | Faults | Trials |\n"
@@ -213,8 +241,7 @@ class TestMarkdown:
             "### `lost_sale`\n\n- Order:       verify-1, scenario happy_path.\n- Wrong:       The goods "
             "did not go out.\n\n<details>"
         )
-        assert f"\nRepeat: `{TOKEN}`\n" in text
-        assert text.endswith("\n\nRepeat: `paymock x`\n")
+        assert text.endswith(f"\n\nRepeat: `only='{TOKEN}'`\n")
 
     def test_what_was_not_seen_is_listed(self) -> None:
         text = markdown(report(undetermined=("expired: it hung", "a | b\nc")))
@@ -225,7 +252,9 @@ class TestMarkdown:
 
     def test_output_of_an_application_does_not_damage_it(self) -> None:
         evil = finding(story=[EVIL], faults=[EVIL, "a|b\r\n"], requests=[request(None, None, path=EVIL)])
-        text = markdown(report(evil, undetermined=(EVIL,)))
+        text = markdown(report(evil, undetermined=(EVIL, "<img src=x> & `x` [a](b) \\[c](d)")))
         assert text.replace("\n", "").isprintable()
-        assert text.count(ESCAPED) == 4
-        assert f"| {ESCAPED}; a\\|b\\r\\n | 1 |" in text
+        escaped = ESCAPED.replace("[", r"\[")
+        assert (text.count(escaped), text.count(ESCAPED)) == (3, 1)  # as it is among the requests
+        assert f"| {escaped}; a\\|b\\r\\n | 1 |" in text
+        assert text.endswith(r"- &lt;img src=x&gt; &amp; \`x\` \[a\](b) \\\[c\](d)" + "\n")

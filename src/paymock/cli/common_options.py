@@ -17,6 +17,9 @@ from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
 _HOST = re.compile(r"[A-Za-z0-9._~:-]+")
 _VISIBLE_ASCII = re.compile("[!-~]+")
 
+KEY_FROM_VARIABLE = '--key "$PAYMOCK_API_KEY"'
+"""In a command line that is shown: the option, without the key."""
+
 
 def _parse_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
     """The URL of a server, without a trailing slash."""

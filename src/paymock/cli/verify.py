@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from paymock.cli.common_options import api_key, as_json, is_given, server_url
+from paymock.cli.common_options import KEY_FROM_VARIABLE, api_key, as_json, is_given, server_url
 from paymock.cli.errors import ApiCommand, CommandError, RequestRefused
 from paymock.cli.options import SCENARIO, STATUS, Number
 from paymock.cli.output import echo, echo_json, echo_note
 from paymock.cli.temporary_server import temporary_server
+from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
 
 if TYPE_CHECKING:
@@ -157,15 +157,16 @@ def verify(
     with ExitStack() as stack:
         _interrupt_on_termination()  # so that the application is ended in every case
         target = _target(ctx, url, key, stack)
+        command = _repeated_command(ctx, target.api_key)
         try:
             if run_command is not None:
                 stack.enter_context(running(run_command, target.environment, ready, _READY_SECONDS))
             application = stack.enter_context(application_of(order, deliveries, tick, target.environment))
             judge = stack.enter_context(
-                closing(Judge(target, application, jobs=jobs, command=_repetition, **settings))
+                closing(Judge(target, application, jobs=jobs, command=command, **settings))
             )
         except NotStarted as error:
-            raise NotJudged(*str(error).splitlines()) from None
+            raise NotJudged(*without_key(str(error), target.api_key).splitlines()) from None
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         try:
@@ -198,17 +199,22 @@ def _target(ctx: click.Context, url: str, key: str, stack: ExitStack) -> Target:
     )
 
 
-def _repetition(token: str) -> str:
-    """The command line that repeats the trial of a token, without the files of this one."""
-    arguments = iter(sys.argv[1:])
-    kept = []
-    for argument in arguments:
-        name, is_joined, _ = argument.partition("=")
-        if name not in ("--only", "--junit", "--markdown"):
-            kept.append(argument)
-        elif not is_joined:
-            next(arguments, None)
-    return shlex.join(["paymock", *kept, "--only", token])
+def _repeated_command(ctx: click.Context, key: str) -> str:
+    """This command line, without its token, its files and the API key."""
+    words = ["paymock", "verify"]
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        if not is_given(ctx, name) or name in ("only", "junit", "markdown"):
+            continue
+        value = ctx.params[name]
+        if name == "key":
+            words.append(KEY_FROM_VARIABLE)
+        elif value is True:
+            words.append(parameter.opts[0])
+        else:
+            for item in value if isinstance(value, tuple) else (value,):
+                words += [parameter.opts[0], shell_word(without_key(str(item), key))]
+    return " ".join(words)
 
 
 def _run(judge: "Judge", *, quiet: bool) -> None:

@@ -16,6 +16,7 @@ from paymock.client.text import (
     format_seconds,
     refusal_reasons,
     timeline_line,
+    without_key,
 )
 
 MAX_PAYMENTS = 5
@@ -110,7 +111,5 @@ def _without_time(entry: Json) -> Json:
 
 
 def _shown(line: str, api_key: str | None) -> str:
-    if api_key:
-        line = line.replace(api_key, "***")
-    line = escape_control(_SECRET.sub("***", line))
+    line = escape_control(_SECRET.sub("***", without_key(line, api_key)))
     return line if len(line) <= _MAX_WIDTH else f"{line[:_MAX_WIDTH]}..."

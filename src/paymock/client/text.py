@@ -1,6 +1,7 @@
 """Payments, requests, fault rules and their times as text, for terminals and reports."""
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,19 @@ _STATUS_WIDTH = 20
 def escape_control(text: str) -> str:
     """The text on one line, with escapes like `\\u202e` in place of characters that control a terminal."""
     return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def without_key(text: str, api_key: str | None) -> str:
+    """The text with `***` in place of an API key."""
+    return text.replace(api_key, "***") if api_key else text
+
+
+def shell_word(text: str) -> str:
+    """The text as one word of a POSIX shell; of bash, if it has control characters besides line breaks."""
+    if not _CONTROL_CHARACTERS.search(text.replace("\n", "")):
+        return shlex.quote(text)
+    quoted = text.replace("\\", r"\\").replace("'", r"\'")
+    return "$'" + _CONTROL_CHARACTERS.sub(lambda match: rf"\u{ord(match[0]):04x}", quoted) + "'"
 
 
 def format_seconds(value: float) -> str:

@@ -86,7 +86,7 @@ class Call:
     """
 
     text: str
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
     processes: Processes = field(default_factory=Processes)
 
     def __call__(self, order_id: str = "") -> str:

@@ -14,6 +14,7 @@ class Control:
     """The control API of one sandbox, as far as trials need it."""
 
     def __init__(self, url: str, api_key: str) -> None:
+        self.api_key = api_key
         self._client = Client(url, api_key)
         self._last_request: str | None = None
         self._time = ""

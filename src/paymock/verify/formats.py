@@ -1,10 +1,14 @@
 """The report for machines: JUnit, and a summary in Markdown."""
 
+import re
+from html import escape
 from xml.etree import ElementTree as ET
 
 from paymock.client.text import escape_control
-from paymock.verify.report import Finding, Report, course_lines
+from paymock.verify.report import REPEAT, Finding, Report, course_lines
 from paymock.verify.rules import RULES, Severity
+
+_MARKUP = re.compile(r"[\\`|*#~\[\]]")
 
 
 def junit(report: Report) -> bytes:
@@ -34,6 +38,8 @@ def junit(report: Report) -> bytes:
         message = f"{len(report.undetermined)} not seen to the end"
         lines = "\n".join(map(escape_control, report.undetermined))
         ET.SubElement(case, "error", message=message).text = lines
+    if report.findings and report.command:
+        ET.SubElement(suite, "system-out").text = f"{REPEAT}\n\n{report.command}"
     ET.indent(suite)
     document: bytes = ET.tostring(suite, encoding="utf-8", xml_declaration=True)
     return document
@@ -45,27 +51,35 @@ def markdown(report: Report) -> str:
     if report.findings:
         rows = [
             f"| `{finding.rule}` | {finding.severity} | {finding.scenario} | "
-            f"{_cell('; '.join(finding.faults) or 'none')} | {finding.occurrences} |"
+            f"{_escaped('; '.join(finding.faults) or 'none')} | {finding.occurrences} |"
             for finding in report.findings
         ]
         head = ["| Rule | Severity | Scenario | Faults | Trials |", "| --- | --- | --- | --- | ---: |"]
         parts.append("\n".join([*head, *rows]))
     parts += [_details(finding) for finding in report.findings]
     if report.undetermined:
-        lines = [f"- {_cell(line)}" for line in report.undetermined]
+        lines = [f"- {_escaped(line)}" for line in report.undetermined]
         parts.append("\n".join(["### Not seen to its end", "", *lines]))
+    if report.findings and report.command:
+        parts += [REPEAT, _block("sh", report.command)]
     return "\n\n".join(parts) + "\n"
 
 
 def _details(finding: Finding) -> str:
     course = "\n".join(map(escape_control, course_lines(finding.timeline, finding.requests)))
-    story = "\n".join(f"- {escape_control(line)}" for line in finding.story)
-    repeat = finding.command or finding.token
+    story = "\n".join(f"- {_escaped(line)}" for line in finding.story)
     return (
         f"### `{finding.rule}`\n\n{story}\n\n<details><summary>Requests</summary>\n\n"
-        f"```text\n{course}\n```\n\n</details>\n\nRepeat: `{repeat}`"
+        f"{_block('text', course)}\n\n</details>\n\nRepeat: `{finding.repetition}`"
     )
 
 
-def _cell(text: str) -> str:
-    return escape_control(text).replace("|", "\\|")
+def _block(language: str, text: str) -> str:
+    """Text as it is, between fences that are longer than those in it."""
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _escaped(text: str) -> str:
+    """A line of text, whose characters mean nothing in Markdown and in HTML."""
+    return escape(escape_control(_MARKUP.sub(r"\\\g<0>", text)), quote=False)

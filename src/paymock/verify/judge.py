@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, Protocol
 
 from paymock.client.http import Json
+from paymock.client.text import shell_word
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas.control import COURSE_LENGTH, LINE_LENGTH, MAX_LINES, MAX_TEXT
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_OPERATIONS, PAYMENT_READS
@@ -121,7 +122,7 @@ def verify(
 
 class Judge:
     """The judgment of one application. `run` yields whenever a trial has ended; `report` can be asked for at
-    any time. The arguments are those of `verify`.
+    any time. The arguments are those of `verify`; `command` is the command line that repeats it.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class Judge:
         budget: float | None = None,
         only: str | None = None,
         jobs: int | None = None,
-        command: Callable[[str], str] = lambda token: "",
+        command: str = "",
     ) -> None:
         if fulfil_at not in [*PaymentStatus]:
             raise ValueError(f"fulfil_at must be one of {', '.join(PaymentStatus)}, not {fulfil_at!r}")
@@ -230,6 +231,7 @@ class Judge:
             scenarios=[*self._courses],
             notes=self._notes(),
             seconds=time.monotonic() - self._began,
+            command=self._command,
         )
 
     def _known_scenarios(self, names: Iterable[str] | None) -> list[str]:
@@ -451,7 +453,7 @@ class Judge:
             order_id=trial.order_id,
             payment_id=payment_id,
             occurrences=occurrences,
-            command=self._command(token),
+            command=f"{self._command} --only {shell_word(token)}" if self._command else "",
         )
 
     def _notes(self) -> list[str]:

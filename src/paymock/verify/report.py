@@ -7,8 +7,10 @@ from textwrap import wrap
 from typing import Any
 
 from paymock.client.http import Json
-from paymock.client.text import escape_control, format_seconds
+from paymock.client.text import escape_control, format_seconds, shell_word
 from paymock.verify.rules import RULES, Severity
+
+REPEAT = "To repeat a finding, add its --only to:"
 
 _WIDTH = 100
 
@@ -59,14 +61,20 @@ class Finding:
             lines += wrap(line, _WIDTH, initial_indent="  ", subsequent_indent=" " * 15)
         lines.append("")
         lines += [f"    {line}" for line in course_lines(self.timeline, self.requests)]
-        lines += ["", f"  Repeat: {self.command or f'only={self.token!r}'}"]
+        lines += ["", f"  Repeat: {self.repetition}"]
         return "\n".join(escape_control(line) for line in lines)
+
+    @property
+    def repetition(self) -> str:
+        """What repeats the trial: an option for the command of the report, or else an argument in Python."""
+        return f"--only {shell_word(self.token)}" if self.command else f"only={self.token!r}"
 
 
 @dataclass(frozen=True)
 class Report:
     """What the judge has found. `trials` is how many have ended; `undetermined` says what was not seen to its
-    end, and why. `notes` are remarks that change nothing.
+    end, and why. `notes` are remarks that change nothing. `command` is the command line, which may have line
+    breaks, that with the `--only` of a finding repeats its trial; empty in Python.
     """
 
     findings: list[Finding]
@@ -75,6 +83,7 @@ class Report:
     scenarios: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    command: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -115,6 +124,8 @@ class Report:
         for title, lines in (("Not seen to its end", self.undetermined), ("Notes", self.notes)):
             if lines:
                 parts.append("\n".join([f"{title}:", *(f"  - {escape_control(line)}" for line in lines)]))
+        if self.findings and self.command:
+            parts.append(f"{REPEAT}\n\n{self.command}")
         return "\n\n".join(parts)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paymock.client.http import Json
+from paymock.client.text import without_key
 from paymock.rules.faults import MAX_HANG, FaultKind, parse_fault
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_OPERATIONS, PAYMENT_READS
@@ -309,7 +310,7 @@ class Runner:
             try:
                 tick()
             except Exception as error:  # noqa: BLE001 - the next tick comes all the same
-                self.tick_errors.append(_text(error))
+                self.tick_errors.append(self._text(error))
         self._ticks += 1
         self._note_requests()
 
@@ -365,7 +366,7 @@ class Runner:
             self._note_requests()
             if call.exception() is None:
                 break
-            trial.order_errors.append(_text(call.exception()))
+            trial.order_errors.append(self._text(call.exception()))
             left -= trial.applied >= expected or len(trial.order_errors) > expected
             if left < 0:
                 break
@@ -462,7 +463,7 @@ class Runner:
         while not call.done():
             yield
         if call.exception() is not None:
-            trial.problems.append(f"deliveries cannot be told: {_text(call.exception())}")
+            trial.problems.append(f"deliveries cannot be told: {self._text(call.exception())}")
             return
         trial.deliveries = call.result()
         if trial.deliveries and trial.delivered_at is None and trial.closely:
@@ -493,6 +494,9 @@ class Runner:
         rules = {violation.rule for violation in self.judge(trial)}
         trial.gave_up = gave_up
         return SHORT_PATIENCE if rules and rules <= self.confirmed else PATIENCE
+
+    def _text(self, error: BaseException | None) -> str:
+        return without_key(f"{type(error).__name__}: {error}", self._control.api_key)
 
     def _watch(self, trial: Trial) -> "_Watch":
         return _Watch(self, trial)
@@ -577,7 +581,3 @@ def _states(detail: Json) -> list[State]:
     for entry in detail["timeline"]:
         statuses[entry["offset_seconds"]] = entry["status"]
     return [State(at, status) for at, status in statuses.items()]
-
-
-def _text(error: BaseException | None) -> str:
-    return f"{type(error).__name__}: {error}"
