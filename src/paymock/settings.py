@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -65,14 +65,14 @@ class Settings:
 
     host: str | None = None
     port: int = DEFAULT_PORT
-    api_keys: tuple[str, ...] = ()
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
     open: bool = False
     allowed_hosts: tuple[str, ...] = ()
     fee_bps: int = DEFAULT_FEE_BPS
     catalog: Path | None = None
     scenarios: Path | None = None
     seed: str | None = None
-    store: str = MEMORY_STORE
+    store: str = field(default=MEMORY_STORE, repr=False)
     ready_file: Path | None = None
     log: str = "text"
     access_log: bool = True

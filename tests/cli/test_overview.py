@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,11 @@ def test_with_a_payment_it_shows_what_to_do_with_it(terminal: Terminal, api: Api
 
 def test_the_commands_repeat_the_options(terminal: Terminal, api: Api, unconnected: Terminal) -> None:
     api.created()
-    options = ["--url", terminal.url, "--key", terminal.variables["PAYMOCK_API_KEY"]]
-    [watch, advance, *_] = commands(unconnected.text(*options))
-    assert watch == f"paymock {' '.join(options)} watch"
-    assert unconnected.text(*advance.split()[1:]).split()[1] == "payment_detected"
+    key = terminal.variables["PAYMOCK_API_KEY"]
+    [watch, advance, *_] = commands(unconnected.text("--url", terminal.url, "--key", key))
+    assert watch == f'paymock --url {terminal.url} --key "$PAYMOCK_API_KEY" watch'
+    advance = advance.replace("$PAYMOCK_API_KEY", key)
+    assert unconnected.text(*shlex.split(advance)[1:]).split()[1] == "payment_detected"
 
 
 def test_a_refusal_is_explained(terminal: Terminal) -> None:

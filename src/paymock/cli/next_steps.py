@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from paymock.cli.common_options import is_given
+from paymock.cli.common_options import KEY_FROM_VARIABLE, is_given
 
 
 class Step(NamedTuple):
@@ -31,14 +31,12 @@ AFTER_CREATION = (
 
 
 def next_commands(steps: Sequence[Step]) -> list[str]:
-    """The command line of each step, for the server and the sandbox that the options name."""
+    """The command line of each step, for the server and the sandbox that the options name. It may end up in a
+    log, and names the variable of the API key in its place.
+    """
     ctx = click.get_current_context()
-    options = [
-        f"{flag} {shlex.quote(ctx.params[name])} "
-        for name, flag in (("url", "--url"), ("key", "--key"))
-        if is_given(ctx, name)
-    ]
-    common = "".join(options)
+    url = f"--url {shlex.quote(ctx.params['url'])} " if is_given(ctx, "url") else ""
+    common = url + (f"{KEY_FROM_VARIABLE} " if is_given(ctx, "key") else "")
     return [f"{program()} {common if step.needs_server else ''}{step.command}" for step in steps]
 
 

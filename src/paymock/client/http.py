@@ -241,10 +241,14 @@ class Call(Generic[T]):
 
 
 def normalize_url(url: str) -> str:
-    """The URL of a server without a trailing slash. Raises ValueError when it is not an HTTP URL."""
+    """The URL of a server without a trailing slash. Raises ValueError when it is not an HTTP URL, or has a
+    password, which messages would repeat.
+    """
     if not isinstance(url, str):
         raise TypeError(f"the URL of a server must be a string, not {type(url).__name__}")
     parts = urlsplit(url)
+    if "@" in url:
+        raise ValueError("the URL of a server must be like http://127.0.0.1:8402, without user and password")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the URL of a server must be like http://127.0.0.1:8402, not {url!r}")
     return url.rstrip("/")
