@@ -64,19 +64,21 @@ def test_a_page_may_read_that_there_is_nothing_at_a_path(api: Api, method: str, 
     assert api.options(path).status_code == 404
 
 
-@pytest.mark.parametrize("method", ["PUT", "FOO"])
-def test_a_page_may_read_that_a_method_is_not_allowed(api: Api, method: str) -> None:
-    preflight = _preflight(api, "/v1/payments", method)
-    assert preflight.headers["access-control-allow-methods"] == f"POST, OPTIONS, {method}"
+def test_a_page_may_read_that_a_method_is_not_allowed(api: Api) -> None:
+    preflight = _preflight(api, "/v1/payments", "PUT")
+    assert preflight.headers["access-control-allow-methods"] == "POST, OPTIONS, PUT"
     assert preflight.headers["allow"] == "POST, OPTIONS"
-    reply = api.request(method, "/v1/payments")
+    reply = api.request("PUT", "/v1/payments")
     assert (reply.status_code, reply.headers["allow"]) == (405, "POST, OPTIONS")
     assert "Allow" in reply.headers["access-control-expose-headers"]
 
 
-def test_a_method_that_is_none_is_not_repeated(api: Api) -> None:
-    assert _preflight(api, "/v1/nothing", "GET, X").status == 404
-    assert _preflight(api, "/v1/chains", "(").headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
+@pytest.mark.parametrize("method", ["GET, X", "(", "FOO", "G&touch$IFS'x'&", "get"])
+def test_a_method_that_a_page_has_made_up_is_not_granted(api: Api, method: str) -> None:
+    assert _preflight(api, "/v1/nothing", method).status == 404
+    assert (
+        _preflight(api, "/v1/chains", method).headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from html import unescape
 from itertools import pairwise
@@ -293,15 +294,30 @@ class TestRequests:
         assert api.rows("requests?failed=true") == [newest]
 
     def test_are_commands_of_curl_that_say_where_their_body_comes_from(self, api: Sandbox) -> None:
-        asked = [("GET", "/v1/it's"), ("POST", "/v1/payments"), ("DELETE", "/v1/payments")]
+        asked = [("POST", "/v1/payments"), ("DELETE", "/v1/payments")]
+        asked += [("GET", f"/v1/{path}") for path in ("it's", "$(id)", "'$(id)'", "a;id", "~&id&", "{key}")]
         for method, path in asked:
             api.request(method, path)
         html = api.fragment("requests")
         commands = [unescape(command) for command in re.findall('data-command="(.*?)"', html, re.DOTALL)]
         for command, row, (method, path) in zip(commands, api.rows("requests"), reversed(asked), strict=True):
-            assert command.startswith(f"curl -sS -X {method} '{{origin}}{path.replace(chr(39), '%27')}'")
-            assert command.count("'") % 2 == 0
+            words = ["curl", "-sS", "-X", method, f"{{origin}}{path}", "-H", "Authorization: Bearer {key}"]
+            assert [word for word in shlex.split(command) if word != "\n"][: len(words)] == words
             assert ("-d @body.json" in command) == ("its body: body.json" in row) == (method == "POST")
+
+    @pytest.mark.parametrize("method", ["G&TOUCH$IFS'X'&", "FOO"])
+    def test_offer_no_command_for_a_method_that_is_none(self, api: Sandbox, method: str) -> None:
+        api.request(method, "/v1/chains")
+        assert f" {method} /v1/chains " in api.rows("requests")[0]
+        assert "data-command" not in api.fragment("requests")
+
+    def test_a_creation_is_repeated_with_its_body_whatever_is_in_it(self, api: Sandbox) -> None:
+        payment = api.created(order_id="'; id; '$(id)")
+        command = unescape(
+            re.findall('data-command="(.*?)"', api.fragment(f"payments/{payment['id']}"), re.DOTALL)[0]
+        )
+        [*_, flag, body] = shlex.split(command)
+        assert (flag, json.loads(body)["order_id"]) == ("-d", "'; id; '$(id)")
 
 
 def test_list_tells_of_each_payment_what_it_is_and_how_much_is_due(api: Sandbox) -> None:

@@ -1,11 +1,10 @@
 """Cross-origin resource sharing (CORS), and the reply to `OPTIONS`."""
 
-import re
 from typing import Any
 
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
-from paymock.web.http.routing import CHECKOUT, PUBLIC, Match
+from paymock.web.http.routing import CHECKOUT, METHODS, PUBLIC, Match
 
 _ANY_ORIGIN = (PUBLIC.rstrip("/"), CHECKOUT, "/openapi.yaml", "/_mock/openapi.yaml")
 """What the paths begin with that pages of any origin may request: the service, mistyped paths included, and
@@ -24,7 +23,6 @@ _PREFLIGHT = (
     ),
     ("Access-Control-Max-Age", "600"),
 )
-_METHOD = re.compile(b"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 
 
 def cors_headers(path: str) -> bytes:
@@ -43,13 +41,14 @@ def options_response(match: Match[Any] | None, request: Request) -> Response | N
 
     The preflight request of a browser is granted for any path and method that a page of any origin may
     request: the browser would hide the reply to a mistyped path, or to a wrong method, as a failure of CORS.
+    Only the usual methods are granted, and none that a page has made up.
     """
     methods = allowed_methods(match) if match else ""
     headers = [("Allow", methods)] if match else []
     if request.path.startswith(_ANY_ORIGIN):
-        requested = request.headers.get(b"access-control-request-method", b"")
-        if _METHOD.fullmatch(requested) and requested.decode() not in methods.split(", "):
-            methods = f"{methods}, {requested.decode()}".removeprefix(", ")
+        requested = request.headers.get(b"access-control-request-method", b"").decode("latin-1")
+        if requested in METHODS and requested not in methods.split(", "):
+            methods = f"{methods}, {requested}".removeprefix(", ")
         elif match is None:
             return None  # not a preflight request
         headers += [("Access-Control-Allow-Methods", methods), *_PREFLIGHT]

@@ -15,6 +15,9 @@ T = TypeVar("T")
 PUBLIC, CONTROL = "/v1/", "/_mock/"
 """Paths below these need an API key."""
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""The methods that clients of an API use. Each path has some of them."""
+
 CHECKOUT = "/checkout/"
 """Paths below this need the id of a payment."""
 

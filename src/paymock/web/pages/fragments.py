@@ -3,6 +3,7 @@ request them with an API key, and show each part in the element of its id.
 """
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -20,7 +21,7 @@ from paymock.schemas.control import JournalEntry, PaymentDetail
 from paymock.web.api.control import integer_parameter, payment_query, query_parameters
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
-from paymock.web.http.routing import Handler
+from paymock.web.http.routing import METHODS, Handler
 from paymock.web.http.templates import HTML, render, security_headers
 
 MIN_WIDTH, MAX_WIDTH = 240, 4000
@@ -240,13 +241,16 @@ def _command(
 ) -> tuple[str, bool]:
     """The command that repeats a request, and whether it takes the body from a file: the journal keeps no
     bodies, but that of a creation is known by its payment. The page knows what stands for {origin} and {key}.
+    Empty for a method that is none of HTTP: the client may have made it up.
     """
-    path = entry.path.replace("'", "%27")
-    lines = [f"curl -sS -X {entry.method} '{{origin}}{path}'", '-H "Authorization: Bearer {key}"']
+    if entry.method not in METHODS:
+        return "", False
+    url = shlex.quote(f"{{origin}}{entry.path}")
+    lines = [f"curl -sS -X {entry.method} {url}", '-H "Authorization: Bearer {key}"']
     needs_file = entry.method == "POST" and not (entry.payment_id and creation)
     if entry.method == "POST":
         lines += ["-H 'Content-Type: application/json'", '-H "Idempotency-Key: again-$(date +%s)"']
-        lines += [f"-H 'X-Mock-Scenario: {scenario}'"] if scenario else []
-        body = json.dumps(creation, ensure_ascii=False).replace("'", "'\\''")
-        lines.append("-d @body.json" if needs_file else f"-d '{body}'")
+        lines += [f"-H {shlex.quote(f'X-Mock-Scenario: {scenario}')}"] if scenario else []
+        body = shlex.quote(json.dumps(creation, ensure_ascii=False))
+        lines.append("-d @body.json" if needs_file else f"-d {body}")
     return " \\\n  ".join(lines), needs_file
