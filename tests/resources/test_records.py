@@ -23,6 +23,7 @@ from paymock.resources.records import (
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultRule
+from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
 from paymock.rules.timeline import Transfer
 from paymock.schemas.public import CreatePayment
 from tests.support.client import order
@@ -71,6 +72,16 @@ def test_the_head_of_a_payment_is_decoded_alone(record: PaymentRecord) -> None:
 @given(CHANGED)
 def test_a_record_of_changes_is_decoded_as_it_was_encoded(record: Any) -> None:
     assert decode_as(type(record), encode(record)) == record
+
+
+def test_a_course_of_an_earlier_format_is_decoded() -> None:
+    """Its shares had no `least_excess`."""
+    stored = msgspec.msgpack.encode(
+        ["mine", None, ["mine", "", [[5_000, [1, 2, "3"], False]], True, False], None]
+    )
+    assert decode_as(Override, stored).course == Scenario(
+        "mine", "", (ScriptedTransfer(5_000, Share(1, 2, "3")),)
+    )
 
 
 @pytest.mark.parametrize("record_type", [SimulationRecord, SandboxRecord])

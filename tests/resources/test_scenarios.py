@@ -8,7 +8,9 @@ from hypothesis import given
 
 from paymock.resources import scenarios
 from paymock.resources.scenarios import ScenarioFileError, parse_scenarios
+from paymock.rules.amounts import MAX_RAW
 from paymock.rules.scenarios import SCENARIOS, Scenario, ScriptedTransfer, Share
+from paymock.rules.timeline import simulate
 from paymock.schemas.scenarios import CourseRequest
 from tests.support.courses import COURSES as ANY_SCENARIO
 from tests.support.specification import COURSES
@@ -74,6 +76,18 @@ def test_at_most_a_hundred_problems_are_listed() -> None:
 def test_what_is_shown_of_a_scenario_describes_it_in_full(scenario: Scenario) -> None:
     shown = msgspec.to_builtins(scenarios.render(scenario))
     assert scenarios.scenario_from(msgspec.convert(shown, CourseRequest)) == scenario
+
+
+@pytest.mark.parametrize("due", [2, 5, 9, 10**18, MAX_RAW])
+def test_a_copy_of_what_is_listed_plays_the_same_for_every_due(due: int) -> None:
+    for name, scenario in SCENARIOS.items():
+        listed = msgspec.to_builtins(scenarios.render_listed(scenario))
+        copied = {
+            field: listed[field] for field in ("simulates", "payout_succeeds", "review_hold", "sending")
+        }
+        course = scenarios.scenario_from(msgspec.convert(copied, CourseRequest))
+        assert simulate(course, due, "USDC") == simulate(scenario, due, "USDC")
+        assert simulate(course, due, "USDC")[-1].status == COURSES[name][-1][1]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

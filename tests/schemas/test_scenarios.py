@@ -14,7 +14,7 @@ PLUS = 'must be an integer of raw units up to 2^53-1, or as a string, "-1000", u
 NAME = "must begin with a-z and go on with at most 63 of a-z 0-9 _"
 STEPS = "must be in steps of 0.001 seconds"
 SECONDS = "must be a number, at least 0 and at most 3,600"
-SENDING = {"at": 5}
+SENDING: dict[str, Any] = {"at": 5}
 BAD_AMOUNTS: list[Any] = [
     *(0.5, 2**53, -(2**53), 10**400, float("inf"), float("nan"), True, [], {}),
     *("", "-", "+1", "1.0", "1e3", " 1", "1\n", str(2**256), str(-(2**256)), "9" * 79, "\uff11"),
@@ -41,6 +41,7 @@ def problems(body: Any) -> Problems:
             {"sending": [SENDING | {"plus": plus}]}
             for plus in (0, -1, 1.0, 2**53 - 1, 1 - 2**53, "5", "-5", str(2**256 - 1), str(1 - 2**256))
         ),
+        *({"sending": [SENDING | {"least_excess": units}]} for units in (0, 1, -1, "1", str(2**256 - 1))),
         {"sending": [SENDING | {"other_asset": True}]},
     ],
 )
@@ -79,7 +80,14 @@ def test_a_course_is_accepted(course: dict[str, Any]) -> None:
         ),
         ({"sending": [SENDING | {"share": 0.5}]}, "sending[0].share", "must be a string, not a number"),
         *(({"sending": [SENDING | {"plus": plus}]}, "sending[0].plus", PLUS) for plus in BAD_AMOUNTS),
-        ({"sending": [SENDING | {"plus": None}]}, "sending[0].plus", "must not be null"),
+        *(
+            ({"sending": [SENDING | {"least_excess": one}]}, "sending[0].least_excess", PLUS)
+            for one in BAD_AMOUNTS
+        ),
+        *(
+            ({"sending": [SENDING | {name: None}]}, f"sending[0].{name}", "must not be null")
+            for name in ("plus", "least_excess")
+        ),
         ({"sending": [SENDING | {"other_asset": 0}]}, "sending[0].other_asset", "must be a boolean"),
         ({"sending": [SENDING | {"asset": "USDC"}]}, "sending[0].asset", "is not a field; known here: at,"),
         ({"name": datetime.time(12)}, "name", "must be a string, not a date or a time"),

@@ -29,6 +29,7 @@ SHARES = st.builds(
     st.just(0) | _NUMBERS,
     _NUMBERS,
     st.sampled_from(["0", "1", "-1"]) | st.integers(-MAX_RAW, MAX_RAW).map(str),
+    st.none() | st.sampled_from(["0", "1", "-1", str(MAX_RAW)]),
 )
 TRANSFERS = st.builds(
     ScriptedTransfer,

@@ -113,7 +113,8 @@ def _override(body: Json) -> Json:
     if body.get("course") is None:
         return fixed
     sending = [
-        {**one, "at": round(one["at"], 3), "plus": one["plus"] if isinstance(one.get("plus"), int) else "-1"}
+        {name: "-1" if isinstance(value, str) and name != "share" else value for name, value in one.items()}
+        | {"at": round(one["at"], 3)}
         for one in body["course"].get("sending", [])
     ]
     return {**fixed, "course": {**body["course"], "name": "mine", "simulates": "", "sending": sending}}

@@ -62,7 +62,12 @@ def scenario_from(course: CourseRequest | FileScenario) -> Scenario:
         tuple(
             ScriptedTransfer(
                 round(sending.at * 1000),
-                Share(int(numerator), int(denominator), str(int(sending.plus))),
+                Share(
+                    int(numerator),
+                    int(denominator),
+                    str(int(sending.plus)),
+                    None if sending.least_excess is msgspec.UNSET else str(int(sending.least_excess)),
+                ),
                 sending.other_asset,
             )
             for sending, (numerator, denominator) in zip(course.sending, fractions, strict=True)
@@ -117,6 +122,9 @@ def _members(scenario: Scenario) -> dict[str, Any]:
                 at=transfer.at / 1000,
                 share=f"{transfer.share.numerator}/{transfer.share.denominator}",
                 plus=transfer.share.plus,
+                least_excess=(
+                    msgspec.UNSET if transfer.share.least_excess is None else transfer.share.least_excess
+                ),
                 other_asset=transfer.other_asset,
             )
             for transfer in scenario.transfers

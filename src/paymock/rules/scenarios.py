@@ -57,29 +57,24 @@ class DepositStatus(StrEnum):
 
 class Share(NamedTuple):
     """How much the simulated customer sends: a fraction of `due`, rounded down, and `plus` raw units, which
-    can be negative. `plus` is text, since records cannot hold integers of 256 bits.
+    can be negative; but at least `due` and `least_excess` raw units more, if that is given. Both are text,
+    since records cannot hold integers of 256 bits.
     """
 
     numerator: int = 1
     denominator: int = 1
     plus: str = "0"
+    least_excess: str | None = None
 
     def amount(self, due: int) -> int:
-        """The raw units to send for a payment of `due` raw units: at least 1 and at most MAX_RAW."""
-        return min(max(1, due * self.numerator // self.denominator + int(self.plus)), MAX_RAW)
+        """The raw units to send for a payment of `due` raw units: at least 1, and at most MAX_RAW or what
+        `least_excess` takes.
+        """
+        amount = min(max(1, due * self.numerator // self.denominator + int(self.plus)), MAX_RAW)
+        return amount if self.least_excess is None else max(amount, due + int(self.least_excess))
 
 
-class _Excess(Share):
-    """A share that always exceeds `due`, however small or large it is."""
-
-    __slots__ = ()
-
-    def amount(self, due: int) -> int:
-        """The raw units to send for a payment of `due` raw units: at least one more."""
-        return max(due + 1, due * self.numerator // self.denominator)
-
-
-FULL, HALF, EXCESS = Share(), Share(1, 2), _Excess(11, 10)
+FULL, HALF, EXCESS = Share(), Share(1, 2), Share(11, 10, least_excess="1")
 
 
 class ScriptedTransfer(NamedTuple):

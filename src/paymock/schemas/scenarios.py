@@ -5,7 +5,7 @@ the control API shows them. See docs/scenarios.md.
 import re
 from typing import Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from paymock.rules.amounts import MAX_DIGITS, MAX_RAW
 from paymock.rules.scenarios import SCENARIOS
@@ -55,7 +55,7 @@ def _share_problem(text: str) -> str | None:
     return 'must be a fraction of due, "1/2", of at most 9 digits each'
 
 
-def _plus_problem(value: Any) -> str | None:
+def _units_problem(value: Any) -> str | None:
     if isinstance(value, str):
         valid = _RAW_DIFFERENCE.fullmatch(value) and abs(int(value)) <= MAX_RAW
     else:
@@ -152,6 +152,13 @@ class Sending(Reply):
         str, Meta(description="Raw units in addition to the share, negative ones too.", examples=["0"])
     ]
     other_asset: OtherAsset
+    least_excess: (
+        Annotated[
+            str,
+            Meta(description="Raw units by which the sum exceeds `due` at least; if given.", examples=["1"]),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class SendingRequest(Request):
@@ -163,9 +170,19 @@ class SendingRequest(Request):
         UnitsAsNumber | UnitsAsText,
         Meta(
             description="Raw units in addition to the share, negative ones too. Default: 0.",
-            extra={"check": _plus_problem},
+            extra={"check": _units_problem},
         ),
     ] = 0
+    least_excess: (
+        Annotated[
+            UnitsAsNumber | UnitsAsText,
+            Meta(
+                description="Raw units by which the sum exceeds `due` at least. Default: it need not.",
+                extra={"check": _units_problem},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     other_asset: OtherAsset = False
 
 
