@@ -3,12 +3,13 @@
 import re
 import shlex
 import uuid
+from itertools import product
 
 import pytest
 
 from paymock.settings import Settings
 from tests.cli.terminal import COMMANDS, Terminal
-from tests.client.canned_server import canned_server, reply
+from tests.client.canned_server import canned_server, one_reply_server, reply
 from tests.support.server import RunningServer, running_server
 
 ARGUMENTS = {
@@ -140,6 +141,38 @@ def test_an_unexpected_reply_is_3_and_a_server_that_is_not_ready_is_1(
 ) -> None:
     with canned_server(content) as url:
         assert message in Terminal(url, "mk_test_demo").fails(status, *command.split())
+
+
+# Replies of servers that are not paymock.
+OTHER_BODIES = [
+    "", "null", "[]", "{}", '"x"', "5", "<html></html>", '{"data": [1, 2]}', '{"data": 5}',
+    '{"data": null}', "[" * 9_999, '{"now": 5, "speed": "x"}',
+    '{"data": [{"name": 5, "id": null}], "next_cursor": 7}', '{"reached": 1, "payment": "x"}',
+    '{"data": [{}], "reached": false, "possible": true}',
+    '{"reached": true, "possible": true, "payment": {}}', '{"reached": true, "data": [{}]}',
+    '{"payment": [], "timeline": 5}', '{"observed": false, "payment": {"id": 1}}',
+]  # fmt: skip
+USES = {
+    "advance": "1", "create": "", "deposit": "pay_x 1", "fault": "add drop", "wait": "pay_x",
+    "verify": "--order true --deliveries 'echo 0'",
+}  # fmt: skip
+
+
+SENDING = [
+    *(f"{name} {USES.get(name, '')}" for name in sorted(COMMANDS - {"demo"})),
+    "advance pay_x --to end --until-observed", "wait --order order-1", "requests --wait 1", "fault list",
+    "fault clear", "next --fault drop", "next --clear", "clock --freeze", "payment pay_x", "watch pay_x",
+    "deposit pay_x --half",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found"])
+def test_a_server_that_is_not_paymock_is_3_whatever_it_replies(status: str) -> None:
+    with one_reply_server() as (url, replies):
+        for command, body in product(SENDING, OTHER_BODIES):
+            replies[0] = reply(f"{status}\r\nConnection: close", body)
+            message = Terminal(url, "mk_test_demo").fails(3, *shlex.split(command))
+            assert re.match("Error: the server at .* is not paymock", message), body
 
 
 def test_a_silent_server_is_3(silent: Terminal) -> None:

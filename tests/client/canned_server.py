@@ -2,6 +2,7 @@
 
 import json
 import socket
+import socketserver
 import struct
 import threading
 from collections.abc import Iterator
@@ -30,6 +31,24 @@ def canned_server(*replies: bytes, reset: bool = False) -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread.join()
+
+
+@contextmanager
+def one_reply_server() -> Iterator[tuple[str, list[bytes]]]:
+    """Run a server that sends the first of its replies to each connection; yield its URL, and them."""
+    replies: list[bytes] = [b""]
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            self.request.sendall(replies[0])
+            raw.end(self.request)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", replies
+        server.shutdown()
 
 
 def reply(status: str, body: str) -> bytes:

@@ -1,11 +1,18 @@
 """The command `coverage`."""
 
+from collections.abc import Iterator
+from contextlib import closing
+
 import click
 
+from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import api_key, as_json, server_url
 from paymock.cli.errors import ApiCommand, CommandError
 from paymock.cli.output import echo, echo_json, echo_note
+from paymock.client.http import Json
 from paymock.schemas.control import JOURNAL_LENGTH
+
+_PAGE_SIZE = 200
 
 
 class CoverageTooLow(CommandError):
@@ -30,12 +37,12 @@ def coverage(*, url: str, key: str, fail_under: float | None, as_json: bool) -> 
     Scenarios, statuses, transitions, errors and faults, from the journal and the payments of the sandbox; and
     what is wrong with the requests.
     """
-    from paymock.testing import Sandbox  # imported here, since help and completion do not need it
-    from paymock.verify import coverage as seen
+    from paymock.verify import coverage as seen  # imported here, since help and completion do not need it
     from paymock.verify.lint import lint
 
-    with Sandbox(url, key) as sandbox:
-        requests, payments = sandbox.requests(), sandbox.payments()
+    with closing(ApiClient(url, key)) as client:
+        journal = client.get_json("Journal", "/_mock/requests", {"limit": JOURNAL_LENGTH})
+        requests, payments = journal["data"], [*_payments(client)]
     result, warnings = seen.coverage(requests, payments), lint(requests, payments)
     if as_json:
         echo_json(result.as_json() | {"warnings": [warning._asdict() for warning in warnings]})
@@ -47,3 +54,13 @@ def coverage(*, url: str, key: str, fail_under: float | None, as_json: bool) -> 
         echo_note(f"the journal is full: only the last {JOURNAL_LENGTH:,} requests count")
     if fail_under is not None and result.percent < fail_under:
         raise CoverageTooLow(f"the coverage, {result.percent:g}%, is below {fail_under:g}%")
+
+
+def _payments(client: ApiClient) -> Iterator[Json]:
+    page: Json = {"next_cursor": None}
+    while True:
+        query = {"limit": _PAGE_SIZE, "cursor": page["next_cursor"]}
+        page = client.get_json("PaymentPage", "/_mock/payments", query)
+        yield from page["data"]
+        if page["next_cursor"] is None:
+            return

@@ -1,6 +1,5 @@
 """Waiting for payments, orders and requests, without polling: the server answers at the change."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -42,7 +41,7 @@ def wait_for_payment(client: Client, payment_id: str, status: str | None, timeou
     and Unreachable, at most some seconds after the timeout.
     """
     path, previous = payment_path(payment_id), None
-    for result in _results(client, f"{path}/wait", {"status": status}, timeout):
+    for result in _results(client, "WaitResult", f"{path}/wait", {"status": status}, timeout):
         payment: Json = result["payment"]
         changed_between_requests = status is None and previous not in (None, payment)
         if result["reached"] or changed_between_requests:
@@ -51,7 +50,8 @@ def wait_for_payment(client: Client, payment_id: str, status: str | None, timeou
         if not result["possible"]:
             reason = f"{status} can no longer come" if status else "no change is left"
             raise NotReached(f"{_summary(payment)}: {reason}", payment, timed_out=False)
-    detail = client.send("GET", path, decode=json.loads, timeout=GRACE_PERIOD).result()
+    decode = client.decoder("PaymentDetail")
+    detail = client.send("GET", path, decode=decode, timeout=GRACE_PERIOD).result()
     changed: Json = detail["payment"]
     if changed != payment:  # since the last reply
         return changed if status is None else wait_for_payment(client, payment_id, status, 0.0)
@@ -66,7 +66,8 @@ def wait_for_order(client: Client, order_id: str, status: str | None, timeout: f
     Raises NotReached after `timeout` real seconds, or at once when the change can no longer come; Refused;
     and Unreachable, at most some seconds after the timeout.
     """
-    for result in _results(client, "/_mock/wait", {"order_id": order_id, "status": status}, timeout):
+    query = {"order_id": order_id, "status": status}
+    for result in _results(client, "OrderWaitResult", "/_mock/wait", query, timeout):
         payment: Json | None = result["payment"]
         if payment is not None and result["reached"]:
             return payment
@@ -84,12 +85,13 @@ def wait_for_requests(client: Client, query: Mapping[str, Any], count: int, time
     Raises NotReached after `timeout` real seconds; Refused; and Unreachable, at most some seconds after the
     timeout.
     """
-    for result in _results(client, "/_mock/requests/wait", {**query, "count": count}, timeout):
+    path, wanted = "/_mock/requests/wait", {**query, "count": count}
+    for result in _results(client, "RequestWaitResult", path, wanted, timeout):
         requests: list[Json] = result["data"]
         if result["reached"]:
             return requests
-    wanted = ", ".join(f"{name}={value}" for name, value in query.items() if value is not None)
-    found = f"{len(requests)} of {count} requests{f' with {wanted}' if wanted else ''}"
+    conditions = ", ".join(f"{name}={value}" for name, value in query.items() if value is not None)
+    found = f"{len(requests)} of {count} requests{f' with {conditions}' if conditions else ''}"
     raise NotReached(f"{found} after {timeout:g} s", None, timed_out=True)
 
 
@@ -107,7 +109,7 @@ def advance_until_observed(client: Client, payment_id: str, target: Json, timeou
         payment_path(payment_id, "advance"),
         body={**target, "until_observed": True, "timeout": timeout},
         timeout=timeout + GRACE_PERIOD,
-        decode=json.loads,
+        decode=client.decoder("ObservedPayment"),
     ).result()
     payment: Json = result["payment"]
     if not result["observed"]:
@@ -116,7 +118,9 @@ def advance_until_observed(client: Client, payment_id: str, target: Json, timeou
     return payment
 
 
-def _results(client: Client, path: str, query: Mapping[str, Any], timeout: float) -> Iterator[Json]:
+def _results(
+    client: Client, schema: str, path: str, query: Mapping[str, Any], timeout: float
+) -> Iterator[Json]:
     """Yield the replies of requests that wait, until `timeout` real seconds have passed."""
     deadline = time.monotonic() + timeout
     while True:
@@ -127,7 +131,7 @@ def _results(client: Client, path: str, query: Mapping[str, Any], timeout: float
             path,
             query={**query, "timeout": f"{duration:.3f}"},
             timeout=duration + GRACE_PERIOD,
-            decode=json.loads,
+            decode=client.decoder(schema),
         ).result()
         now = time.monotonic()
         if now >= deadline:
@@ -145,7 +149,8 @@ def _time_left(client: Client, timeline: list[Json], now: str, status: str | Non
     left = datetime.fromisoformat(upcoming[0]["at"]) - datetime.fromisoformat(now)
     clock = "stands still until it is advanced"
     if not stopped:
-        speed = client.send("GET", "/_mock/clock", decode=json.loads, timeout=GRACE_PERIOD).result()["speed"]
+        decode = client.decoder("VirtualClock")
+        speed = client.send("GET", "/_mock/clock", decode=decode, timeout=GRACE_PERIOD).result()["speed"]
         clock = f"runs at speed {speed:g}"
     return f"{target} lies {left.total_seconds():g} s ahead on a clock that {clock}"
 
