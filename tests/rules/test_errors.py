@@ -3,6 +3,8 @@
 import pytest
 
 from paymock.rules.errors import ERRORS, PaymockError
+from paymock.rules.faults import FaultKind
+from paymock.rules.scenarios import SCENARIOS
 
 STATUSES = {
     "bad_request": 400,
@@ -42,6 +44,12 @@ def test_every_code_has_a_meaning_and_a_remedy_in_whole_sentences(code: str) -> 
     for text in (ERRORS[code].meaning, ERRORS[code].remedy):
         assert text[0].isupper()
         assert text.endswith(".")
+
+
+def test_the_table_names_all_kinds_of_faults_and_scenarios_and_what_a_fault_does() -> None:
+    assert all(f" {kind}" in ERRORS["invalid_fault"].remedy for kind in FaultKind)
+    assert all(name in ERRORS["invalid_scenario"].remedy for name in (*SCENARIOS, "--scenarios"))
+    assert "`after`: the request is carried out" in ERRORS["injected_fault"].meaning
 
 
 def test_without_a_message_an_error_says_what_it_means_and_what_to_do() -> None:

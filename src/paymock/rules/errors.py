@@ -7,6 +7,9 @@ Specification: "Errors"; the codes beyond it are explained in docs/decisions.md.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from paymock.rules.faults import FAULT_FORM, STATUS_FAULT
+from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
+
 RETRY_AFTER_SECONDS = 1
 """The `Retry-After` of every 503, and of an injected 429."""
 
@@ -53,15 +56,15 @@ _ROWS = (
     ErrorKind(
         "invalid_scenario",
         400,
-        "X-Mock-Scenario is not exactly one of the eight scenario values, or was sent twice.",
-        "Use a value of the scenario table, in lower case; leave the header out for happy_path.",
+        "X-Mock-Scenario is not the name of a scenario of this server, or was sent twice.",
+        f"Use {', '.join(SCENARIOS)} or a name in the file of `--scenarios`; leave the header out for "
+        f"{DEFAULT_SCENARIO}.",
     ),
     ErrorKind(
         "invalid_fault",
         400,
-        "X-Mock-Fault is not `status=CODE`, `delay=MILLISECONDS` or `drop`, optionally followed by "
-        "`; times=N`.",
-        "Use a status of 400 to 599, a delay of at most 30000.",
+        "X-Mock-Fault is not a fault, or was sent twice.",
+        f"A fault is {FAULT_FORM}.",
     ),
     ErrorKind(
         "invalid_query",
@@ -155,7 +158,7 @@ _ROWS = (
     ErrorKind(
         "injected_fault",
         500,
-        "An injected fault, with the requested status. Nothing was stored.",
+        f"An injected fault. {STATUS_FAULT.meaning}.",
         "Retry as your client should.",
         expected=True,
     ),

@@ -56,13 +56,15 @@ class FaultRow(NamedTuple):
     meaning: str
 
 
+STATUS_FAULT = FaultRow(
+    "`status=503`",
+    "`before`",
+    "The reply has this status, 400 to 599. `before`: nothing is carried out; `after`: the request is "
+    "carried out, and its reply is replaced. `html`: a gateway's page in place of the error envelope",
+)
+
 FAULT_ROWS = (
-    FaultRow(
-        "`status=503`",
-        "`before`",
-        "The reply has this status, 400 to 599. `before`: nothing is carried out; `after`: the request is "
-        "carried out, and its reply is replaced. `html`: a gateway's page in place of the error envelope",
-    ),
+    STATUS_FAULT,
     FaultRow(
         "`delay=1500`",
         "`before`",

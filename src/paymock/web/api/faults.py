@@ -26,9 +26,10 @@ _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY
 """The headers of injected errors. Every 503 has `Retry-After` anyway."""
 
 _STATUSES = frozenset(HTTPStatus)
-_CARRIED_OUT = (
-    "An injected fault, with the requested status. The request was carried out. Retry as your client should."
-)
+_MESSAGES = {
+    after: f"An injected fault, with the requested status. {outcome} Retry as your client should."
+    for after, outcome in ((False, "Nothing was stored."), (True, "The request was carried out."))
+}
 _GATEWAY_PAGE = (
     "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
     "<hr><center>gateway</center>\r\n</body>\r\n</html>\r\n"
@@ -78,12 +79,11 @@ async def _apply_rules(
     if header is not None:
         with suppress(PaymockError):  # the fault of a header needs no store
             await counting
-        fault = parse_fault(header)
-        if fault is None:
-            raise PaymockError("invalid_fault", f"X-Mock-Fault must be {FAULT_FORM}.")
+        fault = requested_fault(header)
         if fault.times is not None:
             number = await control.fault_rules.count_attempt(request.sandbox, attempt, header)
-            fault = fault if number <= fault.times else None
+            if number > fault.times:
+                return await carry_out(request)
         return await _apply(fault, target, request, carry_out)
     rule_fault = await counting
     if rule_fault is not None:
@@ -143,11 +143,22 @@ async def _result(request: Request, carry_out: Handler) -> Response:
         return refusal(error, request)
 
 
+def requested_fault(header: str) -> Fault:
+    """Return the fault that the header `X-Mock-Fault` asks for. Raises PaymockError `invalid_fault`."""
+    fault = parse_fault(header)
+    if fault is None:
+        raise PaymockError("invalid_fault", f"X-Mock-Fault must be {FAULT_FORM}.")
+    return fault
+
+
+def injected_error(fault: Fault) -> PaymockError:
+    """Return the error of a reply with the status of a fault."""
+    headers = _HEADERS.get(fault.number, ())
+    return PaymockError("injected_fault", _MESSAGES[fault.after], status=fault.number, headers=headers)
+
+
 def _error_reply(fault: Fault) -> Response:
-    status, message = fault.number, _CARRIED_OUT if fault.after else None
-    response = error_response(
-        PaymockError("injected_fault", message, status=status, headers=_HEADERS.get(status, ()))
-    )
+    status, response = fault.number, error_response(injected_error(fault))
     if not fault.html:
         return response
     phrase = f" {HTTPStatus(status).phrase}" if status in _STATUSES else ""

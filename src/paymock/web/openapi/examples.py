@@ -19,6 +19,7 @@ from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.rules.timeline import CREATED, simulate
 from paymock.schemas import json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.web.api.faults import injected_error, requested_fault
 from paymock.web.http.auth import Keyring
 from paymock.web.http.error_responses import error_response
 from paymock.web.http.headers import requested_scenario
@@ -193,6 +194,7 @@ def _error(code: str, context: ExampleContext) -> PaymockError:
         "invalid_scenario": lambda: requested_scenario(
             _request((b"x-mock-scenario", b"happy")), context.scenarios
         ),
+        "invalid_fault": lambda: requested_fault("status=200"),
         "unauthenticated": lambda: context.keyring.sandbox(_request((b"authorization", b"Bearer unknown"))),
         "validation_failed": lambda: payments.create_record(
             context.invalid_payment,
@@ -201,6 +203,8 @@ def _error(code: str, context: ExampleContext) -> PaymockError:
             context.fee_bps,
         ),
     }
+    if code == "injected_fault":
+        return injected_error(requested_fault("status=503"))
     try:
         invalid_requests.get(code, lambda: None)()
     except PaymockError as error:
