@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,6 +140,16 @@ def test_the_application_is_started_and_ended(port: int) -> None:
     assert outcome.stdout.startswith("SAFE: ")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
+
+
+@pytest.mark.process
+def test_a_command_ends_with_the_budget(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("commands", "trials"):
+        monkeypatch.setattr(f"paymock.verify.{module}.GRACE_SECONDS", 0.1)
+    hanging = ("--order", "exec sleep 60", "--tick", "true", "--deliveries", "echo 0", "--budget", "1")
+    began = time.monotonic()
+    assert terminal.run("verify", *hanging).returncode == 3
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.process

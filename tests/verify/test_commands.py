@@ -142,6 +142,30 @@ class TestRequests:
             Call("GET http://127.0.0.1:abc/", {})("x")
 
 
+class TestBudget:
+    def test_a_request_may_take_what_is_left_and_ten_seconds_more(self) -> None:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as silent,
+            application_of(
+                f"GET http://127.0.0.1:{silent.getsockname()[1]}/", "echo 1", None, {}, -9.95
+            ) as shop,
+            pytest.raises(CallFailed, match="timed out"),
+        ):
+            shop.order("x")
+
+    def test_nothing_is_called_after_it(self, shop: Shop, tmp_path: Path) -> None:
+        late: Any = (f"touch {tmp_path}/late", f"GET {shop.url}/1", f"touch {tmp_path}/late", {}, -10.0)
+        with application_of(*late) as application:
+            for call in (
+                application.order,
+                application.deliveries,
+                lambda _: application.tick and application.tick(),
+            ):
+                with pytest.raises(CallFailed, match="not run, since the budget has ended"):
+                    call("x")
+        assert (shop.requests, [*tmp_path.iterdir()]) == ([], [])
+
+
 class TestCounts:
     @pytest.mark.parametrize(
         ("text", "count"),

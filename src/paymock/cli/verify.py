@@ -161,7 +161,9 @@ def verify(
         try:
             if run_command is not None:
                 stack.enter_context(running(run_command, target.environment, ready, _READY_SECONDS))
-            application = stack.enter_context(application_of(order, deliveries, tick, target.environment))
+            application = stack.enter_context(
+                application_of(order, deliveries, tick, target.environment, settings["budget"])
+            )
             judge = stack.enter_context(
                 closing(Judge(target, application, jobs=jobs, command=command, **settings))
             )

@@ -1,6 +1,7 @@
 """An application that is called by commands and HTTP requests, and the process that it runs in."""
 
 import contextlib
+import math
 import os
 import re
 import shlex
@@ -20,6 +21,7 @@ from typing import IO, Any, TypeVar
 from urllib.parse import quote
 
 from paymock.verify.application import Application, InlineExecutor
+from paymock.verify.trials import GRACE_SECONDS
 
 T = TypeVar("T")
 
@@ -44,9 +46,12 @@ class NotStarted(Exception):
 
 
 class Processes:
-    """The commands that run, so that none is left behind."""
+    """The commands that run, so that none is left behind. Commands and requests end at the `deadline`, a time
+    of the monotonic clock.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, deadline: float = math.inf) -> None:
+        self.deadline = deadline
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = False
@@ -91,17 +96,20 @@ class Call:
 
     def __call__(self, order_id: str = "") -> str:
         """Carry it out for an order, and return what it prints or answers. Raises CallFailed."""
+        seconds = min(_CALL_SECONDS, self.processes.deadline - time.monotonic())
+        if seconds <= 0:
+            raise CallFailed(f"{self.text}: not run, since the budget has ended")
         request = _REQUEST.fullmatch(self.text.strip())
         if request:
-            return _send(request[1], request[2].replace("{order_id}", quote(order_id, safe="")))
-        return self._run(order_id)
+            return _send(request[1], request[2].replace("{order_id}", quote(order_id, safe="")), seconds)
+        return self._run(order_id, seconds)
 
-    def _run(self, order_id: str) -> str:
+    def _run(self, order_id: str, seconds: float) -> str:
         environment = {**self.environment, "ORDER_ID": order_id}
         command = self.text.replace("{order_id}", shlex.quote(order_id))
         try:
             with self.processes.running(command, environment) as process:
-                output, messages = process.communicate(timeout=_CALL_SECONDS)
+                output, messages = process.communicate(timeout=seconds)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CallFailed(f"{self.text}: {error}") from None
         if process.returncode:
@@ -123,12 +131,17 @@ def parse_count(text: str) -> int:
 
 @contextlib.contextmanager
 def application_of(
-    order: str, deliveries: str, tick: str | None, environment: Mapping[str, str]
+    order: str,
+    deliveries: str,
+    tick: str | None,
+    environment: Mapping[str, str],
+    budget: float | None = None,
 ) -> Iterator[Application]:
-    """The application behind these commands and requests. Without a `tick`, several run at a time. Commands
-    that still run at the end are killed.
+    """The application behind these commands and requests. Without a `tick`, several run at a time. Each may
+    take what is left of the `budget`, in seconds, and GRACE_SECONDS more. Commands that still run at the end
+    are killed.
     """
-    processes = Processes()
+    processes = Processes(math.inf if budget is None else time.monotonic() + budget + GRACE_SECONDS)
     ask, place = Call(deliveries, environment, processes), Call(order, environment, processes)
     executor = _DaemonThreadPool(_THREADS) if tick is None else InlineExecutor()
     try:
@@ -249,10 +262,10 @@ def _deferred_interrupts() -> Iterator[None]:
         signal.raise_signal(late)
 
 
-def _send(method: str, url: str) -> str:
+def _send(method: str, url: str, seconds: float) -> str:
     request = urllib.request.Request(url, method=method, data=b"" if method != "GET" else None)  # noqa: S310
     try:
-        with _direct.open(request, timeout=_CALL_SECONDS) as reply:
+        with _direct.open(request, timeout=seconds) as reply:
             return str(reply.read().decode(errors="replace"))
     except urllib.error.HTTPError as error:
         with error:
