@@ -91,12 +91,20 @@ def test_a_shop_that_costs_money_is_1_and_its_findings_can_be_repeated(
     assert key not in outcome.stdout
 
 
-def test_what_could_not_be_seen_is_3_also_if_a_file_cannot_be_written(
-    terminal: Terminal, shop: str, tmp_path: Path
+def test_a_file_that_cannot_be_written_is_told_before_the_first_trial(
+    terminal: Terminal, paymock: Sandbox, shop: str, tmp_path: Path
 ) -> None:
+    summary, nowhere = tmp_path / "summary.md", tmp_path / "nowhere" / "junit.xml"
+    for path, problem in ((tmp_path, "Is a directory"), (nowhere, "No such file or directory")):
+        message = terminal.fails(3, *arguments(shop), "--markdown", str(summary), "--junit", str(path))
+        assert message == f"Error: {path}: {problem}\n"
+    assert (paymock.requests(), [*tmp_path.iterdir()]) == ([], [])
+
+
+def test_what_could_not_be_seen_is_3_also_if_a_file_cannot_be_written(terminal: Terminal, shop: str) -> None:
     unclear = ("--deliveries", f"GET {shop}/health")
-    outcome = terminal.run(*arguments(shop), *unclear, "--junit", str(tmp_path))
-    assert (outcome.returncode, outcome.stderr) == (3, f"Error: {tmp_path}: Is a directory\n")
+    outcome = terminal.run(*arguments(shop), *unclear, "--junit", "/dev/full")
+    assert (outcome.returncode, outcome.stderr) == (3, "Error: /dev/full: No space left on device\n")
     assert outcome.stdout.startswith("UNDETERMINED: not everything was seen to its end; 1 trial in ")
     reason = "CallFailed: an integer, true or false must be printed or answered, not 'ok'"
     assert f"  - happy_path: deliveries cannot be told: {reason}" in outcome.stdout

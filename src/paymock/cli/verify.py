@@ -153,6 +153,7 @@ def verify(
     from paymock.verify.commands import NotStarted, application_of, running
     from paymock.verify.judge import Judge
 
+    _check_writable(junit, markdown)
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
     with ExitStack() as stack:
         _interrupt_on_termination()  # so that the application is ended in every case
@@ -246,6 +247,21 @@ def _progress_bar() -> Iterator[Any]:
             bar.update(task, completed=progress.done, total=progress.planned, description=f"trials{broken}")
 
         yield update
+
+
+def _check_writable(*files: Path | None) -> None:
+    """Raises NotJudged if a report cannot be written to a file. A pipe is not opened: closing it again would
+    end it for its reader.
+    """
+    for path in filter(None, files):
+        is_new = not path.exists()
+        if is_new or path.is_file() or path.is_dir():
+            try:
+                path.open("ab").close()
+            except OSError as error:
+                raise NotJudged(f"{path}: {error.strerror}") from None
+            if is_new:
+                path.unlink()
 
 
 def _write(report: "Report", junit: Path | None, markdown: Path | None) -> None:
