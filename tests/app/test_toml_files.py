@@ -1,5 +1,7 @@
 """The files of `--catalog` and `--scenarios`, and what an unusable one is refused with."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,23 +25,38 @@ assets = [
 """.replace("ADDRESS", "0x" + "ab" * 20)
 
 ANY_FILE = {
-    "not TOML": (b"chains =", "cannot be used: Invalid value"),
+    "not TOML": (b"chains =", "cannot be used: chains: Invalid value"),
     "not UTF-8": (b"\xff", "cannot be used: 'utf-8' codec"),
     "no file": (None, "cannot read"),
     "deep arrays": (b"a = " + b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
     "deep tables": (b"a = " + b"{a=" * 3_000 + b"1" + b"}" * 3_000, "nested too deeply"),
-    "many digits": (b"a = " + b"9" * 5_000, "cannot be used"),
+    "many digits": (b"\na = " + b"9" * 5_000, "cannot be used: a: too many digits (at line 2)"),
     "too large": (b"\n" * (2**20 + 1), "it is larger than"),
 }
 CATALOGS = ANY_FILE | {
     "empty": (b"", "cannot be used"),
     "arrays for chains": (b"chains = " + b"[" * 200 + b"]" * 200, "cannot be used"),
     "line ends in a name": (b'[[chains]]\n"a\\nb\\r\\u2028" = 1', "cannot be used"),
+    "a broken asset": (
+        ONE_CHAIN.replace("18 }", "18").encode(),
+        "cannot be used: chain one: Invalid initial",
+    ),
     "chain id beyond 64 bits": (ONE_CHAIN.replace("= 1\n", f"= {2**70}\n").encode(), "chain_id"),
 }
 SCENARIO_FILES = ANY_FILE | {
     "empty": (b"", "cannot be used: scenario is required"),
-    "a key twice": (TWO_HALVES.encode() + b"plus = 2", "Cannot overwrite a value"),
+    "a key twice": (
+        TWO_HALVES.encode() + b"plus = 2",
+        "cannot be used: scenario two_halves: plus: Cannot overwrite a value (at ",
+    ),
+    "no name": (b"[[scenario]]\n[[scenario]]\nname = [", "cannot be used: scenario 2: name: Invalid"),
+    "a name twice": (2 * TWO_HALVES.encode(), "scenario 2: name two_halves is that of scenario 1, too"),
+    "an amount of many digits": (
+        TWO_HALVES.encode()
+        + b"[[scenario]]\nname = 'b'\n[[scenario.sending]]\nat = 5\nplus = "
+        + b"9" * 5_000,
+        "cannot be used: scenario b: plus: too many digits (at line 18)",
+    ),
     "line ends in a name": (
         b'[[scenario]]\nname = "x"\n"a\\nb\\u2028" = 1',
         "scenario x: a b  is not a field",
@@ -75,6 +92,14 @@ def test_a_file_adds_its_scenarios(tmp_path: Path) -> None:
     assert list(scenarios) == [*SCENARIOS, "two_halves"]
     [row] = scenario_rows([scenarios["two_halves"]])
     assert (row.final_status, row.after) == ("overpaid_review", "18 s")
+
+
+@pytest.mark.parametrize("load", [load_catalog, load_scenarios])
+def test_nothing_waits_for_what_is_no_file(tmp_path: Path, load: Callable[[Path], object]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(ValueError, match=f"{path} cannot be used: it is not a regular file"):
+            load(path)
 
 
 @pytest.mark.parametrize(

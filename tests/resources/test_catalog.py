@@ -72,7 +72,10 @@ def test_asset_ids_are_upper_case_symbols() -> None:
         (document(asset={"symbol": "NO WAY"}), "symbol is"),
         (document(asset={"decimals": 78}), "decimals"),
         (document(asset={"decimals": "6"}), "decimals"),
-        (document(asset={"contract_address": "0x1"}), "contract_address must be an EVM address"),
+        *(
+            (document(asset={"contract_address": address}), "contract_address must be an EVM address")
+            for address in ("0x1", "")
+        ),
         (document(asset={"contract_address": None}), "only one asset can be native"),
         (document(assets=[{**TOKEN, "symbol": "A"}, {**TOKEN, "symbol": "B"}]), "one asset must be native"),
     ],

@@ -51,7 +51,7 @@ def test_a_file_has_scenarios_by_name() -> None:
         ({"scenario": [HALVES, 5]}, "scenario 2 must be an object, not a number"),
         ({"scenario": [HALVES, {}]}, "scenario 2: name is required"),
         ({"scenario": [HALVES | {"name": "late_payment"}]}, "scenario 1: name must not be one of the eight"),
-        ({"scenario": [HALVES, HALVES]}, "scenario 2: name is that of scenario 1, too"),
+        ({"scenario": [HALVES, HALVES]}, "scenario 2: name two_halves is that of scenario 1, too"),
         ({"scenario": [HALVES | {"sending": [{"at": 9_999}]}]}, "scenario two_halves: sending[0].at must be"),
         (
             {"scenario": [HALVES | {"send": 1}, HALVES | {"name": "x\x1b", "review_hold": 1}]},

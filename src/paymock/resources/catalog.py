@@ -119,7 +119,7 @@ def _asset_of(chain: str, row: _AssetRow) -> Asset:
         _SYMBOL.fullmatch(row.symbol) is not None, f"{place}: a symbol is 1 to 16 of A-Z a-z 0-9 and the dot"
     )
     _require(0 <= row.decimals <= 77, f"{place}: decimals must be 0 to 77")
-    problem = row.contract_address and address_problem(row.contract_address)
+    problem = None if row.contract_address is None else address_problem(row.contract_address)
     _require(not problem, f"{place}: contract_address {problem}")
     return Asset(
         id=row.symbol.upper(),

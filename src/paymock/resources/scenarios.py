@@ -35,7 +35,7 @@ def parse_scenarios(document: Mapping[str, Any]) -> Mapping[str, Scenario]:
         for number, entry in enumerate(entries):
             first = numbers.setdefault(entry.name, number)
             if first != number:
-                problems[f"scenario[{number}].name"] = f"is that of scenario {first + 1}, too"
+                problems[f"scenario[{number}].name"] = f"{entry.name} is that of scenario {first + 1}, too"
         if not problems:
             return {entry.name: scenario_from(entry) for entry in entries}
     listed = [_problem(document, *problem) for problem in islice(problems.items(), MAX_DETAILS)]
