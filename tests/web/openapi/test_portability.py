@@ -139,6 +139,19 @@ def test_every_enumeration_and_every_variant_of_a_choice_has_a_name(title: str) 
 
 
 @each_document
+def test_every_value_of_an_enumeration_makes_a_name(title: str) -> None:
+    """Without a letter in it, it takes `x-enum-varnames`. In a header, an enumeration has no name at all."""
+    components = DOCUMENTS[title]["components"]
+    for schema in components["schemas"].values():
+        names = schema.get("x-enum-varnames", schema.get("enum", []))
+        assert len(names) == len(schema.get("enum", []))
+        assert all(re.match("[A-Za-z]", name) for name in names), schema
+    assert not [
+        header for header in components["headers"].values() if {"const", "enum"} & header["schema"].keys()
+    ]
+
+
+@each_document
 def test_every_time_is_a_date_time_without_a_pattern(title: str) -> None:
     for name, schema in DOCUMENTS[title]["components"]["schemas"].items():
         for field, definition in schema.get("properties", {}).items():

@@ -270,14 +270,17 @@ def _schemas(operations: Sequence[Operation], context: examples.ExampleContext) 
 
 
 def _distinguish_constants(components: Json) -> None:
-    """Name the values of enumerations that share one with another: in Go, each value is a constant of the
-    package. Those of `PaymentStatus` keep the names that generators give them.
+    """Name the values of enumerations that share one with another, as in Go each value is a constant of the
+    package, and those of which one has no letter to make a name of. Those of `PaymentStatus` keep the names
+    that generators give them.
     """
     taken = {_constant(value) for value in PaymentStatus}
     for name, schema in components.items():
         if "enum" not in schema or name == PaymentStatus.__name__:
             continue
         constants = [_constant(value) for value in schema["enum"]]
+        if "*" in schema["enum"]:
+            schema["x-enum-varnames"] = constants
         if not taken.isdisjoint(constants):
             prefix = _constant(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name))
             constants = [f"{prefix}_{constant}" for constant in constants]
@@ -286,7 +289,7 @@ def _distinguish_constants(components: Json) -> None:
 
 
 def _constant(value: str) -> str:
-    return re.sub(r"\W", "_", value).upper()
+    return "ALL" if value == "*" else re.sub(r"\W", "_", value).upper()
 
 
 def _tidy(schema: Any, named: Json) -> Any:

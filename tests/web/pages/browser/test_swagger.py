@@ -58,8 +58,12 @@ def test_document_is_of_this_server_and_is_used_with_the_key_that_is_entered(new
     expect(banner).to_contain_text("This is a mock. Do not send real funds to any")
     expect(banner).to_contain_text("No sandbox is open")
     assert f"{tab.origin}/openapi.yaml" in tab.requested
+    expect(tab.page.locator(".models").get_by_role("button", expanded=False)).to_have_count(1)
     tab.button("Authorize").click()
     enter_key(tab)
+    tab.button("Authorize").click()
+    assert violations(tab.page, "heading-order") == []
+    tab.button("Close").click()
     expect(banner).to_contain_text("Sandbox demo")
     tab.page.get_by_role("link", name="Dashboard").click()
     expect(tab.page.locator("#sandbox")).to_have_text("Sandbox demo")

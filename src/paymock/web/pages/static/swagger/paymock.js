@@ -65,7 +65,7 @@ const MISSING_ATTRIBUTES = {
   "textarea:not([aria-label])": { "aria-label": "Request body" },
   "h3.opblock-tag, .modal-ux h3": { "aria-level": "2" },
   h4: { "aria-level": "3" },
-  h5: { "aria-level": "4" },
+  "h5, h6": { "aria-level": "4" },
   "pre, .highlight-code > *, .renderedMarkdown table": { tabindex: "0" },
 };
 
@@ -93,6 +93,7 @@ const ui = SwaggerUIBundle({
   validatorUrl: null,
   deepLinking: true,
   docExpansion: "list",
+  defaultModelsExpandDepth: 0, // dozens of schemas would stand below a few operations
   tryItOutEnabled: true,
   persistAuthorization: false, // the key is kept by the page, for the dashboard, too
   onComplete: () => key() && ui.preauthorizeApiKey(SCHEME, key()),
