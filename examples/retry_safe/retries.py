@@ -31,11 +31,13 @@ class RetryingClient:
         api_key: str,
         timeout: float = 10,
         sleep: Callable[[float], object] = time.sleep,
+        tries: int = TRIES,
     ) -> None:
         self.http = httpx.Client(
             base_url=url, headers={"Authorization": f"Bearer {api_key}"}, timeout=timeout
         )
         self.sleep = sleep
+        self.tries = tries
 
     def create(self, order: dict[str, Any]) -> dict[str, Any]:
         """The payment of an order, which is created by the first call that reaches the service.
@@ -50,7 +52,7 @@ class RetryingClient:
         return self._send("GET", f"/v1/payments/{payment_id}")
 
     def _send(self, method: str, path: str, **request: Any) -> dict[str, Any]:
-        for tried in range(TRIES):
+        for tried in range(self.tries):
             try:
                 reply = self.http.request(method, path, **request)
             except httpx.TransportError as error:  # not sent, or no reply: nobody knows which
@@ -60,7 +62,7 @@ class RetryingClient:
                 if by_the_service and reply.status_code < 500 and reply.status_code != 429:
                     return dict(reply.raise_for_status().json())
                 problem, asked = f"status {reply.status_code}", float(reply.headers.get("Retry-After", 0))
-            if tried < TRIES - 1:
+            if tried < self.tries - 1:
                 longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tried)
                 self.sleep(max(asked, random.uniform(0, longest)))
-        raise GaveUp(f"{method} {path}: {problem}, {TRIES} times")
+        raise GaveUp(f"{method} {path}: {problem}, {self.tries} times")

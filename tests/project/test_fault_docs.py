@@ -29,6 +29,7 @@ BAD_CLIENTS = {
     "takes a gateway's page for a refusal": ("if from_service and ", "if "),
     "ignores Retry-After": ("max(pause, retry_after)", "pause"),
     "never gives up": ("for pause in PAUSES:", "for pause in PAUSES * 100:"),
+    "takes expired for final": ('"failed", "under', '"failed", "expired", "under'),
     "delivers again": (" and order_id not in self.delivered", ""),
 }
 """What a client does wrong, and the change of the good one."""
