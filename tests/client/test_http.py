@@ -1,14 +1,17 @@
 """Connections and errors of the client."""
 
+import json
 import re
 import select
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
 
+from paymock.client.http import Client
 from paymock.testing import Json, Sandbox, ServerHandle, Unreachable, remote
 from tests.client.canned_server import CLOCK, canned_server, reply
 from tests.support.forks import child, forks, in_child
@@ -56,6 +59,14 @@ class TestConnections:
             pytest.raises(Unreachable, match=f"{url} {message}"),
         ):
             sandbox.now()
+
+    @pytest.mark.parametrize(("header", "replayed"), [("", False), ("Idempotent-Replayed: true\r\n", True)])
+    def test_a_call_tells_whether_its_reply_is_a_replay(self, header: str, *, replayed: bool) -> None:
+        content = CLOCK.replace(b"\r\n", f"\r\n{header}".encode(), 1)
+        with canned_server(content) as url, closing(Client(url)) as client:
+            call = client.send("POST", "/v1/payments", decode=json.loads)
+            call.result()
+        assert call.replayed == replayed
 
     def test_a_missing_server_is_named(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
