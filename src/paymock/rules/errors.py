@@ -177,8 +177,9 @@ _ROWS = (
     ErrorKind(
         "capacity_exceeded",
         503,
-        "A limit on stored resources is reached. Nothing was half-written.",
-        "Reset a sandbox that is no longer needed, or start the server with more room: `--max-payments`.",
+        "A limit on stored resources, or on requests that wait, is reached. Nothing was half-written.",
+        "Reset a sandbox that is no longer needed, or start the server with more room: `--max-payments`. End "
+        "waits and event streams that are no longer needed, or allow the process more open files.",
     ),
 )
 
