@@ -1,6 +1,7 @@
 """`ready`."""
 
 import json
+import secrets
 import socket
 import threading
 
@@ -23,8 +24,8 @@ def test_ready_distinguishes_unreachable_from_timeout(unconnected: Terminal) -> 
 
 def test_ready_retries_until_the_server_starts() -> None:
     is_ready = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = 20_000 + secrets.randbelow(10_000)  # clients of other tests get higher ones while it is free
+    with socket.create_server(("127.0.0.1", port)) as listener:
 
         def start_after_an_attempt() -> None:
             listener.accept()[0].close()

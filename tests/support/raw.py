@@ -93,7 +93,7 @@ def end(connection: socket.socket) -> None:
     """Ends our side and reads until the other has ended, too: to close a connection with something unread
     would reset it, and take from the other side what it has not read yet.
     """
-    with contextlib.suppress(ConnectionError):
+    with contextlib.suppress(OSError):  # it may be closed already
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(65536):
             pass
