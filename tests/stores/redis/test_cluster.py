@@ -8,13 +8,13 @@ import pytest
 
 from harness.polling import wait_until
 from harness.redis_engine import ENGINE_TIMEOUT_SECONDS, RedisCluster, cluster_node, redis_cluster
-from paymock.app.sandboxes import Sandboxes, load_metadata
+from paymock.app.sandboxes import Sandboxes, load_metadata, start_clock
+from paymock.app.system_clock import SystemClock
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
-from tests.support.clock import NOON, ManualClock
 from tests.support.loop_time import within
 from tests.support.redis_store import (
     describe_failure,
@@ -165,7 +165,9 @@ class TestFailingNodes:
         async def start() -> Sandboxes:
             store = RedisStore(own_cluster.url)
             await store.initialize()
-            return Sandboxes(store, ManualClock(), await load_metadata(store, NOON, 0, None))
+            clock = SystemClock(print)  # the engine has that of the system
+            await start_clock(store, clock)
+            return Sandboxes(store, clock, await load_metadata(store, clock(), 0, None))
 
         async def use(sandboxes: Sandboxes) -> list[str]:
             return [

@@ -29,6 +29,8 @@ _REDIRECTION_SECONDS = 0.9
 _REDIRECTIONS = 12
 _REDIRECTION_PAUSE = 0.01  # longer by so much each time, 0.66 seconds in all
 
+_TIME = pack("TIME")
+
 
 class Nodes(Protocol):
     """The nodes of a store, for the length of one event loop."""
@@ -43,6 +45,9 @@ class Nodes(Protocol):
 
     async def ping(self) -> None:
         """Return when the store can be used."""
+
+    async def time(self) -> tuple[bytes, bytes]:
+        """Return the seconds and microseconds by the clock of any node."""
 
     async def masters(self) -> list[Node]:
         """Return every node that holds values."""
@@ -77,6 +82,10 @@ class Single:
 
     async def ping(self) -> None:
         await self.execute("", PING.call(("paymock:ping",)))
+
+    async def time(self) -> tuple[bytes, bytes]:
+        seconds, microseconds = await self.execute("", _TIME)
+        return seconds, microseconds
 
     async def masters(self) -> list[Node]:
         return [self._node]
@@ -119,6 +128,10 @@ class Cluster:
             return b"cluster_state:ok" in reply
 
         await self._first_reply(pack("CLUSTER", "INFO"), serves)
+
+    async def time(self) -> tuple[bytes, bytes]:
+        _, (seconds, microseconds) = await self._first_reply(_TIME, bool)
+        return seconds, microseconds
 
     async def masters(self) -> list[Node]:
         if not self._masters and (failure := await self._refresh_slots()):

@@ -11,7 +11,7 @@ from functools import partial
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import METADATA, Addition, AddResult, Change, Check, StoreError
+from paymock.stores.base import Addition, AddResult, Change, Check, StoreError
 from paymock.stores.batching import Read
 from paymock.stores.redis import scripts
 from paymock.stores.redis.access import Access
@@ -149,7 +149,7 @@ class RedisStore:
         return bool(await self._nodes.execute(sandbox, command))
 
     async def time(self) -> int | None:
-        seconds, microseconds = await self._nodes.execute(METADATA, pack("TIME"))
+        seconds, microseconds = await self._nodes.time()
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def ping(self) -> None:
