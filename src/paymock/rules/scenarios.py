@@ -67,11 +67,13 @@ class Share(NamedTuple):
     least_excess: str | None = None
 
     def amount(self, due: int) -> int:
-        """The raw units to send for a payment of `due` raw units: at least 1, and at most MAX_RAW or what
-        `least_excess` takes.
+        """The raw units to send for a payment of `due` raw units: at least 1, and at most MAX_RAW unless
+        there is a `least_excess`.
         """
-        amount = min(max(1, due * self.numerator // self.denominator + int(self.plus)), MAX_RAW)
-        return amount if self.least_excess is None else max(amount, due + int(self.least_excess))
+        amount = max(1, due * self.numerator // self.denominator + int(self.plus))
+        if self.least_excess is None:
+            return min(amount, MAX_RAW)
+        return max(amount, due + int(self.least_excess))
 
 
 FULL, HALF, EXCESS = Share(), Share(1, 2), Share(11, 10, least_excess="1")

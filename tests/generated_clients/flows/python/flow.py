@@ -71,7 +71,7 @@ while payment.status is not service.PaymentStatus.FAILED:
         statuses.append(payment.status)
 attempts = payments.list_attempts(created.id).data
 
-events = [service.EventName.PAYMENT_DOT_COMPLETED, service.EventName.PAYMENT_DOT_FAILED]
+events = [service.EventName.PAYMENT_COMPLETED, service.EventName.PAYMENT_FAILED]
 endpoint = webhooks.create_webhook_endpoint(
     "endpoint-1", service.CreateWebhookEndpoint(url="https://merchant.example/hooks", events=events)
 )

@@ -67,7 +67,7 @@ const endpoint = await webhooks.createWebhookEndpoint({
   idempotencyKey: "endpoint-1",
   createWebhookEndpoint: {
     url: "https://merchant.example/hooks",
-    events: new Set([service.EventName.PaymentCompleted, service.EventName.PaymentFailed]),
+    events: new Set([service.EventName.PAYMENT_COMPLETED, service.EventName.PAYMENT_FAILED]),
   },
 });
 const endpoints = (await webhooks.listWebhookEndpoints()).data;
