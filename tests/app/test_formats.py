@@ -63,8 +63,7 @@ def test_a_store_of_a_readable_format_is_upgraded_with_its_payments(tmp_path: Pa
     store = SqliteStore(unpacked(number, tmp_path))
     metadata = run(store, load_metadata(store, 0, 1.0, "formats"))
     assert (metadata.format, metadata.version) == (RECORD_FORMAT, "0.2.0")
-    [[sandbox]] = sqlite3.connect(tmp_path / "store.db").execute(
-        "SELECT name FROM sandbox WHERE name != 'origin'"
-    )
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        [[sandbox]] = connection.execute("SELECT name FROM sandbox WHERE name != 'origin'")
     [(_, stored)] = run(store, store.page(sandbox, PaymentRecord.KIND, limit=2))
     assert decode_payment(stored).request.order_id == "1001"

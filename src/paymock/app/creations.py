@@ -84,7 +84,7 @@ class _Watch:
                 await self._changed.wait()
 
     async def _new_orders(self) -> set[str]:
-        """Return the orders of the payments that are new since the last call; none at the first one."""
+        """Return the orders of the payments that are new since the last call; at first, of the newest."""
         generation = (await self._sandboxes.snapshot(self._sandbox)).record.generation
         is_first, before = self._generation is None, None
         if generation != self._generation:

@@ -111,11 +111,11 @@ class Waits:
 
         return await reads.until(is_observed, deadline)
 
-    async def _clock(self, sandbox: str, *, ran_out: bool) -> schemas.StoppedClock | UnsetType:
+    async def _clock(self, sandbox: str, *, ran_out: bool) -> schemas.FrozenClock | UnsetType:
         """Return the clock of the sandbox if a wait ran out and it stands still."""
         if not ran_out or (await self._sandboxes.snapshot(sandbox)).clock.speed:
             return UNSET
-        return schemas.StoppedClock()
+        return schemas.FrozenClock()
 
     async def _change(
         self, sandbox: str, find: Find, status: str | None, timeout: float, order_id: str | None = None

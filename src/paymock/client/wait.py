@@ -13,7 +13,7 @@ MAX_WAIT = 60.0
 GRACE_PERIOD = 5.0
 """Seconds after the end of a wait until its reply must arrive."""
 
-_STOPPED = "the clock stands still until it is advanced"
+_FROZEN = "stands still until it is advanced"
 
 _RETRY_PAUSE = 0.1
 """Seconds between two requests when the server ends a wait early, by at least as much."""
@@ -55,7 +55,7 @@ def wait_for_payment(client: Client, payment_id: str, status: str | None, timeou
     changed: Json = detail["payment"]
     if changed != payment:  # since the last reply
         return changed if status is None else wait_for_payment(client, payment_id, status, 0.0)
-    reason = _time_left(client, detail["timeline"], detail["now"], status, stopped="clock" in result)
+    reason = _time_left(client, detail["timeline"], detail["now"], status, frozen="clock" in result)
     message = f"{_summary(payment)} after {timeout:g} s: {reason}"
     raise NotReached(message, payment, timed_out=True)
 
@@ -75,7 +75,7 @@ def wait_for_order(client: Client, order_id: str, status: str | None, timeout: f
             reason = f"{_summary(payment)}: {status} can no longer come"
             raise NotReached(f"order {order_id}: {reason}", payment, timed_out=False)
     state = _summary(payment) if payment else "it has no payment"
-    reason = f": {_STOPPED}" if "clock" in result else ""
+    reason = f": the clock {_FROZEN}" if "clock" in result else ""
     raise NotReached(f"order {order_id}: {state} after {timeout:g} s{reason}", payment, timed_out=True)
 
 
@@ -140,15 +140,17 @@ def _results(
             time.sleep(min(_RETRY_PAUSE, deadline - now))  # the server may be stopping
 
 
-def _time_left(client: Client, timeline: list[Json], now: str, status: str | None, *, stopped: bool) -> str:
-    """Describe when the expected change is due, and at which speed the clock runs unless it is `stopped`."""
+def _time_left(client: Client, timeline: list[Json], now: str, status: str | None, *, frozen: bool) -> str:
+    """Describe when the expected change is due, and at which speed the clock runs unless it is `frozen`."""
     target = status or "the next change"
     upcoming = [entry for entry in timeline if not entry["reached"] and status in (None, entry["status"])]
     if not upcoming:
-        return f"{target} is not scheduled; it needs a deposit{f', and {_STOPPED}' if stopped else ''}"
+        return (
+            f"{target} is not scheduled; it needs a deposit{f', and the clock {_FROZEN}' if frozen else ''}"
+        )
     left = datetime.fromisoformat(upcoming[0]["at"]) - datetime.fromisoformat(now)
-    clock = "stands still until it is advanced"
-    if not stopped:
+    clock = _FROZEN
+    if not frozen:
         decode = client.decoder("VirtualClock")
         speed = client.send("GET", "/_mock/clock", decode=decode, timeout=GRACE_PERIOD).result()["speed"]
         clock = f"runs at speed {speed:g}"

@@ -339,14 +339,14 @@ class PaymentDetail(Reply):
     ahead_seconds: AheadSeconds
 
 
-class StoppedClock(Reply):
-    """The clock of a sandbox while it stands still."""
+class FrozenClock(Reply):
+    """The clock of a sandbox that is frozen."""
 
     speed: Annotated[int, Meta(description="Always 0.", ge=0, le=0)] = 0
 
 
-_StoppedClock = Annotated[
-    StoppedClock, Meta(description="Present if the wait ran out while the clock stood still.")
+_FrozenClock = Annotated[
+    FrozenClock, Meta(description="Present if the wait ran out while the clock was frozen.")
 ]
 
 
@@ -358,7 +358,7 @@ class WaitResult(Reply):
         bool, Meta(description="Whether it has come or can still come; `false`: waiting longer is in vain.")
     ]
     payment: Payment
-    clock: _StoppedClock | UnsetType = UNSET
+    clock: _FrozenClock | UnsetType = UNSET
 
 
 class OrderWaitResult(Reply):
@@ -374,7 +374,7 @@ class OrderWaitResult(Reply):
     payment: Annotated[
         Payment | None, Meta(description="The newest payment of the order; `null`: it has none.")
     ]
-    clock: _StoppedClock | UnsetType = UNSET
+    clock: _FrozenClock | UnsetType = UNSET
 
 
 class ObservedPayment(Reply):

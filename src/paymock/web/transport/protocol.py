@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from paymock.rules.errors import PaymockError
 from paymock.web.http.headers import CHECKED_HEADERS
-from paymock.web.http.routing import Answer
+from paymock.web.http.routing import METHODS, Answer
 from paymock.web.transport.connections import Connections, connection_limit
 from paymock.web.transport.write_batch import WriteBatch
 
@@ -42,7 +42,7 @@ _PARTIAL_LINE = re.compile(
 )
 """The beginning of what may become one."""
 
-_PARSED_METHODS = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"))
+_PARSED_METHODS = frozenset(method.encode() for method in METHODS)
 _STAND_IN = b"POST"
 """What the parser sees in place of any other method: it refuses those that it does not know."""
 
