@@ -164,5 +164,4 @@ class Settings:
 
     @property
     def open_mode(self) -> bool:
-        """Whether every API key of the form mk_test_NAME is accepted."""
         return not self.api_keys

@@ -89,7 +89,6 @@ def _mark(payment: PaymentSnapshot) -> object:
 
 
 def _unknown_payment() -> PaymockError:
-    """Return the refusal with a message for customers, who have no API key."""
     return PaymockError(
         "payment_not_found", "No payment has this id. It may be mistyped, or its sandbox has been reset."
     )

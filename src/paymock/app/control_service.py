@@ -69,7 +69,6 @@ class ControlService:
         return msgspec.json.encode(schemas.ScenarioList(data=listed))
 
     async def clock(self, sandbox: str) -> schemas.VirtualClock:
-        """Return the sandbox's virtual clock."""
         return clock_of(await self._sandboxes.snapshot(sandbox))
 
     async def set_clock(self, sandbox: str, body: Any) -> schemas.VirtualClock:
@@ -242,7 +241,6 @@ class ControlService:
         )
 
     async def reset(self, sandbox: str) -> None:
-        """Delete payments, keys, endpoints, overrides, journal and clock of this sandbox."""
         await self._sandboxes.reset(sandbox)
 
     async def order_of(self, sandbox: str, payment_id: str) -> str | None:
@@ -253,7 +251,6 @@ class ControlService:
             return None
 
     async def payment_id_of(self, sandbox: str, idempotency_key: str) -> str:
-        """Return the id of the payment that a creation with this key has, or will have."""
         snapshot = await self._sandboxes.snapshot(sandbox)
         return PAYMENT_PREFIX + self._sandboxes.token(snapshot, idempotency_key)
 

@@ -59,12 +59,10 @@ class _Watch:
             self._changed.set()
 
     def leave(self, created: TimedEvent) -> None:
-        """Look for payments of this order no more."""
         del self.orders[created]
         self._beginning.discard(created)
 
     def close(self) -> None:
-        """End looking."""
         self._following.cancel()
 
     async def _follow(self) -> None:

@@ -38,12 +38,10 @@ class FaultRules:
         """One for each sandbox whose rules are being counted: the requests of a process take turns."""
 
     async def list(self, sandbox: str) -> schemas.FaultRuleList:
-        """Return the rules in their order."""
         record = (await self._sandboxes.snapshot(sandbox)).record
         return schemas.FaultRuleList(data=[_public(rule) for rule in record.rules])
 
     async def exist(self, sandbox: str) -> bool:
-        """Whether the sandbox has rules."""
         return bool((await self._sandboxes.snapshot(sandbox)).record.rules)
 
     async def add(self, sandbox: str, body: Any) -> schemas.FaultRule:
@@ -76,7 +74,6 @@ class FaultRules:
         await self._sandboxes.change(sandbox, without)
 
     async def clear(self, sandbox: str) -> None:
-        """Delete all rules."""
         await self._sandboxes.change(sandbox, lambda snapshot: replace(snapshot.record, rules=()))
 
     async def count(self, sandbox: str, target: FaultTarget, operation: str, *, applies: bool) -> str | None:

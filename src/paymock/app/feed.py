@@ -42,7 +42,6 @@ class _Snapshot(NamedTuple):
 
     @property
     def mark(self) -> object:
-        """A mark that differs when payments or journal have changed."""
         return self.payments, self.requests
 
     def changed_since(self, previous: "_Snapshot") -> list[schemas.Changed]:
@@ -180,7 +179,6 @@ def _until(payment: PaymentSnapshot, now: float) -> float:
 
 
 def clock_of(snapshot: SandboxSnapshot) -> schemas.VirtualClock:
-    """Return the clock of a sandbox as the control API shows it."""
     return schemas.VirtualClock(now=to_rfc3339(snapshot.now), speed=snapshot.clock.speed)
 
 

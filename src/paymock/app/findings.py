@@ -57,7 +57,6 @@ class Findings:
         return _newest(await self._sandboxes.tail(sandbox, _LOG, MAX_FINDINGS))
 
     async def clear(self, sandbox: str) -> None:
-        """Delete all findings."""
         await self._sandboxes.clear_log(sandbox, _LOG)
 
 

@@ -64,7 +64,6 @@ class Journal:
                     del self._tails[sandbox]
 
     def add(self, sandbox: str, entry: StoredEntry) -> Awaitable[None]:
-        """Add a request to the journal."""
         return self._sandboxes.append(sandbox, _LOG, _encode(entry), keep=LENGTH)
 
     async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
@@ -84,7 +83,6 @@ class Journal:
         return await self._sandboxes.tail(sandbox, _LOG, limit)
 
     async def clear(self, sandbox: str) -> None:
-        """Empty the journal."""
         await self._sandboxes.clear_log(sandbox, _LOG)
 
 
@@ -125,7 +123,6 @@ class JournalReader:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has got what the journal had."""
         return self._counts_from is not None
 
     @property
@@ -134,7 +131,6 @@ class JournalReader:
         return self._matching if self._counts() else []
 
     async def skip(self) -> None:
-        """Skip the entries that there are."""
         await self.until(_at_once, math.inf)
         self._matching.clear()
 
@@ -187,22 +183,18 @@ class _Tail:
 
     @property
     def stopping(self) -> bool:
-        """Whether the server stops."""
         return self._notifier.stopping
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is not read any more."""
         return self._following.done()
 
     def join(self, reader: JournalReader) -> None:
-        """Let a reader get what the journal has, and what comes."""
         self.readers.add(reader)
         if self._changed is not None:
             self._changed.set()
 
     def close(self) -> None:
-        """End reading."""
         self._following.cancel()
 
     async def _follow(self) -> None:
@@ -249,5 +241,4 @@ def _now() -> float:
 
 
 def public_entry(entry: StoredEntry) -> schemas.JournalEntry:
-    """Return an entry as a reply shows it."""
     return msgspec.convert(entry, schemas.JournalEntry, from_attributes=True)

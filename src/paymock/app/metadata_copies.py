@@ -29,12 +29,10 @@ class _Copies(NamedTuple):
     failure: PaymockError | None
 
     def latest(self, secret: bytes) -> StoreMetadata:
-        """Return the copy with this secret whose clock is the latest."""
         return max((one for one in self.present if one.secret == secret), key=lambda one: one.clock)
 
     @property
     def present(self) -> list[StoreMetadata]:
-        """The copies that are not missing."""
         return [records.decode_as(StoreMetadata, stored) for stored in self.stored.values() if stored]
 
 

@@ -104,12 +104,10 @@ class Notifier:
 
     @property
     def subscribers(self) -> int:
-        """The number of subscriptions."""
         return sum(map(len, self._subscriptions.values()))
 
     @property
     def stopping(self) -> bool:
-        """Whether the server stops."""
         return self._stopped.is_set()
 
     def stop(self) -> None:

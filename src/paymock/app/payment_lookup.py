@@ -45,12 +45,10 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def record(self) -> PaymentRecord:
-        """The payment as it was created."""
         return self.timeline.record
 
     @property
     def simulation(self) -> SimulationRecord:
-        """The changes that tests have made to it."""
         return self.timeline.simulation
 
     @property
@@ -60,17 +58,14 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def states(self) -> tuple[State, ...]:
-        """Every state of the payment, past and future."""
         return self.timeline.states
 
     @property
     def state(self) -> State:
-        """The state that holds now."""
         return self.timeline.state_at(self.elapsed)
 
     @property
     def status(self) -> PaymentStatus:
-        """The status that it has now."""
         return self.timeline.status_at(self.elapsed)
 
     @property
@@ -80,16 +75,13 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def visible_states(self) -> list[State]:
-        """The states that a read can show."""
         return visible(self.states)
 
     @property
     def upcoming(self) -> list[State]:
-        """The future states."""
         return [state for state in self.visible_states if state.at > self.elapsed]
 
     def has_been(self, status: str) -> bool:
-        """Whether the payment has reached this status."""
         return any(state.status == status for state in self.visible_states if state.at <= self.elapsed)
 
     def can_reach(self, status: str | None) -> bool:
@@ -117,7 +109,6 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def payment(self) -> Payment:
-        """The payment in its current state."""
         return payments.view(self.record, self.state)
 
 

@@ -234,7 +234,6 @@ class Sandboxes:
         return await self._store.page(sandbox, kind, limit=limit, before=before)
 
     async def count(self, sandbox: str, kind: str) -> int:
-        """Return the number of values of a kind."""
         return await self._store.count(sandbox, kind)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
@@ -362,7 +361,6 @@ class Sandboxes:
             self._noting = asyncio.create_task(self._note_time())  # nobody waits for another node
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        """Delete the entries of a log."""
         await self._log_buffer.flush()
         await self._store.clear_log(sandbox, log)
         self.notifier.notify(sandbox, addition=True)
@@ -384,7 +382,6 @@ class Sandboxes:
             contention.check()
 
     def sandbox_of(self, token: str) -> str:
-        """Return the sandbox of the resource with this token."""
         return identifiers.sandbox_of_token(self._metadata.secret, token)
 
     def token(self, snapshot: SandboxSnapshot, idempotency_key: str) -> str:

@@ -71,7 +71,6 @@ class SystemClock:
             self.warn_behind(ahead)
 
     def warn_behind(self, milliseconds: int | None = None) -> None:
-        """Log, once, that the store has times ahead of now."""
         distance = "" if milliseconds is None else f"{round(milliseconds / 1000, 3):,} s "
         self._warn_once(_BEHIND, f"the store has times {distance}ahead of the system clock")
 

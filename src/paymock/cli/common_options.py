@@ -64,14 +64,12 @@ class CommonOption(click.Option):
         return group.params[name], ParameterSource.COMMANDLINE
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """The option that an error is about."""
         if self.envvar is None or (ctx is not None and is_given(ctx, self.name or "")):
             return f"'{self.opts[0]}'"
         return f"'{self.opts[0]}' (env var: '{self.envvar}')"
 
 
 def is_given(ctx: click.Context, name: str) -> bool:
-    """Whether the command line gives the parameter."""
     return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
@@ -79,7 +77,6 @@ class CommandGroup(click.Group):
     """A group of commands, in their order. An error suggests the one that is meant."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands."""
         return list(self.commands)
 
     def resolve_command(

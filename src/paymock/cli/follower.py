@@ -57,17 +57,14 @@ class PaymentFollower:
 
     @property
     def timeline(self) -> list[TimelineEntry]:
-        """All changes of the payment, past and upcoming."""
         return self.detail.timeline
 
     @property
     def ended(self) -> bool:
-        """Whether no change is upcoming."""
         return all(entry.reached for entry in self.timeline)
 
     @property
     def end(self) -> float:
-        """Seconds from creation to the last change."""
         return self.timeline[-1].offset_seconds
 
     @property
@@ -88,7 +85,6 @@ class PaymentFollower:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal that supports a live display."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 

@@ -70,16 +70,13 @@ class LazyGroup(CommandGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command of this name."""
         return _load(COMMANDS[cmd_name], cmd_name) if cmd_name in COMMANDS else None
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse the command line, or print the help."""
         with _exit_codes():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         with _exit_codes():
             return super().invoke(ctx)
 

@@ -41,7 +41,6 @@ class ScenarioName(Choice):
     """The name of a scenario. The built-in ones are completed; which others there are, the server knows."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check the form of the name."""
         return str(value) if is_name(str(value)) else super().convert(value, param, ctx)
 
 
@@ -62,12 +61,10 @@ idempotency_key = click.option(
 
 
 def _completion(words: Callable[[click.Context], Iterable[str]]) -> Completion:
-    """A completion by the words that begin like the incomplete one."""
     return lambda ctx, _, incomplete: [word for word in words(ctx) if word.startswith(incomplete)]
 
 
 def _assets(ctx: click.Context) -> Iterable[str]:
-    """The assets of the chain that is given, else of all chains."""
     chain = ctx.params.get("chain")
     return catalog_assets(chain) if chain else sorted(set().union(*catalog().values()))
 

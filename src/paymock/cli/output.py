@@ -49,12 +49,10 @@ def printable(text: str) -> str:
 
 
 def echo_json(value: Any) -> None:
-    """Print one JSON document on one line, always in UTF-8."""
     click.echo(msgspec.json.encode(value))
 
 
 def echo_note(message: str) -> None:
-    """Print a message on standard error."""
     click.echo(message, err=True)
 
 

@@ -61,7 +61,6 @@ def overview(client: ApiClient, *, as_json: bool) -> None:
 
 
 def _serve(url: str) -> Step:
-    """The command that starts a server at a URL."""
     port = urlsplit(url).port
     option = "" if port in (None, DEFAULT_PORT) else f" --port {port}"
     return Step(f"serve{option}", "Start a server", needs_server=False)

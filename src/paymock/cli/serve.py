@@ -183,7 +183,6 @@ def serve(**options: Any) -> None:
 
 
 def _exit_early(*_: object) -> None:
-    """End before the server has started."""
     _end_line()
     os._exit(0)
 

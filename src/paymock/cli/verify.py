@@ -43,7 +43,6 @@ class Target(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """How an application is told of it."""
         return {"PAYMOCK_URL": self.url, "PAYMOCK_API_KEY": self.api_key}
 
 
@@ -185,7 +184,6 @@ def verify(
 
 
 def _interrupt_on_termination() -> None:
-    """Let SIGTERM and SIGHUP interrupt the command, like Ctrl-C."""
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.default_int_handler)

@@ -89,7 +89,6 @@ class ConnectionPool:
         return connection
 
     def release(self, connection: http.client.HTTPConnection) -> None:
-        """Return a connection whose reply has been read, for reuse."""
         self.idle.append(connection)
 
     def close(self) -> None:
@@ -179,7 +178,6 @@ class Client:
         return Unreachable(f"cannot reach {self.url}: {reason}. Is `paymock serve` running there?")
 
     def unexpected_reply(self, status: int = 200) -> Unreachable:
-        """The exception for a reply with this HTTP status that is not paymock's."""
         if status >= 500:
             return Unreachable(f"the server at {self.url} failed with {status}: it is stopping or broken")
         return Unreachable(f"the server at {self.url} is not paymock, or is another version of it")
@@ -209,7 +207,6 @@ class Call(Generic[T]):
         """What the reply says of a part of the request that was ignored."""
 
     def fileno(self) -> int:
-        """The file descriptor of the socket."""
         return self._connection.sock.fileno()
 
     def result(self) -> T:

@@ -49,7 +49,6 @@ class PaymentTemplate:
             self._parts += [part, ""]
 
     def render(self, record: PaymentRecord) -> bytes:
-        """The JSON for the payment of this record."""
         parts = self._parts.copy()
         parts[1:-1:2] = self._get_values(_values(record, self._state(record)))
         return "".join(parts).encode()

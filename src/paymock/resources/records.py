@@ -105,7 +105,6 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def transfers(self) -> tuple[Transfer, ...]:
-        """The deposits as transfers of the rules."""
         return tuple(
             Transfer(deposit.at, int(deposit.amount), deposit.other_asset) for deposit in self.deposits
         )

@@ -78,7 +78,6 @@ def scenario_from(course: CourseRequest | FileScenario) -> Scenario:
 
 
 def render(scenario: Scenario) -> Course:
-    """The scenario as the control API shows it."""
     return Course(**_members(scenario))
 
 

@@ -76,7 +76,6 @@ class PaymentTimeline:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """Every state of the payment, past and future."""
         if self._scripted:
             return payments.states(self.record)
         return self._simulated or _states(self._stored)

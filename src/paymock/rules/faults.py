@@ -106,12 +106,10 @@ class Fault(NamedTuple):
 
     @property
     def prevents(self) -> bool:
-        """Whether the request is not carried out."""
         return not self.after and self.kind is not FaultKind.DELAY
 
     @property
     def loses_reply(self) -> bool:
-        """Whether the client gets no reply at all."""
         return self.kind in (FaultKind.DROP, FaultKind.RESET, FaultKind.HANG)
 
 
@@ -175,7 +173,6 @@ class FaultRule(Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def is_due(self) -> bool:
-        """Whether the rule applies to the next request that it selects."""
         return self.seen >= self.skip and (self.times is None or self.applied < self.times)
 
 

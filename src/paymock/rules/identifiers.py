@@ -99,7 +99,6 @@ def invoice_address(token: str) -> str:
 
 
 def sender_address(token: str) -> str:
-    """The address that the simulated customer pays from."""
     return address_of(f"sender {PAYMENT_PREFIX}{token}".encode())
 
 

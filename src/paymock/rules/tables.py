@@ -69,17 +69,14 @@ def scenario_table(scenarios: Iterable[Scenario] = SCENARIOS.values()) -> str:
 
 
 def timing_table() -> str:
-    """The timing table as Markdown."""
     return markdown(("Step", "After creation"), timing_rows())
 
 
 def fault_table() -> str:
-    """The table of faults as Markdown."""
     return markdown(("Fault", "Without a phase", "What happens"), FAULT_ROWS)
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

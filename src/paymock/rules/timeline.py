@@ -41,7 +41,6 @@ class Transfer(NamedTuple):
 
     @property
     def matches(self) -> bool:
-        """Whether the asset is that of the instructions."""
         return self.other_asset is None
 
 
@@ -84,7 +83,6 @@ class State(NamedTuple):
 
     @property
     def received_finalized(self) -> int:
-        """Raw units received and final."""
         return sum(
             deposit.transfer.amount for deposit in self.deposits if deposit.status is DepositStatus.FINALIZED
         )
@@ -165,7 +163,6 @@ class ScenarioTimeline:
 
 @cache
 def scenario_timeline(name: str) -> ScenarioTimeline:
-    """The timeline of one of SCENARIOS, by its name."""
     return ScenarioTimeline(SCENARIOS[name])
 
 

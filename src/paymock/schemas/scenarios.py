@@ -32,7 +32,6 @@ def is_name(text: str) -> bool:
 
 
 def name_format_problem(text: str) -> str | None:
-    """What is wrong with the form of a scenario's name."""
     return None if is_name(text) else "must begin with a-z and go on with at most 63 of a-z 0-9 _"
 
 

@@ -41,15 +41,12 @@ class ConnectionCounts:
             self.clear(worker)
 
     def set(self, worker: int, count: int) -> None:
-        """Set the number of connections of a process."""
         self._counts[worker] = count
 
     def clear(self, worker: int) -> None:
-        """Record that a process accepts no connections."""
         self._counts[worker] = _NOT_ACCEPTING
 
     def above_minimum(self, worker: int) -> int:
-        """Return how many connections a process has more than the one with the fewest."""
         return self._counts[worker] - min(self._counts)
 
 

@@ -94,7 +94,6 @@ def _listen(family: socket.AddressFamily, address: Any) -> socket.socket:
 
 
 def server_url(settings: Settings, sockets: list[socket.socket]) -> str:
-    """Return the URL of the server, with an address that can be opened in place of a wildcard."""
     host = settings.host or _LOOPBACK[0]
     host = _WILDCARDS.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}"

@@ -34,7 +34,6 @@ class WorkerSlot(NamedTuple):
     pipe: socket.socket
 
     def send_ready(self) -> None:
-        """Report to the supervisor that the worker accepts connections."""
         self.pipe.send(_READY)
 
 

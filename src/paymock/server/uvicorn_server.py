@@ -151,7 +151,6 @@ class Server(uvicorn.Server):
         await self._app.close()
 
     def descriptors(self) -> list[int]:
-        """Return the file descriptors of the open connections."""
         transports = [connection.transport for connection in self.server_state.connections]
         return [transport.get_extra_info("socket").fileno() for transport in transports]
 

@@ -27,7 +27,6 @@ class Worker(Server):
         self._pipe = slot.pipe
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept connections, and stop when the supervisor ends."""
         # The supervisor sends nothing, so the pipe becomes readable only when its other end is closed.
         asyncio.get_running_loop().add_reader(self._pipe, self._on_supervisor_exit)
         await super().startup(sockets)

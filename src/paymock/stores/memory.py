@@ -65,7 +65,6 @@ def _split(name: str) -> tuple[str, int]:
 
 
 def _compact(value: bytes) -> bytes:
-    """Return a copy that takes no more room than needed, while encoders reserve more."""
     return b"".join((value, b""))  # `bytes` would return the same object
 
 

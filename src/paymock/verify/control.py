@@ -23,13 +23,11 @@ class Control:
         self._time = ""
 
     def freeze(self) -> float:
-        """Stop the clock of the sandbox, and return the speed that it had."""
         speed: float = self._call(schemas.VirtualClock, "GET", "/_mock/clock")["speed"]
         self.set_speed(0)
         return speed
 
     def set_speed(self, speed: float) -> None:
-        """Set the speed of the clock of the sandbox."""
         self._time = self._call(schemas.VirtualClock, "PUT", "/_mock/clock", {"speed": speed})["now"]
 
     @property
@@ -46,13 +44,11 @@ class Control:
         ]
 
     def set_scenario(self, order_id: str, scenario: str) -> None:
-        """Let the next creation of the order take the scenario."""
         self._call(
             schemas.PendingOverrideList, "POST", "/_mock/next", {"scenario": scenario, "order_id": order_id}
         )
 
     def clear_scenario(self, order_id: str) -> None:
-        """Forget a scenario that no creation has taken."""
         self._call(type(None), "DELETE", "/_mock/next", query={"order_id": order_id})
 
     def add_fault(self, hit: Hit, order_id: str | None) -> str:
@@ -66,7 +62,6 @@ class Control:
         return rule
 
     def delete_fault(self, rule: str) -> None:
-        """Delete a rule."""
         self._call(type(None), "DELETE", fault_rule_path(rule))
 
     def advance(self, payment_id: str, to: str) -> bool:
@@ -82,7 +77,6 @@ class Control:
         return True
 
     def detail(self, payment_id: str) -> Json:
-        """The payment, its scenario and its timeline."""
         detail: Json = self._call(schemas.PaymentDetail, "GET", payment_path(payment_id))
         return detail
 
@@ -92,7 +86,6 @@ class Control:
             self._call(schemas.Finding, "POST", "/_mock/findings", finding)
 
     def skip_requests(self) -> None:
-        """Begin after the requests that there are."""
         newest = self._call(schemas.Journal, "GET", "/_mock/requests", query={"limit": 1})["data"]
         self._last_request = newest[0]["request_id"] if newest else None
 
@@ -109,7 +102,6 @@ class Control:
         return entries[::-1]
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     def _call(

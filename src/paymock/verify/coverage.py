@@ -32,7 +32,6 @@ def scenario_statuses() -> Mapping[str, tuple[PaymentStatus, ...]]:
 
 @cache
 def _transitions() -> Mapping[tuple[str, str], str]:
-    """The text of each transition."""
     pairs = (pair for course in scenario_statuses().values() for pair in pairwise(course))
     return {pair: "->".join(pair) for pair in pairs}
 
@@ -69,7 +68,6 @@ class Group(NamedTuple):
 
     @property
     def percent(self) -> float:
-        """The share of the items that were seen."""
         return _percent(self)
 
 
@@ -89,7 +87,6 @@ class Coverage:
 
     @property
     def seen(self) -> dict[str, list[str]]:
-        """The items that were seen, by group."""
         return {group.name: list(group.seen) for group in self.groups}
 
     def as_json(self) -> dict[str, Any]:

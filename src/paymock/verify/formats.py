@@ -75,11 +75,9 @@ def _details(finding: Finding) -> str:
 
 
 def _block(language: str, text: str) -> str:
-    """Text as it is, between fences that are longer than those in it."""
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _escaped(text: str) -> str:
-    """A line of text, whose characters mean nothing in Markdown and in HTML."""
     return escape(escape_control(_MARKUP.sub(r"\\\g<0>", text)), quote=False)

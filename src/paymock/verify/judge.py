@@ -375,7 +375,6 @@ class Judge:
         return dict(sorted(groups.items(), key=lambda group: (order.index(group[0][0]), group[0][1])))
 
     def _pending_groups(self) -> dict[tuple[str, tuple[str, ...]], list[Plan]]:
-        """Those that were not repeated yet."""
         return {group: plans for group, plans in self._groups().items() if group not in self._repeated}
 
     def _rank(self, plan: Plan, rule: str) -> tuple[int, int, bool, int]:

@@ -245,7 +245,6 @@ def _subject(request: _Request) -> tuple[str, str | None] | None:
 
 
 def _damage(request: _Request) -> str:
-    """What became of the reply to a request."""
     if request.status == 0:
         return "was lost"
     return f"was {request.status}" if request.status >= 400 else f"was damaged ({request.fault})"

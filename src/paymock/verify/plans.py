@@ -81,7 +81,6 @@ class Hit:
 
     @property
     def times(self) -> int:
-        """How many requests get the fault."""
         return self.parsed.times or 1
 
     def __str__(self) -> str:
@@ -97,7 +96,6 @@ class Plan:
 
     @property
     def token(self) -> str:
-        """The plan as text that needs no quotes in a shell."""
         faults = (f"{hit.request}={hit.fault}".replace(" ", "").replace(";", "+") for hit in self.hits)
         return "/".join((self.scenario, *faults))
 
@@ -179,6 +177,5 @@ def pairs_of_faults(
 
 
 def loses_reply(text: str | None) -> bool:
-    """Whether a reply with this fault tells the application nothing."""
     fault = parse_fault(text) if text else None
     return fault is not None and fault.kind is not FaultKind.DELAY

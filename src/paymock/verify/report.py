@@ -51,7 +51,6 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """What breaking the rule costs."""
         return RULES[self.rule].severity
 
     def __str__(self) -> str:
@@ -94,7 +93,6 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """What the command exits with."""
         return EXIT_CODES[self.verdict]
 
     @property
@@ -109,12 +107,10 @@ class Report:
 
     @property
     def _broken(self) -> list[str]:
-        """The rules about money that were broken."""
         money = [finding.rule for finding in self.findings if finding.severity is Severity.MONEY]
         return [*dict.fromkeys(money)]
 
     def as_json(self) -> Json:
-        """The report as a JSON object, with the names of the attributes."""
         findings = [asdict(finding) | {"severity": finding.severity} for finding in self.findings]
         return {"verdict": str(self.verdict), **asdict(self), "findings": findings}
 

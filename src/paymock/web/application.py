@@ -63,7 +63,6 @@ class Application:
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait for a change, or for the end of a fault."""
         return self._sandboxes.notifier.waiting
 
     def limit_waiting(self, number: int) -> None:
@@ -84,7 +83,6 @@ class Application:
         return Application(routes, self._sandboxes, None, hosts, self._keyring, self._clock, log)
 
     async def close(self) -> None:
-        """Close the connections to the store."""
         await self._sandboxes.close()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

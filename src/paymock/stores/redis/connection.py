@@ -107,7 +107,6 @@ class Node:
         """
 
     async def execute_asking(self, step: Step) -> Any:
-        """Send a step for a slot that the node is importing, and return the reply."""
         return await self.execute(_AskingCommand(_ASKING + _command(step)))
 
     async def close(self) -> None:
@@ -229,7 +228,6 @@ def _is_read_only(error: ResponseError) -> bool:
 
 
 def unavailable(reason: str, cause: BaseException | None = None) -> PaymockError:
-    """Return the error for a step that has not been carried out."""
     error = PaymockError("store_unavailable", f"{reason} Nothing was stored. {_RETRY}")
     error.__cause__ = cause
     return error

@@ -84,13 +84,11 @@ end
 
 
 def pack(*arguments: str | bytes | int) -> bytes:
-    """Encode a command as it is sent."""
     packed: bytes = pack_command(arguments)  # type: ignore[arg-type]  # it accepts a tuple of any length
     return packed
 
 
 def encode(value: bytes | None) -> bytes:
-    """Encode a value that may be missing as an argument of a script."""
     return b"-" if value is None else b"+" + value
 
 
@@ -110,7 +108,6 @@ class Script:
         self._digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
     def call(self, keys: Sequence[str], *arguments: str | bytes | int) -> bytes:
-        """Encode the command that runs the script."""
         return pack("EVALSHA", self._digest, len(keys), *keys, *arguments)
 
 

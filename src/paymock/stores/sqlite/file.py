@@ -118,7 +118,6 @@ class StoreFile:
             return connection, ids
 
     def close(self, connection: sqlite3.Connection, ids: _FileIds) -> None:
-        """Close a connection. The last one moves the write-ahead log into the file."""
         with self._lock, suppress(sqlite3.Error):
             self._connections -= ids == self._ids
             connection.close()

@@ -74,7 +74,6 @@ class Transaction:
         return number
 
     def state(self, sandbox: str) -> bytes | None:
-        """Return the own record of a sandbox."""
         if sandbox not in self._states:
             [self._states[sandbox]] = select_values(self.connection, sandbox, (STATE,))
         return self._states[sandbox]

@@ -152,7 +152,6 @@ def requested_fault(header: str) -> Fault:
 
 
 def injected_error(fault: Fault) -> PaymockError:
-    """Return the error of a reply with the status of a fault."""
     headers = _HEADERS.get(fault.number, ())
     return PaymockError("injected_fault", _MESSAGES[fault.after], status=fault.number, headers=headers)
 

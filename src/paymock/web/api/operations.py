@@ -62,5 +62,4 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the operation needs an API key."""
         return self.path.startswith((PUBLIC, CONTROL))

@@ -19,7 +19,6 @@ def is_interrupted(response: Response) -> bool:
 
 
 async def send_head(response: Response, headers: list[Header], send: Any) -> None:
-    """Send the status and the headers."""
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
 
 

@@ -44,17 +44,14 @@ class Response(msgspec.Struct, frozen=True):
 
     @property
     def dropped(self) -> bool:
-        """Whether the client gets no reply."""
         return self.lost or (self.fault is not None and self.fault.loses_reply)
 
     @property
     def replayed(self) -> bool:
-        """Whether this is the response to a repeated request."""
         return REPLAYED in self.headers
 
     @property
     def warning(self) -> str | None:
-        """The value of the header WARNING."""
         return next((value for name, value in self.headers if name == WARNING), None)
 
 

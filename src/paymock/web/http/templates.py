@@ -25,7 +25,6 @@ _UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
 
 def render(template: str, **values: object) -> bytes:
-    """Return the HTML of a template with these values."""
     return _environment().get_template(template).render(values).encode()
 
 
@@ -68,14 +67,12 @@ def words(name: str) -> str:
 
 
 def breakable(name: str) -> "Markup":
-    """Return a name as HTML that may break after its underscores."""
     from markupsafe import Markup
 
     return Markup("_<wbr>").join(name.split("_"))
 
 
 def short(identifier: str) -> str:
-    """Return the ends of a long id."""
     return identifier if len(identifier) <= _LONG else f"{identifier[:10]}…{identifier[-6:]}"
 
 

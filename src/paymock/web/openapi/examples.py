@@ -79,13 +79,11 @@ class ExampleContext(NamedTuple):
 
     @property
     def invalid_payment(self) -> dict[str, Any]:
-        """A create request with two invalid fields."""
         payment, chain = self.payment, self.chain
         other = self.catalog.another_asset(chain, payment["receive"]["asset"])
         return {**payment, "order_id": "", "pay_with": [{"chain": chain, "asset": other}]}
 
     def record(self, scenario: str) -> PaymentRecord:
-        """Return the record of the example payment in a scenario."""
         creation = payments.Creation(_token(IDEMPOTENCY_KEY), b"", SCENARIOS[scenario], NOW)
         return payments.create_record(self.payment, creation, self.catalog, self.fee_bps)
 
@@ -105,17 +103,14 @@ class PaymentExample(NamedTuple):
 
 
 def payment_id() -> str:
-    """Return the id of the example payment."""
     return identifiers.PAYMENT_PREFIX + _token(IDEMPOTENCY_KEY)
 
 
 def requests_of(operation_id: str) -> tuple[str, ...]:
-    """Return the names of the request examples of an operation."""
     return _REQUESTS.get(operation_id, ())
 
 
 def replies_of(operation_id: str) -> tuple[str, ...]:
-    """Return the names of the reply examples of an operation."""
     return tuple(payment_examples()) if operation_id == "getPayment" else _REPLIES.get(operation_id, ())
 
 

@@ -105,7 +105,6 @@ def _examples(context: examples.ExampleContext) -> Json:
 
 
 def _used(section: str, components: Json, document: object) -> Json:
-    """Return the components of a section that a part of the document refers to."""
     text = str(document)
     return {name: value for name, value in components.items() if f"'#/components/{section}/{name}'" in text}
 

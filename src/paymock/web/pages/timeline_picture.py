@@ -232,7 +232,6 @@ class _Picture:
         solid.attrib.update({"data-from": f"{start}", "data-to": f"{to}"})
 
     def _text(self, x: float, y: float, text: str, name: str = "", anchor: str = "start") -> None:
-        """Write a text, above the line of now."""
         element = _add(self._texts, "text", name, x=x, y=y)
         element.attrib["text-anchor"] = anchor
         element.text = text

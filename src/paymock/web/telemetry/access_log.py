@@ -100,7 +100,6 @@ class RequestLog:
             self.line("\n    ".join([f"defect in {request_id}: {name}, at", *frames]))
 
     def event(self, name: str, **fields: Any) -> None:
-        """Write an event as a line of JSON."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.line(msgspec.json.encode({"time": now, "event": name, **fields}).decode())
 

@@ -151,7 +151,6 @@ class WorkerCounters:
         self._own[self._counters[metric, labels]] += 1
 
     def count_payment(self, scenario: str) -> None:
-        """Count the creation of a payment."""
         known = (PAYMENTS, (scenario,)) in self._counters
         self.increment(PAYMENTS, scenario if known else COURSE)
 
@@ -212,7 +211,6 @@ class RequestMetrics:
             self.counters.count_payment(carried_out.scenario)
 
     def record_malformed(self, response: Response) -> None:
-        """Record the refusal of what is not an HTTP request."""
         self.counters.observe(self._indexes[MALFORMED], "", response.status, 0.0)
 
 

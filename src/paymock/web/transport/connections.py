@@ -88,13 +88,11 @@ class Connections:
         self._insert(connection, (network, False))
 
     def mark_used(self, connection: Connection) -> None:
-        """Record that a connection has completed a request."""
         if connection in self._group_of:
             connection.used = True
             self._move_to_end(connection)
 
     def remove(self, connection: Connection) -> None:
-        """Remove a connection that was closed."""
         if connection in self._group_of:
             self._delete(connection)
 
@@ -146,7 +144,6 @@ class Connections:
         return group
 
     def _move_to_end(self, connection: Connection) -> None:
-        """Move a connection to the end of those of its network that have completed a request."""
         network, _ = self._delete(connection)
         self._insert(connection, (network, True))
 

@@ -105,7 +105,6 @@ class StrictHttpProtocol(HttpToolsProtocol):
 
     @property
     def answering(self) -> bool:
-        """Whether a complete request is being answered."""
         cycle = self._active
         return cycle is not None and not (cycle.response_complete or cycle.more_body)
 
