@@ -66,4 +66,4 @@ def test_a_store_of_a_readable_format_is_upgraded_with_its_payments(tmp_path: Pa
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
         [[sandbox]] = connection.execute("SELECT name FROM sandbox WHERE name != 'origin'")
     [(_, stored)] = run(store, store.page(sandbox, PaymentRecord.KIND, limit=2))
-    assert decode_payment(stored).request.order_id == "1001"
+    assert decode_payment(stored).order_id == "1001"

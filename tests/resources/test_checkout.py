@@ -36,7 +36,7 @@ def checkout_at(
     record: PaymentRecord, age: int, simulation: SimulationRecord = payments.NO_SIMULATION, speed: float = 1
 ) -> Checkout:
     """The checkout `age` milliseconds after creation."""
-    receive = record.request.receive
+    receive = record
     asset = (CATALOG.assets(receive.chain) or {})[receive.asset]
     state = state_at(payments.states(record, simulation), age)
     return checkout.checkout(record, state, age, speed, CATALOG.chains[receive.chain], asset)

@@ -35,7 +35,7 @@ class CheckoutService:
     async def show(self, payment_id: str) -> CheckoutView:
         """Return the current checkout. Raises PaymockError `payment_not_found`."""
         payment = await self._find(payment_id)
-        receive = payment.record.request.receive
+        receive = payment.record
         chain = self._catalog.chains.get(receive.chain)
         asset = (self._catalog.assets(receive.chain) or {}).get(receive.asset)
         if chain is None or asset is None:

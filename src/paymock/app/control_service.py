@@ -162,7 +162,7 @@ class ControlService:
         """
         payment = await self._find(sandbox, payment_id)
         deposit = validate(_check_deposit, body, schemas.MakeDeposit)
-        receive = payment.record.request.receive
+        receive = payment.record
         if deposit.asset is not None and deposit.asset not in (self._catalog.assets(receive.chain) or ()):
             raise validation_failed({"asset": self._catalog.unknown_asset(receive.chain)})
         other_asset = deposit.asset if deposit.asset != receive.asset else None
@@ -246,7 +246,7 @@ class ControlService:
     async def order_of(self, sandbox: str, payment_id: str) -> str | None:
         """Return the order of a payment, or None if there is no such payment, or no store."""
         try:
-            return (await self._find(sandbox, payment_id)).record.request.order_id
+            return (await self._find(sandbox, payment_id)).record.order_id
         except PaymockError:
             return None
 

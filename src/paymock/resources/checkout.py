@@ -160,7 +160,7 @@ def checkout(
 
     return Checkout(
         payment_id=identifiers.PAYMENT_PREFIX + record.token,
-        order_id=record.request.order_id,
+        order_id=record.order_id,
         status=state.status,
         view=view.name,
         headline=view.headline,

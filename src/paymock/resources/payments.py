@@ -16,6 +16,7 @@ from paymock.rules.timeline import State, Transfer, scenario_timeline, simulate,
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
+    SETTLEMENT_MODE,
     SETTLING,
     Amounts,
     Attempt,
@@ -24,6 +25,10 @@ from paymock.schemas.public import (
     EvmInvoiceInstructions,
     Funding,
     Payment,
+    PayWithRequest,
+    ReceiveRequest,
+    RefundToRequest,
+    SettlementRequest,
 )
 from paymock.schemas.validation import Problems, checker_for, converter_for, validation_failed
 
@@ -74,15 +79,23 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
     if problems:
         raise validation_failed(problems)
     request = request or msgspec.convert(body, CreatePayment)
+    receive, refund_to = request.receive, request.refund_to
     return PaymentRecord(
         token=creation.token,
         fingerprint=creation.fingerprint,
         created_at=creation.now,
         scenario=creation.scenario.name,
-        request=request,
+        order_id=request.order_id,
+        chain=receive.chain,
+        asset=receive.asset,
+        amount=receive.amount,
+        address=receive.address,
+        refund_to=(refund_to.chain, refund_to.address) if refund_to else None,
+        expires_at=request.expires_at,
+        metadata=request.metadata,
         due=due,
         fee=fee,
-        other_asset=catalog.another_asset(request.receive.chain, request.receive.asset),
+        other_asset=catalog.another_asset(receive.chain, receive.asset),
         course=course_of(creation.scenario),
     )
 
@@ -111,29 +124,24 @@ def render(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SI
 
 def view(record: PaymentRecord, state: State) -> Payment:
     """The payment in `state`, as a reply body. Specification: "Payment object"."""
-    request, created_at = record.request, record.created_at
+    created_at = record.created_at
     created = to_rfc3339(created_at)
     return Payment(
         id=identifiers.PAYMENT_PREFIX + record.token,
         status=state.status,
-        order_id=request.order_id,
-        receive=request.receive,
-        settlement=request.settlement,
-        pay_with=[*request.pay_with],
-        refund_to=request.refund_to,
-        expires_at=request.expires_at or default_expiry(created_at),
-        metadata=request.metadata or {},
+        order_id=record.order_id,
+        receive=ReceiveRequest(
+            chain=record.chain, asset=record.asset, amount=record.amount, address=record.address
+        ),
+        settlement=SettlementRequest(mode=SETTLEMENT_MODE),
+        pay_with=[PayWithRequest(chain=record.chain, asset=record.asset)],
+        refund_to=RefundToRequest(*record.refund_to) if record.refund_to else None,
+        expires_at=record.expires_at or to_rfc3339(created_at + DEFAULT_LIFETIME),
+        metadata=record.metadata or {},
         created_at=created,
         updated_at=to_rfc3339(created_at + state.at) if state.at else created,
         attempts=[_attempt(record, state)],
     )
-
-
-def default_expiry(created_at: int) -> str:
-    """The `expires_at` of a payment without one in its request. `created_at` is in milliseconds since the
-    epoch.
-    """
-    return to_rfc3339(created_at + DEFAULT_LIFETIME)
 
 
 def age_at(created_at: int, now: int, time_offset: int = 0) -> int:
@@ -234,17 +242,16 @@ def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:
 
 
 def _attempt(record: PaymentRecord, state: State) -> Attempt:
-    receive = record.request.receive
     status = PaymentStatus.PAYMENT_FINALIZED if state.status in SETTLING else state.status
     attempt = Attempt(
         id=identifiers.attempt_id(record.token),
         status=status,
         instructions=EvmInvoiceInstructions(
             type=INSTRUCTION_TYPE,
-            chain=receive.chain,
-            asset=receive.asset,
+            chain=record.chain,
+            asset=record.asset,
             invoice_address=identifiers.invoice_address(record.token),
-            amounts=Amounts(due=record.due, settlement=receive.amount, fee=record.fee),
+            amounts=Amounts(due=record.due, settlement=record.amount, fee=record.fee),
         ),
     )
     if state.deposits:
@@ -265,14 +272,14 @@ def _funding(due: int, state: State) -> Funding:
 
 
 def _deposit(record: PaymentRecord, state: State, number: int) -> Deposit:
-    deposit, receive = state.deposits[number], record.request.receive
+    deposit = state.deposits[number]
     return Deposit(
         id=identifiers.deposit_id(record.token, number),
         status=deposit.status,
         confirmations=deposit.confirmations,
         confirmations_required=CONFIRMATIONS_REQUIRED,
-        chain=receive.chain,
-        asset=deposit.transfer.other_asset or receive.asset,
+        chain=record.chain,
+        asset=deposit.transfer.other_asset or record.asset,
         amount=str(deposit.transfer.amount),
         from_address=identifiers.sender_address(record.token),
         tx_hash=identifiers.transaction_hash(record.token, number),

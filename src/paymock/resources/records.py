@@ -14,38 +14,12 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultRule
 from paymock.rules.scenarios import Scenario
 from paymock.rules.timeline import Transfer
-from paymock.schemas.public import (
-    SETTLEMENT_MODE,
-    CreatePayment,
-    PayWithRequest,
-    ReceiveRequest,
-    RefundToRequest,
-    SettlementRequest,
-)
-
-
-class PaymentRecord(msgspec.Struct, frozen=True, gc=False):
-    """A created payment. `created_at` is in milliseconds since the epoch, `due` and `fee` are raw units.
-
-    `scenario` is a name; `course` is that scenario, unless it is one of SCENARIOS. So no payment depends on
-    the scenarios of the server that shows it.
-    """
-
-    KIND: ClassVar = "payment"
-    token: str
-    fingerprint: bytes
-    created_at: int
-    scenario: str
-    request: CreatePayment
-    due: str
-    fee: str
-    other_asset: str
-    course: Scenario | None = None
 
 
 class PaymentHead(msgspec.Struct, frozen=True, gc=False, tag="payment", array_like=True):
-    """The first fields of a stored payment, by which it is searched for."""
+    """The first fields of the record of a payment, by which it is searched for."""
 
+    KIND: ClassVar = "payment"
     token: str
     fingerprint: bytes
     created_at: int
@@ -53,9 +27,13 @@ class PaymentHead(msgspec.Struct, frozen=True, gc=False, tag="payment", array_li
     order_id: str
 
 
-class _StoredPayment(PaymentHead, frozen=True, gc=False, tag="payment", array_like=True):
-    """A payment as stored, a third shorter: the request without field names, and without what all accepted
-    requests have in common. Their settlement has the same mode, and they pay with what they receive.
+class PaymentRecord(PaymentHead, frozen=True, gc=False, tag="payment", array_like=True):
+    """A created payment, without what all accepted requests have in common: their settlement has the same
+    mode, and they pay with what they receive. `created_at` is in milliseconds since the epoch; `amount`,
+    `due` and `fee` are raw units; `refund_to` is a chain and an address.
+
+    `scenario` is a name; `course` is that scenario, unless it is one of SCENARIOS. So no payment depends on
+    the scenarios of the server that shows it.
     """
 
     chain: str
@@ -157,26 +135,21 @@ Stores of other formats are refused.
 Record = PaymentRecord | EndpointRecord | DepositRecord
 T = TypeVar("T")
 
-_decoder: msgspec.msgpack.Decoder[_StoredPayment | EndpointRecord | DepositRecord] = msgspec.msgpack.Decoder(
-    _StoredPayment | EndpointRecord | DepositRecord
-)
-
-
+_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 _head_decoder = msgspec.msgpack.Decoder(PaymentHead)
 
 
 def encode(record: msgspec.Struct) -> bytes:
     """Encode `record` for a store."""
-    return msgspec.msgpack.encode(_flat(record) if isinstance(record, PaymentRecord) else record)
+    return msgspec.msgpack.encode(record)
 
 
 def decode(stored: bytes) -> Record:
     """Decode the record of a created resource. Raises PaymockError `store_unavailable` if it is damaged."""
     try:
-        record = _decoder.decode(stored)
+        return _decoder.decode(stored)
     except (msgspec.DecodeError, TypeError):
         raise _damaged() from None
-    return _payment(record) if isinstance(record, _StoredPayment) else record
 
 
 def decode_payment(stored: bytes) -> PaymentRecord:
@@ -205,53 +178,6 @@ def decode_as(record_type: type[T], stored: bytes | None) -> T:
         return record_type() if stored is None else msgspec.msgpack.decode(stored, type=record_type)
     except (msgspec.DecodeError, TypeError):
         raise _damaged() from None
-
-
-def _flat(record: PaymentRecord) -> _StoredPayment:
-    request = record.request
-    receive, refund_to = request.receive, request.refund_to
-    return _StoredPayment(
-        record.token,
-        record.fingerprint,
-        record.created_at,
-        record.scenario,
-        request.order_id,
-        receive.chain,
-        receive.asset,
-        receive.amount,
-        receive.address,
-        None if refund_to is None else (refund_to.chain, refund_to.address),
-        request.expires_at,
-        request.metadata,
-        record.due,
-        record.fee,
-        record.other_asset,
-        record.course,
-    )
-
-
-def _payment(stored: _StoredPayment) -> PaymentRecord:
-    chain, asset, refund_to = stored.chain, stored.asset, stored.refund_to
-    request = CreatePayment(
-        order_id=stored.order_id,
-        receive=ReceiveRequest(chain=chain, asset=asset, amount=stored.amount, address=stored.address),
-        settlement=SettlementRequest(mode=SETTLEMENT_MODE),
-        pay_with=[PayWithRequest(chain=chain, asset=asset)],
-        refund_to=None if refund_to is None else RefundToRequest(chain=refund_to[0], address=refund_to[1]),
-        expires_at=stored.expires_at,
-        metadata=stored.metadata,
-    )
-    return PaymentRecord(
-        stored.token,
-        stored.fingerprint,
-        stored.created_at,
-        stored.scenario,
-        request,
-        stored.due,
-        stored.fee,
-        stored.other_asset,
-        stored.course,
-    )
 
 
 def _damaged() -> PaymockError:

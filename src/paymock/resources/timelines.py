@@ -7,10 +7,9 @@ from functools import lru_cache
 import msgspec
 
 from paymock.resources import payments, records
-from paymock.resources.payment_json import AT_CREATION, payment_template
 from paymock.resources.records import PaymentRecord, SimulationRecord
 from paymock.rules.identifiers import PAYMENT_PREFIX
-from paymock.rules.scenarios import DEFAULT_SCENARIO, PaymentStatus
+from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.timeline import CREATED, ScenarioTimeline, State, scenario_timeline, state_at
 
 MAX_TIMELINES, MAX_SIMULATED = 32_768, 50
@@ -39,15 +38,15 @@ class RenderedPayment(msgspec.Struct, frozen=True, gc=False):
         return b'{"data":%b' % self.json[self.json.rindex(_ATTEMPTS) + len(_ATTEMPTS) :]
 
 
-def rendered(record: PaymentRecord, state: State, json: bytes) -> RenderedPayment:
-    """The payment in `state`, with the `json` of that."""
-    payment_id = PAYMENT_PREFIX + record.token
-    return RenderedPayment(payment_id, record.request.order_id, state.status, state.at, json)
+def rendered(record: PaymentRecord, state: State) -> RenderedPayment:
+    """The payment in `state`, as JSON. Specification: "Payment object"."""
+    json = _encode(payments.view(record, state))
+    return RenderedPayment(PAYMENT_PREFIX + record.token, record.order_id, state.status, state.at, json)
 
 
 def rendered_at_creation(record: PaymentRecord) -> RenderedPayment:
     """The payment as it was created: until then, payments of all scenarios have the same JSON."""
-    return rendered(record, CREATED, payment_template(DEFAULT_SCENARIO, AT_CREATION).render(record))
+    return rendered(record, CREATED)
 
 
 class PaymentTimeline:
@@ -100,13 +99,12 @@ class PaymentTimeline:
     def rendered_at(self, age: int) -> RenderedPayment:
         """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""
         if self._scripted is None:
-            record, state = self.record, self.state_at(age)
-            return rendered(record, state, _encode(payments.view(record, state)))
+            return rendered(self.record, self.state_at(age))
         index = self._scripted.index_at(age)
         if self._rendered is None or index != self._index:
             record = self.record
-            json = payment_template(record.scenario, index).render(record)
-            self._rendered, self._index = rendered(record, self._scripted.outline(index), json), index
+            state = self._scripted.state(index, int(record.due), record.other_asset)
+            self._rendered, self._index = rendered(record, state), index
         return self._rendered
 
     @property

@@ -171,9 +171,8 @@ def _token(idempotency_key: str) -> str:
 
 
 def _checkout(created: PaymentRecord, catalog: Catalog) -> checkout.Checkout:
-    receive = created.request.receive
-    asset = (catalog.assets(receive.chain) or {})[receive.asset]
-    return checkout.checkout(created, CREATED, 0, 1.0, catalog.chains[receive.chain], asset)
+    asset = (catalog.assets(created.chain) or {})[created.asset]
+    return checkout.checkout(created, CREATED, 0, 1.0, catalog.chains[created.chain], asset)
 
 
 def _example(summary: str, reply: Any) -> Example:
