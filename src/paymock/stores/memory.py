@@ -1,7 +1,6 @@
 """The in-memory store: dictionaries, lost on exit. Specification: "Limits"."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import islice
@@ -19,49 +18,6 @@ class _Sandbox:
         self.kinds: dict[str, list[str]] = {}
         self.logs: dict[str, list[bytes]] = {}  # a list of few takes far less room than a deque
         self.counters: BoundedCache[str, int] | None = None  # few sandboxes have any
-
-
-class _StatesByName:
-    """The own records of sandboxes, in 70 to 90 bytes each however full the dictionaries are.
-
-    An integer of up to 60 bits takes less room than any string. The last 12 letters of a name become one, and
-    the others select one of about a thousand dictionaries.
-    """
-
-    def __init__(self) -> None:
-        self._groups: dict[str, dict[int, bytes]] = {}
-        self._shared: BoundedCache[bytes, bytes] = BoundedCache(MAX_EMPTY)
-        """The same records, each stored once: most of them are equal."""
-
-    def get(self, name: str) -> bytes | None:
-        if not self._groups:
-            return None
-        group, number = _split(name)
-        return self._groups.get(group, {}).get(number)
-
-    def set(self, name: str, state: bytes) -> None:
-        shared = self._shared.get(state)
-        if shared is None:
-            shared = self._shared[state] = state
-        group, number = _split(name)
-        self._groups.setdefault(group, {})[number] = shared
-
-    def pop(self, name: str) -> bytes | None:
-        if not self._groups:
-            return None
-        group, number = _split(name)
-        return self._groups.get(group, {}).pop(number, None)
-
-
-_SPLIT = re.compile("(.*)([a-z2-7]{12})", re.DOTALL)
-_DIGITS = str.maketrans("wxyz", "0189")
-"""The letters of names that are no digits of base 32 in Python, with digits that names do not have."""
-
-
-def _split(name: str) -> tuple[str, int]:
-    """Split a name into a text and an integer. The integer is negative for a name of another form."""
-    match = _SPLIT.fullmatch(name)
-    return (match[1], int(match[2].translate(_DIGITS), 32)) if match else (name, -1)
 
 
 def _compact(value: bytes) -> bytes:
@@ -84,8 +40,10 @@ class MemoryStore:
         self._totals: Counter[str] = Counter()
         self._sandboxes: dict[str, _Sandbox] = {}
         self._empty: BoundedCache[str, _Sandbox] = BoundedCache(MAX_EMPTY)
-        self._reset_states = _StatesByName()
+        self._reset_states: dict[str, bytes] = {}
         """The own records of sandboxes without other values."""
+        self._shared: BoundedCache[bytes, bytes] = BoundedCache(MAX_EMPTY)
+        """The same records, each stored once: most of them are equal."""
 
     def copies(self, sandbox: str) -> Sequence[str]:
         return [sandbox]
@@ -190,7 +148,10 @@ class MemoryStore:
         old = self._sandboxes.pop(sandbox, None)
         if old is not None:
             self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
-        self._reset_states.set(sandbox, new_state)
+        shared = self._shared.get(new_state)
+        if shared is None:
+            shared = self._shared[new_state] = new_state
+        self._reset_states[sandbox] = shared
         return True
 
     async def time(self) -> int | None:
@@ -224,7 +185,7 @@ class MemoryStore:
         """Return a sandbox that will have values."""
         contents = self._empty.pop(sandbox, None) or _Sandbox()
         self._sandboxes[sandbox] = contents
-        state = self._reset_states.pop(sandbox)
+        state = self._reset_states.pop(sandbox, None)
         if state is not None:
             contents.values[STATE] = state
         return contents
