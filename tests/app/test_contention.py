@@ -11,7 +11,7 @@ from paymock.resources.records import SandboxRecord, encode
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import AddResult
 from tests.support.stores import SharedStore
-from tests.support.use_cases import SANDBOX, UseCases
+from tests.support.use_cases import SANDBOX, UseCases, keyed
 
 STEP_SECONDS = 0.05
 
@@ -41,10 +41,10 @@ class BusyStore(SharedStore):
 
 
 OPERATIONS: dict[str, Callable[[UseCases, str], Awaitable[object]]] = {
-    "a change": lambda app, _: app.control.advance(SANDBOX, {"seconds": 1}),
-    "a move": lambda app, payment_id: app.control.advance_payment(SANDBOX, payment_id, {"seconds": 1}),
+    "a change": lambda app, _: app.control.advance(SANDBOX, seconds=1),
+    "a move": lambda app, payment_id: app.control.advance_payment(SANDBOX, payment_id, seconds=1),
     "a deposit": lambda app, payment_id: app.control.deposit(
-        SANDBOX, payment_id, {"amount": "1"}, "the-key-of-a-deposit", b""
+        SANDBOX, payment_id, "1", request=keyed("the-key-of-a-deposit")
     ),
     "a creation": lambda app, _: app.create("order-1002-payment"),
     "a reset": lambda app, _: app.control.reset(SANDBOX),

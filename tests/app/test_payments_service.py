@@ -82,7 +82,7 @@ async def test_parallel_runs_of_all_scenarios_give_the_same_transcript(runs: int
             creation = KeyedRequest(sandbox, key, fingerprint("POST", "/v1/payments", scenario), order())
             created = await app.service.create_payment(creation, scenario)
             for _ in COURSES[scenario][1:]:
-                payment = await app.control.advance_payment(sandbox, created.payment.id, {"to": "next"})
+                payment = await app.control.advance_payment(sandbox, created.payment.id, to="next")
                 assert isinstance(payment, Payment)
                 attempt = payment.attempts[0]
                 seen.append((scenario, payment.status, attempt.status, attempt.funding))

@@ -6,7 +6,6 @@ from unittest import mock
 import msgspec
 import pytest
 
-from paymock.app.payment_lookup import PaymentFilter
 from paymock.app.sandboxes import SeedMismatch, load_metadata, new_metadata, start_clock
 from paymock.resources import records
 from paymock.rules.errors import PaymockError
@@ -14,15 +13,15 @@ from paymock.stores.base import STATE, StoreError
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import SharedStore
-from tests.support.use_cases import SANDBOX, UseCases, line, refusal
+from tests.support.use_cases import SANDBOX, UseCases, keyed, line, refusal
 
 
 async def test_concurrent_advances_add_up() -> None:
     app = UseCases(SharedStore())
     payment, _ = await app.create()
-    await asyncio.gather(*(app.control.advance(SANDBOX, {"seconds": 1}) for _ in range(20)))
+    await asyncio.gather(*(app.control.advance(SANDBOX, seconds=1) for _ in range(20)))
     assert (await app.control.clock(SANDBOX)).now == "2030-01-31T12:00:20.000Z"
-    moves = (app.control.advance_payment(SANDBOX, payment.id, {"seconds": 1}) for _ in range(10))
+    moves = (app.control.advance_payment(SANDBOX, payment.id, seconds=1) for _ in range(10))
     await asyncio.gather(*moves)
     detail = await app.control.payment(SANDBOX, payment.id)
     assert detail.now == "2030-01-31T12:00:30.000Z"
@@ -33,7 +32,7 @@ async def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -
     app = UseCases(store)
     await app.create("order-1001-payment")
     assert store.steps == ["add"]
-    await app.control.advance(SANDBOX, {"seconds": 1})
+    await app.control.advance(SANDBOX, seconds=1)
     store.steps.clear()
     await app.create("order-1002-payment")
     await app.create("order-1002-payment")
@@ -44,8 +43,8 @@ async def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox()
     store = SharedStore()
     one, other = UseCases(store), UseCases(store)
     await one.create("order-1001-payment")
-    await other.control.advance(SANDBOX, {"seconds": 60})
-    await other.control.overrides.add(SANDBOX, {"scenario": "no_payment_expired"})
+    await other.control.advance(SANDBOX, seconds=60)
+    await other.control.overrides.add(SANDBOX, scenario="no_payment_expired")
     expired = one.create("order-1002-payment", expires_at="2030-01-31T12:00:30Z")
     assert (await refusal(expired)).kind.code == "validation_failed"
     payment, _ = await one.create("order-1002-payment")
@@ -80,7 +79,7 @@ async def test_a_slower_clock_begins_when_every_process_knows_of_it() -> None:
     store.propagation_ms = 20
     origin = new_metadata(NOON, 10_000, "tests")
     one, other = UseCases(store, origin), UseCases(store, origin)
-    setting = asyncio.create_task(one.control.set_clock(SANDBOX, {"speed": 0}))
+    setting = asyncio.create_task(one.control.set_clock(SANDBOX, speed=0))
     for app in (one, other):
         app.clock.advance(0.010)  # while the change is on its way
     seen = (await other.control.clock(SANDBOX)).now
@@ -97,7 +96,7 @@ async def test_a_deposit_is_observed_when_every_process_knows_of_it() -> None:
     store.propagation_ms = 20
     app = UseCases(store, new_metadata(NOON, 1, "tests"))
     payment, _ = await app.create()
-    making = asyncio.create_task(app.control.deposit(SANDBOX, payment.id, {"amount": "1"}, None, b""))
+    making = asyncio.create_task(app.control.deposit(SANDBOX, payment.id, amount="1"))
     while not making.done():
         await asyncio.sleep(0.001)
         app.clock.advance(0.001)
@@ -112,8 +111,8 @@ async def test_no_time_comes_after_the_year_9999() -> None:
     assert (await app.control.clock(SANDBOX)).now == "9999-12-31T23:59:59.999Z"
     late, _ = await app.create("order-1002-payment", expires_at=None)
     for move in (
-        app.control.advance(SANDBOX, {"seconds": 1}),
-        app.control.advance_payment(SANDBOX, early.id, {"seconds": 1}),
+        app.control.advance(SANDBOX, seconds=1),
+        app.control.advance_payment(SANDBOX, early.id, seconds=1),
     ):
         assert (await refusal(move)).details == {"seconds": "leads beyond 9999-12-31T23:59:59.999Z"}
     assert b'"status":"completed"' in (await app.service.payment(SANDBOX, early.id)).json
@@ -245,10 +244,10 @@ class TestServersWhoseClocksDiffer:
     async def test_nothing_is_younger_than_new(self, seconds: float) -> None:
         ahead, behind = self.servers(seconds)
         payment, _ = await ahead.create()
-        await ahead.control.deposit(SANDBOX, payment.id, {"amount": "1"}, "deposit-1001", b"")
+        await ahead.control.deposit(SANDBOX, payment.id, "1", request=keyed("deposit-1001"))
         detail = await behind.control.payment(SANDBOX, payment.id)
         assert detail.payment.status == "payment_detected"
-        [listed] = (await behind.control.payments(SANDBOX, PaymentFilter(), 9, None)).data
+        [listed] = (await behind.control.payments(SANDBOX, 9)).data
         assert listed.age_seconds == 0
         assert (await behind.checkouts.show(payment.id)).checkout.seconds_left == 30
         assert (behind.clock.warned > 0) == (seconds > 1)  # less is drift
@@ -319,7 +318,7 @@ class TestServersWhoseClocksDiffer:
     @pytest.mark.parametrize("speed", [0, 1, 10])
     async def test_a_speed_that_another_server_has_set_later_is_changed_at_once(self, speed: float) -> None:
         ahead, behind = self.servers(50)
-        before = await ahead.control.set_clock(SANDBOX, {"speed": 5})
+        before = await ahead.control.set_clock(SANDBOX, speed=5)
         async with asyncio.timeout(1):
-            after = await behind.control.set_clock(SANDBOX, {"speed": speed})
+            after = await behind.control.set_clock(SANDBOX, speed=speed)
         assert after.now >= before.now

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paymock.app import journal
-from paymock.app.journal import RequestFilter, StoredEntry
+from paymock.app.journal import StoredEntry
 from paymock.resources.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
@@ -39,7 +39,7 @@ async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayme
 
 
 async def advance(app: UseCases, payment_id: str, **body: Any) -> ObservedPayment:
-    result = await app.control.advance_payment(SANDBOX, payment_id, {"until_observed": True, **body})
+    result = await app.control.advance_payment(SANDBOX, payment_id, until_observed=True, **body)
     assert isinstance(result, ObservedPayment)
     return result
 
@@ -149,9 +149,9 @@ async def test_a_reset_ends_an_observed_advance() -> None:
 async def test_a_deposit_is_observed_too() -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create(scenario="no_payment_expired")
-    await app.control.advance(SANDBOX, {"seconds": 29})
+    await app.control.advance(SANDBOX, seconds=29)
     due = payment.attempts[0].instructions.amounts.due
-    await app.control.deposit(SANDBOX, payment.id, {"amount": due}, None, b"")
+    await app.control.deposit(SANDBOX, payment.id, amount=due)
     result, seen = await advance_while_polled(app, payment.id, 0.5, to="payment_finalized")
     assert result.observed
     assert [at for _, at in seen] == [31_000, 33_000, 35_000, 37_000]
@@ -169,7 +169,7 @@ async def test_a_wait_for_an_order_begins_before_its_payment_exists(store: type[
     payment, _ = await app.create()
     for exists in (await created, await app.control.waits.order(SANDBOX, ORDER, None, 0)):
         assert (exists.reached, exists.payment and exists.payment.id) == (True, payment.id)
-    await app.control.advance_payment(SANDBOX, payment.id, {"to": "payment_detected"})
+    await app.control.advance_payment(SANDBOX, payment.id, to="payment_detected")
     result = await waiting
     assert (result.reached, result.payment and result.payment.status) == (True, "payment_detected")
 
@@ -181,11 +181,11 @@ async def test_a_wait_for_an_order_goes_by_its_newest_payment() -> None:
     await asyncio.sleep(1)
     second, _ = await app.create(key="second-payment")
     await asyncio.sleep(1)
-    await app.control.advance_payment(SANDBOX, second.id, {"to": "payment_detected"})
+    await app.control.advance_payment(SANDBOX, second.id, to="payment_detected")
     newest = (await waiting).payment
     assert newest
     assert newest.id == second.id
-    await app.control.advance_payment(SANDBOX, first.id, {"to": "expired"})
+    await app.control.advance_payment(SANDBOX, first.id, to="expired")
     expired = await app.control.waits.order(SANDBOX, ORDER, "expired", 0)
     assert (expired.reached, expired.payment) == (False, newest)
 
@@ -198,7 +198,7 @@ async def test_a_wait_for_an_order_survives_a_reset() -> None:
     await app.control.reset(SANDBOX)
     await asyncio.sleep(1)
     payment, _ = await app.create(key="after-the-reset")
-    await app.control.advance_payment(SANDBOX, payment.id, {"to": "completed"})
+    await app.control.advance_payment(SANDBOX, payment.id, to="completed")
     result = (await waiting).payment
     assert result
     assert result.id == payment.id
@@ -207,23 +207,23 @@ async def test_a_wait_for_an_order_survives_a_reset() -> None:
 @pytest.mark.parametrize(
     ("wanted", "count"),
     [
-        (RequestFilter(), 3),
-        (RequestFilter(operation="getPayment"), 2),
-        (RequestFilter(order_id=ORDER), 2),
-        (RequestFilter(shown="awaiting_payment"), 1),
-        (RequestFilter(payment_id="pay_other"), 0),
-        (RequestFilter(operation="listChains", order_id=ORDER), 0),
+        ({}, 3),
+        ({"operation": "getPayment"}, 2),
+        ({"order_id": ORDER}, 2),
+        ({"shown": "awaiting_payment"}, 1),
+        ({"payment_id": "pay_other"}, 0),
+        ({"operation": "listChains", "order_id": ORDER}, 0),
     ],
 )
-async def test_a_wait_for_requests_counts_those_that_match(wanted: RequestFilter, count: int) -> None:
+async def test_a_wait_for_requests_counts_those_that_match(wanted: dict[str, str], count: int) -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create()
     await read(app, payment.id)
     await read(app, payment.id, "drop")
     await app.control.journal.add(SANDBOX, line())
-    found = await app.control.waits.requests(SANDBOX, wanted, count or 1, None, 1)
+    found = await app.control.waits.requests(SANDBOX, count or 1, timeout=1, **wanted)
     assert (found.reached, len(found.data)) == (bool(count), count)
-    assert not (await app.control.waits.requests(SANDBOX, wanted, count + 1, None, 1)).reached
+    assert not (await app.control.waits.requests(SANDBOX, count + 1, timeout=1, **wanted)).reached
 
 
 async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_them() -> None:
@@ -232,7 +232,7 @@ async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_the
     for entry in entries[:2]:
         await app.control.journal.add(SANDBOX, entry)
     after = entries[2].request_id  # not recorded yet
-    waiting = asyncio.create_task(app.control.waits.requests(SANDBOX, RequestFilter(), 40, after, 30))
+    waiting = asyncio.create_task(app.control.waits.requests(SANDBOX, 40, after, 30))
     for entry in entries[2:]:
         await asyncio.sleep(0.1)
         assert not waiting.done()
@@ -254,7 +254,7 @@ async def test_a_request_that_the_journal_has_no_more_counts_as_passed(
     for entry in entries[1:]:
         await app.control.journal.add(SANDBOX, entry)
     after = entries[0].request_id
-    found = await app.control.waits.requests(SANDBOX, RequestFilter(), 2, after, 0)
+    found = await app.control.waits.requests(SANDBOX, 2, after, 0)
     assert [entry.request_id for entry in found.data] == [entry.request_id for entry in entries[:0:-1]]
     assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.1)
 
@@ -294,9 +294,8 @@ async def test_many_waits_for_requests_read_the_journal_as_often_as_one(store: t
     for entry in known:
         await app.control.journal.add(SANDBOX, entry)
     afters = (None, known[-1].request_id, "unknown")
-    wanted = RequestFilter(order_id=ORDER)
     waiting = [
-        asyncio.create_task(app.control.waits.requests(SANDBOX, wanted, 1, after, 60))
+        asyncio.create_task(app.control.waits.requests(SANDBOX, 1, after, 60, order_id=ORDER))
         for after in afters * 30
     ]
     for _ in range(8):
@@ -316,7 +315,7 @@ async def test_a_failure_of_the_store_ends_a_wait_for_requests() -> None:
         async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
             raise PaymockError("store_unavailable")
 
-    waiting = UseCases(FailingStore()).control.waits.requests(SANDBOX, RequestFilter(), 1, None, 60)
+    waiting = UseCases(FailingStore()).control.waits.requests(SANDBOX, timeout=60)
     assert (await refusal(waiting)).kind.code == "store_unavailable"
 
 
@@ -354,7 +353,7 @@ async def test_a_wait_misses_no_change_while_the_store_answers() -> None:
     waiting = asyncio.create_task(app.control.waits.payment(SANDBOX, payment.id, "payment_detected", 30))
     for _ in range(5):
         await asyncio.sleep(0)
-        await app.control.advance(SANDBOX, {"seconds": 1})
+        await app.control.advance(SANDBOX, seconds=1)
     async with asyncio.timeout(5):
         assert (await waiting).reached
 
@@ -374,7 +373,7 @@ async def test_a_wait_reads_its_payment_again_only_when_that_may_have_changed() 
     store.told.put_nowait(Change("another"))
     await asyncio.sleep(1)
     assert store.steps == ["add"]
-    await other.control.advance(SANDBOX, {"seconds": 5})
+    await other.control.advance(SANDBOX, seconds=5)
     store.told.put_nowait(Change(SANDBOX))
     async with asyncio.timeout(5):
         assert (await waiting).reached
@@ -388,7 +387,7 @@ async def test_a_stop_ends_all_waits_at_once() -> None:
         for wait in (
             app.control.waits.payment(SANDBOX, payment.id, "completed", 60),
             app.control.waits.order(SANDBOX, "another-order", None, 60),
-            app.control.waits.requests(SANDBOX, RequestFilter(), 1, None, 60),
+            app.control.waits.requests(SANDBOX, timeout=60),
             advance(app, payment.id, to="end", timeout=60),
         )
     ]

@@ -93,10 +93,18 @@ def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> 
     [
         (
             PaymentRecord(
-                *("token", b"\1", 9, "happy_path", FULL["order_id"]),
-                *FULL["receive"].values(),
-                tuple(FULL["refund_to"].values()),
-                *(FULL["expires_at"], FULL["metadata"], "101", "1", "USDC"),
+                "token",
+                b"\1",
+                9,
+                "happy_path",
+                FULL["order_id"],
+                **FULL["receive"],
+                refund_to=tuple(FULL["refund_to"].values()),
+                expires_at=FULL["expires_at"],
+                metadata=FULL["metadata"],
+                due="101",
+                fee="1",
+                other_asset="USDC",
             ),
             [
                 *["payment", "token", b"\1", 9, "happy_path", FULL["order_id"]],

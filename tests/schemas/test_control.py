@@ -4,8 +4,17 @@ from typing import Any
 
 import pytest
 
-from paymock.schemas.control import Advance, AdvancePayment, MakeDeposit, SetClock, SetNext
+from paymock.schemas.control import (
+    AddFault,
+    AddFinding,
+    Advance,
+    AdvancePayment,
+    MakeDeposit,
+    SetClock,
+    SetNext,
+)
 from paymock.schemas.validation import Problems, checker_for
+from tests.support.findings import finding
 
 
 @pytest.mark.parametrize(
@@ -16,6 +25,21 @@ from paymock.schemas.validation import Problems, checker_for
         (Advance, {"seconds": 0}, {"seconds": "must be a number, more than 0 and at most 31,536,000"}),
         (AdvancePayment, {"to": "end"}, {}),
         (AdvancePayment, {"to": "paid"}, {"to": "must be one of awaiting_payment,"}),
+        (AdvancePayment, {"to": "end", "timeout": -1}, {"timeout": "at least 0 and at most 60"}),
+        (AdvancePayment, {"to": "end", "until_observed": 1}, {"until_observed": "must be a boolean"}),
+        (AddFault, {}, {"fault": "is required"}),
+        (AddFault, {"fault": "explode"}, {"fault": "status=CODE"}),
+        (AddFault, {"fault": "drop", "operation": "getPayments"}, {"operation": "must be one of listChains"}),
+        (AddFault, {"fault": "drop", "order_id": ""}, {"order_id": "1 to 128 characters"}),
+        (AddFault, {"fault": "drop", "payment_id": "order-1"}, {"payment_id": "must be the `id`"}),
+        (AddFault, {"fault": "drop", "skip": -1, "times": 0}, {"skip": "at least 0", "times": "at least 1"}),
+        (AddFinding, finding(severity="high", rule=""), {"severity": "must be", "rule": "must begin with"}),
+        (AddFinding, finding(scenario=7, note="Once"), {"scenario": "a string", "note": "is not a field"}),
+        (
+            AddFinding,
+            finding(order_id="", payment_id="pay_1"),
+            {"order_id": "1 to 128", "payment_id": "`id`"},
+        ),
         (MakeDeposit, {"amount": 1, "asset": ""}, {"amount": "must be a string", "asset": "1 to 64"}),
         (SetNext, {"scenario": "late_payment", "fault": "drop; times=2", "times": None}, {}),
         (SetNext, {"times": 2.0}, {}),

@@ -12,7 +12,7 @@ from paymock.resources import payments
 from paymock.rules.errors import PaymockError
 from paymock.schemas.public import Payment
 from paymock.stores.base import STATE, Store, StoreError
-from tests.support.use_cases import SANDBOX, UseCases
+from tests.support.use_cases import SANDBOX, UseCases, keyed
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ class StoreContract:
         keys = [None, *(f"deposit-{number}" for number in range(5)), None]
 
         async def deposit(key: str | None) -> tuple[Payment, bool]:
-            return await app.control.deposit(SANDBOX, payment.id, {"amount": "1"}, key, b"fingerprint")
+            return await app.control.deposit(SANDBOX, payment.id, "1", request=keyed(key) if key else None)
 
         outcomes = await asyncio.gather(*map(deposit, keys), return_exceptions=True)
         refused = [outcome for outcome in outcomes if isinstance(outcome, PaymockError)]

@@ -15,8 +15,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from msgspec.structs import fields
 
 from paymock.app.payments_service import PaymentsService
+from paymock.schemas.queries import Query
 from paymock.web.api.operations import Operation
 from tests.support import raw
 from tests.support.client import fresh_key, order
@@ -175,7 +177,7 @@ class Merchant:
             self.ask(operation.method, operation.path.replace(f"{{{parameter}}}", part))
         for other in (f"{path}/{part}", f"/v1/{word}", f"/_mock/{word}", f"/{part}"):
             self.ask(operation.method, other)
-        names = [one.name for one in operation.query]
+        names = [field.name for field in fields(operation.query or Query)]
         at_once = "&timeout=0" if "timeout" in names else ""
         queries = [query_value, *(f"{name}={query_value}{at_once}" for name in (query_name, *names))]
         for query in queries:

@@ -7,8 +7,11 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
+from msgspec.structs import fields
+
 from paymock.app.catalog_file import load_catalog
 from paymock.rules.amounts import DEFAULT_FEE_BPS
+from paymock.schemas.queries import Query
 from paymock.web.api.operations import Operation
 from paymock.web.http.auth import Keyring
 from paymock.web.openapi import examples
@@ -41,9 +44,9 @@ def path_of(operation: Operation, payment_id: str, query: Mapping[str, str] = BR
     path = operation.path.replace("{payment_id}", payment_id).replace("{chain}", "bsc")
     path = path.replace("{fault_id}", NO_RULE)
     known = {
-        one.name: query.get(one.name, "order-1001")
-        for one in operation.query
-        if one.name in query or one.required
+        field.name: query.get(field.name, "order-1001")
+        for field in fields(operation.query or Query)
+        if field.name in query or field.required
     }
     return f"{path}?{urlencode(known)}" if known else path
 

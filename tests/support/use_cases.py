@@ -49,6 +49,11 @@ class UseCases:
         return msgspec.json.decode(created.payment.json, type=Payment), created.replayed
 
 
+def keyed(key: str) -> KeyedRequest:
+    """A request with an idempotency key."""
+    return KeyedRequest(SANDBOX, key, b"fingerprint", {})
+
+
 def line() -> StoredEntry:
     """A request, for the journal."""
     return StoredEntry(

@@ -7,7 +7,6 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -39,7 +38,7 @@ from paymock.rules.times import LATEST, to_rfc3339
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
 from paymock.schemas.public import Payment
-from paymock.schemas.validation import checker_for, validate, validation_failed
+from paymock.schemas.validation import validation_failed
 from paymock.stores.base import Addition, companion_key
 
 _SCANNED = 50
@@ -63,20 +62,22 @@ class ControlService:
         self.feed = Feed(sandboxes, self.journal)
 
     @cached_property
-    def scenario_list(self) -> bytes:
-        """The scenarios of this server with their timelines, as JSON."""
+    def _scenario_list(self) -> msgspec.Raw:
         listed = [scenario_views.render_listed(scenario) for scenario in self.scenarios.values()]
-        return msgspec.json.encode(schemas.ScenarioList(data=listed))
+        return msgspec.Raw(msgspec.json.encode(schemas.ScenarioList(data=listed)))
+
+    async def list_scenarios(self, sandbox: str) -> msgspec.Raw:
+        """Return a ScenarioList as JSON: the scenarios of this server, the same for every sandbox."""
+        return self._scenario_list
 
     async def clock(self, sandbox: str) -> schemas.VirtualClock:
         return clock_of(await self._sandboxes.snapshot(sandbox))
 
-    async def set_clock(self, sandbox: str, body: Any) -> schemas.VirtualClock:
-        """Set the speed from now on. Raises PaymockError `validation_failed`.
+    async def set_clock(self, sandbox: str, speed: float) -> schemas.VirtualClock:
+        """Set the speed from now on.
 
         A lower speed takes effect when every process knows it, so that no process has shown later times.
         """
-        speed = validate(_check_set_clock, body, schemas.SetClock).speed
 
         def with_speed(snapshot: SandboxSnapshot) -> SandboxRecord:
             clock = snapshot.clock
@@ -87,9 +88,9 @@ class ControlService:
         await self._sandboxes.until(after.clock.since_real)
         return clock_of(replace(after, real=max(after.real, after.clock.since_real)))
 
-    async def advance(self, sandbox: str, body: Any) -> schemas.VirtualClock:
+    async def advance(self, sandbox: str, seconds: float) -> schemas.VirtualClock:
         """Advance the clock of the sandbox at once. Raises PaymockError `validation_failed`."""
-        milliseconds = _milliseconds(validate(_check_advance, body, schemas.Advance).seconds)
+        milliseconds = _milliseconds(seconds)
 
         def advanced(snapshot: SandboxSnapshot) -> SandboxRecord:
             _check_time(snapshot.now + milliseconds)
@@ -98,7 +99,14 @@ class ControlService:
         return clock_of(await self._sandboxes.change(sandbox, advanced))
 
     async def advance_payment(
-        self, sandbox: str, payment_id: str, body: Any
+        self,
+        sandbox: str,
+        payment_id: str,
+        *,
+        seconds: float | None = None,
+        to: str | None = None,
+        until_observed: bool = False,
+        timeout: float = schemas.DEFAULT_WAIT,
     ) -> Payment | schemas.ObservedPayment:
         """Advance one payment relative to its sandbox; with `until_observed`, from change to change, to each
         when the application has seen the one before.
@@ -106,27 +114,30 @@ class ControlService:
         Raises PaymockError `payment_not_found`, `validation_failed`, or `status_unreachable` if the payment
         cannot reach the target `to`.
         """
-        target = validate(_check_advance_payment, body, schemas.AdvancePayment)
-        if (target.seconds is None) == (target.to is None):
+        if (seconds is None) == (to is None):
             raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
-        if target.until_observed:
-            return await self._advance_observed(sandbox, payment_id, target)
+
+        def step(payment: PaymentSnapshot) -> int:
+            return _step_to(payment, to or END) if seconds is None else _milliseconds(seconds)
+
+        if until_observed:
+            return await self._advance_observed(sandbox, payment_id, step, timeout)
 
         def advanced(payment: PaymentSnapshot) -> SimulationRecord:
-            return _advanced(payment, _step(payment, target))
+            return _advanced(payment, step(payment))
 
         return (await self._simulate(sandbox, payment_id, advanced)).payment
 
     async def _advance_observed(
-        self, sandbox: str, payment_id: str, target: schemas.AdvancePayment
+        self, sandbox: str, payment_id: str, step: Callable[[PaymentSnapshot], int], timeout: float
     ) -> schemas.ObservedPayment:
-        """Go to each visible change until the target, and stay until the application has had a reply to
+        """Go to each visible change within the `step`, and stay until the application has had a reply to
         `getPayment` or `listAttempts` that shows it; at most until the timeout.
         """
-        deadline = asyncio.get_running_loop().time() + target.timeout
+        deadline = asyncio.get_running_loop().time() + timeout
         payment = await self._find(sandbox, payment_id)
         position = payment.elapsed
-        goal = position + _step(payment, target)
+        goal = position + step(payment)
 
         def next_change(payment: PaymentSnapshot) -> int | None:
             changes = (state.at for state in payment.visible_states if position < state.at <= goal)
@@ -149,7 +160,12 @@ class ControlService:
         return schemas.ObservedPayment(payment=payment.payment, observed=observed)
 
     async def deposit(
-        self, sandbox: str, payment_id: str, body: Any, key: str | None, fingerprint: bytes
+        self,
+        sandbox: str,
+        payment_id: str,
+        amount: str,
+        asset: str | None = None,
+        request: KeyedRequest | None = None,
     ) -> tuple[Payment, bool]:
         """Simulate a transfer that is observed now. Return the payment just after it, and whether this
         request repeats an earlier one.
@@ -161,17 +177,16 @@ class ControlService:
         conflict.
         """
         payment = await self._find(sandbox, payment_id)
-        deposit = validate(_check_deposit, body, schemas.MakeDeposit)
         receive = payment.record
-        if deposit.asset is not None and deposit.asset not in (self._catalog.assets(receive.chain) or ()):
+        if asset is not None and asset not in (self._catalog.assets(receive.chain) or ()):
             raise validation_failed({"asset": self._catalog.unknown_asset(receive.chain)})
-        other_asset = deposit.asset if deposit.asset != receive.asset else None
+        other_asset = asset if asset != receive.asset else None
+        fingerprint = request.fingerprint if request else b""
 
         propagation_ms, contention = self._sandboxes.propagation_ms, Contention()
         token, replayed = secrets.token_hex(16), False
         while True:
-            if key is not None:
-                request = KeyedRequest(sandbox, key, fingerprint, body)
+            if request is not None:
                 token, replayed = await self._sandboxes.find_key(payment.sandbox, request, DepositRecord)
             deposits = payment.simulation.deposits
             if any(existing.token == token for existing in deposits):
@@ -181,9 +196,9 @@ class ControlService:
                     "capacity_exceeded", "The payment has a hundred simulated deposits already."
                 )
             at = payment.after(propagation_ms).elapsed
-            record = DepositRecord(token, fingerprint, payment.record.token, at, deposit.amount, other_asset)
+            record = DepositRecord(token, fingerprint, payment.record.token, at, amount, other_asset)
             # a key that exists without its deposit is that of a payment which the engine has deleted since
-            addition = (token, records.encode(record), record.KIND) if key and not replayed else None
+            addition = (token, records.encode(record), record.KIND) if request and not replayed else None
             simulation = replace(payment.simulation, deposits=(*deposits, record))
             if await self._replace(payment, simulation, addition):
                 payment = replace(payment, timeline=payment.timeline.with_simulation(simulation))
@@ -195,10 +210,11 @@ class ControlService:
         return _just_after_deposit(payment, token), replayed
 
     async def payments(
-        self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
+        self, sandbox: str, limit: int, cursor: str | None = None, **filters: str | None
     ) -> schemas.PaymentPage:
-        """Return a page of payments, newest first."""
-        data, next_cursor = await self._page(sandbox, payment_filter, limit, cursor)
+        """Return a page of payments, newest first. `filters` are the fields of a PaymentFilter."""
+        before = None if cursor is None else int(cursor)
+        data, next_cursor = await self._page(sandbox, PaymentFilter(**filters), limit, before)
         # counted last, so that it includes those that were created meanwhile; a reset may have deleted all
         total = max(len(data), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
         return schemas.PaymentPage(data=data, next_cursor=next_cursor, total=total)
@@ -311,13 +327,6 @@ def _advanced(payment: PaymentSnapshot, milliseconds: int) -> SimulationRecord:
     return replace(payment.simulation, time_offset=time_offset)
 
 
-def _step(payment: PaymentSnapshot, target: schemas.AdvancePayment) -> int:
-    """Return the milliseconds until the payment reaches its target. Raises PaymockError
-    `status_unreachable`.
-    """
-    return _step_to(payment, target.to or END) if target.seconds is None else _milliseconds(target.seconds)
-
-
 def _step_to(payment: PaymentSnapshot, target: str) -> int:
     """Return the milliseconds until the payment reaches its target; 0 for END after the last change.
 
@@ -339,9 +348,3 @@ def _just_after_deposit(payment: PaymentSnapshot, token: str) -> Payment:
     simulation = replace(payment.simulation, deposits=deposits[: number + 1])
     states = payments.states(payment.record, simulation)
     return payments.view(payment.record, state_at(states, deposits[number].at))
-
-
-_check_set_clock = checker_for(schemas.SetClock)
-_check_advance = checker_for(schemas.Advance)
-_check_advance_payment = checker_for(schemas.AdvancePayment)
-_check_deposit = checker_for(schemas.MakeDeposit)

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import secrets
-from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec.structs import asdict, replace
@@ -16,7 +15,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultRule, FaultTarget, counted, first_due, parse_fault
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_OPERATIONS
-from paymock.schemas.validation import checker_for, validate, validation_failed
+from paymock.schemas.validation import validation_failed
 from paymock.stores.base import STATE
 
 MAX_RULES = 100
@@ -44,13 +43,30 @@ class FaultRules:
     async def exist(self, sandbox: str) -> bool:
         return bool((await self._sandboxes.snapshot(sandbox)).record.rules)
 
-    async def add(self, sandbox: str, body: Any) -> schemas.FaultRule:
+    async def add(
+        self,
+        sandbox: str,
+        fault: str,
+        *,
+        operation: str | None = None,
+        order_id: str | None = None,
+        payment_id: str | None = None,
+        skip: int = 0,
+        times: int | None = 1,
+    ) -> schemas.FaultRule:
         """Add a rule after the others. Raises PaymockError `validation_failed`, `capacity_exceeded`."""
-        new = validate(_check_new_rule, body, schemas.AddFault)
-        if new.operation not in (None, *PAYMENT_OPERATIONS) and (new.order_id or new.payment_id):
+        if operation not in (None, *PAYMENT_OPERATIONS) and (order_id or payment_id):
             known = ", ".join(PAYMENT_OPERATIONS)
             raise validation_failed({"operation": f"must be about a payment for this rule: one of {known}"})
-        rule = FaultRule(_PREFIX + secrets.token_hex(16), **asdict(new))
+        rule = FaultRule(
+            _PREFIX + secrets.token_hex(16),
+            fault,
+            operation=operation,
+            order_id=order_id,
+            payment_id=payment_id,
+            skip=skip,
+            times=times,
+        )
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
             rules = snapshot.record.rules
@@ -61,12 +77,12 @@ class FaultRules:
         await self._sandboxes.change(sandbox, add)
         return _public(rule)
 
-    async def delete(self, sandbox: str, rule_id: str) -> None:
+    async def delete(self, sandbox: str, fault_id: str) -> None:
         """Delete a rule. Raises PaymockError `not_found`."""
 
         def without(snapshot: SandboxSnapshot) -> SandboxRecord:
             rules = snapshot.record.rules
-            left = tuple(rule for rule in rules if rule.id != rule_id)
+            left = tuple(rule for rule in rules if rule.id != fault_id)
             if left == rules:
                 raise PaymockError("not_found", "This sandbox has no fault rule with that id.")
             return replace(snapshot.record, rules=left)
@@ -127,6 +143,3 @@ class FaultRules:
 
 def _public(rule: FaultRule) -> schemas.FaultRule:
     return schemas.FaultRule(**asdict(rule))
-
-
-_check_new_rule = checker_for(schemas.AddFault)

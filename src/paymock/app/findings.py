@@ -6,13 +6,11 @@ from itertools import accumulate
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
 
 from paymock.app.sandboxes import Sandboxes
 from paymock.resources import records
 from paymock.rules.errors import PaymockError
 from paymock.schemas import control as schemas
-from paymock.schemas.validation import checker_for, validate
 
 MAX_FINDINGS = 100
 """How many findings a sandbox keeps."""
@@ -44,10 +42,9 @@ class Findings:
                 return finding
         raise PaymockError("not_found", "This sandbox has no finding with that id.")
 
-    async def add(self, sandbox: str, body: Any) -> schemas.Finding:
-        """Add a finding, and forget the oldest ones. Raises PaymockError `validation_failed`."""
-        new = validate(_check_new, body, schemas.AddFinding)
-        finding = schemas.Finding(id=_PREFIX + secrets.token_hex(16), **asdict(new))
+    async def add(self, sandbox: str, **finding_fields: Any) -> schemas.Finding:
+        """Add a finding, with the fields of an AddFinding, and forget the oldest ones."""
+        finding = schemas.Finding(id=_PREFIX + secrets.token_hex(16), **finding_fields)
         entry = _encode(finding)
         keep = len(_newest([entry, *await self._stored(sandbox)]))
         await self._sandboxes.append(sandbox, _LOG, entry, keep=keep)
@@ -64,6 +61,3 @@ def _newest(entries: Sequence[bytes]) -> Sequence[bytes]:
     """Return those of the newest entries, which come first, that have room."""
     sizes = accumulate(map(len, entries[:MAX_FINDINGS]))
     return [entry for entry, size in zip(entries, sizes, strict=False) if size <= MAX_BYTES]
-
-
-_check_new = checker_for(schemas.AddFinding)

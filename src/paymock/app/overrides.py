@@ -5,7 +5,6 @@ retry, and does not replace a permanent scenario.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -17,7 +16,8 @@ from paymock.resources.scenarios import render, scenario_from
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.schemas import control as schemas
-from paymock.schemas.validation import checker_for, validate, validation_failed
+from paymock.schemas.scenarios import CourseRequest
+from paymock.schemas.validation import validation_failed
 
 MAX_OVERRIDES = 100
 """The most pending scenarios, and the most pending faults, of a sandbox."""
@@ -60,13 +60,21 @@ class Overrides:
         """Return what is pending, in the order in which it will be taken."""
         return _pending(await self._sandboxes.snapshot(sandbox))
 
-    async def add(self, sandbox: str, body: Any) -> schemas.PendingOverrideList:
+    async def add(
+        self,
+        sandbox: str,
+        *,
+        scenario: str | None = None,
+        course: CourseRequest | None = None,
+        fault: str | None = None,
+        times: int | None = 1,
+        order_id: str | None = None,
+    ) -> schemas.PendingOverrideList:
         """Add a scenario or a course, a fault, or both for the next creations. Raises PaymockError
         `validation_failed`, `capacity_exceeded`.
         """
-        override = validate(_check_set_next, body, schemas.SetNext)
-        scenario = self._scenario(override)
-        if scenario is None and override.fault is None:
+        chosen = self._scenario(scenario, course)
+        if chosen is None and fault is None:
             raise validation_failed({"scenario": "give a scenario or a course, a fault, or both"})
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
@@ -74,28 +82,27 @@ class Overrides:
                 snapshot.record,
                 scenarios=_enqueued(
                     snapshot.record.scenarios,
-                    scenario
-                    and Override(scenario.name, override.times, course_of(scenario), override.order_id),
+                    chosen and Override(chosen.name, times, course_of(chosen), order_id),
                 ),
                 faults=_enqueued(
                     snapshot.record.faults,
-                    override.fault and Override(override.fault, override.times, order_id=override.order_id),
+                    fault and Override(fault, times, order_id=order_id),
                 ),
             )
 
         return _pending(await self._sandboxes.change(sandbox, add))
 
-    def _scenario(self, override: schemas.SetNext) -> Scenario | None:
+    def _scenario(self, name: str | None, course: CourseRequest | None) -> Scenario | None:
         """Return the scenario of an override. Raises PaymockError `validation_failed`."""
-        if override.course is not None:
-            if override.scenario is not None:
+        if course is not None:
+            if name is not None:
                 raise validation_failed({"course": "give a scenario or a course, not both"})
-            return scenario_from(override.course)
-        if override.scenario is None:
+            return scenario_from(course)
+        if name is None:
             return None
-        if override.scenario not in self._scenarios:
+        if name not in self._scenarios:
             raise validation_failed({"scenario": f"must be one of {', '.join(self._scenarios)}"})
-        return self._scenarios[override.scenario]
+        return self._scenarios[name]
 
     async def clear(self, sandbox: str, order_id: str | None = None) -> None:
         """Delete what is pending: all, or only for the creations of one order."""
@@ -162,6 +169,3 @@ def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
         for one in record.faults
     ]
     return schemas.PendingOverrideList(data=scenarios + faults)
-
-
-_check_set_next = checker_for(schemas.SetNext)

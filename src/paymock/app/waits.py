@@ -62,9 +62,17 @@ class Waits:
         )
 
     async def requests(
-        self, sandbox: str, wanted: RequestFilter, count: int, after: str | None, timeout: float
+        self,
+        sandbox: str,
+        count: int = 1,
+        after: str | None = None,
+        timeout: float = schemas.DEFAULT_WAIT,
+        **filters: str | None,
     ) -> schemas.RequestWaitResult:
-        """Return when the journal has `count` entries that match, of those `after` the request of that id."""
+        """Return when the journal has `count` entries that match, of those `after` the request of that id.
+        `filters` are the fields of a RequestFilter.
+        """
+        wanted = RequestFilter(**filters)
         deadline = asyncio.get_running_loop().time() + timeout
         with (
             self._sandboxes.notifier.waiting_request(),

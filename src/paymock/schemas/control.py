@@ -9,8 +9,18 @@ from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_sp
 from paymock.rules.faults import FAULT_FORM, fault_problem
 from paymock.rules.identifiers import ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import DepositStatus, PaymentStatus
-from paymock.schemas.fields import Amount, AssetId, OrderId, ScenarioName, Timestamp, enumeration, identifier
+from paymock.schemas.fields import (
+    MAX_ORDER_ID,
+    Amount,
+    AssetId,
+    OrderId,
+    ScenarioName,
+    Timestamp,
+    enumeration,
+    identifier,
+)
 from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Reply, Request
+from paymock.schemas.queries import Query
 from paymock.schemas.scenarios import (
     NAME_PATTERN,
     AnyScenarioName,
@@ -31,6 +41,14 @@ JOURNAL_LENGTH = 1_000
 
 MAX_COUNT = 1_000
 """The most requests to wait for."""
+
+
+MAX_PAGE = 200
+"""The most payments on a page."""
+
+
+def _cursor_problem(text: str) -> str | None:
+    return None if re.fullmatch("[0-9]{1,18}", text) else "must be the `next_cursor` of a page"
 
 
 def _payment_id_problem(text: str) -> str | None:
@@ -65,6 +83,90 @@ OperationId = Annotated[
     str, enumeration("OperationId", "The id of an operation in the document of `/v1`.", OPERATION_IDS)
 ]
 _Times = Annotated[int, Meta(ge=1, le=MAX_TIMES)]
+
+
+_Text = Annotated[str, Meta(min_length=1)]
+_Prefix = Annotated[str, Meta(min_length=1, max_length=MAX_ORDER_ID)]
+_Cursor = Annotated[
+    str, Meta(extra_json_schema={"pattern": "^[0-9]{1,18}$"}, extra={"check": _cursor_problem})
+]
+_Name = Annotated[
+    str, Meta(extra_json_schema={"pattern": NAME_PATTERN}, extra={"check": name_format_problem})
+]
+_Timeout = Annotated[float, Meta(description=f"Real seconds, at most {MAX_WAIT}.", ge=0, le=MAX_WAIT)]
+
+
+class ListPayments(Query):
+    """Which payments are listed."""
+
+    limit: Annotated[int, Meta(description=f"How many, 1 to {MAX_PAGE}.", ge=1, le=MAX_PAGE)] = 50
+    cursor: Annotated[_Cursor | None, Meta(description="The `next_cursor` of the previous page.")] = None
+    status: Annotated[PaymentStatus | None, Meta(description="Only payments with this status.")] = None
+    scenario: Annotated[
+        _Name | None, Meta(description="Only payments of this scenario, or of the course with this name.")
+    ] = None
+    order_id: Annotated[str | None, Meta(description="Only payments of this order.")] = None
+    search: Annotated[
+        _Prefix | None, Meta(description="Only payments whose `order_id` or `id` begins with this text.")
+    ] = None
+
+
+class WaitForPayment(Query):
+    """What is waited for."""
+
+    status: Annotated[
+        PaymentStatus | None, Meta(description="What to wait for; without it, the next change.")
+    ] = None
+    timeout: _Timeout = DEFAULT_WAIT
+
+
+class WaitForOrder(Query):
+    """What is waited for."""
+
+    order_id: Annotated[_Text, Meta(description="The order to wait for.")]
+    status: Annotated[
+        PaymentStatus | None, Meta(description="What to wait for; without it, the payment.")
+    ] = None
+    timeout: _Timeout = DEFAULT_WAIT
+
+
+class WaitForRequests(Query):
+    """Which requests are waited for."""
+
+    operation: Annotated[OperationId | None, Meta(description="Only those of this operation.")] = None
+    order_id: Annotated[_Text | None, Meta(description="Only those about payments of this order.")] = None
+    payment_id: Annotated[_Text | None, Meta(description="Only those about this payment.")] = None
+    shown: Annotated[
+        PaymentStatus | None, Meta(description="Only those whose reply showed a payment with this status.")
+    ] = None
+    count: Annotated[int, Meta(description=f"How many, 1 to {MAX_COUNT:,}.", ge=1, le=MAX_COUNT)] = 1
+    after: Annotated[
+        _Text | None, Meta(description="Only those after the request with this `request_id`.")
+    ] = None
+    timeout: _Timeout = DEFAULT_WAIT
+
+
+class ClearNext(Query):
+    """Which overrides are deleted."""
+
+    order_id: Annotated[
+        _Text | None, Meta(description="Only what is pending for the creations of this order.")
+    ] = None
+
+
+class ListRequests(Query):
+    """Which requests are listed."""
+
+    payment_id: Annotated[str | None, Meta(description="Only those about this payment.")] = None
+    limit: Annotated[int, Meta(description=f"How many, 1 to {JOURNAL_LENGTH}.", ge=1, le=JOURNAL_LENGTH)] = (
+        100
+    )
+
+
+class FollowSandbox(Query):
+    """Whose changes are told."""
+
+    payment_id: str | None = None
 
 
 class VirtualClock(Reply):
@@ -450,7 +552,7 @@ class RequestWaitResult(Reply):
 MAX_TEXT, MAX_LINES = 2000, 20
 """How many characters a text of a finding has at most, and how many lines its lists."""
 
-_Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+_FindingText = Annotated[str, Meta(max_length=MAX_TEXT)]
 
 
 COURSE_LENGTH = 100
@@ -474,10 +576,14 @@ class _Finding(Reply, kw_only=True):
         Meta(description="Whether breaking the rule loses money."),
     ]
     scenario: AnyScenarioName
-    faults: Annotated[list[_Text], Meta(description="The requests that got a fault.", max_length=MAX_LINES)]
-    token: Annotated[_Text, Meta(description="Repeats the trial.")]
-    explanation: Annotated[_Text, Meta(description="What went wrong.")]
-    story: Annotated[list[_Text], Meta(description="What happened, line by line.", max_length=MAX_LINES)]
+    faults: Annotated[
+        list[_FindingText], Meta(description="The requests that got a fault.", max_length=MAX_LINES)
+    ]
+    token: Annotated[_FindingText, Meta(description="Repeats the trial.")]
+    explanation: Annotated[_FindingText, Meta(description="What went wrong.")]
+    story: Annotated[
+        list[_FindingText], Meta(description="What happened, line by line.", max_length=MAX_LINES)
+    ]
     order_id: OrderId
     payment_id: Annotated[PaymentId | None, Meta(description="`null`: no payment was created.")]
     course: Annotated[
@@ -486,7 +592,9 @@ class _Finding(Reply, kw_only=True):
             description="The changes of the payment, and the requests after each.", max_length=COURSE_LENGTH
         ),
     ]
-    command: Annotated[_Text, Meta(description="The command that repeats the trial; empty if unknown.")]
+    command: Annotated[
+        _FindingText, Meta(description="The command that repeats the trial; empty if unknown.")
+    ]
 
 
 class AddFinding(_Finding, forbid_unknown_fields=True):

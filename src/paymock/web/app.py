@@ -15,6 +15,7 @@ from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.api import checkout, control, health, public
 from paymock.web.api.faults import ignore_faults, inject_fault, without_faults
+from paymock.web.api.operations import handler_of
 from paymock.web.application import Application
 from paymock.web.http.auth import Keyring
 from paymock.web.http.hosts import AllowedHosts
@@ -48,7 +49,7 @@ def create_app(
     examples = ExampleContext(catalog, settings.fee_bps, keyring, scenarios)
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
-        carry_out: Handler = partial(operation.handler, payments_service)
+        carry_out = handler_of(operation, payments_service)
         handler: Handler = partial(ignore_faults, carry_out=carry_out)
         fast_handler = handler
         if control_service is not None:
@@ -57,15 +58,15 @@ def create_app(
         route = Route(handler, needs_key=True, fast_handler=fast_handler, operation=operation.operation_id)
         routes.add(operation.method, operation.path, route)
     for operation in health.OPERATIONS:
-        handler = partial(operation.handler, payments_service)
+        handler = handler_of(operation, payments_service)
         routes.add(operation.method, operation.path, Route(handler, fast_handler=handler))
     for operation in checkout.OPERATIONS:
-        handler = partial(operation.handler, checkout_service)
+        handler = handler_of(operation, checkout_service)
         routes.add(operation.method, operation.path, Route(handler, fast_handler=handler))
     routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, examples)))
     if control_service is not None:
         for operation in control.OPERATIONS:
-            handler = partial(operation.handler, control_service)
+            handler = handler_of(operation, control_service)
             routes.add(operation.method, operation.path, Route(handler, needs_key=True))
         routes.add("GET", "/_mock/events", Route(partial(control.events, control_service), needs_key=True))
         routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(CONTROL_API, examples)))

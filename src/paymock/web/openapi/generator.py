@@ -6,7 +6,7 @@ enumerated values.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import getdoc
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from paymock.rules.scenarios import DepositStatus, PaymentStatus
 from paymock.rules.tables import scenario_table
 from paymock.schemas import public as schemas
 from paymock.schemas.fields import ScenarioName
+from paymock.schemas.queries import Query
 from paymock.settings import DEFAULT_PORT
 from paymock.web.api.operations import Operation
 from paymock.web.http.requests import Request
@@ -131,16 +132,7 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
         }
         for name, description in operation.parameters.items()
     ]
-    parameters += [
-        {
-            "name": query.name,
-            "in": "query",
-            "required": query.required,
-            "description": query.description,
-            "schema": dict(query.schema),
-        }
-        for query in operation.query
-    ]
+    parameters += _query_parameters(operation.query) if operation.query else []
     if operation.idempotency:
         required = operation.idempotency == "required"
         parameters.append(
@@ -155,7 +147,8 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
             "required": True,
             "content": {
                 "application/json": _content(
-                    _body_name(operation.request, operation), examples.requests_of(operation.operation_id)
+                    _body_name(operation.variants or operation.request, operation),
+                    examples.requests_of(operation.operation_id),
                 )
             },
         }
@@ -165,6 +158,24 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
         "default": _reference("responses", _OTHER_ERROR),
     }
     return entry
+
+
+def _query_parameters(query: type[Query]) -> Iterator[Json]:
+    _, components = msgspec.json.schema_components([query], ref_template="#/components/schemas/{name}")
+    component = components[query.__name__]
+    for name, schema in component["properties"].items():
+        match schema:
+            case {"anyOf": [inner, {"type": "null"}], "description": description}:
+                inner = _tidy(inner, {})
+            case _:
+                description, inner = schema["description"], schema
+        yield {
+            "name": name,
+            "in": "query",
+            "required": name in component["required"],
+            "description": description,
+            "schema": {key: value for key, value in inner.items() if key != "description"},
+        }
 
 
 def _success(operation: Operation) -> Json:
@@ -242,7 +253,7 @@ def _schemas(operations: Sequence[Operation], context: examples.ExampleContext) 
     types |= {ScenarioName for operation in operations if operation.takes_scenario}
     bodies: Json = {}
     for operation in operations:
-        for variants, noun in ((operation.request, ""), (operation.reply, "Reply")):
+        for variants, noun in ((operation.variants or operation.request, ""), (operation.reply, "Reply")):
             if isinstance(variants, tuple):
                 types.update(variants)
                 bodies[_body_name(variants, operation, noun)] = {

@@ -7,9 +7,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
+from msgspec.structs import asdict
 
 from paymock.app.control_service import ControlService
 from paymock.resources.catalog import Catalog
@@ -17,8 +19,9 @@ from paymock.resources.checkout import VIEWS
 from paymock.resources.payments import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.errors import PaymockError
-from paymock.schemas.control import JournalEntry, PaymentDetail
-from paymock.web.api.control import integer_parameter, payment_query, query_parameters
+from paymock.schemas.control import JournalEntry, ListPayments, PaymentDetail
+from paymock.schemas.queries import Query, QueryParser
+from paymock.web.api.operations import parse_query
 from paymock.web.http.requests import Request
 from paymock.web.http.responses import Response
 from paymock.web.http.routing import METHODS, Handler
@@ -31,6 +34,18 @@ _MAX_ENTRIES = 200
 """How many entries of the journal are shown."""
 
 _HEADERS = (("Cache-Control", "no-store"), *security_headers())
+
+
+class _Requests(Query):
+    failed: str | None = None
+
+
+class _Drawing(Query):
+    width: Annotated[int, Meta(ge=MIN_WIDTH, le=MAX_WIDTH)] = MIN_WIDTH
+
+
+_parse_nothing, _parse_payments = QueryParser(Query), QueryParser(ListPayments)
+_parse_requests, _parse_drawing = QueryParser(_Requests), QueryParser(_Drawing)
 
 
 class Fragments:
@@ -56,7 +71,8 @@ class Fragments:
 
         Raises PaymockError `invalid_query`.
         """
-        page = await self._control.payments(request.sandbox, *payment_query(request))
+        query = parse_query(request, _parse_payments)
+        page = await self._control.payments(request.sandbox, **asdict(query))
         return self._fragment("payments", page=page)
 
     async def next_payment(self, request: Request) -> Response:
@@ -64,7 +80,7 @@ class Fragments:
 
         Raises PaymockError `invalid_query`.
         """
-        query_parameters(request)
+        parse_query(request, _parse_nothing)
         overrides = await self._control.overrides.pending(request.sandbox)
         rules = await self._control.fault_rules.list(request.sandbox)
         return self._fragment("next_payment", overrides=overrides.data, rules=rules.data)
@@ -74,9 +90,13 @@ class Fragments:
 
         Raises PaymockError `invalid_query`.
         """
-        query = query_parameters(request, "failed")
+        query = parse_query(request, _parse_requests)
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES)).data
-        shown = [entry for entry in entries if entry.error or entry.fault] if "failed" in query else entries
+        shown = (
+            [entry for entry in entries if entry.error or entry.fault]
+            if query.failed is not None
+            else entries
+        )
         return self._fragment("requests", entries=shown, commands=[_command(entry) for entry in shown])
 
     async def payment(self, request: Request) -> Response:
@@ -113,7 +133,7 @@ class Fragments:
 
     async def findings(self, request: Request) -> Response:
         """Answer with the list of findings. Raises PaymockError `invalid_query`."""
-        query_parameters(request)
+        parse_query(request, _parse_nothing)
         return self._fragment("findings", findings=(await self._control.findings.list(request.sandbox)).data)
 
     async def finding(self, request: Request) -> Response:
@@ -165,8 +185,7 @@ _CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "meta
 
 
 def _width(request: Request) -> int:
-    query = query_parameters(request, "width")
-    return integer_parameter(query, "width", MAX_WIDTH, MIN_WIDTH, minimum=MIN_WIDTH)
+    return parse_query(request, _parse_drawing).width
 
 
 def _seconds_between(start: str, end: str) -> float:
