@@ -229,7 +229,7 @@ def test_wait_says_why_the_status_is_not_reached(
 
 
 def test_wait_times_out_on_a_silent_server(silent: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paymock.client.wait.GRACE_PERIOD", 0.1)
+    monkeypatch.setattr("paymock.client.sandbox.GRACE_PERIOD", 0.1)
     message = silent.fails(3, "wait", "pay_x", "--timeout", "0.1")
     assert message == f"Error: {silent.url} does not answer\n"
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
 from paymock.client.http import Call
-from paymock.testing import NotReached, Sandbox, Unreachable
+from paymock.testing import Json, NotReached, Refused, Sandbox, Unreachable
 from tests.client.canned_server import canned_server, wait_reply
 
 STOPPED = "the clock stands still until it is advanced"
@@ -25,6 +26,13 @@ def after_each_reply(monkeypatch: pytest.MonkeyPatch, action: Callable[[], objec
         return value
 
     monkeypatch.setattr(Call, "result", result_and_action)
+
+
+def read(paymock: Sandbox, payment: Json) -> Json:
+    """Read a payment, as an application does."""
+    headers = {"Authorization": f"Bearer {paymock.api_key}"}
+    found: Json = httpx.get(f"{paymock.url}/v1/payments/{payment['id']}", headers=headers).json()
+    return found
 
 
 class TestWait:
@@ -65,7 +73,7 @@ class TestWait:
     def test_a_long_wait_takes_several_requests(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("paymock.client.wait.MAX_WAIT", 0.01)
+        monkeypatch.setattr("paymock.client.sandbox.MAX_WAIT", 0.01)
         payment = paymock.create()
         with pytest.raises(NotReached, match=r"after 0\.05 s"):
             paymock.wait(payment["id"], "completed", timeout=0.05)
@@ -77,7 +85,7 @@ class TestWait:
     def test_a_change_between_two_requests_is_not_missed(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("paymock.client.wait.MAX_WAIT", 0.0)
+        monkeypatch.setattr("paymock.client.sandbox.MAX_WAIT", 0.0)
         payment = paymock.create()
         after_each_reply(monkeypatch, lambda: paymock.advance(6))
         assert paymock.wait(payment["id"])["status"] == "payment_detected"
@@ -104,7 +112,7 @@ class TestWait:
     def test_a_silent_server_is_unreachable_soon_after_the_timeout(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("paymock.client.wait.GRACE_PERIOD", 0.05)
+        monkeypatch.setattr("paymock.client.sandbox.GRACE_PERIOD", 0.05)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"http://127.0.0.1:{silent.getsockname()[1]}"
             with pytest.raises(Unreachable, match=f"{url} does not answer"):
@@ -120,7 +128,7 @@ class TestWaitingForTheApplication:
                 paymock.advance_payment, payment["id"], "completed", until_observed=True, timeout=60
             )
             while not advancing.done():
-                seen[paymock._call("GET", f"/v1/payments/{payment['id']}")["status"]] = None
+                seen[read(paymock, payment)["status"]] = None
         seen[advancing.result()["status"]] = None
         assert [*seen] == [
             "awaiting_payment",
@@ -137,8 +145,8 @@ class TestWaitingForTheApplication:
             paymock.advance_payment(payment["id"], "end", until_observed=True, timeout=0)
         assert caught.value.payment == paymock.payment(payment["id"])
         assert caught.value.payment["status"] == "payment_detected"
-        with pytest.raises(ValueError, match="timeout must be at most 60"):
-            paymock.advance_payment("pay_x", "end", until_observed=True, timeout=61)
+        with pytest.raises(Refused, match="timeout: must be a number, at least 0 and at most 60"):
+            paymock.advance_payment(payment["id"], "end", until_observed=True, timeout=61)
 
     def test_an_order_is_waited_for_before_it_exists(self, paymock: Sandbox) -> None:
         with ThreadPoolExecutor(1) as threads:
@@ -167,7 +175,7 @@ class TestWaitingForTheApplication:
     def test_a_long_wait_for_an_order_takes_several_requests(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("paymock.client.wait.MAX_WAIT", 0.0)
+        monkeypatch.setattr("paymock.client.sandbox.MAX_WAIT", 0.0)
         after_each_reply(monkeypatch, lambda: paymock.create(order_id="order-7"))
         assert paymock.wait_for("order-7")["status"] == "awaiting_payment"
 
@@ -179,7 +187,7 @@ class TestWaitingForTheApplication:
             waiting = threads.submit(paymock.wait_for_requests, 2, shown="completed", timeout=60)
             paymock.advance(45)
             for _ in range(2):
-                paymock._call("GET", f"/v1/payments/{payment['id']}")
+                read(paymock, payment)
             assert [entry["shown"] for entry in waiting.result()] == ["completed"] * 2
         [last] = paymock.wait_for_requests(after=waiting.result()[1]["request_id"], timeout=20)
         assert last == waiting.result()[0]

@@ -60,7 +60,7 @@ class TestArguments:
     def test_an_expiry_may_be_a_datetime(self, paymock: Sandbox) -> None:
         expires_at = paymock.now() + timedelta(minutes=5)
         assert datetime.fromisoformat(paymock.create(expires_at=expires_at)["expires_at"]) == expires_at
-        with pytest.raises(ValueError, match=r"^expires_at must have a time zone"):
+        with pytest.raises(Refused, match="expires_at: must be an RFC 3339 time with an offset"):
             paymock.create(expires_at=expires_at.replace(tzinfo=None))
 
     @pytest.mark.parametrize(
@@ -71,82 +71,50 @@ class TestArguments:
             (lambda paymock, value: paymock.wait(AN_ID, timeout=value), "timeout"),
             (lambda paymock, value: paymock.wait_for("order-7", timeout=value), "timeout"),
             (lambda paymock, value: paymock.wait_for_requests(timeout=value), "timeout"),
-            (lambda paymock, value: paymock.speed(value), "factor"),
         ],
     )
     def test_a_wrong_number_is_named(self, paymock: Sandbox, call: Any, argument: str) -> None:
         for value, error, shown in [
             (True, TypeError, "True"),
             ("45", TypeError, "'45'"),
-            (float("nan"), ValueError, "nan"),
-            (-1, ValueError, "-1"),
-            (-(10**5000), ValueError, "a number of thousands of digits"),
+            (float("nan"), ValueError, ""),
+            (-1, ValueError, ""),
         ]:
-            with pytest.raises(error, match=f"^{argument} must be .*, not {shown}$"):
+            with pytest.raises(error, match=f"^{argument} must be .*{shown}$"):
                 call(paymock, value)
 
-    @pytest.mark.parametrize(
-        "value", [0, timedelta(seconds=-1), 0.0009, 10**9, 10**400, float("inf"), timedelta.max]
-    )
-    def test_a_step_is_from_a_millisecond_to_a_year(self, paymock: Sandbox, value: Any) -> None:
-        message = r"^seconds must be (at least 0\.001, not |a finite)|seconds: must be .* at most"
+    @pytest.mark.parametrize("value", [0, timedelta(seconds=-1), 10**9, 10**300, float("inf"), timedelta.max])
+    def test_a_step_is_more_than_nothing_and_at_most_a_year(self, paymock: Sandbox, value: Any) -> None:
+        message = r"^seconds must be a finite|seconds: must be .* at most"
         with pytest.raises((Refused, ValueError), match=message):
             paymock.advance(value)
 
-    @pytest.mark.parametrize("amount", [1.5, True, Decimal(1), None, -1, "1.5", 10**5000], ids=type)
+    @pytest.mark.parametrize("amount", [1.5, True, None, -1, "1.5"], ids=type)
     def test_an_invalid_amount_is_named(self, paymock: Sandbox, amount: Any) -> None:
         payment = paymock.create()
-        message = r"(?m)^  (receive\.)?amount: must|^amount must be raw units"
-        with pytest.raises((Refused, TypeError, ValueError), match=message):
+        message = r"(?m)^  (receive\.)?amount: must"
+        with pytest.raises(Refused, match=message):
             paymock.create(amount=amount)
-        with pytest.raises((Refused, TypeError, ValueError), match=message):
+        with pytest.raises(Refused, match=message):
             paymock.deposit(payment["id"], amount)
 
     @pytest.mark.parametrize(
-        ("call", "argument"),
+        ("call", "message"),
         [
-            (lambda paymock: paymock.create(5), "scenario"),
-            (lambda paymock: paymock.create("late\npayment"), "scenario"),
-            (lambda paymock: paymock.create(chain=5), "chain"),
-            (lambda paymock: paymock.create(idempotency_key=12345678), "idempotency_key"),
-            (lambda paymock: paymock.create(idempotency_key="bestellung-ä"), "idempotency_key"),
-            (lambda paymock: paymock.create(order_id={1}), "order_id"),
-            (lambda paymock: paymock.create(metadata={"a": [Decimal(1)]}), r"metadata\.a\[0\]"),
-            (lambda paymock: paymock.create(metadata={"a": float("nan")}), r"metadata\.a"),
-            (lambda paymock: paymock.create(metadata={1: "a"}), "the names in metadata"),
-            (lambda paymock: paymock.payment({"id": AN_ID}), "a payment id"),
-            (lambda paymock: paymock.payment(""), "a payment id"),
-            (lambda paymock: paymock.payments(status=5), "status"),
-            (lambda paymock: paymock.payments(order_id="\ud800"), "order_id"),
-            (lambda paymock: paymock.advance_payment(AN_ID, to=b"end"), "to"),
-            (lambda paymock: paymock.next(times=float("inf")), "times"),
-            (lambda paymock: paymock.next(course={"sending": {1}}), r"course\.sending"),
-            (lambda paymock: paymock.fault(None), "fault"),
-            (lambda paymock: paymock.fault("drop", operation=["getPayment"]), "operation"),
-            (lambda paymock: paymock.fault("drop", payment_id={"id": AN_ID}), "payment_id"),
-            (lambda paymock: paymock.fault("drop", skip=Decimal(1)), "skip"),
-            (lambda paymock: paymock.clear_faults({"id": "flt_x"}), "the id of a fault rule"),
-            (lambda paymock: paymock.clear_faults(""), "the id of a fault rule"),
-            (lambda paymock: paymock.wait(AN_ID, 5), "status"),
-            (lambda paymock: paymock.wait_for("order-7", 5), "status"),
-            (lambda paymock: paymock.wait_for(5), "order_id"),
-            (lambda paymock: paymock.wait_for_requests(shown=5), "shown"),
-            (lambda paymock: paymock.wait_for_requests(0), "count"),
-            (lambda paymock: paymock.wait_for_requests(count=True), "count"),
-            (lambda paymock: paymock.wait_for_requests("1"), "count"),
-            (lambda paymock: type(paymock)(None, "mk_test_demo"), "the URL of a server"),
-            (lambda paymock: type(paymock)(paymock.url, None), "api_key"),
-            (lambda paymock: type(paymock)(paymock.url, "mk_test_secret\n"), "api_key"),
-            (lambda paymock: remote(paymock.url, "mk_test_secret"), "api_keys"),
-            (lambda paymock: remote(paymock.url, NO_KEYS), r"api_keys\[0\]"),
-            (lambda paymock: serve(api_keys="mk_test_secret").__enter__(), "api_keys"),
-            (lambda paymock: serve(catalog=5).__enter__(), "catalog"),
-            (lambda paymock: serve(scenarios=5).__enter__(), "scenarios"),
-            (lambda paymock: serve(host=5).__enter__(), "host"),
+            (lambda paymock: paymock.payment({"id": "pay_x"}), "payment_id must be a string, not dict"),
+            (lambda paymock: paymock.payment(""), "payment_id must not be empty"),
+            (lambda paymock: paymock.clear_faults(""), "fault_id must not be empty"),
+            (lambda paymock: paymock.create(metadata={"a": Decimal(1)}), "Decimal is not JSON serializable"),
+            (lambda paymock: paymock.create(metadata={"a": float("nan")}), "not JSON compliant"),
+            (lambda paymock: type(paymock)(None, "mk_test_demo"), "the URL of a server must be a string"),
+            (lambda paymock: type(paymock)(paymock.url, "mk_test_secret\n"), "api_key must consist of"),
+            (lambda paymock: remote(paymock.url, "mk_test_secret"), "api_keys must be a list"),
+            (lambda paymock: remote(paymock.url, NO_KEYS), "api_keys must be a list"),
+            (lambda paymock: serve(api_keys="mk_test_secret").__enter__(), "api_keys must be a list"),
         ],
     )
-    def test_a_wrong_argument_is_named(self, paymock: Sandbox, call: Any, argument: str) -> None:
-        with pytest.raises((TypeError, ValueError), match=f"^{argument} must ") as caught:
+    def test_what_cannot_be_sent_is_named(self, paymock: Sandbox, call: Any, message: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=message) as caught:
             call(paymock)
         assert "secret" not in str(caught.value)
 
@@ -155,6 +123,10 @@ class TestArguments:
         [
             (lambda paymock, payment: paymock.advance_payment(payment, to="paid"), "\n  to: "),
             (lambda paymock, payment: paymock.create(chain="bitcoin"), r"\n  receive\.chain: "),
+            (lambda paymock, payment: paymock.create(5), "400 invalid_scenario"),
+            (lambda paymock, payment: paymock.speed("fast"), "\n  speed: must be a number"),
+            (lambda paymock, payment: paymock.fault("drop", skip="1"), "\n  skip: must be an integer"),
+            (lambda paymock, payment: paymock.wait_for_requests(0), "400 invalid_query: count must be"),
             (lambda paymock, payment: paymock.create(idempotency_key=""), "400 idempotency_key_"),
             (lambda paymock, payment: paymock.clear_faults("flt_x"), "404 not_found"),
             (lambda paymock, payment: paymock.payment("../clock"), "404"),
@@ -297,4 +269,4 @@ class TestOverridesAndRequests:
         assert paymock.advance_payment(paymock.create()["id"], "end")["status"] == "completed"
         paymock.speed(60)
         paymock.reset()
-        assert paymock._call("GET", "/_mock/clock")["speed"] == 1
+        assert paymock.clock()["speed"] == 1

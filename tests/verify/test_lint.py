@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from paymock.client.http import DEFAULT_PAYOUT_ADDRESS, payment_request
+from paymock.client.sandbox import DEFAULT_PAYOUT_ADDRESS, payment_request
 from paymock.testing import Sandbox
 from paymock.verify.lint import LintWarning, lint
 from paymock.verify.rules import Observation, judge

@@ -13,12 +13,11 @@ from paymock.cli.options import (
     split_payment_id,
     with_client,
 )
-from paymock.cli.output import echo, echo_json, payment_lines
-from paymock.client.http import payment_path
-from paymock.client.wait import NotReached, advance_until_observed
+from paymock.cli.output import echo, echo_json, print_payment
+from paymock.client.http import Json
+from paymock.client.sandbox import NotReached
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
-from paymock.schemas.control import DEFAULT_WAIT, MAX_WAIT, TARGETS, VirtualClock
-from paymock.schemas.public import Payment
+from paymock.schemas.control import DEFAULT_WAIT, MAX_WAIT, TARGETS
 
 _ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
 
@@ -83,25 +82,20 @@ def advance(
     if payment_id is None and to is None:
         if until_observed:
             raise click.UsageError("--until-observed needs ID or --to.")
-        clock = client.call(VirtualClock, "POST", "/_mock/clock/advance", body={"seconds": seconds}).result()
-        _print_clock(clock, as_json=as_json)
+        _print_clock(client.call("advanceClock", body={"seconds": seconds}), as_json=as_json)
         return
-    body = {"seconds": seconds} if to is None else {"to": to}
-    resolved_id = resolve_payment_id(client, NEWEST if payment_id is None else payment_id)
-    if until_observed:
-        try:
-            seen = advance_until_observed(
-                client, resolved_id, body, DEFAULT_WAIT if timeout is None else timeout
-            )
-        except NotReached as error:
-            raise WaitTimedOut(str(error)) from None
-        payment = client.convert(seen, Payment)
-    else:
-        payment = client.call(Payment, "POST", payment_path(resolved_id, "advance"), body=body).result()
-    if as_json:
-        echo_json(payment)
-    else:
-        echo(*payment_lines(payment, client.checkout_url(payment.id)))
+    payment_id = resolve_payment_id(client, NEWEST if payment_id is None else payment_id)
+    try:
+        payment = client.advance_payment(
+            payment_id,
+            to,
+            seconds,
+            until_observed=until_observed,
+            timeout=DEFAULT_WAIT if timeout is None else timeout,
+        )
+    except NotReached as error:
+        raise WaitTimedOut(str(error)) from None
+    print_payment(client, payment, as_json=as_json)
 
 
 def _parse_seconds(text: str) -> float:
@@ -130,14 +124,14 @@ def clock(client: ApiClient, *, speed: float | None, freeze: bool, as_json: bool
     if freeze and speed is not None:
         raise click.UsageError("Give --speed or --freeze, not both.")
     if freeze or speed is not None:
-        call = client.call(VirtualClock, "PUT", "/_mock/clock", body={"speed": speed or 0})
-        _print_clock(call.result(), as_json=as_json)
+        clock = client.call("setClock", body={"speed": speed or 0})
     else:
-        _print_clock(client.get(VirtualClock, "/_mock/clock"), as_json=as_json)
+        clock = client.clock()
+    _print_clock(clock, as_json=as_json)
 
 
-def _print_clock(clock: VirtualClock, *, as_json: bool) -> None:
+def _print_clock(clock: Json, *, as_json: bool) -> None:
     if as_json:
         echo_json(clock)
     else:
-        echo(f"{clock.now}  {'frozen' if clock.speed == 0 else f'speed {clock.speed:g}'}")
+        echo(f"{clock['now']}  {'speed {speed:g}'.format(**clock) if clock['speed'] else 'frozen'}")

@@ -1,6 +1,5 @@
 """The command `coverage`."""
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import click
@@ -9,10 +8,7 @@ from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import api_key, as_json, server_url
 from paymock.cli.errors import ApiCommand, CommandError
 from paymock.cli.output import echo, echo_json, echo_note
-from paymock.client.http import Json
 from paymock.schemas.control import JOURNAL_LENGTH
-
-_PAGE_SIZE = 200
 
 
 class CoverageTooLow(CommandError):
@@ -41,8 +37,7 @@ def coverage(*, url: str, key: str, fail_under: float | None, as_json: bool) -> 
     from paymock.verify.lint import lint
 
     with closing(ApiClient(url, key)) as client:
-        journal = client.get_json("Journal", "/_mock/requests", {"limit": JOURNAL_LENGTH})
-        requests, payments = journal["data"], [*_payments(client)]
+        requests, payments = client.requests(), client.payments()
     result, warnings = seen.coverage(requests, payments), lint(requests, payments)
     if as_json:
         echo_json(result.as_json() | {"warnings": [warning._asdict() for warning in warnings]})
@@ -54,13 +49,3 @@ def coverage(*, url: str, key: str, fail_under: float | None, as_json: bool) -> 
         echo_note(f"the journal is full: only the last {JOURNAL_LENGTH:,} requests count")
     if fail_under is not None and result.percent < fail_under:
         raise CoverageTooLow(f"the coverage, {result.percent:g}%, is below {fail_under:g}%")
-
-
-def _payments(client: ApiClient) -> Iterator[Json]:
-    page: Json = {"next_cursor": None}
-    while True:
-        query = {"limit": _PAGE_SIZE, "cursor": page["next_cursor"]}
-        page = client.get_json("PaymentPage", "/_mock/payments", query)
-        yield from page["data"]
-        if page["next_cursor"] is None:
-            return

@@ -7,13 +7,9 @@ from paymock.cli.common_options import as_json
 from paymock.cli.errors import ApiCommand
 from paymock.cli.follower import PaymentFollower, is_terminal, print_changes
 from paymock.cli.options import Number
-from paymock.cli.payments import create_request
 from paymock.cli.temporary_server import temporary_server
-from paymock.client.http import payment_path
 from paymock.rules.clock import MAX_SPEED
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.control import VirtualClock
-from paymock.schemas.public import Payment
 from paymock.settings import OPEN_KEY_EXAMPLE
 
 
@@ -35,10 +31,10 @@ def demo(*, speed: float, as_json: bool) -> None:
     live = is_terminal() and not as_json
     with temporary_server() as url:
         client = ApiClient(url, OPEN_KEY_EXAMPLE)
-        _set_speed(client, 0)  # so that all payments are created at the same time
-        paths = [payment_path(_create_payment(client, scenario).id) for scenario in SCENARIOS]
-        _set_speed(client, speed)
-        followers = [PaymentFollower(client, path, live=live) for path in paths]
+        client.freeze()  # so that all payments are created at the same time
+        payments = [client.create(scenario, order_id=scenario) for scenario in SCENARIOS]
+        client.speed(speed)
+        followers = [PaymentFollower(client, payment["id"], live=live) for payment in payments]
         if live:
             from paymock.cli import drawing  # imported here, since rich takes long to import
 
@@ -46,13 +42,3 @@ def demo(*, speed: float, as_json: bool) -> None:
             drawing.show(followers, lambda symbols: drawing.overview(followers, title, symbols))
         else:
             print_changes(followers, as_json=as_json, with_scenario=True)
-
-
-def _set_speed(client: ApiClient, speed: float) -> None:
-    client.call(VirtualClock, "PUT", "/_mock/clock", body={"speed": speed}).result()
-
-
-def _create_payment(client: ApiClient, scenario: str) -> Payment:
-    headers = {"Idempotency-Key": f"demo-{scenario}", "X-Mock-Scenario": scenario}
-    body = create_request(scenario)
-    return client.call(Payment, "POST", "/v1/payments", body=body, headers=headers).result()

@@ -3,19 +3,16 @@
 from typing import Any
 
 import click
-from msgspec.structs import asdict
 
 from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import CommandGroup, api_key, as_json, server_url
 from paymock.cli.errors import ApiCommand
 from paymock.cli.options import OPERATION, complete_newest, resolve_payment_id, with_client
 from paymock.cli.output import echo, echo_json, echo_note
-from paymock.client.http import fault_rule_path
+from paymock.client.http import Json
 from paymock.client.text import fault_rule_line
 from paymock.rules.faults import FAULT_FORM
-from paymock.schemas.control import MAX_TIMES, FaultRule, FaultRuleList
-
-_RULES_PATH = "/_mock/faults"
+from paymock.schemas.control import MAX_TIMES
 
 
 @click.group(cls=CommandGroup)
@@ -73,15 +70,14 @@ def add(
         raise click.UsageError("Give --times or --always, not both.")
     if payment_id is not None:
         payment_id = resolve_payment_id(client, payment_id)
-    body = {
-        "fault": text,
-        "operation": operation,
-        "order_id": order_id,
-        "payment_id": payment_id,
-        "skip": skip,
-        "times": None if always else times or 1,
-    }
-    rule = client.call(FaultRule, "POST", _RULES_PATH, body=body).result()
+    rule = client.fault(
+        text,
+        operation=operation,
+        order_id=order_id,
+        payment_id=payment_id,
+        skip=skip,
+        times=None if always else times or 1,
+    )
     if as_json:
         echo_json(rule)
     else:
@@ -110,20 +106,20 @@ def clear(client: ApiClient, *, rule_ids: tuple[str, ...], as_json: bool) -> Non
     """
     if not all(rule_ids):
         raise click.UsageError("A rule ID is empty.")
-    for path in map(fault_rule_path, rule_ids) if rule_ids else [_RULES_PATH]:
-        client.call(type(None), "DELETE", path).result()
+    for rule_id in rule_ids or (None,):
+        client.clear_faults(rule_id)
     _print_rules(client, as_json=as_json)
 
 
 def _print_rules(client: ApiClient, *, as_json: bool) -> None:
-    rules = client.get(FaultRuleList, _RULES_PATH)
+    rules = client.faults()
     if as_json:
-        echo_json(rules)
+        echo_json({"data": rules})
         return
-    echo(*map(_rule_line, rules.data))
-    if not rules.data:
+    echo(*map(_rule_line, rules))
+    if not rules:
         echo_note("no fault rules")
 
 
-def _rule_line(rule: FaultRule) -> str:
-    return f"{fault_rule_line(asdict(rule))}  {rule.id}"
+def _rule_line(rule: Json) -> str:
+    return f"{fault_rule_line(rule)}  {rule['id']}"

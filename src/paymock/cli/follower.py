@@ -10,12 +10,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from paymock.cli.api_client import ApiClient
+from paymock.cli.api_client import ApiClient, typed
 from paymock.cli.output import echo, echo_json, timeline_line, wait_readable
-from paymock.client.http import Call
-from paymock.client.wait import GRACE_PERIOD
+from paymock.client.sandbox import GRACE_PERIOD
 from paymock.rules.times import parse_rfc3339
-from paymock.schemas.control import PaymentDetail, TimelineEntry, VirtualClock, WaitResult
+from paymock.schemas.control import PaymentDetail, TimelineEntry
 
 _WAIT_SECONDS = {True: 5, False: 30}
 """Live or not: seconds after which a payment is read again without a change. The server does not report a
@@ -29,21 +28,23 @@ class PaymentFollower:
     Raises Refused, Unreachable.
     """
 
-    def __init__(self, client: ApiClient, path: str, *, live: bool) -> None:
+    def __init__(self, client: ApiClient, payment_id: str, *, live: bool) -> None:
         self._client = client
-        self._path = path
+        self._payment_id = payment_id
         self._wait_seconds = _WAIT_SECONDS[live]
         self._reported = 0
         self._read()
 
     def _read(self) -> None:
         # The wait is sent first, so that a change after the read of the payment is not missed.
-        query = {"timeout": self._wait_seconds}
-        self._wait: Call[WaitResult] = self._client.call(
-            WaitResult, "GET", f"{self._path}/wait", query=query, timeout=self._wait_seconds + GRACE_PERIOD
+        self._wait = self._client.send(
+            "waitForPayment",
+            payment_id=self._payment_id,
+            query={"timeout": self._wait_seconds},
+            timeout=self._wait_seconds + GRACE_PERIOD,
         )
-        self.detail = self._client.get(PaymentDetail, self._path)
-        self.speed = self._client.get(VirtualClock, "/_mock/clock").speed
+        self.detail = typed(self._client.detail(self._payment_id), PaymentDetail)
+        self.speed: float = self._client.clock()["speed"]
         self._read_at = time.monotonic()
 
     def fileno(self) -> int:

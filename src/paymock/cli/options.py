@@ -15,7 +15,6 @@ from paymock.cli.output import catalog, catalog_assets
 from paymock.client.http import DEFAULT_TIMEOUT
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
-from paymock.schemas.control import PaymentPage
 from paymock.schemas.public import OPERATION_IDS
 from paymock.schemas.scenarios import is_name
 
@@ -110,7 +109,7 @@ def resolve_payment_id(client: ApiClient, payment_id: str, timeout: float = DEFA
         raise click.UsageError("The payment ID is empty.")
     if payment_id != NEWEST:
         return payment_id
-    page = client.get(PaymentPage, "/_mock/payments", query={"limit": 1}, timeout=timeout)
-    if not page.data:
+    newest = client.call("listPayments", query={"limit": 1}, timeout=timeout)["data"]
+    if not newest:
         raise RequestRefused("payment_not_found: This sandbox has no payments. `paymock create` creates one.")
-    return page.data[0].id
+    return str(newest[0]["id"])

@@ -17,7 +17,9 @@ import click
 import msgspec
 
 from paymock.app.catalog_file import load_catalog
+from paymock.cli.api_client import ApiClient, typed
 from paymock.client import text
+from paymock.client.http import Json
 from paymock.client.text import escape_control
 from paymock.resources.catalog import CatalogError
 from paymock.rules.amounts import to_tokens
@@ -115,6 +117,14 @@ def payment_lines(payment: Payment, checkout: str) -> list[str]:
         ("updated", payment.updated_at),
     ]
     return [f"{payment.id}  {payment.status}", *(f"  {name:<10}{text}" for name, text in rows)]
+
+
+def print_payment(client: ApiClient, payment: Json, *, as_json: bool) -> None:
+    """Print the payment of a reply."""
+    if as_json:
+        echo_json(payment)
+    else:
+        echo(*payment_lines(typed(payment, Payment), client.checkout_url(payment["id"])))
 
 
 def _deposit_rows(attempt: Attempt) -> list[tuple[str, str]]:

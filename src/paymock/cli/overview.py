@@ -12,7 +12,6 @@ from paymock.cli.next_steps import AFTER_CREATION, CREATE, DEMO, HELP, Step, nex
 from paymock.cli.options import with_client
 from paymock.cli.output import echo, echo_json
 from paymock.client.http import Refused, Unreachable
-from paymock.schemas.control import PaymentPage
 from paymock.settings import DEFAULT_PORT
 
 _TIMEOUT = 5.0
@@ -33,7 +32,7 @@ def overview(client: ApiClient, *, as_json: bool) -> None:
     rows = {"Server": client.url}
     document: dict[str, Any] = {"url": client.url, "newest": None, "problem": None}
     try:
-        page = client.get(PaymentPage, "/_mock/payments", query={"limit": 1}, timeout=_TIMEOUT)
+        newest = client.call("listPayments", query={"limit": 1}, timeout=_TIMEOUT)["data"]
     except Unreachable as unreachable:
         rows["Problem"] = document["problem"] = str(unreachable)
         steps = [_serve(client.url), DEMO]
@@ -43,12 +42,11 @@ def overview(client: ApiClient, *, as_json: bool) -> None:
     else:
         rows |= {"Dashboard": f"{client.url}/", "Swagger": f"{client.url}/swagger/"}
         steps = [CREATE]
-        if page.data:
-            [newest] = page.data
-            document["newest"] = newest
+        for payment in newest:
+            document["newest"] = payment
             rows |= {
-                "Newest": f"{newest.id}  {newest.status}  {newest.scenario}",
-                "Checkout": client.checkout_url(newest.id),
+                "Newest": "{id}  {status}  {scenario}".format(**payment),
+                "Checkout": client.checkout_url(payment["id"]),
             }
             steps = [*AFTER_CREATION, CREATE]
     steps.append(HELP)

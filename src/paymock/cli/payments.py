@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
-from paymock.cli.api_client import ApiClient
+from paymock.cli.api_client import ApiClient, typed
 from paymock.cli.common_options import as_json
 from paymock.cli.errors import ApiCommand, RequestRefused, ServerUnreachable, WaitTimedOut
 from paymock.cli.follower import PaymentFollower, is_terminal, print_changes
@@ -37,26 +36,24 @@ from paymock.cli.output import (
     echo_note,
     format_amount,
     format_tokens,
-    payment_lines,
+    print_payment,
 )
 from paymock.cli.table import Column, table_lines, terminal_width
-from paymock.client.http import (
+from paymock.client.http import DEFAULT_TIMEOUT, Json, Unreachable
+from paymock.client.sandbox import (
     DEFAULT_PAYOUT_ADDRESS,
-    DEFAULT_TIMEOUT,
-    Unreachable,
+    GRACE_PERIOD,
+    NotReached,
     default_order_id,
-    payment_path,
     payment_request,
 )
 from paymock.client.text import format_seconds
-from paymock.client.wait import GRACE_PERIOD, NotReached, wait_for_order, wait_for_payment
-from paymock.schemas.control import ListedPayment, PaymentDetail, PaymentPage
+from paymock.schemas.control import MAX_PAGE, ListedPayment, PaymentDetail
 from paymock.schemas.public import Funding, Payment
 
 _DEFAULT_CHAIN = "bsc"
 _DEFAULT_ASSET = "USDT"
 _DEFAULT_DECIMALS = 18
-_MAX_PAGE_SIZE = 200
 
 
 def default_asset(chain: str) -> str:
@@ -160,7 +157,7 @@ def create(
     if print_curl:
         echo(*_curl_lines(client, body, headers))
         return
-    call = client.call(Payment, "POST", "/v1/payments", body=body, headers=headers)
+    call = client.send("createPayment", body=body, headers=headers)
     try:
         payment = call.result()
     except Unreachable as unreachable:
@@ -170,7 +167,7 @@ def create(
         echo_note("This idempotency key was used before: this is the payment as it was created then.")
     if call.warning:
         echo_note(f"Warning: {call.warning}")
-    _print_payment(client, payment, as_json=as_json)
+    print_payment(client, payment, as_json=as_json)
     if not as_json:
         echo_hint("", *next_lines(AFTER_CREATION))
 
@@ -193,11 +190,11 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 
     Past and upcoming changes; past ones are marked. Without ID, the newest payment.
     """
-    detail = client.get(PaymentDetail, payment_path(resolve_payment_id(client, payment_id)))
+    detail = client.detail(resolve_payment_id(client, payment_id))
     if as_json:
         echo_json(detail)
     else:
-        echo(*detail_lines(detail, client.checkout_url(detail.payment.id)))
+        echo(*detail_lines(typed(detail, PaymentDetail), client.checkout_url(detail["payment"]["id"])))
 
 
 @click.command(cls=ApiCommand)
@@ -212,19 +209,19 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 @as_json
 def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | None) -> None:
     """List the payments of the sandbox, newest first."""
-    page = PaymentPage(data=[], next_cursor=None, total=0)
+    page: Json = {"data": [], "next_cursor": None}
     while True:
-        page_size = min(limit - len(page.data), _MAX_PAGE_SIZE)
-        query = {**filters, "limit": page_size, "cursor": page.next_cursor}
-        next_page = client.get(PaymentPage, "/_mock/payments", query=query)
-        page = replace(next_page, data=page.data + next_page.data)
-        if page.next_cursor is None or len(page.data) >= limit:
+        page_size = min(limit - len(page["data"]), MAX_PAGE)
+        query = {**filters, "limit": page_size, "cursor": page["next_cursor"]}
+        next_page = client.call("listPayments", query=query)
+        page = next_page | {"data": page["data"] + next_page["data"]}
+        if page["next_cursor"] is None or len(page["data"]) >= limit:
             break
     if as_json:
         echo_json(page)
         return
-    if page.data:
-        echo(*_payment_table(page.data, terminal_width()))
+    if page["data"]:
+        echo(*_payment_table(typed(page["data"], list[ListedPayment]), terminal_width()))
     else:
         echo_note("no payments")
 
@@ -282,15 +279,15 @@ def deposit(
         raise click.UsageError("--exact cannot be retried: give AMOUNT with --idempotency-key.")
     payment_id = resolve_payment_id(client, NEWEST if payment_id is None else payment_id)
     if raw_amount is None:
-        payment = client.get(PaymentDetail, payment_path(payment_id)).payment
+        payment = typed(client.payment(payment_id), Payment)
         raw_amount = str(_missing_amount(payment) if exact else _due(payment) // 2)
     body = {"amount": raw_amount} if asset is None else {"amount": raw_amount, "asset": asset}
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
-    call = client.call(Payment, "POST", payment_path(payment_id, "deposits"), body=body, headers=headers)
-    payment = call.result()
+    call = client.send("makeDeposit", payment_id=payment_id, body=body, headers=headers)
+    funded = call.result()
     if call.replayed:
         echo_note("This idempotency key was used before: no deposit was added.")
-    _print_payment(client, payment, as_json=as_json)
+    print_payment(client, funded, as_json=as_json)
 
 
 def _due(payment: Payment) -> int:
@@ -354,10 +351,10 @@ def wait(
             lookup_timeout = min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT)
             resolved_id = resolve_payment_id(client, payment_id, lookup_timeout)
             echo_hint(hint)
-            payment = wait_for_payment(client, resolved_id, status, timeout)
+            payment = client.wait(resolved_id, status, timeout)
         else:
             echo_hint(hint)
-            payment = wait_for_order(client, order, status, timeout)
+            payment = client.wait_for(order, status, timeout)
     except NotReached as error:
         if as_json:
             echo_json({"reached": False, "possible": error.timed_out, "payment": error.payment})
@@ -367,7 +364,7 @@ def wait(
     if as_json:
         echo_json({"reached": True, "possible": True, "payment": payment})
     else:
-        _print_payment(client, client.convert(payment, Payment), as_json=False)
+        print_payment(client, payment, as_json=False)
 
 
 @click.command(cls=ApiCommand)
@@ -381,18 +378,10 @@ def watch(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     --json, one JSON document a line.
     """
     live = is_terminal() and not as_json
-    path = payment_path(resolve_payment_id(client, payment_id))
-    follower = PaymentFollower(client, path, live=live)
+    follower = PaymentFollower(client, resolve_payment_id(client, payment_id), live=live)
     if live:
         from paymock.cli import drawing  # imported here, since rich takes long to import
 
         drawing.show([follower], lambda symbols: drawing.payment_view(follower, symbols))
     else:
         print_changes([follower], as_json=as_json, with_scenario=False)
-
-
-def _print_payment(client: ApiClient, payment: Payment, *, as_json: bool) -> None:
-    if as_json:
-        echo_json(payment)
-    else:
-        echo(*payment_lines(payment, client.checkout_url(payment.id)))

@@ -2,20 +2,23 @@
 
 import time
 from contextlib import closing
+from functools import partial
 
 import click
 
-from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import as_json, server_url
 from paymock.cli.errors import ApiCommand, WaitTimedOut
 from paymock.cli.options import ONE_DAY
 from paymock.cli.output import echo, echo_hint, echo_json
-from paymock.client.http import Refused, Unreachable
+from paymock.client.http import Client, Refused, Unreachable
 from paymock.client.text import format_seconds
 from paymock.schemas.public import Health
+from paymock.schemas.replies import decode_reply
 
 _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.02, 0.5
 _MIN_TIMEOUT, _MAX_TIMEOUT = 1.0, 5.0
+
+_decode = partial(decode_reply, reply_type=Health)
 
 
 @click.command(cls=ApiCommand)
@@ -40,9 +43,9 @@ def ready(*, url: str, wait: float, as_json: bool) -> None:
     while True:
         left = deadline - time.monotonic()
         try:
-            with closing(ApiClient(url)) as client:
+            with closing(Client(url)) as client:
                 timeout = min(max(left, _MIN_TIMEOUT), _MAX_TIMEOUT)
-                client.call(Health, "GET", "/readyz", timeout=timeout).result()
+                client.send("GET", "/readyz", decode=_decode, timeout=timeout).result()
             break
         except (Refused, Unreachable) as error:
             if pause == _MIN_RETRY_SECONDS and left > 0:

@@ -7,27 +7,22 @@ from typing import Any
 import click
 import msgspec
 
-from paymock.cli.api_client import ApiClient
+from paymock.cli.api_client import ApiClient, typed
 from paymock.cli.common_options import as_json
 from paymock.cli.errors import ApiCommand, CommandError, WaitTimedOut
 from paymock.cli.options import ONE_DAY, OPERATION, SCENARIO, STATUS, with_client
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, wait_readable
+from paymock.client.http import Json
+from paymock.client.sandbox import GRACE_PERIOD, NotReached
 from paymock.client.text import format_seconds, format_times, refusal_reasons
-from paymock.client.wait import GRACE_PERIOD, NotReached, wait_for_requests
 from paymock.rules.faults import FAULT_FORM
 from paymock.schemas.control import (
     DEFAULT_WAIT,
     JOURNAL_LENGTH,
     MAX_COUNT,
     MAX_TIMES,
-    Journal,
     JournalEntry,
-    PendingOverride,
-    PendingOverrideList,
-    RequestWaitResult,
 )
-
-_OVERRIDES_PATH = "/_mock/next"
 
 
 @click.command(cls=ApiCommand)
@@ -76,22 +71,22 @@ def next(  # noqa: A001 - the name of the command
         if applies:
             raise click.UsageError(message)
     if clear:
-        client.call(type(None), "DELETE", _OVERRIDES_PATH, query={"order_id": order_id}).result()
-        overrides = client.get(PendingOverrideList, _OVERRIDES_PATH)
-    elif has_override:
-        body = {"scenario": scenario, "fault": fault, "times": None if always else times or 1}
-        if order_id is not None:
-            body["order_id"] = order_id
-        if course is not None:
-            body["course"] = _read_course(course)
-        overrides = client.call(PendingOverrideList, "POST", _OVERRIDES_PATH, body=body).result()
+        client.clear_next(order_id)
+    if has_override:
+        overrides = client.next(
+            scenario,
+            fault,
+            None if always else times or 1,
+            course=None if course is None else _read_course(course),
+            order_id=order_id,
+        )
     else:
-        overrides = client.get(PendingOverrideList, _OVERRIDES_PATH)
+        overrides = client.pending()
     if as_json:
-        echo_json(overrides)
+        echo_json({"data": overrides})
         return
-    echo(*map(_override_line, overrides.data))
-    if not overrides.data:
+    echo(*map(_override_line, overrides))
+    if not overrides:
         echo_note("nothing is pending")
 
 
@@ -109,10 +104,10 @@ def _read_course(file: Path) -> Any:
     return msgspec.to_builtins(render(scenarios[0]))
 
 
-def _override_line(override: PendingOverride) -> str:
-    order = f"order {override.order_id}" if isinstance(override.order_id, str) else None
-    effects = "  ".join(effect for effect in (override.scenario, override.fault, order) if effect)
-    return f"{format_times(override.times):<10}  {effects}"
+def _override_line(override: Json) -> str:
+    order = f"order {override['order_id']}" if "order_id" in override else None
+    effects = "  ".join(filter(None, (override["scenario"], override["fault"], order)))
+    return f"{format_times(override['times']):<10}  {effects}"
 
 
 @click.command(cls=ApiCommand)
@@ -164,14 +159,14 @@ def requests(
         return
     if timeout is not None or any(value is not None for value in wanted.values()):
         raise click.UsageError("The options that select requests, and --timeout, need --wait.")
-    journal = client.get(Journal, "/_mock/requests", query={"limit": limit})
+    entries = client.requests(limit)
     if as_json and not follow:
-        echo_json(journal)
+        echo_json({"data": entries})
         return
-    _print_requests(journal.data, as_json=as_json)
+    _print_requests(entries, as_json=as_json)
     if follow:
-        _follow(client, journal.data[0].request_id if journal.data else None, as_json=as_json)
-    elif not journal.data:
+        _follow(client, entries[0]["request_id"] if entries else None, as_json=as_json)
+    elif not entries:
         echo_note("no requests")
 
 
@@ -180,35 +175,34 @@ def _follow(client: ApiClient, after: str | None, *, as_json: bool) -> None:
     timeout = DEFAULT_WAIT + GRACE_PERIOD
     while True:
         query = {"after": after, "timeout": DEFAULT_WAIT}
-        waiting = client.call(RequestWaitResult, "GET", "/_mock/requests/wait", query=query, timeout=timeout)
+        waiting = client.send("waitForRequests", query=query, timeout=timeout)
         wait_readable(timeout, [waiting])
-        new = waiting.result().data
+        new = waiting.result()["data"]
         if after and len(new) == JOURNAL_LENGTH:
             echo_note("there were more requests than the journal holds: some are not shown")
         _print_requests(new, as_json=as_json)
-        after = new[0].request_id if new else after
+        after = new[0]["request_id"] if new else after
 
 
 def _print_matching(
     client: ApiClient, wanted: Mapping[str, str | None], count: int, timeout: float, *, as_json: bool
 ) -> None:
     try:
-        entries = wait_for_requests(client, wanted, count, timeout)
+        entries = client.wait_for_requests(count, timeout=timeout, **wanted)
     except NotReached as error:
         raise WaitTimedOut(str(error)) from None
-    journal = client.convert({"data": entries}, Journal)
     if as_json:
-        echo_json(journal)
+        echo_json({"data": entries})
     else:
-        _print_requests(journal.data, as_json=False)
+        _print_requests(entries, as_json=False)
 
 
-def _print_requests(newest_first: list[JournalEntry], *, as_json: bool) -> None:
+def _print_requests(newest_first: list[Json], *, as_json: bool) -> None:
     for entry in reversed(newest_first):
         if as_json:
             echo_json(entry)
         else:
-            echo(_request_line(entry))
+            echo(_request_line(typed(entry, JournalEntry)))
 
 
 def _request_line(entry: JournalEntry) -> str:
@@ -232,7 +226,7 @@ def reset(client: ApiClient, *, as_json: bool) -> None:
     Deletes payments, idempotency keys, webhook endpoints, overrides, fault rules and the journal, and resets
     the clock.
     """
-    client.call(type(None), "POST", "/_mock/reset").result()
+    client.call("reset")
     if as_json:
         echo_json({"reset": True})
     else:

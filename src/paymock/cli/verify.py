@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from paymock.cli.api_client import ApiClient
 from paymock.cli.common_options import KEY_FROM_VARIABLE, api_key, as_json, is_given, server_url
 from paymock.cli.errors import ApiCommand, CommandError, RequestRefused
 from paymock.cli.options import SCENARIO, STATUS, Number
@@ -33,17 +34,6 @@ class NotJudged(CommandError):
     """The application could not be judged."""
 
     exit_code = 3
-
-
-class Target(NamedTuple):
-    """The sandbox that the application uses."""
-
-    url: str
-    api_key: str
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {"PAYMOCK_URL": self.url, "PAYMOCK_API_KEY": self.api_key}
 
 
 class VerifyCommand(ApiCommand):
@@ -156,19 +146,20 @@ def verify(
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
     with ExitStack() as stack:
         _interrupt_on_termination()  # so that the application is ended in every case
-        target = _target(ctx, url, key, stack)
-        command = _repeated_command(ctx, target.api_key)
+        sandbox = stack.enter_context(_sandbox(ctx, url, key, stack))
+        environment = {"PAYMOCK_URL": sandbox.url, "PAYMOCK_API_KEY": sandbox.api_key}
+        command = _repeated_command(ctx, sandbox.api_key)
         try:
             if run_command is not None:
-                stack.enter_context(running(run_command, target.environment, ready, _READY_SECONDS))
+                stack.enter_context(running(run_command, environment, ready, _READY_SECONDS))
             application = stack.enter_context(
-                application_of(order, deliveries, tick, target.environment, settings["budget"])
+                application_of(order, deliveries, tick, environment, settings["budget"])
             )
             judge = stack.enter_context(
-                closing(Judge(target, application, jobs=jobs, command=command, **settings))
+                closing(Judge(sandbox, application, jobs=jobs, command=command, **settings))
             )
         except NotStarted as error:
-            raise NotJudged(*without_key(str(error), target.api_key).splitlines()) from None
+            raise NotJudged(*without_key(str(error), sandbox.api_key).splitlines()) from None
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         try:
@@ -189,13 +180,13 @@ def _interrupt_on_termination() -> None:
             signal.signal(getattr(signal, name), signal.default_int_handler)
 
 
-def _target(ctx: click.Context, url: str, key: str, stack: ExitStack) -> Target:
+def _sandbox(ctx: click.Context, url: str, key: str, stack: ExitStack) -> ApiClient:
     """The sandbox to use: of the server that is named, or of one of its own."""
     is_named = ctx.get_parameter_source("url") is not ParameterSource.DEFAULT
     own_key = ctx.get_parameter_source("key") is ParameterSource.DEFAULT
     if is_named or (ctx.parent is not None and is_given(ctx.parent, "url")):
-        return Target(url, key)
-    return Target(
+        return ApiClient(url, key)
+    return ApiClient(
         stack.enter_context(temporary_server()), f"mk_test_{secrets.token_hex(16)}" if own_key else key
     )
 

@@ -2,14 +2,13 @@
 requests.
 """
 
-import json
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
 from typing import Any
 
-from paymock.client.http import Client, Json, payment_path
+from paymock.client.http import Json
 from paymock.client.text import (
     escape_control,
     fault_rule_line,
@@ -37,23 +36,22 @@ _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
 
-def describe(client: Client) -> str:
-    """The last payments and requests of the sandbox of `client`, oldest first, and its first fault rules,
-    without keys and addresses.
+def describe(call: Callable[..., Any], api_key: str) -> str:
+    """The last payments and requests of a sandbox, oldest first, and its first fault rules, without keys and
+    addresses. `call` carries out an operation of the control API.
 
     Raises Refused, and Unreachable within some TIMEOUT seconds.
     """
     deadline = time.monotonic() + TIMEOUT
 
-    def read(path: str, **query: Any) -> Any:
-        timeout = max(0.1, deadline - time.monotonic())
-        return client.send("GET", path, query=query, timeout=timeout, decode=json.loads).result()
+    def read(operation: str, **request: Any) -> Any:
+        return call(operation, timeout=max(0.1, deadline - time.monotonic()), **request)
 
-    clock = read("/_mock/clock")
-    page = read("/_mock/payments", limit=MAX_PAYMENTS)
-    rules = read("/_mock/faults")["data"]
-    requests = [*_request_lines(read("/_mock/requests", limit=_MAX_READ)["data"][::-1])]
-    details = [read(payment_path(payment["id"])) for payment in reversed(page["data"])]
+    clock = read("getClock")
+    page = read("listPayments", query={"limit": MAX_PAYMENTS})
+    rules = read("listFaults")["data"]
+    requests = [*_request_lines(read("listRequests", query={"limit": _MAX_READ})["data"][::-1])]
+    details = [read("getPaymentDetail", payment_id=payment["id"]) for payment in reversed(page["data"])]
     lines = [f"{clock['now']}, {'speed {speed:g}'.format(**clock) if clock['speed'] else 'frozen'}"]
     lines += ["", f"payments, the last {len(details)}:" if page["next_cursor"] else "payments:"]
     for detail in details:
@@ -65,7 +63,7 @@ def describe(client: Client) -> str:
         lines += [f"  {fault_rule_line(rule)}" for rule in rules[:MAX_RULES]]
     lines += ["", f"requests, the last {MAX_REQUESTS}:" if len(requests) > MAX_REQUESTS else "requests:"]
     lines += chain.from_iterable(requests[-MAX_REQUESTS:]) if requests else ["  none"]
-    return "\n".join(_shown(line, client.api_key) for line in lines)
+    return "\n".join(_shown(line, api_key) for line in lines)
 
 
 def _payment_lines(detail: Json) -> Iterator[str]:

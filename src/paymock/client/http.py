@@ -1,6 +1,5 @@
 """Connections, requests and errors of the client."""
 
-import hashlib
 import http.client
 import json
 import os
@@ -8,7 +7,7 @@ import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 T = TypeVar("T")
 
@@ -17,8 +16,6 @@ Json = dict[str, Any]
 
 DEFAULT_TIMEOUT = 40.0
 """Seconds until a reply must arrive; longer than the longest delay of a fault."""
-
-DEFAULT_PAYOUT_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
 _CONNECT_TIMEOUT = 5.0
 _CONTROL_API = "/_mock/"
@@ -105,13 +102,16 @@ class ConnectionPool:
 
 class Client:
     """A client of the server at `url`, for the sandbox of `api_key`, which may share `connections` with
-    others. Thread-safe, and usable after a fork. Raises ValueError when `url` is not an HTTP URL.
+    others. Thread-safe, and usable after a fork. Raises ValueError when `url` is not an HTTP URL, or
+    `api_key` cannot be one.
     """
 
     def __init__(
         self, url: str, api_key: str | None = None, connections: ConnectionPool | None = None
     ) -> None:
         self.url = normalize_url(url)
+        if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
+            raise ValueError("api_key must consist of visible ASCII characters")  # it is not shown
         self.api_key = api_key
         self.connections = connections or ConnectionPool(self.url)
         self._prefix = urlsplit(self.url).path
@@ -153,12 +153,6 @@ class Client:
             connection.close()
             raise
         return Call(self, connection, f"{method} {target}", decode)
-
-    def decoder(self, schema: str) -> Callable[[bytes], Any]:
-        """A function that decodes the JSON of a reply of this schema of the control API, for `send`. Commands
-        check that it fits, with what the standard library does not have.
-        """
-        return json.loads
 
     def close(self) -> None:
         """Close the idle connections. The client stays usable: the next request opens a new connection."""
@@ -259,44 +253,6 @@ def normalize_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the URL of a server must be like http://127.0.0.1:8402, not {url!r}")
     return url.rstrip("/")
-
-
-def payment_path(payment_id: str, *segments: str) -> str:
-    """The path of a payment in the control API, or of a resource below it.
-
-    Raises TypeError or ValueError when `payment_id` cannot be an id.
-    """
-    return "/".join([_path("payments", payment_id, "a payment id", "pay_0123"), *segments])
-
-
-def fault_rule_path(rule_id: str) -> str:
-    """The path of a fault rule in the control API. Raises TypeError or ValueError when it cannot be an id."""
-    return _path("faults", rule_id, "the id of a fault rule", "flt_0123")
-
-
-def _path(collection: str, resource_id: str, name: str, example: str) -> str:
-    if not isinstance(resource_id, str):
-        raise TypeError(f"{name} must be a string, not {type(resource_id).__name__}")
-    if not resource_id:
-        raise ValueError(f"{name} must be like {example}, not empty")
-    return f"{_CONTROL_API}{collection}/{quote(resource_id, safe='', errors='surrogateescape')}"
-
-
-def payment_request(
-    order_id: str, chain: str, asset: str, amount: str, address: str = DEFAULT_PAYOUT_ADDRESS
-) -> Json:
-    """The body of `POST /v1/payments` with the required fields only; `amount` is in raw units."""
-    return {
-        "order_id": order_id,
-        "receive": {"chain": chain, "asset": asset, "amount": amount, "address": address},
-        "settlement": {"mode": "same_chain_merchant_payout"},
-        "pay_with": [{"chain": chain, "asset": asset}],
-    }
-
-
-def default_order_id(idempotency_key: str) -> str:
-    """An order id derived from the idempotency key, so that a retry sends the same."""
-    return f"order-{hashlib.blake2b(idempotency_key.encode(), digest_size=4).hexdigest()}"
 
 
 def _is_open(connection: socket.socket | None) -> bool:

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import zip_longest
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from paymock.client.http import Json
+from paymock.client.http import Json, Refused
+from paymock.client.sandbox import Sandbox
 from paymock.client.text import shell_word
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas.control import COURSE_LENGTH, LINE_LENGTH, MAX_LINES, MAX_TEXT
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_OPERATIONS, PAYMENT_READS
-from paymock.testing import Sandbox
 from paymock.verify.application import Application, InlineExecutor
 from paymock.verify.control import Control
 from paymock.verify.plans import (
@@ -53,18 +53,6 @@ _TIMED = ("lost_sale", "gives_up", "ignores_retry_after")
 """The rules that rest on the time that passed."""
 
 
-class HasKey(Protocol):
-    """A sandbox of a server: `paymock.testing.Sandbox`, for one."""
-
-    @property
-    def url(self) -> str:
-        """The URL of the server."""
-
-    @property
-    def api_key(self) -> str:
-        """The key of the sandbox."""
-
-
 class Progress(NamedTuple):
     """How far the judge is: trials that have ended, how many there will be as far as known, and findings."""
 
@@ -74,7 +62,7 @@ class Progress(NamedTuple):
 
 
 def verify(
-    sandbox: HasKey,
+    sandbox: Sandbox,
     *,
     order: Callable[[str], object],
     deliveries: Callable[[str], int],
@@ -101,8 +89,7 @@ def verify(
     finding's `token`. The clock of the sandbox stands still meanwhile. Raises ValueError for a status,
     scenario, fault or token that does not exist; Refused and Unreachable.
     """
-    if isinstance(sandbox, Sandbox):
-        sandbox.is_judged = True
+    sandbox.is_judged = True
     judge = Judge(
         sandbox,
         Application(order, deliveries, tick, InlineExecutor()),
@@ -127,7 +114,7 @@ class Judge:
 
     def __init__(
         self,
-        sandbox: HasKey,
+        sandbox: Sandbox,
         application: Application,
         *,
         fulfil_at: str = "completed",
@@ -142,7 +129,8 @@ class Judge:
     ) -> None:
         if fulfil_at not in [*PaymentStatus]:
             raise ValueError(f"fulfil_at must be one of {', '.join(PaymentStatus)}, not {fulfil_at!r}")
-        self._control = Control(sandbox.url, sandbox.api_key)
+        self._sandbox = sandbox
+        self._control = Control(sandbox)
         self._plan = None if only is None else parse_token(only)
         self._scenarios = self._known_scenarios(scenarios)
         self._faults = _frequencies(faults)
@@ -196,7 +184,8 @@ class Judge:
             self._violations[plan] = self._runner.judge(trial)
         yield from self._find()
         for finding in reversed(self._findings):
-            self._control.add_finding(_shown(finding))
+            with contextlib.suppress(Refused):  # an old server has no page for it
+                self._sandbox.add_finding(_shown(finding))
         if self._control.clock_was_moved:
             self._undetermined["clock"] = (
                 "the clock of the sandbox was moved meanwhile, for instance by a `sleep` that advances it: "
@@ -211,7 +200,7 @@ class Judge:
         with contextlib.suppress(Exception):
             if self._speed:
                 self._control.set_speed(self._speed)
-        self._control.close()
+        self._sandbox.close()
 
     def report(self) -> Report:
         """The report, or as much of it as is known before the end."""
@@ -235,8 +224,8 @@ class Judge:
         )
 
     def _known_scenarios(self, names: Iterable[str] | None) -> list[str]:
-        with contextlib.closing(self._control):  # which can be used again
-            known = self._control.scenarios()
+        with contextlib.closing(self._sandbox):  # which can be used again
+            known = [scenario["name"] for scenario in self._sandbox.scenarios()]
         chosen = [*names] if names is not None else [*known]
         if self._plan is not None:
             chosen = [self._plan.scenario]
@@ -438,7 +427,7 @@ class Judge:
 
     def _finding(self, trial: Trial, violation: Violation, occurrences: int) -> Finding:
         payment_id = trial.payments[-1] if trial.payments else None
-        timeline = self._control.detail(payment_id)["timeline"] if payment_id else []
+        timeline = self._sandbox.detail(payment_id)["timeline"] if payment_id else []
         token = trial.plan.token
         return Finding(
             rule=violation.rule,

@@ -340,7 +340,7 @@ class Runner:
 
     def _steps(self, trial: Trial) -> Steps:
         rules: list[str] = []
-        self._control.set_scenario(trial.order_id, trial.plan.scenario)
+        self._control.sandbox.next(trial.plan.scenario, order_id=trial.order_id)
         try:
             yield from self._order(trial, rules)
             if trial.payments:
@@ -349,8 +349,8 @@ class Runner:
                     yield from self._settle(trial)
         finally:
             for rule in rules:
-                self._control.delete_fault(rule)
-            self._control.clear_scenario(trial.order_id)
+                self._control.sandbox.clear_faults(rule)
+            self._control.sandbox.clear_next(trial.order_id)
 
     def _order(self, trial: Trial, rules: list[str]) -> Steps:
         """Place the order, again if it fails, and wait for its payment."""
@@ -377,7 +377,7 @@ class Runner:
                 break
             yield
         if trial.payments and trial.course is None:
-            detail = self._control.detail(trial.payments[-1])
+            detail = self._control.sandbox.detail(trial.payments[-1])
             if detail["scenario"] != trial.plan.scenario:
                 trial.problems.append(
                     f"the payment follows {detail['scenario']}: the application must not send X-Mock-Scenario"
@@ -389,7 +389,7 @@ class Runner:
         # The application may create another one meanwhile.
         while trial.payments[-1] != payment and len(trial.payments) <= _MAX_PAYMENTS:
             payment = trial.payments[-1]
-            trial.states, trial.position = _states(self._control.detail(payment)), 0
+            trial.states, trial.position = _states(self._control.sandbox.detail(payment)), 0
             for number, state in enumerate(trial.states):
                 trial.position = number
                 if number:
@@ -496,7 +496,7 @@ class Runner:
         return SHORT_PATIENCE if rules and rules <= self.confirmed else PATIENCE
 
     def _text(self, error: BaseException | None) -> str:
-        return without_key(f"{type(error).__name__}: {error}", self._control.api_key)
+        return without_key(f"{type(error).__name__}: {error}", self._control.sandbox.api_key)
 
     def _watch(self, trial: Trial) -> "_Watch":
         return _Watch(self, trial)

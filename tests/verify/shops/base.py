@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import httpx
 
-from paymock.client.http import payment_request
+from paymock.client.sandbox import payment_request
 
 TIMEOUT_SECONDS = 0.3
 PAUSE_SECONDS = 0.02

@@ -1,0 +1,535 @@
+"""A sandbox of a server, with every call of the control API. What the server checks, it checks."""
+
+import hashlib
+import json
+import secrets
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote
+
+from paymock.client.description import describe
+from paymock.client.http import DEFAULT_TIMEOUT, Call, Client, ConnectionPool, Json
+
+MAX_WAIT = 60.0
+"""The most seconds that one request may wait; a longer wait is made of several requests."""
+
+GRACE_PERIOD = 5.0
+"""Seconds after the end of a wait until its reply must arrive."""
+
+DEFAULT_PAYOUT_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+
+_MAX_PAGE = 200
+_RETRY_PAUSE = 0.1
+"""Seconds between two requests when the server ends a wait early, by at least as much."""
+
+_FROZEN = "stands still until it is advanced"
+
+__tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
+
+
+class Route(NamedTuple):
+    """The method and the path of an operation, and the name of the type of its reply."""
+
+    method: str
+    path: str
+    reply: str | None
+
+
+ROUTES = {
+    "createPayment": Route("POST", "/v1/payments", "Payment"),
+    "getClock": Route("GET", "/_mock/clock", "VirtualClock"),
+    "setClock": Route("PUT", "/_mock/clock", "VirtualClock"),
+    "advanceClock": Route("POST", "/_mock/clock/advance", "VirtualClock"),
+    "advancePayment": Route("POST", "/_mock/payments/{payment_id}/advance", "Payment"),
+    "makeDeposit": Route("POST", "/_mock/payments/{payment_id}/deposits", "Payment"),
+    "listPayments": Route("GET", "/_mock/payments", "PaymentPage"),
+    "getPaymentDetail": Route("GET", "/_mock/payments/{payment_id}", "PaymentDetail"),
+    "waitForPayment": Route("GET", "/_mock/payments/{payment_id}/wait", "WaitResult"),
+    "waitForOrder": Route("GET", "/_mock/wait", "OrderWaitResult"),
+    "waitForRequests": Route("GET", "/_mock/requests/wait", "RequestWaitResult"),
+    "setNext": Route("POST", "/_mock/next", "PendingOverrideList"),
+    "getNext": Route("GET", "/_mock/next", "PendingOverrideList"),
+    "clearNext": Route("DELETE", "/_mock/next", None),
+    "addFault": Route("POST", "/_mock/faults", "FaultRule"),
+    "listFaults": Route("GET", "/_mock/faults", "FaultRuleList"),
+    "deleteFault": Route("DELETE", "/_mock/faults/{fault_id}", None),
+    "clearFaults": Route("DELETE", "/_mock/faults", None),
+    "listScenarios": Route("GET", "/_mock/scenarios", "ScenarioList"),
+    "listRequests": Route("GET", "/_mock/requests", "Journal"),
+    "forgetRequests": Route("DELETE", "/_mock/requests", None),
+    "addFinding": Route("POST", "/_mock/findings", "Finding"),
+    "listFindings": Route("GET", "/_mock/findings", "FindingList"),
+    "clearFindings": Route("DELETE", "/_mock/findings", None),
+    "reset": Route("POST", "/_mock/reset", None),
+}
+"""What the calls send, by the id of the operation: as in the tables of the server, which a test compares."""
+
+
+class NotReached(Exception):
+    """A wait ended without what was expected.
+
+    `payment` is the payment at the end, if there is one; `timed_out` is False when the change can no longer
+    come.
+    """
+
+    def __init__(self, message: str, payment: Json | None, *, timed_out: bool) -> None:
+        super().__init__(message)
+        self.payment = payment
+        self.timed_out = timed_out
+
+
+class Sandbox:
+    """A sandbox: everything that belongs to one API key of a server, and control of its clock.
+
+    Attributes: `url` of the server and `api_key`, for the application under test. Payments are returned as
+    the API sends them. Thread-safe. Each method raises Refused when the server refuses, and Unreachable when
+    it does not answer. As a context manager, it closes its connections at the end, which it may share with
+    other sandboxes of the server.
+    """
+
+    is_judged = False
+    """Whether `paymock.verify.verify` has judged an application in it, and tells what happened."""
+
+    def __init__(self, url: str, api_key: str, connections: ConnectionPool | None = None) -> None:
+        self._client = Client(url, api_key, connections)
+        self.url = self._client.url
+        self.api_key = api_key
+
+    def now(self) -> datetime:
+        """Return the time of the sandbox, in UTC."""
+        return datetime.fromisoformat(self.clock()["now"])
+
+    def clock(self) -> Json:
+        """Return the time of the sandbox, `now`, and its `speed`: how much faster than real time it runs."""
+        return self.call("getClock")
+
+    def advance(self, seconds: float | timedelta) -> datetime:
+        """Advance the clock of the sandbox by `seconds`, at least 0.001, frozen or not; return the new time.
+
+        Every later read shows that time.
+        """
+        clock = self.call("advanceClock", body={"seconds": _seconds("seconds", seconds)})
+        return datetime.fromisoformat(clock["now"])
+
+    def speed(self, factor: float) -> None:
+        """Set the speed of the clock of the sandbox: `factor` times real time, from 0 to 10,000."""
+        self.call("setClock", body={"speed": factor})
+
+    def freeze(self) -> None:
+        """Stop the clock of the sandbox: only `advance` and `advance_payment` move time then."""
+        self.speed(0)
+
+    def create(
+        self,
+        scenario: str | None = None,
+        *,
+        amount: str | int = "1000000000000000000",
+        chain: str = "bsc",
+        asset: str = "USDT",
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> Json:
+        """Create a payment of `amount` raw units and return it.
+
+        The order and the idempotency key are new. `fields` are members of the request body: `order_id`,
+        `metadata`, `expires_at` (also as a datetime), and so on. Without a `scenario`, the override set by
+        `next` applies. With the same `idempotency_key` and the same fields, it is a retry, with the same
+        order; it warns if the payment follows another scenario.
+        """
+        key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
+        if isinstance(fields.get("expires_at"), datetime):
+            fields["expires_at"] = fields["expires_at"].isoformat()
+        body = payment_request(default_order_id(key), chain, asset, str(amount)) | fields
+        headers = {"Idempotency-Key": key} | ({} if scenario is None else {"X-Mock-Scenario": scenario})
+        call = self.send("createPayment", body=body, headers=headers)
+        created: Json = call.result()
+        if call.warning:
+            warnings.warn(call.warning, stacklevel=2)
+        return created
+
+    def payment(self, payment_id: str) -> Json:
+        """Return the payment. The read does not appear in `requests`."""
+        payment: Json = self.detail(payment_id)["payment"]
+        return payment
+
+    def detail(self, payment_id: str) -> Json:
+        """Return the `payment` with its `scenario` and its `timeline`: all changes, past and upcoming."""
+        return self.call("getPaymentDetail", payment_id=payment_id)
+
+    def payments(
+        self,
+        *,
+        status: str | None = None,
+        scenario: str | None = None,
+        order_id: str | None = None,
+        search: str | None = None,
+    ) -> list[Json]:
+        """List the payments of the sandbox, newest first. The arguments are filters; `search` is what the
+        order or the id begins with.
+        """
+        query = {"status": status, "scenario": scenario, "order_id": order_id, "search": search}
+        page: Json = {"next_cursor": None}
+        payments: list[Json] = []
+        while True:
+            page = self.call(
+                "listPayments", query=query | {"limit": _MAX_PAGE, "cursor": page["next_cursor"]}
+            )
+            payments += page["data"]
+            if page["next_cursor"] is None:
+                return payments
+
+    def advance_payment(
+        self,
+        payment_id: str,
+        to: str | None = None,
+        seconds: float | timedelta | None = None,
+        *,
+        until_observed: bool = False,
+        timeout: float | timedelta = 30,
+    ) -> Json:
+        """Advance one payment ahead of its sandbox and return it.
+
+        Either `to` a status, to the `"next"` change or to the `"end"` of its timeline, or by `seconds`. With
+        `until_observed`, it goes from change to change, and stays at each until the application has read the
+        payment in that state. Raises Refused `status_unreachable` when the status does not lie ahead, and
+        NotReached when the application has not read a change within `timeout` real seconds for all of them,
+        at most 60; the payment then stands at that change.
+        """
+        body: Json = {} if to is None else {"to": to}
+        if seconds is not None:
+            body["seconds"] = _seconds("seconds", seconds)
+        if not until_observed:
+            return self.call("advancePayment", payment_id=payment_id, body=body)
+        limit = _seconds("timeout", timeout)
+        body |= {"until_observed": True, "timeout": limit}
+        result = self.call(
+            "advancePayment",
+            payment_id=payment_id,
+            body=body,
+            timeout=min(limit, MAX_WAIT) + GRACE_PERIOD,
+            reply="ObservedPayment",
+        )
+        payment: Json = result["payment"]
+        if not result["observed"]:
+            message = f"{_summary(payment)}, and the application has not read that after {limit:g} s"
+            raise NotReached(message, payment, timed_out=True)
+        return payment
+
+    def deposit(self, payment_id: str, amount: str | int, asset: str | None = None) -> Json:
+        """Simulate a deposit of `amount` raw units, in addition to those of the scenario; return the payment.
+
+        By default in the asset that the payment asks for.
+        """
+        body = {"amount": str(amount)} | ({} if asset is None else {"asset": asset})
+        return self.call("makeDeposit", payment_id=payment_id, body=body)
+
+    def next(
+        self,
+        scenario: str | None = None,
+        fault: str | None = None,
+        times: int | None = 1,
+        *,
+        course: Json | None = None,
+        order_id: str | None = None,
+    ) -> list[Json]:
+        """Set a scenario, a fault in the form of `X-Mock-Fault`, or both, for the next `times` creations.
+
+        In place of the name of a scenario, `course` describes one, with the fields of a file of scenarios.
+        They apply to requests without the headers `X-Mock-Scenario` and `X-Mock-Fault`; with `times` None, to
+        all until `reset`; with an `order_id`, to those of that order only. Returns all pending overrides.
+        """
+        override = {"scenario": scenario, "course": course, "fault": fault, "order_id": order_id}
+        pending: list[Json] = self.call("setNext", body=_given(override) | {"times": times})["data"]
+        return pending
+
+    def pending(self) -> list[Json]:
+        """List the pending overrides in the order in which they are taken."""
+        pending: list[Json] = self.call("getNext")["data"]
+        return pending
+
+    def clear_next(self, order_id: str | None = None) -> None:
+        """Delete all pending overrides, or those for the creations of one order."""
+        self.call("clearNext", query={"order_id": order_id})
+
+    def fault(
+        self,
+        fault: str,
+        *,
+        operation: str | None = None,
+        order_id: str | None = None,
+        payment_id: str | None = None,
+        skip: int = 0,
+        times: int | None = 1,
+    ) -> Json:
+        """Add a rule that injects a fault, in the form of `X-Mock-Fault`, into requests of the application.
+
+        It selects the requests of an `operation` (`getPayment`), about an order or about a payment; None
+        selects all. The first `skip` of them pass, and the next `times` get the fault (None: all).
+        Returns the rule, with its `id`.
+        """
+        selected = {"operation": operation, "order_id": order_id, "payment_id": payment_id}
+        body = {"fault": fault, "skip": skip, "times": times}
+        return self.call("addFault", body=_given(selected) | body)
+
+    def faults(self) -> list[Json]:
+        """List the fault rules in their order: `seen` requests were selected, `applied` of them got the
+        fault.
+        """
+        rules: list[Json] = self.call("listFaults")["data"]
+        return rules
+
+    def clear_faults(self, rule_id: str | None = None) -> None:
+        """Delete the fault rule with this id, or all."""
+        if rule_id is None:
+            self.call("clearFaults")
+        else:
+            self.call("deleteFault", fault_id=rule_id)
+
+    def scenarios(self) -> list[Json]:
+        """List the scenarios of the server, each with what it leads to."""
+        scenarios: list[Json] = self.call("listScenarios")["data"]
+        return scenarios
+
+    def wait(self, payment_id: str, status: str | None = None, timeout: float | timedelta = 30) -> Json:
+        """Wait until the payment reaches `status` or, without one, until its next change; return the payment.
+
+        Raises NotReached after `timeout` real seconds, or at once when the change can no longer come. Changes
+        that another thread or the application makes end the wait too.
+        """
+        limit, previous = _seconds("timeout", timeout), None
+        for result in self._results("waitForPayment", limit, {"status": status}, payment_id=payment_id):
+            payment: Json = result["payment"]
+            changed_between_requests = status is None and previous not in (None, payment)
+            if result["reached"] or changed_between_requests:
+                return payment
+            previous = payment
+            if not result["possible"]:
+                reason = f"{status} can no longer come" if status else "no change is left"
+                raise NotReached(f"{_summary(payment)}: {reason}", payment, timed_out=False)
+        detail = self.call("getPaymentDetail", payment_id=payment_id, timeout=GRACE_PERIOD)
+        changed: Json = detail["payment"]
+        if changed != payment:  # since the last reply
+            return changed if status is None else self.wait(payment_id, status, 0.0)
+        reason = self._time_left(detail, status, frozen="clock" in result)
+        raise NotReached(f"{_summary(payment)} after {limit:g} s: {reason}", payment, timed_out=True)
+
+    def wait_for(self, order_id: str, status: str | None = None, timeout: float | timedelta = 30) -> Json:
+        """Wait until the newest payment of the order, which need not exist yet, reaches `status` or, without
+        one, exists; return the payment.
+
+        Raises NotReached after `timeout` real seconds, or at once when the status can no longer come.
+        """
+        limit = _seconds("timeout", timeout)
+        for result in self._results("waitForOrder", limit, {"order_id": order_id, "status": status}):
+            payment: Json | None = result["payment"]
+            if payment is not None and result["reached"]:
+                return payment
+            if payment is not None and not result["possible"]:
+                reason = f"{_summary(payment)}: {status} can no longer come"
+                raise NotReached(f"order {order_id}: {reason}", payment, timed_out=False)
+        state = _summary(payment) if payment else "it has no payment"
+        reason = f": the clock {_FROZEN}" if "clock" in result else ""
+        raise NotReached(f"order {order_id}: {state} after {limit:g} s{reason}", payment, timed_out=True)
+
+    def wait_for_requests(
+        self,
+        count: int = 1,
+        *,
+        operation: str | None = None,
+        order_id: str | None = None,
+        payment_id: str | None = None,
+        shown: str | None = None,
+        after: str | None = None,
+        timeout: float | timedelta = 30,
+    ) -> list[Json]:
+        """Wait until the application has sent `count` requests that match all given arguments, and return
+        those that match, newest first, in the form of `requests`.
+
+        `operation` is an operation id such as `getPayment`, `shown` the status of the payment in the reply,
+        `after` the `request_id` of an earlier request. Requests that got a fault count, too, but show no
+        status. Raises NotReached after `timeout` real seconds.
+        """
+        wanted = {"operation": operation, "order_id": order_id, "payment_id": payment_id, "shown": shown}
+        limit, query = _seconds("timeout", timeout), _given(wanted | {"after": after})
+        for result in self._results("waitForRequests", limit, query | {"count": count}):
+            requests: list[Json] = result["data"]
+            if result["reached"]:
+                return requests
+        conditions = ", ".join(f"{name}={value}" for name, value in query.items())
+        found = f"{len(requests)} of {count} requests{f' with {conditions}' if conditions else ''}"
+        raise NotReached(f"{found} after {limit:g} s", None, timed_out=True)
+
+    def requests(self, limit: int = 1_000) -> list[Json]:
+        """List the last requests below `/v1`, at most 1,000, newest first: `method`, `path`, `operation`,
+        `order_id`, `payment_id`, `status` (0 when the client got no reply), `error`, `message`, `details`,
+        `shown` (the status of the payment in the reply), `idempotency` (`new`, `replayed`, `conflict`),
+        `fault`, `at` (in real time), `virtual_at`, `request_id`, `duration_ms`.
+        """
+        entries: list[Json] = self.call("listRequests", query={"limit": limit})["data"]
+        return entries
+
+    def clear_requests(self) -> None:
+        """Empty the list of requests."""
+        self.call("forgetRequests")
+
+    def findings(self) -> list[Json]:
+        """List what `paymock verify` has found in this sandbox, newest first."""
+        findings: list[Json] = self.call("listFindings")["data"]
+        return findings
+
+    def add_finding(self, finding: Json) -> Json:
+        """Show a finding on the dashboard; return it with its `id`."""
+        return self.call("addFinding", body=finding)
+
+    def clear_findings(self) -> None:
+        """Delete all findings."""
+        self.call("clearFindings")
+
+    def describe(self) -> str:
+        """Return the last payments with their timelines and deposits, the fault rules and the last requests,
+        as text without API keys and addresses, for the message of a failure.
+        """
+        return describe(self.call, self.api_key)
+
+    def reset(self) -> None:
+        """Delete payments, idempotency keys, webhook endpoints, overrides, fault rules and requests, and
+        reset the clock.
+
+        A frozen sandbox stays frozen.
+        """
+        frozen = self.clock()["speed"] == 0
+        self._reset()
+        if frozen:
+            self.freeze()
+
+    def close(self) -> None:
+        """Close the connections. The sandbox stays usable: the next call opens a new connection."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Sandbox of {self.url}>"
+
+    def _reset(self) -> None:
+        self.call("reset")
+
+    def send(
+        self,
+        operation: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        reply: str | None = None,
+        **ids: str,
+    ) -> Call[Any]:
+        """Send a request of one of ROUTES, without waiting for its reply. `ids` are the values in the path,
+        `reply` is the type of the reply if it is not the usual one. Raises Unreachable; TypeError or
+        ValueError for what cannot be sent.
+        """
+        route = ROUTES[operation]
+        return self._client.send(
+            route.method,
+            route.path.format_map({name: _path_segment(name, value) for name, value in ids.items()}),
+            decode=self._decoder(reply or route.reply),
+            query=query,
+            body=body,
+            headers=headers,
+            timeout=timeout,
+        )
+
+    def call(self, operation: str, **request: Any) -> Json:
+        """Send a request as `send` does, and return its reply; an empty one is {}. Raises Refused,
+        Unreachable.
+        """
+        return self.send(operation, **request).result() or {}
+
+    def _decoder(self, reply: str | None) -> Callable[[bytes], Any]:
+        """A function that decodes the body of a reply of this type. Raises ValueError for another body."""
+        return json.loads
+
+    def _results(
+        self, operation: str, timeout: float, query: Mapping[str, Any], **ids: str
+    ) -> Iterator[Json]:
+        """Yield the replies of requests that wait, until `timeout` real seconds have passed."""
+        deadline = time.monotonic() + timeout
+        while True:
+            sent_at = time.monotonic()
+            duration = min(max(0.0, deadline - sent_at), MAX_WAIT)
+            waiting = {**query, "timeout": f"{duration:.3f}"}
+            yield self.call(operation, query=waiting, timeout=duration + GRACE_PERIOD, **ids)
+            now = time.monotonic()
+            if now >= deadline:
+                return
+            if now < sent_at + duration - _RETRY_PAUSE:
+                time.sleep(min(_RETRY_PAUSE, deadline - now))  # the server may be stopping
+
+    def _time_left(self, detail: Json, status: str | None, *, frozen: bool) -> str:
+        """When the expected change is due, and at which speed the clock runs unless it is `frozen`."""
+        target = status or "the next change"
+        upcoming = [
+            entry
+            for entry in detail["timeline"]
+            if not entry["reached"] and status in (None, entry["status"])
+        ]
+        if not upcoming:
+            clock = f", and the clock {_FROZEN}" if frozen else ""
+            return f"{target} is not scheduled; it needs a deposit{clock}"
+        left = datetime.fromisoformat(upcoming[0]["at"]) - datetime.fromisoformat(detail["now"])
+        clock = _FROZEN
+        if not frozen:
+            clock = f"runs at speed {self.call('getClock', timeout=GRACE_PERIOD)['speed']:g}"
+        return f"{target} lies {left.total_seconds():g} s ahead on a clock that {clock}"
+
+
+def payment_request(
+    order_id: str, chain: str, asset: str, amount: str, address: str = DEFAULT_PAYOUT_ADDRESS
+) -> Json:
+    """The body of `POST /v1/payments` with the required fields only; `amount` is in raw units."""
+    return {
+        "order_id": order_id,
+        "receive": {"chain": chain, "asset": asset, "amount": amount, "address": address},
+        "settlement": {"mode": "same_chain_merchant_payout"},
+        "pay_with": [{"chain": chain, "asset": asset}],
+    }
+
+
+def default_order_id(idempotency_key: str) -> str:
+    """An order id derived from the idempotency key, so that a retry sends the same."""
+    return f"order-{hashlib.blake2b(idempotency_key.encode(), digest_size=4).hexdigest()}"
+
+
+def _given(values: Mapping[str, Any]) -> Json:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _seconds(name: str, value: float | timedelta) -> float:
+    """A duration in seconds. Raises TypeError, ValueError."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds or a timedelta, not {value!r:.80}")
+    if not 0 <= value < float("inf"):  # also not a number
+        raise ValueError(f"{name} must be a finite number of seconds, at least 0")
+    return value
+
+
+def _path_segment(name: str, value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
+    if not value:
+        raise ValueError(f"{name} must not be empty")
+    return quote(value, safe="", errors="surrogateescape")
+
+
+def _summary(payment: Json) -> str:
+    return f"payment {payment['id']} is {payment['status']}"
