@@ -15,8 +15,8 @@ import pytest
 if TYPE_CHECKING:
     import pluggy
 
+    from paymock.analysis.coverage import Coverage
     from paymock.testing import Sandbox, ServerHandle
-    from paymock.verify.coverage import Coverage
 
 
 before_reset: "list[Callable[[Sandbox], None]]" = []
@@ -91,9 +91,9 @@ class _CoveragePlugin:
 
     def collect(self, sandbox: "Sandbox") -> None:
         """Add what the application has seen in this sandbox."""
+        from paymock.analysis.coverage import coverage
+        from paymock.analysis.lint import lint
         from paymock.schemas.control import JOURNAL_LENGTH
-        from paymock.verify.coverage import coverage
-        from paymock.verify.lint import lint
 
         try:
             requests, payments = sandbox.requests(), sandbox.payments()
@@ -150,7 +150,7 @@ class _CoveragePlugin:
             )
 
     def _coverage(self) -> "Coverage":
-        from paymock.verify.coverage import Coverage, merged
+        from paymock.analysis.coverage import Coverage, merged
 
         return merged(map(Coverage, self._seen))
 

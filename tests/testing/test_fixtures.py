@@ -284,7 +284,7 @@ class TestImports:
                 assert not {"paymock", "uvicorn", "msgspec", "http.client"} & set(sys.modules)
 
             def test_with_a_fixture(paymock):
-                assert not {"paymock.verify", "paymock.verify.coverage"} & set(sys.modules)
+                assert not {"paymock.verify", "paymock.analysis.coverage"} & set(sys.modules)
         """)
         others = ["anyio", "hypothesispytest", "schemathesis", "xdist", "xdist.looponfail", "pytest_cov"]
         options = [part for name in others for part in ("-p", f"no:{name}")]

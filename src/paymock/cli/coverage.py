@@ -33,8 +33,8 @@ def coverage(*, url: str, key: str, fail_under: float | None, as_json: bool) -> 
     Scenarios, statuses, transitions, errors and faults, from the journal and the payments of the sandbox; and
     what is wrong with the requests.
     """
-    from paymock.verify import coverage as seen  # imported here, since help and completion do not need it
-    from paymock.verify.lint import lint
+    from paymock.analysis import coverage as seen  # imported here, since help and completion do not need it
+    from paymock.analysis.lint import lint
 
     with closing(ApiClient(url, key)) as client:
         requests, payments = client.requests(), client.payments()

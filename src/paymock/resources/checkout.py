@@ -10,7 +10,12 @@ from msgspec import Meta
 from paymock.resources.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import to_tokens
-from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, PAYMENT_WINDOW, PaymentStatus
+from paymock.rules.scenarios import (
+    CONFIRMATIONS_REQUIRED,
+    PAYMENT_WINDOW,
+    TERMINAL_STATUSES,
+    PaymentStatus,
+)
 from paymock.rules.timeline import State
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.catalog import Asset, Chain
@@ -27,7 +32,6 @@ class View(NamedTuple):
     headline: str
     explanation: str
     next: str = ""
-    final: bool = False
 
 
 _RECEIVED = View(
@@ -52,7 +56,7 @@ VIEWS: Mapping[PaymentStatus, View] = {
     PaymentStatus.PAYMENT_FINALIZED: _RECEIVED,
     PaymentStatus.SETTLEMENT_PENDING: _RECEIVED,
     PaymentStatus.SETTLEMENT_SUBMITTED: _RECEIVED,
-    PaymentStatus.COMPLETED: View("complete", "Paid", "Thank you. The shop has its money.", final=True),
+    PaymentStatus.COMPLETED: View("complete", "Paid", "Thank you. The shop has its money."),
     PaymentStatus.EXPIRED: View(
         "expired",
         "The time is up",
@@ -65,25 +69,21 @@ VIEWS: Mapping[PaymentStatus, View] = {
         "Partially paid, and the time is up",
         "Only a part of the amount arrived in time. Do not send the rest now: ask the shop, which can see "
         "what arrived.",
-        final=True,
     ),
     PaymentStatus.OVERPAID_REVIEW: View(
         "review",
         "In review: more than was due",
         "More than the amount due arrived. The shop will look into it; there is nothing to do.",
-        final=True,
     ),
     PaymentStatus.MANUAL_REVIEW: View(
         "review",
         "In review",
         "A payment arrived and is being looked into. There is nothing to do; the shop can tell more.",
-        final=True,
     ),
     PaymentStatus.FAILED: View(
         "failed",
         "Your payment arrived; the payout failed",
         "There is nothing for you to do. The shop sees that its payout failed, and will sort it out.",
-        final=True,
     ),
 }
 """By status, in the order of `PaymentStatus`."""
@@ -166,7 +166,7 @@ def checkout(
         headline=view.headline,
         explanation=view.explanation,
         next=view.next,
-        final=view.final,
+        final=state.status in TERMINAL_STATUSES,
         chain=chain,
         asset=asset,
         invoice_address=address,

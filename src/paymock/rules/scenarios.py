@@ -46,6 +46,18 @@ class PaymentStatus(StrEnum):
     FAILED = "failed"
 
 
+TERMINAL_STATUSES = frozenset(
+    {
+        PaymentStatus.COMPLETED,
+        PaymentStatus.UNDERPAID_EXPIRED,
+        PaymentStatus.OVERPAID_REVIEW,
+        PaymentStatus.MANUAL_REVIEW,
+        PaymentStatus.FAILED,
+    }
+)
+"""The statuses that nothing changes any more. `expired` is none of them: a late payment changes it."""
+
+
 class DepositStatus(StrEnum):
     """Where a deposit stands."""
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from paymock.analysis.lint import MAX_READS_AFTER_END, LintWarning, lint
 from paymock.client.http import Json
+from paymock.rules.scenarios import TERMINAL_STATUSES, PaymentStatus
 from paymock.schemas.public import CREATE_PAYMENT
-from paymock.verify.coverage import scenario_statuses
-from paymock.verify.lint import MAX_READS_AFTER_END, LintWarning, lint
 from paymock.verify.plans import loses_reply
 
 MANY_READS = MAX_READS_AFTER_END + 1
@@ -85,13 +85,9 @@ class Violation(NamedTuple):
     explanation: str
 
 
-FINAL = frozenset(statuses[-1] for statuses in scenario_statuses().values())
-"""The statuses that a scenario ends in."""
-
-
 def final_statuses(fulfil_at: str) -> frozenset[str]:
     """The statuses after which an application may lose its interest in a payment."""
-    return FINAL | {fulfil_at}
+    return TERMINAL_STATUSES | {PaymentStatus.EXPIRED, fulfil_at}
 
 
 def judge(observation: Observation, fulfil_at: str) -> list[Violation]:

@@ -37,12 +37,6 @@ def _transitions() -> Mapping[tuple[str, str], str]:
 
 
 @cache
-def terminal_statuses() -> frozenset[PaymentStatus]:
-    """The statuses that no scenario leaves. `expired` is none of them: a late payment changes it."""
-    return frozenset(PaymentStatus) - {before for before, _ in _transitions()}
-
-
-@cache
 def _items() -> Mapping[str, Collection[str]]:
     """All that there is, by group."""
     return {

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from paymock.analysis.lint import LintWarning, lint
 from paymock.client.sandbox import DEFAULT_PAYOUT_ADDRESS, payment_request
 from paymock.testing import Sandbox
-from paymock.verify.lint import LintWarning, lint
 from paymock.verify.rules import Observation, judge
 from tests.support.journal import ORDER, PAYMENT, JournalWriter, payment
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from paymock.client.text import escape_control, format_seconds
 from paymock.rules.errors import RETRY_AFTER_SECONDS
+from paymock.rules.scenarios import TERMINAL_STATUSES
 from paymock.rules.times import parse_rfc3339
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_READS
-from paymock.verify.coverage import terminal_statuses
 
 MAX_READS_AFTER_END = 4
 """How many reads may follow a reply that showed a terminal status."""
@@ -164,7 +164,7 @@ def _polls_forever(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     for request in requests:
         end = ends.get(request.payment_id)
         if end is None:
-            if request.operation == GET_PAYMENT and request.shown in terminal_statuses():
+            if request.operation == GET_PAYMENT and request.shown in TERMINAL_STATUSES:
                 ends[request.payment_id] = request
         elif request.operation in PAYMENT_READS and request.began >= end.answered:
             reads[request.payment_id].append(request)

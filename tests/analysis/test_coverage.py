@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from paymock.analysis.coverage import Coverage, Group, coverage, merged
 from paymock.testing import Sandbox
-from paymock.verify.coverage import Coverage, Group, coverage, merged, terminal_statuses
 from tests.support.journal import PAYMENT, JournalWriter, payment
-from tests.support.specification import COURSES, FINAL_STATUS
+from tests.support.specification import COURSES
 
 NOTHING = Coverage({})
 
@@ -40,9 +40,6 @@ class TestItems:
             "validation_failed",
             "injected_fault",
         }
-
-    def test_terminal_are_the_last_statuses_but_expired(self) -> None:
-        assert terminal_statuses() == {*FINAL_STATUS.values()} - {"expired"}
 
 
 class TestSeen:
