@@ -5,7 +5,7 @@
 N rounds of each kill (default 20), and of the other tests in proportion; S seconds of random requests on each
 store (default 60). This takes about a quarter of an hour. It needs Linux and redis-server. It fails when a
 check has found a violation, also of a time limit, or when the checks have found nothing where data is lost
-for certain. The figures of docs/fault-tests.md and docs/reliability.md are taken from what it prints.
+for certain. The figures of docs/reliability.md are taken from what it prints.
 """
 
 import argparse
