@@ -16,7 +16,8 @@ RECIPES = [
     for blocks in map(markdown.blocks, PAGE.split("\n## "))
     if [block.language for block in blocks] == ["python", "sh"]
 ]
-"""The test of each recipe, and the commands that add the same rules."""
+"""Tests of the page, each with the commands that add the same rules."""
+TESTS = {*re.findall(r"^def (test_\w+)", PAGE, re.MULTILINE)}
 
 FAULT = re.compile(r'"((?:(?:status|delay|truncate)=|drop|reset|hang)[^"]*)"')
 SEND = "reply = self.http.request(method, path, **request)"
@@ -28,7 +29,7 @@ BAD_CLIENTS = {
     ),
     "takes a gateway's page for a refusal": ("if from_service and ", "if "),
     "ignores Retry-After": ("max(pause, retry_after)", "pause"),
-    "never gives up": ("for pause in PAUSES:", "for pause in PAUSES * 100:"),
+    "never gives up": ("for pause in self.pauses:", "for pause in self.pauses * 100:"),
     "takes expired for final": ('"failed", "under', '"failed", "expired", "under'),
     "delivers again": (" and order_id not in self.delivered", ""),
 }
@@ -48,8 +49,7 @@ def test_each_recipe_notices_a_bad_client_and_each_bad_client_is_noticed(tmp_pat
         failed = re.findall(r"^FAILED .*::(\w+)", report, re.MULTILINE)
         assert failed, mistake
         noticed.update(failed)
-    tests = "".join(test for test, _ in RECIPES)
-    assert noticed >= {*re.findall(r"^def (test_\w+)", tests, re.MULTILINE)}
+    assert noticed >= TESTS
 
 
 @pytest.mark.parametrize(("test", "commands"), RECIPES)
