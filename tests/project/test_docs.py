@@ -44,7 +44,6 @@ NOT_RUN = {
     ("docs/extend.md", "diff"),
     ("docs/pages.md", "js"),
     ("docs/verify.md", "text"),
-    *(("docs/other-languages.md", language) for language in ("csharp", "go", "java", "js")),
 }
 """Languages of pages whose blocks are tested elsewhere, or need a toolchain that the tests do not have."""
 
@@ -149,6 +148,11 @@ def test_a_command_says_what_troubleshooting_quotes(server: RunningServer, comma
 # Files
 
 
+def example_shop() -> list[Block]:
+    """The shop that several pages test."""
+    return [block for block in markdown.blocks(markdown.read("docs/faults.md")) if file_of(block) == "shop.py"]
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     "page",
@@ -166,7 +170,7 @@ def test_tests_and_commands_of_a_page_lead_to_what_is_shown(tmp_path: Path, page
         return re.sub(r"req_\w+|repeated [\d.]+ s", "...", text)
 
     blocks = markdown.blocks(markdown.read(page))
-    write_files(tmp_path, blocks)
+    write_files(tmp_path, [*example_shop(), *blocks])
     assert re.search(r"\d+ passed", run_in(tmp_path, "pytest -q"))
     for command, shown in pairwise(blocks):
         if page in {"docs/coverage.md", "docs/scenarios.md"} and shown.language == "text":
@@ -178,7 +182,7 @@ def test_the_commands_of_the_page_on_testing_run_its_tests(
     tmp_path: Path, paymock_server: ServerHandle
 ) -> None:
     blocks = markdown.blocks(markdown.read("docs/testing.md"))
-    write_files(tmp_path, blocks, paymock_server.url)
+    write_files(tmp_path, [*example_shop(), *blocks], paymock_server.url)
     for block in blocks:
         if block.language == "sh":
             run_in(tmp_path, block.text, paymock_server.url)
