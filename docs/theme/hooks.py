@@ -28,6 +28,7 @@ class Section(NamedTuple):
     """A section of a page, for the search."""
 
     url: str
+    group: str  # of the navigation
     page: str
     title: str
     text: str
@@ -75,12 +76,13 @@ def on_page_markdown(text: str, page: Page, **_: Any) -> str:
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
     """Make wide elements scrollable by keyboard, and collect the sections for the search."""
+    group = str(page.parent.title) if page.parent else ""
     for part in _SECTION.split(html):
         if heading := _HEADING.match(part):
             title, text = (
                 " ".join(unescape(re.sub("<[^>]+>", " ", some)).split()) for some in (heading[2], part)
             )
-            _sections.append(Section(f"{page.url}#{heading[1]}", str(page.title), title, text))
+            _sections.append(Section(f"{page.url}#{heading[1]}", group, str(page.title), title, text))
     html = html.replace("<th></th>", "<td></td>")  # an empty corner cell is not a heading
     html = html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace(
         "</table>", "</table></div>"

@@ -65,8 +65,14 @@ def test_search_copying_and_accessibility(site: Path, browser: "Browser") -> Non
         expect(page.get_by_role("button", name="Copied")).to_have_count(1)
         assert page.evaluate("navigator.clipboard.readText()") == "scripts/run\n"
 
-        page.get_by_role("searchbox", name="Search").fill("drop closed without reply")
+        search = page.get_by_role("searchbox", name="Search")
         first = page.get_by_role("search").get_by_role("link").first
+        for query, heading in (("backup", "Back up"), ("k8s", "Containers"), ("reset unheardof", "reset")):
+            search.fill(query)
+            expect(first).to_contain_text(heading)
+        search.fill("underpayd")
+        expect(page.get_by_role("status")).to_have_text("Nothing found. Did you mean “underpaid”?")
+        search.fill("drop closed without reply")
         expect(first).to_contain_text("All faults")
         page.keyboard.press("Enter")
         page.wait_for_url(f"file://{site}/faults.html#all-faults")
