@@ -150,7 +150,9 @@ def test_a_command_says_what_troubleshooting_quotes(server: RunningServer, comma
 
 def example_shop() -> list[Block]:
     """The shop that several pages test."""
-    return [block for block in markdown.blocks(markdown.read("docs/faults.md")) if file_of(block) == "shop.py"]
+    return [
+        block for block in markdown.blocks(markdown.read("docs/faults.md")) if file_of(block) == "shop.py"
+    ]
 
 
 @pytest.mark.process
