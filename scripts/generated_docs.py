@@ -19,8 +19,8 @@ from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import simulate
+from paymock.verify.oracle import RULES
 from paymock.verify.plans import FAULTS, Frequency
-from paymock.verify.rules import RULES
 from paymock.web.http.auth import Keyring
 from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.examples import ExampleContext

@@ -11,7 +11,7 @@ import pytest
 from paymock.analysis.lint import LintWarning, lint
 from paymock.client.sandbox import DEFAULT_PAYOUT_ADDRESS, payment_request
 from paymock.testing import Sandbox
-from paymock.verify.rules import Observation, judge
+from paymock.verify.oracle import Observation, check
 from tests.support.journal import ORDER, PAYMENT, JournalWriter, payment
 
 OTHER = "pay_" + "b" * 40
@@ -182,7 +182,7 @@ def judged(journal: JournalWriter) -> list[tuple[str, str]]:
     """The rules that a trial with these requests breaks, whose application polls by itself."""
     entries = journal.oldest_first
     trial = Observation(entries, [0] * len(entries), ["awaiting_payment", "completed"], [PAYMENT], 1)
-    return [(violation.rule, violation.explanation) for violation in judge(trial, "completed")]
+    return [(violation.rule, violation.explanation) for violation in check(trial, "completed")]
 
 
 @pytest.mark.parametrize("case", [*WRONG, *TOO_OFTEN], ids=lambda case: f"{case.rule} {case.text}")

@@ -152,7 +152,7 @@ def test_the_application_is_started_and_ended(port: int) -> None:
 
 @pytest.mark.process
 def test_a_command_ends_with_the_budget(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("commands", "trials"):
+    for module in ("commands", "runner"):
         monkeypatch.setattr(f"paymock.verify.{module}.GRACE_SECONDS", 0.1)
     hanging = ("--order", "exec sleep 60", "--tick", "true", "--deliveries", "echo 0", "--budget", "1")
     began = time.monotonic()

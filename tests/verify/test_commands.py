@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from harness.polling import wait_until
 from harness.process_info import is_running
 from paymock.verify import commands
-from paymock.verify.commands import Call, CallFailed, NotStarted, application_of, parse_count, running
+from paymock.verify.commands import Caller, CallFailed, NotStarted, application_of, parse_count, running
 
 ENVIRONMENT = {"PAYMOCK_URL": "http://127.0.0.1:8402", "PAYMOCK_API_KEY": "mk_test_1"}
 LONG = 30.0
@@ -78,19 +79,21 @@ class TestCommands:
     def test_it_gets_the_order_and_the_sandbox_and_no_input(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PAYMOCK_API_KEY", "another")
         monkeypatch.setenv("GREETING", "hello")
-        call = Call('cat; echo "$GREETING <$ORDER_ID> $PAYMOCK_URL $PAYMOCK_API_KEY"', ENVIRONMENT)
+        call = partial(
+            Caller(ENVIRONMENT).call, 'cat; echo "$GREETING <$ORDER_ID> $PAYMOCK_URL $PAYMOCK_API_KEY"'
+        )
         assert call("order 1") == "hello <order 1> http://127.0.0.1:8402 mk_test_1\n"
         assert call() == "hello <> http://127.0.0.1:8402 mk_test_1\n"  # a tick has no order
 
     def test_an_order_id_in_it_is_one_word_whatever_it_is(self) -> None:
         for order_id in ("", "a b", "$HOME", "$(id)", "'; exit 7; '", '"; exit 7; "', "a\nexit 7", "é"):
-            assert Call("printf '<%s>' {order_id}", {})(order_id) == f"<{order_id}>"
+            assert Caller({}).call("printf '<%s>' {order_id}", order_id) == f"<{order_id}>"
 
     def test_it_can_be_a_script_and_its_messages_do_not_count(self) -> None:
-        assert Call("for n in 1 2\ndo echo $n\ndone | tail -n 1; echo warning >&2", {})("x") == "2\n"
+        assert Caller({}).call("for n in 1 2\ndo echo $n\ndone | tail -n 1; echo warning >&2", "x") == "2\n"
 
     def test_output_that_is_no_text_is_read_all_the_same(self) -> None:
-        assert Call("printf '1\\377'", {})("x") == "1\ufffd"
+        assert Caller({}).call("printf '1\\377'", "x") == "1\ufffd"
 
     @pytest.mark.parametrize(
         ("command", "message"),
@@ -102,45 +105,45 @@ class TestCommands:
     )
     def test_a_failure_is_told_with_the_last_message(self, command: str, message: str) -> None:
         with pytest.raises(CallFailed) as failed:
-            Call(command, {})("x")
+            Caller({}).call(command, "x")
         assert message in str(failed.value)
 
     def test_one_that_hangs_has_failed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(commands, "_CALL_SECONDS", 0.05)
         with pytest.raises(CallFailed, match=r"sleep 30: .* timed out after 0\.05 seconds"):
-            Call("exec sleep 30", {})("x")
+            Caller({}).call("exec sleep 30", "x")
 
     def test_one_that_cannot_be_run_has_failed(self) -> None:
         with pytest.raises(CallFailed, match="Argument list too long"):
-            Call("true", {"HUGE": "x" * 10_000_000})("x")
+            Caller({"HUGE": "x" * 10_000_000}).call("true", "x")
 
 
 class TestRequests:
     def test_the_answer_is_the_result(self, shop: Shop) -> None:
         methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
         for method in methods:
-            assert Call(f" {method}  {shop.url}/deliveries/{{order_id}}\n", {})("order-1") == "order-1"
+            assert Caller({}).call(f" {method}  {shop.url}/deliveries/{{order_id}}\n", "order-1") == "order-1"
         assert shop.requests == [(method, "/deliveries/order-1") for method in methods]
 
     def test_an_order_id_is_quoted(self, shop: Shop) -> None:
-        Call(f"POST {shop.url}/orders?a={{order_id}}&b={{order_id}}", {})("a/b &c?é")
+        Caller({}).call(f"POST {shop.url}/orders?a={{order_id}}&b={{order_id}}", "a/b &c?é")
         [(_, path)] = shop.requests
         assert path == "/orders?a=a%2Fb%20%26c%3F%C3%A9&b=a%2Fb%20%26c%3F%C3%A9"
 
     @pytest.mark.parametrize("status", [404, 500])
     def test_another_status_than_2xx_is_a_failure(self, shop: Shop, status: int) -> None:
         with pytest.raises(CallFailed) as failed:
-            Call(f"POST {shop.url}/{status}", {})("x")
+            Caller({}).call(f"POST {shop.url}/{status}", "x")
         assert str(failed.value) == f"POST {shop.url}/{status}: status {status}"
 
     def test_no_answer_is_a_failure(self, silent_url: str) -> None:
         with pytest.raises(CallFailed) as failed:
-            Call(f"GET {silent_url}", {})("x")
+            Caller({}).call(f"GET {silent_url}", "x")
         assert str(failed.value).startswith(f"GET {silent_url}: [Errno ")
 
     def test_a_wrong_url_is_a_failure(self) -> None:
         with pytest.raises(CallFailed, match="nonnumeric port: 'abc'"):
-            Call("GET http://127.0.0.1:abc/", {})("x")
+            Caller({}).call("GET http://127.0.0.1:abc/", "x")
 
 
 class TestBudget:

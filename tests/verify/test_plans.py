@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from paymock.rules.faults import FaultKind
 from paymock.verify.plans import (
     FAULTS,
-    Course,
+    Baseline,
     Frequency,
-    Hit,
+    Injection,
     Plan,
     Request,
-    loses_reply,
     pairs_of_faults,
     parse_token,
     single_faults,
@@ -24,8 +23,8 @@ CREATION = Request("createPayment")
 ASSETS = Request("listAssets")
 READS = tuple(Request("getPayment", at) for at in (0.0, 5.0, 22.0))
 STATUSES = {0.0: "awaiting_payment", 5.0: "payment_detected", 22.0: "completed"}
-COURSE = Course("happy_path", (ASSETS, CREATION, *READS), STATUSES)
-OTHER = Course("other", (ASSETS, CREATION, *READS[:2]), {0.0: "awaiting_payment", 5.0: "expired"})
+BASELINE = Baseline("happy_path", (ASSETS, CREATION, *READS), STATUSES)
+OTHER = Baseline("other", (ASSETS, CREATION, *READS[:2]), {0.0: "awaiting_payment", 5.0: "expired"})
 
 REQUESTS = st.builds(
     Request,
@@ -36,7 +35,7 @@ REQUESTS = st.builds(
 PLANS = st.builds(
     Plan,
     st.sampled_from(["happy_path", "x", "two_halves_2"]),
-    st.lists(st.builds(Hit, REQUESTS, st.sampled_from([*FAULTS])), max_size=3).map(tuple),
+    st.lists(st.builds(Injection, REQUESTS, st.sampled_from([*FAULTS])), max_size=3).map(tuple),
 )
 
 
@@ -48,13 +47,17 @@ class TestTokens:
         assert not plan.token.startswith("#")
 
     def test_it_can_be_read_and_typed(self) -> None:
-        hits = (Hit(Request("getPayment", 5.0, 2), "status=502; after; times=6"), Hit(CREATION, "reset"))
-        assert Plan("happy_path", hits).token == (
+        injections = (
+            Injection(Request("getPayment", 5.0, 2), "status=502; after; times=6"),
+            Injection(CREATION, "reset"),
+        )
+        assert Plan("happy_path", injections).token == (
             "happy_path/getPayment@5#2=status=502+after+times=6/createPayment=reset"
         )
-        assert Plan("happy_path", (Hit(READS[0], "drop"),)).token == "happy_path/getPayment@0=drop"
+        assert Plan("happy_path", (Injection(READS[0], "drop"),)).token == "happy_path/getPayment@0=drop"
         assert (
-            Plan("x", (Hit(Request("getPayment", 3599.001), "drop"),)).token == "x/getPayment@3599.001=drop"
+            Plan("x", (Injection(Request("getPayment", 3599.001), "drop"),)).token
+            == "x/getPayment@3599.001=drop"
         )
 
     @pytest.mark.parametrize(
@@ -82,11 +85,11 @@ class TestTokens:
         assert message in str(refused.value)
 
 
-class TestHits:
+class TestInjections:
     def test_a_rule_counts_an_outage_and_gets_the_fault_alone(self) -> None:
-        hit = Hit(CREATION, "status=500; after ; times=6")
-        assert (hit.parsed.text, hit.times) == ("status=500; after", 6)
-        assert Hit(CREATION, "drop").times == 1
+        injection = Injection(CREATION, "status=500; after ; times=6")
+        assert (injection.parsed.text, injection.times) == ("status=500; after", 6)
+        assert Injection(CREATION, "drop").times == 1
 
 
 class TestSmallerPlans:
@@ -95,23 +98,23 @@ class TestSmallerPlans:
         [(1, []), (2, ["drop"]), (3, ["drop"]), (4, ["drop; times=2"]), (6, ["drop; times=3"])],
     )
     def test_an_outage_gets_shorter(self, times: int, shorter: list[str]) -> None:
-        plan = Plan("happy_path", (Hit(CREATION, "drop" if times == 1 else f"drop; times={times}"),))
+        plan = Plan("happy_path", (Injection(CREATION, "drop" if times == 1 else f"drop; times={times}"),))
         without, *rest = plan.smaller
         assert without == Plan("happy_path")
-        assert rest == [Plan("happy_path", (Hit(CREATION, fault),)) for fault in shorter]
+        assert rest == [Plan("happy_path", (Injection(CREATION, fault),)) for fault in shorter]
 
     def test_each_fault_can_be_left_out(self) -> None:
-        first, second = Hit(CREATION, "drop"), Hit(READS[0], "status=500; times=2")
+        first, second = Injection(CREATION, "drop"), Injection(READS[0], "status=500; times=2")
         assert [*Plan("happy_path", (first, second)).smaller] == [
             Plan("happy_path", (second,)),
             Plan("happy_path", (first,)),
-            Plan("happy_path", (first, Hit(READS[0], "status=500"))),
+            Plan("happy_path", (first, Injection(READS[0], "status=500"))),
         ]
 
     @given(PLANS)
     def test_smaller_and_smaller_ends_without_faults(self, plan: Plan) -> None:
         steps = 0
-        while plan.hits:
+        while plan.injections:
             plan = [*plan.smaller][-1]
             steps += 1
             assert steps <= 12
@@ -120,10 +123,10 @@ class TestSmallerPlans:
 class TestSingleFaults:
     def test_every_request_gets_every_quick_fault_but_one_about_no_payment_in_one_scenario(self) -> None:
         quick = {"drop": Frequency.EVERY_REQUEST, "reset": Frequency.EVERY_REQUEST}
-        plans = [*single_faults([COURSE, OTHER], quick)]
+        plans = [*single_faults([BASELINE, OTHER], quick)]
         assert len({*plans}) == len(plans)
-        hit = Counter((plan.scenario, plan.hits[0].request.operation) for plan in plans)
-        assert hit == {
+        injection = Counter((plan.scenario, plan.injections[0].request.operation) for plan in plans)
+        assert injection == {
             ("happy_path", "listAssets"): 2,
             ("happy_path", "createPayment"): 2,
             ("happy_path", "getPayment"): 6,
@@ -132,11 +135,11 @@ class TestSingleFaults:
         }
 
     def test_a_fault_that_takes_long_comes_once_after_each_history(self) -> None:
-        twice = Course(
-            "twice", (CREATION, READS[0], Request("getPayment", 0.0, 2), READS[1]), COURSE.statuses
+        twice = Baseline(
+            "twice", (CREATION, READS[0], Request("getPayment", 0.0, 2), READS[1]), BASELINE.statuses
         )
-        plans = [*single_faults([twice, COURSE, OTHER], {"delay=300; after": Frequency.EVERY_STATUS})]
-        assert [(plan.scenario, str(plan.hits[0].request)) for plan in plans] == [
+        plans = [*single_faults([twice, BASELINE, OTHER], {"delay=300; after": Frequency.EVERY_STATUS})]
+        assert [(plan.scenario, str(plan.injections[0].request)) for plan in plans] == [
             ("twice", "createPayment"),
             ("twice", "getPayment@0"),
             ("twice", "getPayment@5"),
@@ -146,15 +149,15 @@ class TestSingleFaults:
         ]
 
     def test_the_longest_come_once_for_each_operation(self) -> None:
-        plans = [*single_faults([COURSE, OTHER], {"hang": Frequency.EVERY_OPERATION})]
-        assert [(plan.scenario, plan.hits[0].request) for plan in plans] == [
+        plans = [*single_faults([BASELINE, OTHER], {"hang": Frequency.EVERY_OPERATION})]
+        assert [(plan.scenario, plan.injections[0].request) for plan in plans] == [
             ("happy_path", ASSETS),
             ("happy_path", CREATION),
             ("happy_path", READS[0]),
         ]
 
     def test_the_defaults_are_faults_of_all_kinds(self) -> None:
-        assert {Hit(CREATION, fault).parsed.kind for fault in FAULTS} == {*FaultKind}
+        assert {Injection(CREATION, fault).parsed.kind for fault in FAULTS} == {*FaultKind}
 
 
 class TestPairs:
@@ -162,25 +165,29 @@ class TestPairs:
 
     @given(st.integers(), st.integers(0, 50))
     def test_a_seed_chooses_the_same_pairs(self, seed: int, count: int) -> None:
-        plans = [*pairs_of_faults([COURSE, OTHER], self.FAULTS, count, seed)]
+        plans = [*pairs_of_faults([BASELINE, OTHER], self.FAULTS, count, seed)]
         assert len(plans) == count
-        assert plans == [*pairs_of_faults([COURSE, OTHER], self.FAULTS, count, seed)]
+        assert plans == [*pairs_of_faults([BASELINE, OTHER], self.FAULTS, count, seed)]
         for plan in plans:
-            course = COURSE if plan.scenario == "happy_path" else OTHER
-            first, second = (course.requests.index(hit.request) for hit in plan.hits)
+            baseline = BASELINE if plan.scenario == "happy_path" else OTHER
+            first, second = (baseline.requests.index(injection.request) for injection in plan.injections)
             assert first < second
 
     def test_faults_that_take_long_have_no_part_but_those_of_the_user_have(self) -> None:
-        plans = [*pairs_of_faults([COURSE], self.FAULTS, 200, 0)]
-        assert {hit.fault for plan in plans for hit in plan.hits} == {"drop", "status=500", "truncate=7"}
-        assert plans != [*pairs_of_faults([COURSE], self.FAULTS, 200, 1)]
+        plans = [*pairs_of_faults([BASELINE], self.FAULTS, 200, 0)]
+        assert {injection.fault for plan in plans for injection in plan.injections} == {
+            "drop",
+            "status=500",
+            "truncate=7",
+        }
+        assert plans != [*pairs_of_faults([BASELINE], self.FAULTS, 200, 1)]
 
     def test_without_two_requests_and_a_quick_fault_there_are_none(self) -> None:
-        short = Course("short", (CREATION,), {})
-        for courses, faults in (([], ["drop"]), ([short], ["drop"]), ([COURSE], ["hang"]), ([COURSE], [])):
-            assert [*pairs_of_faults(courses, faults, 5, 0)] == []
-
-
-def test_a_fault_loses_the_reply_unless_it_is_only_late() -> None:
-    assert all(map(loses_reply, ["drop", "hang", "status=500", "status=503; after", "truncate=9"]))
-    assert not any(map(loses_reply, ["delay=50; after", "delay=300", None]))
+        short = Baseline("short", (CREATION,), {})
+        for baselines, faults in (
+            ([], ["drop"]),
+            ([short], ["drop"]),
+            ([BASELINE], ["hang"]),
+            ([BASELINE], []),
+        ):
+            assert [*pairs_of_faults(baselines, faults, 5, 0)] == []

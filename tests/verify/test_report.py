@@ -12,10 +12,9 @@ import pytest
 from paymock.client.text import shell_word
 from paymock.schemas.control import AddFinding
 from paymock.schemas.validation import checker_for, validate
-from paymock.verify.formats import junit, markdown
-from paymock.verify.judge import _shown
-from paymock.verify.report import Finding, Report, Verdict, course_lines
-from paymock.verify.rules import RULES, Severity
+from paymock.verify.findings import shortened
+from paymock.verify.oracle import RULES, Severity
+from paymock.verify.report import Finding, Report, Verdict, junit, markdown, transcript
 
 MONEY = [rule.name for rule in RULES.values() if rule.severity is Severity.MONEY]
 ADVICE = [rule.name for rule in RULES.values() if rule.severity is Severity.ADVICE]
@@ -63,7 +62,7 @@ def finding(rule: str = "lost_sale", **changes: Any) -> Finding:
 
 def test_a_long_finding_is_shortened_for_the_dashboard() -> None:
     long = finding(payment_id=None, command="x" * 3000, faults=[f"{number}: drop" for number in range(30)])
-    shown = validate(checker_for(AddFinding), _shown(long), AddFinding)
+    shown = validate(checker_for(AddFinding), shortened(long), AddFinding)
     assert (len(shown.command), shown.command[-4:]) == (2000, "x...")
     assert shown.faults[18:] == ["18: drop", "... and 11 more"]
 
@@ -179,14 +178,14 @@ class TestJson:
         assert [shown["severity"] for shown in findings] == ["money", "advice"]
 
 
-class TestCourseLines:
+class TestTranscript:
     def test_a_change_without_requests_is_drawn_and_a_future_one_is_not(self) -> None:
-        assert course_lines(TIMELINE[1:], []) == ["   5 s  payment_detected", "1234.567 s  completed"]
+        assert transcript(TIMELINE[1:], []) == ["   5 s  payment_detected", "1234.567 s  completed"]
 
     def test_what_showed_no_state_stands_with_the_request_before_it(self) -> None:
         lost, other = request(None, fault="status=500"), request(None, None, path="/v2", status=404)
         requests = [lost, creation(), request(5.0), lost, lost, other, request(5.0)]
-        first, second = course_lines(TIMELINE[:2], requests)
+        first, second = transcript(TIMELINE[:2], requests)
         assert first.endswith("  getPayment ✗ status=500, createPayment 201 new")
         assert second.endswith(
             "  getPayment 200, getPayment ✗ status=500 (2 times), GET /v2 404, getPayment 200"
@@ -194,8 +193,8 @@ class TestCourseLines:
 
     def test_without_a_payment_the_requests_are_all_there_is(self) -> None:
         refused = creation(at=None, status=500, fault="status=500", idempotency=None)
-        assert course_lines([], [refused, refused]) == ["   0 s    createPayment ✗ status=500 (2 times)"]
-        assert course_lines([], []) == ["   0 s"]
+        assert transcript([], [refused, refused]) == ["   0 s    createPayment ✗ status=500 (2 times)"]
+        assert transcript([], []) == ["   0 s"]
 
 
 class TestJUnit:

@@ -22,8 +22,9 @@ from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
 
 if TYPE_CHECKING:
-    from paymock.verify.judge import Judge, Progress
+    from paymock.verify.campaign import Verifier
     from paymock.verify.report import Report
+    from paymock.verify.runner import Progress
 
 _MAX_JOBS = 96
 _READY_SECONDS = 60.0
@@ -139,8 +140,8 @@ def verify(
     Exit status: 0 SAFE, 1 UNSAFE, 3 UNDETERMINED.
     """
     # Imported here, since help and completion do not need them.
+    from paymock.verify.campaign import Verifier
     from paymock.verify.commands import NotStarted, application_of, running
-    from paymock.verify.judge import Judge
 
     _check_writable(junit, markdown)
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
@@ -156,7 +157,7 @@ def verify(
                 application_of(order, deliveries, tick, environment, settings["budget"])
             )
             judge = stack.enter_context(
-                closing(Judge(sandbox, application, jobs=jobs, command=command, **settings))
+                closing(Verifier(sandbox, application, jobs=jobs, command=command, **settings))
             )
         except NotStarted as error:
             raise NotJudged(*without_key(str(error), sandbox.api_key).splitlines()) from None
@@ -209,7 +210,7 @@ def _repeated_command(ctx: click.Context, key: str) -> str:
     return " ".join(words)
 
 
-def _run(judge: "Judge", *, quiet: bool) -> None:
+def _run(judge: "Verifier", *, quiet: bool) -> None:
     """Run the trials, with a progress bar on a terminal."""
     if quiet or not sys.stderr.isatty():
         for _ in judge.run():
@@ -255,7 +256,7 @@ def _check_writable(*files: Path | None) -> None:
 
 def _write(report: "Report", junit: Path | None, markdown: Path | None) -> None:
     """Write the report to files. Raises NotJudged if that fails."""
-    from paymock.verify import formats
+    from paymock.verify import report as formats
 
     for path, document in ((junit, formats.junit(report)), (markdown, formats.markdown(report).encode())):
         if path is not None:

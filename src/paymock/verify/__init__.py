@@ -3,7 +3,7 @@ what the backend sent and delivered whether it handles money safely. `verify` pl
 by side in one sandbox, and reports what broke a rule. See docs/verify.md.
 """
 
-from paymock.verify.judge import verify
+from paymock.verify.campaign import verify
 from paymock.verify.report import Finding, Report, Verdict
 
 __all__ = ["Finding", "Report", "Verdict", "verify"]

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import zip_longest
 
 from paymock.client.text import format_seconds
-from paymock.rules.faults import Fault, FaultKind, fault_problem, parse_fault
-from paymock.schemas.public import OPERATION_IDS
+from paymock.rules.faults import Fault, fault_problem, parse_fault
+from paymock.schemas.public import CREATE_PAYMENT, OPERATION_IDS, PAYMENT_OPERATIONS
 
 
 class Frequency(IntEnum):
@@ -42,7 +43,7 @@ FAULTS: Mapping[str, Frequency] = {
 }
 """The faults by default. `times=6` is an outage: six requests in a row fail."""
 
-_HIT = re.compile(
+_INJECTION = re.compile(
     rf"({'|'.join(OPERATION_IDS)})(?:@([0-9]{{1,9}}(?:\.[0-9]+)?))?(?:#([1-9][0-9]{{0,3}}))?=(.+)"
 )
 
@@ -63,7 +64,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Hit:
+class Injection:
     """A fault that a request gets. `fault` has the form of `X-Mock-Fault`; with `times=N`, that request and
     the next ones of its operation get it, N in all.
     """
@@ -73,7 +74,7 @@ class Hit:
 
     @property
     def parsed(self) -> Fault:
-        """The fault without `times`, which a fault rule counts."""
+        """The fault without `times`, which a fault rule counts. Raises ValueError."""
         fault = parse_fault(self.fault)
         if fault is None:
             raise ValueError(f"{self.fault!r} {fault_problem(self.fault)}")
@@ -82,6 +83,11 @@ class Hit:
     @property
     def times(self) -> int:
         return self.parsed.times or 1
+
+    @property
+    def has_order(self) -> bool:
+        """Whether the request is about an order."""
+        return self.request.operation in PAYMENT_OPERATIONS
 
     def __str__(self) -> str:
         return f"{self.request}: {self.fault}"
@@ -92,41 +98,57 @@ class Plan:
     """A trial to run: a scenario, and the faults in it."""
 
     scenario: str
-    hits: tuple[Hit, ...] = ()
+    injections: tuple[Injection, ...] = ()
 
     @property
     def token(self) -> str:
-        faults = (f"{hit.request}={hit.fault}".replace(" ", "").replace(";", "+") for hit in self.hits)
+        faults = (f"{one.request}={one.fault}".replace(" ", "").replace(";", "+") for one in self.injections)
         return "/".join((self.scenario, *faults))
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether the trial must run alone: a fault for a request about no order could hit another trial."""
+        return not all(injection.has_order for injection in self.injections)
 
     @property
     def smaller(self) -> Iterator["Plan"]:
         """The plans with less of it: without a fault, or with a shorter outage."""
-        for number, hit in enumerate(self.hits):
-            rest = self.hits[:number], self.hits[number + 1 :]
-            yield replace(self, hits=(*rest[0], *rest[1]))
-            if hit.times > 1:
-                fault = hit.parsed.text + (f"; times={hit.times // 2}" if hit.times > 3 else "")
-                yield replace(self, hits=(*rest[0], replace(hit, fault=fault), *rest[1]))
+        for number, injection in enumerate(self.injections):
+            before, after = self.injections[:number], self.injections[number + 1 :]
+            yield replace(self, injections=(*before, *after))
+            times = injection.times
+            if times > 1:
+                fault = injection.parsed.text + (f"; times={times // 2}" if times > 3 else "")
+                yield replace(self, injections=(*before, replace(injection, fault=fault), *after))
 
 
 def parse_token(token: str) -> Plan:
     """The plan of a token. Raises ValueError."""
     scenario, *parts = token.split("/")
-    hits = []
+    injections = []
     for part in parts:
-        match = _HIT.fullmatch(part)
+        match = _INJECTION.fullmatch(part)
         if match is None:
             raise ValueError(f"{token!r} is no token of a finding: {part!r} must be like getPayment@5=drop")
         operation, at, number, fault = match.groups()
         request = Request(operation, None if at is None else float(at), int(number or 1))
-        hits.append(Hit(request, fault.replace("+", "; ")))
-        hits[-1].parsed  # noqa: B018 - raises ValueError
-    return Plan(scenario, tuple(hits))
+        injections.append(Injection(request, fault.replace("+", "; ")))
+        injections[-1].parsed  # noqa: B018 - raises ValueError
+    return Plan(scenario, tuple(injections))
+
+
+def frequencies(faults: Iterable[str] | None) -> Mapping[str, Frequency]:
+    """How often each of these faults is injected; None: those by default. Raises ValueError."""
+    if faults is None:
+        return FAULTS
+    chosen = dict.fromkeys(faults, Frequency.EVERY_REQUEST)
+    for fault in chosen:
+        Injection(Request(CREATE_PAYMENT), fault).parsed  # noqa: B018 - raises ValueError
+    return chosen
 
 
 @dataclass(frozen=True)
-class Course:
+class Baseline:
     """What a trial without faults has shown of a scenario: the requests of the application, in order, and the
     status of the payment at the age of each state.
     """
@@ -143,39 +165,44 @@ class Course:
         return (request.operation, *dict.fromkeys(self.statuses[at] for at in sorted(ages)))
 
 
-def single_faults(courses: Iterable[Course], faults: Mapping[str, Frequency]) -> Iterator[Plan]:
+def single_faults(baselines: Iterable[Baseline], faults: Mapping[str, Frequency]) -> Iterator[Plan]:
     """A plan for each request and each fault, as often as the frequency of the fault says."""
     done: set[tuple[str, ...]] = set()
-    for course in courses:
-        for request in course.requests:
-            history = course.history(request)
+    for baseline in baselines:
+        for request in baseline.requests:
+            history = baseline.history(request)
             for fault, frequency in faults.items():
                 key = {
-                    Frequency.EVERY_REQUEST: (fault, course.scenario, str(request)),
+                    Frequency.EVERY_REQUEST: (fault, baseline.scenario, str(request)),
                     Frequency.EVERY_STATUS: (fault, *history),
                     Frequency.EVERY_OPERATION: (fault, request.operation),
                 }[frequency]
-                if request.at is None and request.operation != "createPayment":
+                if request.at is None and request.operation != CREATE_PAYMENT:
                     key = (fault, str(request))  # no scenario has a part in it
                 if key not in done:
                     done.add(key)
-                    yield Plan(course.scenario, (Hit(request, fault),))
+                    yield Plan(baseline.scenario, (Injection(request, fault),))
 
 
 def pairs_of_faults(
-    courses: Sequence[Course], faults: Iterable[str], count: int, seed: int
+    baselines: Iterable[Baseline], faults: Iterable[str], count: int, seed: int
 ) -> Iterator[Plan]:
     """`count` plans of two faults each, at different requests, chosen by the `seed`."""
     random_source = random.Random(seed)  # noqa: S311 - not for secrets
     quick = [fault for fault in faults if FAULTS.get(fault, 1) == Frequency.EVERY_REQUEST]
-    able = [course for course in courses if len(course.requests) > 1 and quick]
+    able = [baseline for baseline in baselines if len(baseline.requests) > 1 and quick]
     for _ in range(count if able else 0):
-        course = random_source.choice(able)
-        chosen = sorted(random_source.sample(range(len(course.requests)), 2))
-        hits = (Hit(course.requests[number], random_source.choice(quick)) for number in chosen)
-        yield Plan(course.scenario, tuple(hits))
+        baseline = random_source.choice(able)
+        chosen = sorted(random_source.sample(range(len(baseline.requests)), 2))
+        pair = (Injection(baseline.requests[number], random_source.choice(quick)) for number in chosen)
+        yield Plan(baseline.scenario, tuple(pair))
 
 
-def loses_reply(text: str | None) -> bool:
-    fault = parse_fault(text) if text else None
-    return fault is not None and fault.kind is not FaultKind.DELAY
+def interleaved(plans: Sequence[Plan]) -> list[Plan]:
+    """The plans, by turns of each scenario: orders that are open at the same time end differently, so that it
+    shows when an application confuses them.
+    """
+    scenarios: dict[str, list[Plan]] = {}
+    for plan in plans:
+        scenarios.setdefault(plan.scenario, []).append(plan)
+    return [plan for turn in zip_longest(*scenarios.values()) for plan in turn if plan is not None]

@@ -1,18 +1,22 @@
-"""The report of the judge: the verdict, and each finding as a story with its evidence."""
+"""The report: the verdict, and each finding as a story with its evidence. Text, JSON, JUnit, Markdown."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from html import escape
+from itertools import groupby
 from textwrap import wrap
-from typing import Any
+from xml.etree import ElementTree as ET
 
 from paymock.client.http import Json
 from paymock.client.text import escape_control, format_seconds, shell_word
-from paymock.verify.rules import RULES, Severity
+from paymock.verify.oracle import RULES, Severity
 
-REPEAT = "To repeat a finding, add its --only to:"
+_REPEAT = "To repeat a finding, add its --only to:"
 
 _WIDTH = 100
+_MARKUP = re.compile(r"[\\`|*#~\[\]]")
 
 
 class Verdict(StrEnum):
@@ -23,8 +27,7 @@ class Verdict(StrEnum):
     UNDETERMINED = "UNDETERMINED"
 
 
-EXIT_CODES = {Verdict.SAFE: 0, Verdict.UNSAFE: 1, Verdict.UNDETERMINED: 3}
-"""What the command exits with."""
+_EXIT_CODES = {Verdict.SAFE: 0, Verdict.UNSAFE: 1, Verdict.UNDETERMINED: 3}
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Finding:
         for line in self.story:
             lines += wrap(line, _WIDTH, initial_indent="  ", subsequent_indent=" " * 15)
         lines.append("")
-        lines += [f"    {line}" for line in course_lines(self.timeline, self.requests)]
+        lines += [f"    {line}" for line in transcript(self.timeline, self.requests)]
         lines += ["", f"  Repeat: {self.repetition}"]
         return "\n".join(escape_control(line) for line in lines)
 
@@ -93,7 +96,8 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        return EXIT_CODES[self.verdict]
+        """What the command exits with."""
+        return _EXIT_CODES[self.verdict]
 
     @property
     def summary(self) -> str:
@@ -121,12 +125,12 @@ class Report:
             if lines:
                 parts.append("\n".join([f"{title}:", *(f"  - {escape_control(line)}" for line in lines)]))
         if self.findings and self.command:
-            parts.append(f"{REPEAT}\n\n{self.command}")
+            parts.append(f"{_REPEAT}\n\n{self.command}")
         return "\n\n".join(parts)
 
 
-def course_lines(timeline: Sequence[Json], requests: Sequence[Json]) -> list[str]:
-    """The course of a payment, drawn as lines: at each change the requests of the application until the next.
+def transcript(timeline: Sequence[Json], requests: Sequence[Json]) -> list[str]:
+    """The timeline of a payment, as lines: at each change the requests of the application until the next.
 
     A request that got a fault shows no state: it stands where the one before it does.
     """
@@ -158,10 +162,77 @@ def _request_text(request: Json) -> str:
 
 def _joined(texts: Sequence[str]) -> str:
     """The texts, each once in a row, with how often."""
-    groups: list[list[Any]] = []
-    for text in texts:
-        if groups and groups[-1][0] == text:
-            groups[-1][1] += 1
-        else:
-            groups.append([text, 1])
-    return ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in groups)
+    counts = [(text, len([*group])) for text, group in groupby(texts)]
+    return ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in counts)
+
+
+def junit(report: Report) -> bytes:
+    """The report as a JUnit document: a test case for each rule, and one for what was not seen to its end.
+
+    Advice is output of a test case that passes.
+    """
+    failures = sum(finding.severity is Severity.MONEY for finding in report.findings)
+    suite = ET.Element(
+        "testsuite",
+        name="paymock verify",
+        tests=str(len(RULES) + 1),
+        failures=str(failures),
+        errors=str(int(bool(report.undetermined))),
+        time=f"{report.seconds:.3f}",
+    )
+    for rule in RULES.values():
+        case = ET.SubElement(suite, "testcase", classname="paymock.verify", name=rule.name)
+        for finding in report.findings:
+            if finding.rule == rule.name and rule.severity is Severity.MONEY:
+                failure = ET.SubElement(case, "failure", type=rule.name, message=finding.explanation)
+                failure.text = str(finding)
+            elif finding.rule == rule.name:
+                ET.SubElement(case, "system-out").text = str(finding)
+    case = ET.SubElement(suite, "testcase", classname="paymock.verify", name="seen_to_its_end")
+    if report.undetermined:
+        message = f"{len(report.undetermined)} not seen to the end"
+        lines = "\n".join(map(escape_control, report.undetermined))
+        ET.SubElement(case, "error", message=message).text = lines
+    if report.findings and report.command:
+        ET.SubElement(suite, "system-out").text = f"{_REPEAT}\n\n{report.command}"
+    ET.indent(suite)
+    document: bytes = ET.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return document
+
+
+def markdown(report: Report) -> str:
+    """The report as Markdown, for the summary of a CI job."""
+    parts = [f"## paymock verify: {report.verdict}", report.summary.partition(": ")[2] + "."]
+    if report.findings:
+        rows = [
+            f"| `{finding.rule}` | {finding.severity} | {finding.scenario} | "
+            f"{_escaped('; '.join(finding.faults) or 'none')} | {finding.occurrences} |"
+            for finding in report.findings
+        ]
+        head = ["| Rule | Severity | Scenario | Faults | Trials |", "| --- | --- | --- | --- | ---: |"]
+        parts.append("\n".join([*head, *rows]))
+    parts += [_details(finding) for finding in report.findings]
+    if report.undetermined:
+        lines = [f"- {_escaped(line)}" for line in report.undetermined]
+        parts.append("\n".join(["### Not seen to its end", "", *lines]))
+    if report.findings and report.command:
+        parts += [_REPEAT, _block("sh", report.command)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _details(finding: Finding) -> str:
+    requests = "\n".join(map(escape_control, transcript(finding.timeline, finding.requests)))
+    story = "\n".join(f"- {_escaped(line)}" for line in finding.story)
+    return (
+        f"### `{finding.rule}`\n\n{story}\n\n<details><summary>Requests</summary>\n\n"
+        f"{_block('text', requests)}\n\n</details>\n\nRepeat: `{finding.repetition}`"
+    )
+
+
+def _block(language: str, text: str) -> str:
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _escaped(text: str) -> str:
+    return escape(escape_control(_MARKUP.sub(r"\\\g<0>", text)), quote=False)

@@ -4,15 +4,15 @@ They are pure functions of what a trial has shown.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from paymock.analysis.lint import MAX_READS_AFTER_END, LintWarning, lint
 from paymock.client.http import Json
+from paymock.rules.faults import FaultKind, parse_fault
 from paymock.rules.scenarios import TERMINAL_STATUSES, PaymentStatus
 from paymock.schemas.public import CREATE_PAYMENT
-from paymock.verify.plans import loses_reply
 
 MANY_READS = MAX_READS_AFTER_END + 1
 """So many reads after a terminal status are polling forever."""
@@ -62,16 +62,17 @@ RULES = {
 """All rules. The order is that of a report."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Observation:
-    """What a trial has shown. `statuses`: those that the payment has been in; `calls`: for each entry, the
-    call of the judge that it belongs to, if the application does not poll by itself.
+    """What an order has shown: the requests about it, and for each the tick or order that it belongs to, if
+    the application does not poll by itself; `statuses` that its payment has been in; the status at which the
+    first delivery was seen, if that was asked for.
     """
 
-    entries: Sequence[Json]
-    calls: Sequence[int]
-    statuses: Sequence[str] = ()
-    payments: Sequence[str] = ()
+    entries: list[Json] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+    statuses: list[str] = field(default_factory=list)
+    payments: list[str] = field(default_factory=list)
     deliveries: int = 0
     delivered_at: str | None = None
     gave_up: bool = False
@@ -90,14 +91,14 @@ def final_statuses(fulfil_at: str) -> frozenset[str]:
     return TERMINAL_STATUSES | {PaymentStatus.EXPIRED, fulfil_at}
 
 
-def judge(observation: Observation, fulfil_at: str) -> list[Violation]:
+def check(observation: Observation, fulfil_at: str) -> list[Violation]:
     """The rules that a trial has broken, in the order of RULES."""
-    found = [*_goods(observation, fulfil_at), *_creations(observation), *_advice(observation)]
+    found = [*_money(observation, fulfil_at), *_advice(observation)]
     order = list(RULES)
     return sorted(found, key=lambda violation: order.index(violation.rule))
 
 
-def _goods(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
+def _money(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
     is_due = fulfil_at in seen.statuses
     last = seen.statuses[-1] if seen.statuses else "never created"
     if seen.deliveries and not is_due:
@@ -112,7 +113,8 @@ def _goods(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
             f"The goods went out when the payment was `{seen.delivered_at}`, before it was `{fulfil_at}`.",
         )
     if is_due and not seen.deliveries:
-        reason = "read that" if _shown(seen, fulfil_at) else "never read that"
+        was_read = any(entry["shown"] == fulfil_at for entry in seen.entries)
+        reason = "read that" if was_read else "never read that"
         yield Violation(
             "lost_sale",
             f"The payment was `{fulfil_at}`, and the goods did not go out, though the faults had ended: the "
@@ -120,22 +122,6 @@ def _goods(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
         )
     if seen.deliveries > 1:
         yield Violation("double_delivery", f"The goods of one order went out {seen.deliveries} times.")
-
-
-def _until(statuses: Sequence[str], status: str) -> Sequence[str]:
-    return statuses[: list(statuses).index(status) + 1] if status in statuses else statuses
-
-
-def _shown(seen: Observation, status: str) -> bool:
-    return any(entry["shown"] == status for entry in seen.entries)
-
-
-def _silence(seen: Observation) -> str:
-    last = seen.entries[-1]["operation"] if seen.entries else None
-    return f"sent nothing more after its `{last}`" if last else "sent nothing"
-
-
-def _creations(seen: Observation) -> Iterator[Violation]:
     if len(seen.payments) > 1:
         yield Violation(
             "double_payment",
@@ -143,14 +129,23 @@ def _creations(seen: Observation) -> Iterator[Violation]:
         )
 
 
+def _until(statuses: Sequence[str], status: str) -> Sequence[str]:
+    return statuses[: list(statuses).index(status) + 1] if status in statuses else statuses
+
+
+def _silence(seen: Observation) -> str:
+    last = seen.entries[-1]["operation"] if seen.entries else None
+    return f"sent nothing more after its `{last}`" if last else "sent nothing"
+
+
 def _advice(seen: Observation) -> Iterator[Violation]:
     """What `lint` says, where it is the application that sets the pace."""
-    if seen.gave_up and any(loses_reply(entry["fault"]) for entry in seen.entries):
+    if seen.gave_up and any(_loses_reply(entry["fault"]) for entry in seen.entries):
         yield Violation(
             "gives_up",
             f"The fault had ended, and the application {_silence(seen)}, though it knew no outcome.",
         )
-    hurt = [number for number, entry in enumerate(seen.entries) if loses_reply(entry["fault"])]
+    hurt = [number for number, entry in enumerate(seen.entries) if _loses_reply(entry["fault"])]
     after = seen.entries[hurt[-1] + 1 :] if hurt else seen.entries  # reads that failed are made again
     warnings = _lint("polls_forever", after)
     warnings += _lint("key_not_reused", seen.entries) + _lint("key_conflict", seen.entries)
@@ -162,6 +157,11 @@ def _advice(seen: Observation) -> Iterator[Violation]:
         warnings += _lint("ignores_retry_after", entries)
     for warning in warnings:
         yield Violation(warning.rule, f"{warning.explanation[0].upper()}{warning.explanation[1:]}.")
+
+
+def _loses_reply(text: str | None) -> bool:
+    fault = parse_fault(text) if text else None
+    return fault is not None and fault.kind is not FaultKind.DELAY
 
 
 def _lint(rule: str, entries: Sequence[Json]) -> list[LintWarning]:

@@ -12,10 +12,9 @@ import pytest
 from paymock.client.http import Refused, Unreachable
 from paymock.settings import Settings
 from paymock.testing import Sandbox
-from paymock.verify import Report, Verdict, trials, verify
-from paymock.verify import judge as judge_module
-from paymock.verify.application import Application, InlineExecutor
-from paymock.verify.judge import Judge
+from paymock.verify import Report, Verdict, pacing, runner, trial, verify
+from paymock.verify.campaign import Verifier
+from paymock.verify.pacing import Application, InlineExecutor
 from tests.support.clock import NOON
 from tests.support.courses import TWO_HALVES
 from tests.support.server import running_server
@@ -44,8 +43,8 @@ BUGS = [
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shop that polls only when it is given a tick has nothing to say between two ticks."""
-    monkeypatch.setattr(trials, "SHORT_PATIENCE", 0.02)
-    monkeypatch.setattr(trials, "PATIENCE", 0.05)
+    monkeypatch.setattr(trial, "SHORT_PATIENCE", 0.02)
+    monkeypatch.setattr(trial, "PATIENCE", 0.05)
 
 
 def judged(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Report:
@@ -56,11 +55,11 @@ def judged(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Report:
 
 
 @contextmanager
-def judge_of(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Iterator[Judge]:
+def verifier_of(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Iterator[Verifier]:
     with shop_type(sandbox.url, sandbox.api_key) as shop:
         application = Application(shop.order, shop.deliveries, shop.tick, InlineExecutor())
-        with closing(Judge(sandbox, application, **{**NARROW, **settings})) as judge:
-            yield judge
+        with closing(Verifier(sandbox, application, **{**NARROW, **settings})) as verifier:
+            yield verifier
 
 
 def state_of(sandbox: Sandbox) -> tuple[float, list[Any], list[Any]]:
@@ -171,9 +170,9 @@ class TestVerdicts:
 
     @pytest.mark.ci
     def test_every_request_gets_the_fault_and_then_pairs_do_each_once(self, paymock: Sandbox) -> None:
-        with judge_of(paymock, Poller, pairs=60) as judge:
-            steps = [*judge.run()]
-            assert judge.report().verdict == "SAFE"
+        with verifier_of(paymock, Poller, pairs=60) as verifier:
+            steps = [*verifier.run()]
+            assert verifier.report().verdict == "SAFE"
         planned = steps[-1].planned
         assert steps[0] == (1, 1, 0)
         assert [step.done for step in steps] == [*range(1, planned + 1)]
@@ -205,9 +204,9 @@ class TestVerdicts:
         with good.Worker(paymock.url, paymock.api_key) as shop, ThreadPoolExecutor(4) as executor:
             application = Application(shop.order, shop.deliveries, None, executor)
             scenarios = ["happy_path", "late_payment", "settlement_failed"]
-            with closing(Judge(paymock, application, scenarios=scenarios, faults=[], jobs=2)) as judge:
-                assert len([*judge.run()]) == 3
-                assert judge.report().verdict == "SAFE"
+            with closing(Verifier(paymock, application, scenarios=scenarios, faults=[], jobs=2)) as verifier:
+                assert len([*verifier.run()]) == 3
+                assert verifier.report().verdict == "SAFE"
 
     @pytest.mark.ci
     def test_a_request_that_is_not_sent_again_is_noted(self, paymock: Sandbox) -> None:
@@ -352,14 +351,14 @@ class TestUndetermined:
             assert untried == "scenarios that could not be tried: happy_path"
 
     def test_a_fault_that_is_never_hit(self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(judge_module, "_HIT_TRIES", 2)
+        monkeypatch.setattr(runner, "_HIT_TRIES", 2)
         report = judged(paymock, Poller, only="happy_path/getPayment@6=drop")
         assert undetermined(report) == "happy_path: getPayment@6: drop was never hit"
 
     def test_an_application_that_is_given_no_tick(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(trials, "_LOST_PATIENCE", 0.05)
+        monkeypatch.setattr(pacing, "_LOST_PATIENCE", 0.05)
         report = judged(paymock, Poller, tick=None)
         assert undetermined(report) == (
             "happy_path: the application never read its payment: is `tick` missing?"
@@ -403,11 +402,11 @@ class TestUndetermined:
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = state_of(paymock)
-        with judge_of(paymock, Poller, only=LOST_READ, budget=3600) as judge:
+        with verifier_of(paymock, Poller, only=LOST_READ, budget=3600) as verifier:
             # The budget is spent once the trial with the fault has begun.
-            monkeypatch.setattr(judge, "_seconds_left", lambda: -1000 if paymock.faults() else 1)
-            assert len([*judge.run()]) == 2
-            report = judge.report()
+            monkeypatch.setattr(verifier.runner, "seconds_left", lambda: -1000 if paymock.faults() else 1)
+            assert len([*verifier.run()]) == 2
+            report = verifier.report()
         assert undetermined(report) == f"{LOST_READ}: it did not end within the budget"
         assert state_of(paymock) == before
 
@@ -420,10 +419,10 @@ class TestUndetermined:
 
     def test_what_is_found_is_in_each_later_report(self, paymock: Sandbox) -> None:
         known: set[str] = set()
-        with judge_of(paymock, bad.NewKeyPerTry, only=LOST_CREATION) as judge:
-            assert judge.report().verdict == "UNDETERMINED"
-            for _ in judge.run():
-                found = {finding.rule for finding in judge.report().findings}
+        with verifier_of(paymock, bad.NewKeyPerTry, only=LOST_CREATION) as verifier:
+            assert verifier.report().verdict == "UNDETERMINED"
+            for _ in verifier.run():
+                found = {finding.rule for finding in verifier.report().findings}
                 assert known <= found
                 known = found
         assert known == {"double_payment", "key_not_reused"}
@@ -431,22 +430,22 @@ class TestUndetermined:
     def test_what_cannot_be_repeated_within_the_budget_is_told_all_the_same(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with judge_of(paymock, bad.DropsAfterFailedPoll, only=LOST_READ, budget=3600) as judge:
-            for progress in judge.run():
+        with verifier_of(paymock, bad.DropsAfterFailedPoll, only=LOST_READ, budget=3600) as verifier:
+            for progress in verifier.run():
                 if progress.broken:
-                    monkeypatch.setattr(judge, "_seconds_left", lambda: -0.001)
-            report = judge.report()
+                    monkeypatch.setattr(verifier.runner, "seconds_left", lambda: -0.001)
+            report = verifier.report()
         assert (report.verdict, report.findings[0].rule) == ("UNSAFE", "lost_sale")
         assert f"{LOST_READ}: lost_sale was not repeated within the budget" in report.undetermined
 
     def test_of_many_trials_the_first_are_named(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with judge_of(paymock, Poller) as judge:
-            for progress in judge.run():
+        with verifier_of(paymock, Poller) as verifier:
+            for progress in verifier.run():
                 assert progress == (1, 1, 0)
-                monkeypatch.setattr(judge, "_budget", 0)
-            report = judge.report()
+                monkeypatch.setattr(verifier.runner, "_budget", 0)
+            report = verifier.report()
         assert undetermined(report) == (
             "not begun within the budget: happy_path/createPayment=drop, happy_path/getPayment@0=drop, "
             "happy_path/getPayment@5=drop, happy_path/getPayment@7=drop, happy_path/getPayment@9=drop "
@@ -457,7 +456,7 @@ class TestUndetermined:
     def test_an_application_that_polls_its_oldest_order_only(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(trials, "_STARVED_SECONDS", 0.2)
+        monkeypatch.setattr(pacing, "_STARVED_SECONDS", 0.2)
 
         class PollsOldestOnly(Poller):
             def decide(self, order_id: str, payment: Json) -> None:
@@ -537,11 +536,11 @@ class Interrupted(Poller):
 
 class TestInterrupt:
     def test_a_report_says_so(self, paymock: Sandbox) -> None:
-        with judge_of(paymock, Interrupted, scenarios=["happy_path", "late_payment"]) as judge:
+        with verifier_of(paymock, Interrupted, scenarios=["happy_path", "late_payment"]) as verifier:
             with pytest.raises(KeyboardInterrupt):
-                for _ in judge.run():
+                for _ in verifier.run():
                     pass
-            report = judge.report()
+            report = verifier.report()
         assert undetermined(report) == "interrupted: at least 2 trials did not run"
         assert report.trials == 0
 

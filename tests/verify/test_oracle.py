@@ -6,7 +6,7 @@ import pytest
 
 from paymock.rules.errors import RETRY_AFTER_SECONDS
 from paymock.rules.scenarios import PaymentStatus
-from paymock.verify.rules import RULES, Observation, Violation, final_statuses, judge
+from paymock.verify.oracle import RULES, Observation, Violation, check, final_statuses
 from tests.support.journal import PAYMENT, JournalWriter
 
 OTHER = "pay_" + "b" * 40
@@ -34,7 +34,7 @@ def trial(journal: JournalWriter, *, calls: list[int] | None = None, **changes: 
 
 
 def found(observation: Observation, fulfil_at: str = "completed") -> list[str]:
-    return [violation.rule for violation in judge(observation, fulfil_at)]
+    return [violation.rule for violation in check(observation, fulfil_at)]
 
 
 def test_what_went_well_breaks_no_rule(journal: JournalWriter) -> None:
@@ -61,7 +61,7 @@ def test_what_went_well_breaks_no_rule(journal: JournalWriter) -> None:
 def test_goods_that_are_not_due_are_free(
     statuses: tuple[str, ...], delivered_at: str | None, explanation: str
 ) -> None:
-    [violation] = judge(bought(statuses=statuses, delivered_at=delivered_at), "completed")
+    [violation] = check(bought(statuses=statuses, delivered_at=delivered_at), "completed")
     assert violation.rule == "free_goods"
     assert explanation in violation.explanation
 
@@ -94,7 +94,7 @@ def test_paid_and_not_delivered_is_a_lost_sale(
 ) -> None:
     if last is not None:
         journal.read(last)
-    [violation] = judge(trial(journal, **UNDELIVERED, gave_up=gave_up), "completed")
+    [violation] = check(trial(journal, **UNDELIVERED, gave_up=gave_up), "completed")
     assert violation.rule == "lost_sale"
     assert violation.explanation.endswith(reason)
 
@@ -106,7 +106,7 @@ def test_nothing_is_lost_before_goods_are_due(statuses: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("deliveries", [2, 3, 90])
 def test_goods_must_not_go_out_twice(deliveries: int) -> None:
-    assert judge(bought(deliveries=deliveries), "completed") == [
+    assert check(bought(deliveries=deliveries), "completed") == [
         Violation("double_delivery", f"The goods of one order went out {deliveries} times.")
     ]
     unpaid = bought(statuses=EXPIRED, deliveries=deliveries, delivered_at=None)
@@ -114,7 +114,7 @@ def test_goods_must_not_go_out_twice(deliveries: int) -> None:
 
 
 def test_two_payments_for_one_order_can_be_paid_twice() -> None:
-    [violation] = judge(bought(payments=[PAYMENT, OTHER]), "completed")
+    [violation] = check(bought(payments=[PAYMENT, OTHER]), "completed")
     assert violation.rule == "double_payment"
     assert "2 payments were created for one order: the customer may pay twice" in violation.explanation
 
@@ -143,7 +143,7 @@ def test_silence_after_a_fault_is_giving_up_and_costs_a_sale_where_there_is_one(
 ) -> None:
     journal.read(None, status=0, fault="drop")
     expired = trial(journal, **UNDELIVERED, statuses=EXPIRED, gave_up=True)
-    assert judge(expired, "completed") == [
+    assert check(expired, "completed") == [
         Violation(
             "gives_up",
             "The fault had ended, and the application sent nothing more after its `getPayment`, though "

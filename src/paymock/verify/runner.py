@@ -1,0 +1,197 @@
+"""Runs plans as trials, side by side in one sandbox and within the budget, and keeps what they have shown."""
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from paymock.client.sandbox import Sandbox
+from paymock.verify.oracle import Violation
+from paymock.verify.pacing import Application, pacing_of
+from paymock.verify.plans import Baseline, Plan
+from paymock.verify.trial import Trial
+
+GRACE_SECONDS = 10.0
+"""How long trials may go on that run when the budget has been spent."""
+
+_HIT_TRIES = 8
+"""How often a trial is run whose faults no request got: an application of its own pace can read a payment
+between the change and the fault, and stop.
+"""
+
+
+class Progress(NamedTuple):
+    """Trials that have ended, how many there will be as far as known, and how many broke a rule."""
+
+    done: int
+    planned: int
+    broken: int
+
+
+class Runner:
+    """Runs trials, at most `jobs` at a time. Raises Refused and Unreachable.
+
+    Attributes: the last trial of each plan, and the rules that it broke; the `baselines` of scenarios; the
+    `places` of plans in their order; tokens of plans that were `unstarted` within the budget; what is
+    `undetermined` of a token, and why; requests that were `unsent`: a trial without faults has sent them, and
+    no trial after it.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        application: Application,
+        fulfil_at: str,
+        budget: float | None,
+        jobs: int | None,
+    ) -> None:
+        self.pacing = pacing_of(sandbox, application)
+        self.fulfil_at = fulfil_at
+        self.baselines: dict[str, Baseline] = {}
+        self.trials: dict[Plan, Trial] = {}
+        self.violations: dict[Plan, list[Violation]] = {}
+        self.places: dict[Plan, int] = {}
+        self.planned = 0
+        self.unstarted: list[str] = []
+        self.undetermined: dict[str, str] = {}
+        self.unsent: dict[str, None] = {}
+        self.confirmed: set[str] = set()
+        """The rules that a trial has been seen to break with all patience: others need not be waited for."""
+        self.began = time.monotonic()
+        self._budget = math.inf if budget is None else budget
+        self._jobs = jobs or self.pacing.default_jobs
+        self._active: list[Trial] = []
+
+    def start(self) -> None:
+        self.began = time.monotonic()
+        self.pacing.start()
+
+    def close(self) -> None:
+        """Remove the faults of trials that have not ended, and end the payment of the liveness order."""
+        for trial in self._active:
+            with suppress(Exception):  # each leaves nothing behind, whatever became of the others
+                trial.close()
+        self._active.clear()
+        self.pacing.close()
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(len(self.trials), self.planned, sum(map(bool, self.violations.values())))
+
+    def seconds_left(self) -> float:
+        return self.began + self._budget - time.monotonic()
+
+    def expect(self, plans: Iterable[Plan]) -> None:
+        """Count plans that will be run, and give each its place."""
+        for plan in plans:
+            self.planned += 1
+            self.places.setdefault(plan, len(self.places))
+
+    def run(
+        self, plans: Sequence[Plan], *, exclusive: bool = False, must_hit: bool = False
+    ) -> Iterator[Progress]:
+        """Run trials, again those whose faults no request got. Without `must_hit`, a request that no try has
+        sent is one that the application sent before because a reply was late, or that it sends by chance:
+        what it does send was seen to its end.
+        """
+        for _ in range(_HIT_TRIES):
+            again: list[Plan] = []
+            unstarted = dict.fromkeys(plans)
+            for trial in self.run_once(plans, exclusive=exclusive, record_deliveries=not self.baselines):
+                plan = trial.plan
+                unstarted.pop(plan, None)
+                violations = trial.check()
+                self.undetermined.pop(plan.token, None)
+                if trial.missed and not (violations or trial.problems):
+                    if not trial.gave_up:
+                        again.append(plan)
+                    self.undetermined[plan.token] = f"{plan.scenario}: {trial.missed[0]} was never hit"
+                if trial.problems:
+                    self.undetermined[plan.token] = f"{plan.token}: {trial.problems[0]}"
+                self.trials[plan] = trial
+                self.violations[plan] = violations
+                self.confirmed.update(violation.rule for violation in violations)
+                yield self.progress
+            self.unstarted += [plan.token for plan in unstarted]
+            plans = again
+            if not again:
+                return
+        for plan in plans:
+            trial = self.trials[plan]
+            unsent = [one.request for one in trial.missed if one.request not in trial.requests]
+            if unsent and not must_hit:
+                self.undetermined.pop(plan.token, None)
+                self.unsent[f"{unsent[0]} in {plan.scenario}"] = None
+
+    def run_once(
+        self, plans: Iterable[Plan], *, exclusive: bool = False, record_deliveries: bool = False
+    ) -> Iterator[Trial]:
+        """Run trials, and yield each when it has ended. Once no second is left, none begins, and those that
+        run have GRACE_SECONDS.
+        """
+        waiting = iter(plans)
+        jobs = 1 if exclusive else self._jobs
+        exhausted = False
+        while True:
+            while not exhausted and sum(max(1, len(one.plan.injections)) for one in self._active) < jobs:
+                plan = next(waiting, None) if self.seconds_left() > 0 else None
+                exhausted = plan is None
+                if plan is not None:
+                    self._begin(plan, exclusive=exclusive, record_deliveries=record_deliveries)
+            if not self._active:
+                return
+            before = self._positions
+            yield from self._resume()
+            if self.seconds_left() < -GRACE_SECONDS:
+                yield from self._cancel()
+            if self._active:
+                self.pacing.listen(len(self._active), progressed=self._positions != before)
+
+    @property
+    def _positions(self) -> list[tuple[int, int]]:
+        return [(trial.number, len(trial.statuses)) for trial in self._active]
+
+    def _begin(self, plan: Plan, *, exclusive: bool, record_deliveries: bool) -> None:
+        trial = Trial(
+            plan,
+            self.pacing,
+            self.fulfil_at,
+            baseline=self.baselines.get(plan.scenario),
+            record_deliveries=record_deliveries,
+            confirmed=self.confirmed,
+        )
+        self.pacing.begin(trial, exclusive=exclusive)
+        self._active.append(trial)
+
+    def _resume(self) -> Iterator[Trial]:
+        """Resume each trial while there is time, and yield those that have ended."""
+        for trial in [*self._active]:
+            if self.seconds_left() < -GRACE_SECONDS:
+                return
+            if trial.resume():
+                yield self._end(trial)
+
+    def _cancel(self) -> Iterator[Trial]:
+        for trial in [*self._active]:
+            trial.problems.append("it did not end within the budget")
+            yield self._end(trial)
+
+    def _end(self, trial: Trial) -> Trial:
+        trial.close()
+        self._active.remove(trial)
+        self.pacing.end(trial)
+        return trial
+
+    def final_check(self) -> None:
+        """Ask once more how often the goods of each trial went out, and check it again."""
+        asked = [
+            (trial, self.pacing.count_deliveries(trial.order_id))
+            for trial in self.trials.values()
+            if not trial.problems
+        ]
+        for trial, call in asked:
+            if call.exception() is None:
+                trial.deliveries = max(trial.deliveries, call.result())
+        for plan, trial in self.trials.items():
+            self.violations[plan] = trial.check()

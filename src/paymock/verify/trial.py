@@ -1,0 +1,350 @@
+"""A trial: an order of the application, with its own scenario and faults.
+
+Time stands still, until a trial moves its payment to the next change: once the application has read the state
+before.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Set
+from concurrent.futures import Future
+from copy import copy
+from typing import NamedTuple
+
+from paymock.client.http import Json
+from paymock.rules.faults import MAX_HANG, FaultKind, parse_fault
+from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_READS
+from paymock.verify.oracle import MANY_READS, Violation, check, final_statuses
+from paymock.verify.pacing import MAX_ORDERS, Order, Pacing, Silence
+from paymock.verify.plans import Baseline, Injection, Plan, Request
+
+PATIENCE = 10.0
+"""How long the application may be silent, in seconds, before it counts as having given up; while it goes on
+polling other orders, if it does.
+"""
+
+SHORT_PATIENCE = 1.5
+"""The same where nothing depends on it: after a status that ends its interest, or for what was seen before.
+It is longer than `Retry-After`.
+"""
+
+_MAX_PAYMENTS = 20
+"""So many payments of one order are followed: an application may create another one whenever it polls."""
+
+_STUCK_REQUESTS = 20
+"""After so many requests, none of which shows the state of the payment, the application does not read it."""
+
+_MAX_NUMBER = 5
+"""Of the same requests in the same state, so many get faults: more of them say nothing new."""
+
+
+class State(NamedTuple):
+    """A state of a payment that a read can show, from `at` seconds after its creation on."""
+
+    at: float
+    status: str
+
+
+class Trial(Order):
+    """The trial of a plan. `baseline`: what the application does without faults, if that is known.
+    `record_deliveries`: ask for the deliveries at every state. `confirmed`: the rules that a trial has been
+    seen to break with all patience: others need not be waited for.
+
+    It goes through phases, of which each is a method that is called again whenever the application could have
+    sent something, until it enters the next: placing the order, awaiting its payment, following the payment
+    (reading, moving), settling, awaiting the goods.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        pacing: Pacing,
+        fulfil_at: str,
+        *,
+        baseline: Baseline | None,
+        record_deliveries: bool,
+        confirmed: Set[str],
+    ) -> None:
+        super().__init__(*pacing.new_id())
+        self.plan = plan
+        self.order_errors: list[str] = []
+        self.states: list[State] = []
+        """Those of the newest payment."""
+        self._pacing = pacing
+        self._sandbox = pacing.sandbox
+        self._fulfil_at = fulfil_at
+        self._baseline = baseline
+        self._record_deliveries = record_deliveries
+        self._confirmed = confirmed
+        self._phase: Callable[[], None] | None = self._start
+        self._rules: list[str] = []
+        self._applied = 0
+        self._reads: Counter[tuple[str, str, float]] = Counter()
+        """How many replies showed a payment, by the operation and by the age of the state."""
+        self._statuses_read: set[str] = set()
+        self._payment = ""
+        self._orders_left = MAX_ORDERS
+        self._placed: Future[object]
+        self._told: Future[int] | None = None
+        self._is_interested = True
+
+    # What it has shown.
+
+    def check(self) -> list[Violation]:
+        """The rules that it has broken; none if it says nothing."""
+        return [] if self.problems else check(self, self._fulfil_at)
+
+    @property
+    def missed(self) -> list[Injection]:
+        """The faults of the plan that no request got."""
+        got = [(entry["operation"], entry["fault"]) for entry in self.entries]
+        result = []
+        for injection in self.plan.injections:
+            key = injection.request.operation, injection.parsed.text
+            if key in got:
+                got.remove(key)
+            else:
+                result.append(injection)
+        return result
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The requests into which a fault could be injected, in order."""
+        requests: list[Request] = []
+        counts: Counter[tuple[str, float | None]] = Counter()
+        for entry in self.entries:
+            operation, at = entry["operation"], None
+            if operation in PAYMENT_READS:
+                if entry["payment_id"] not in self.payments[-1:]:
+                    continue
+                at = entry["shown_offset_seconds"]
+            if operation is not None:
+                counts[operation, at] += 1
+                if counts[operation, at] <= _MAX_NUMBER:
+                    requests.append(Request(operation, at, counts[operation, at]))
+        return tuple(requests)
+
+    def note(self, entry: Json, call: int) -> None:
+        super().note(entry, call)
+        self._applied += entry["fault"] is not None
+        if entry["shown_offset_seconds"] is not None and entry["operation"] in PAYMENT_READS:
+            self._reads[entry["payment_id"], entry["operation"], entry["shown_offset_seconds"]] += 1
+            if entry["operation"] == GET_PAYMENT:
+                self._statuses_read.add(entry["shown"])
+
+    def _reads_of(self, at: float, operation: str = GET_PAYMENT) -> int:
+        """How many replies to reads of the newest payment showed the state at this age, or a later one."""
+        return sum(
+            count
+            for (payment_id, read_by, shown_at), count in self._reads.items()
+            if payment_id == self.payments[-1] and read_by == operation and shown_at >= at
+        )
+
+    # The phases.
+
+    def resume(self) -> bool:
+        """Go on as far as the application lets it, and return whether the trial has ended."""
+        if self._phase is not None:
+            self._phase()
+        return self._phase is None
+
+    def close(self) -> None:
+        """Remove its faults and its override."""
+        while self._rules:
+            self._sandbox.clear_faults(self._rules.pop())
+        self._sandbox.clear_next(self.order_id)
+
+    def _enter(self, phase: Callable[[], None]) -> None:
+        self._phase = phase
+        self._silence, self._requests_before = Silence(self._pacing, self), len(self.entries)
+        phase()
+
+    def _start(self) -> None:
+        self._sandbox.next(self.plan.scenario, order_id=self.order_id)
+        self._add_faults(None)
+        self._add_faults(0.0)
+        self._placed = self._pacing.place(self.order_id)
+        self._enter(self._placing)
+
+    def _placing(self) -> None:
+        """Wait until the order is placed; place it again if that fails."""
+        if not self._placed.done():
+            return
+        self._pacing.note_requests()
+        error = self._placed.exception()
+        if error is not None:
+            self.reordered = True
+            self.order_errors.append(self._pacing.describe(error))
+            creations = [one for one in self.plan.injections if one.request.operation == CREATE_PAYMENT]
+            expected = sum(injection.times for injection in creations)
+            self._orders_left -= self._applied >= expected or len(self.order_errors) > expected
+        if error is not None and self._orders_left >= 0:
+            self._placed = self._pacing.place(self.order_id)
+            self._enter(self._placing)
+        else:
+            self._enter(self._awaiting_payment)
+
+    def _awaiting_payment(self) -> None:
+        if not self.payments:
+            if self._silence.lasts(self._patience()):
+                self.gave_up = True
+                self._end()
+            return
+        if self._baseline is None:
+            scenario = self._sandbox.detail(self.payments[-1])["scenario"]
+            if scenario != self.plan.scenario:
+                self.problems.append(
+                    f"the payment follows {scenario}: the application must not send X-Mock-Scenario"
+                )
+        self._follow_newest()
+
+    def _follow_newest(self) -> None:
+        self._payment = self.payments[-1]
+        self.states = _states(self._sandbox.detail(self._payment))
+        self.statuses = [self.states[0].status]
+        self._enter(self._reading)
+
+    def _reading(self) -> None:
+        """Wait until the application has read the state, or does not read it."""
+        interest = self._interest()
+        if interest is not None:
+            self._is_interested = interest
+            self._enter(self._moving)
+
+    def _moving(self) -> None:
+        """Move the payment to the next change that the application will read, or to its end."""
+        if self._record_deliveries and not self._deliveries_are_told():
+            return
+        if self._is_interested and len(self.statuses) < len(self.states):
+            state = self.states[len(self.statuses)]
+            self.statuses.append(state.status)
+            if not self._pacing.advance(self._payment, "next"):
+                self.problems.append("the payment was moved by others: the judge moves it by itself")
+            self._add_faults(state.at)
+            self._enter(self._reading)
+        elif self.payments[-1] != self._payment and len(self.payments) <= _MAX_PAYMENTS:
+            self._follow_newest()
+        else:
+            for payment_id in self.payments:
+                self._pacing.advance(payment_id, "end")
+            self.statuses = [state.status for state in self.states]
+            if self.problems:
+                self._end()
+            else:
+                self._enter(self._settling)
+
+    def _settling(self) -> None:
+        """Wait until the application reads no more, or has read too often; and ask for the deliveries."""
+        is_restless = (
+            self._reads_of(self.states[-1].at) <= MANY_READS
+            and len(self.entries) - self._requests_before < _STUCK_REQUESTS
+        )
+        if self._told is None and is_restless and not self._silence.lasts():
+            return
+        if self._deliveries_are_told():
+            self._enter(self._awaiting_goods)
+
+    def _awaiting_goods(self) -> None:
+        """Ask for the deliveries until the goods are out that are due."""
+        if self._lacks_goods and not self._deliveries_are_told():
+            return
+        is_known = bool(self._statuses_read & final_statuses(self._fulfil_at))
+        patience = self._patience() if is_known or not self.gave_up else SHORT_PATIENCE
+        if not self._lacks_goods or self._silence.waited(patience):
+            self._end()
+
+    @property
+    def _lacks_goods(self) -> bool:
+        return self._fulfil_at in self.statuses and not self.deliveries and not self.problems
+
+    def _end(self) -> None:
+        self._phase = None
+        if not (self.plan.injections or self.problems):
+            self.problems += filter(None, [self._why_untested()])
+
+    # What the phases ask.
+
+    def _interest(self) -> bool | None:
+        """Whether the application will read the next state; None while it may still read this one."""
+        at = self.states[len(self.statuses) - 1].at
+        injections = [one for one in self.plan.injections if one.request.at == at]
+        sent = {one.operation for one in self._baseline.requests if one.at == at} if self._baseline else set()
+        if self._baseline and not injections and not sent:
+            return True
+        if self.payments[-1] != self._payment:
+            return False
+        due = sum(one.times for one in self.plan.injections if (one.request.at or 0) <= at)
+        if self._applied >= due and all(self._reads_of(at, one) for one in sent or {GET_PAYMENT}):
+            return True
+        if self._silence.lasts(SHORT_PATIENCE):
+            if self._may_be_silent():
+                return False
+            if self._silence.lasts(self._patience()):
+                self.gave_up = self._baseline is not None
+                return False
+        requests = len(self.entries) - self._requests_before
+        return False if requests > _STUCK_REQUESTS + sum(one.times for one in injections) else None
+
+    def _may_be_silent(self) -> bool:
+        """Whether the application need not read the payment any more, or without faults does not."""
+        final = final_statuses(self._fulfil_at)
+        if self._baseline is not None:
+            return bool(self._statuses_read & final)
+        # One that polls rarely, or an expired payment once more, shows what there is to inject faults into.
+        return not self._pacing.polls_by_itself or bool(self._statuses_read & (final - {"expired"}))
+
+    def _patience(self) -> float:
+        """How long silence must last: only what has been found already needs little of it."""
+        fault = parse_fault(self.entries[-1]["fault"] or "") if self.entries else None
+        if fault is not None and fault.kind is FaultKind.HANG:
+            return MAX_HANG + PATIENCE  # so long the application may wait for its reply
+        given_up = copy(self)
+        given_up.gave_up = True
+        rules = {violation.rule for violation in given_up.check()}
+        return SHORT_PATIENCE if rules and rules <= self._confirmed else PATIENCE
+
+    def _deliveries_are_told(self) -> bool:
+        """Ask how often the goods went out, and return whether that has been answered."""
+        if self._told is None:
+            self._told = self._pacing.count_deliveries(self.order_id)
+        if not self._told.done():
+            return False
+        told, self._told = self._told, None
+        error = told.exception()
+        if error is not None:
+            self.problems.append(f"deliveries cannot be told: {self._pacing.describe(error)}")
+            return True
+        self.deliveries = told.result()
+        if self.deliveries and self.delivered_at is None and self._record_deliveries:
+            self.delivered_at = self.statuses[-1]
+        return True
+
+    def _add_faults(self, at: float | None) -> None:
+        """Add the rules for the faults at this age, whose requests are counted from now on."""
+        for injection in self.plan.injections:
+            if injection.request.at == at:
+                rule = self._sandbox.fault(
+                    injection.parsed.text,
+                    operation=injection.request.operation,
+                    order_id=self.order_id if injection.has_order else None,
+                    skip=injection.request.number - 1,
+                    times=injection.times,
+                )
+                self._rules.append(str(rule["id"]))
+
+    def _why_untested(self) -> str | None:
+        """Why a trial without faults shows nothing to inject faults into."""
+        if not self.payments:
+            reason = f": {self.order_errors[-1]}" if self.order_errors else ""
+            return (
+                f"no payment with the order id {self.order_id} was created{reason}. Does the application "
+                "use this server and API key, and the order id that it is given?"
+            )
+        if not self.deliveries and len(self.entries) <= 1 + len(self.order_errors):
+            return f"the application never read its payment: {self._pacing.unread_hint}"
+        return None
+
+
+def _states(detail: Json) -> list[State]:
+    """The states that last at least a millisecond, so that a read can show them."""
+    statuses = {entry["offset_seconds"]: entry["status"] for entry in detail["timeline"]}
+    return [State(at, status) for at, status in statuses.items()]
