@@ -138,10 +138,11 @@ def test_a_customer_who_orders_again_need_not_wait(journal: JournalWriter) -> No
     assert found(trial(journal, reordered=False)) == ["ignores_retry_after"]
 
 
+@pytest.mark.parametrize("fault", ["drop", "hang", "status=500", "status=503; after", "truncate=9"])
 def test_silence_after_a_fault_is_giving_up_and_costs_a_sale_where_there_is_one(
-    journal: JournalWriter,
+    journal: JournalWriter, fault: str
 ) -> None:
-    journal.read(None, status=0, fault="drop")
+    journal.read(None, status=0, fault=fault)
     expired = trial(journal, **UNDELIVERED, statuses=EXPIRED, gave_up=True)
     assert check(expired, "completed") == [
         Violation(
@@ -153,7 +154,7 @@ def test_silence_after_a_fault_is_giving_up_and_costs_a_sale_where_there_is_one(
     assert found(trial(journal, **UNDELIVERED, gave_up=True)) == ["lost_sale", "gives_up"]
 
 
-@pytest.mark.parametrize("fault", [None, "delay=300; after"])
+@pytest.mark.parametrize("fault", [None, "delay=300", "delay=300; after"])
 def test_who_lost_no_reply_and_is_silent_was_done(journal: JournalWriter, fault: str | None) -> None:
     journal.read("expired", fault=fault)
     assert found(trial(journal, **UNDELIVERED, statuses=EXPIRED, gave_up=True)) == []

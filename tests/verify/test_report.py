@@ -12,9 +12,8 @@ import pytest
 from paymock.client.text import shell_word
 from paymock.schemas.control import AddFinding
 from paymock.schemas.validation import checker_for, validate
-from paymock.verify.findings import shortened
 from paymock.verify.oracle import RULES, Severity
-from paymock.verify.report import Finding, Report, Verdict, junit, markdown, transcript
+from paymock.verify.report import Finding, Report, Verdict, for_dashboard, junit, markdown, transcript
 
 MONEY = [rule.name for rule in RULES.values() if rule.severity is Severity.MONEY]
 ADVICE = [rule.name for rule in RULES.values() if rule.severity is Severity.ADVICE]
@@ -62,7 +61,7 @@ def finding(rule: str = "lost_sale", **changes: Any) -> Finding:
 
 def test_a_long_finding_is_shortened_for_the_dashboard() -> None:
     long = finding(payment_id=None, command="x" * 3000, faults=[f"{number}: drop" for number in range(30)])
-    shown = validate(checker_for(AddFinding), shortened(long), AddFinding)
+    shown = validate(checker_for(AddFinding), for_dashboard(long), AddFinding)
     assert (len(shown.command), shown.command[-4:]) == (2000, "x...")
     assert shown.faults[18:] == ["18: drop", "... and 11 more"]
 

@@ -21,7 +21,6 @@ from paymock.verify.plans import (
 )
 from paymock.verify.report import Report
 from paymock.verify.runner import Progress, Runner
-from paymock.verify.trial import Trial
 
 _NAMED = 5
 """How many of the trials that did not begin are named."""
@@ -114,7 +113,7 @@ class Verifier:
         self.runner.start()
         yield from self._run_baselines()
         plans = [*self._plans()]
-        self.runner.expect(plans)
+        self.runner.plans += plans
         together = interleaved([plan for plan in plans if not plan.is_exclusive])
         exclusive = [plan for plan in plans if plan.is_exclusive]
         must_hit = self._only is not None
@@ -149,7 +148,7 @@ class Verifier:
             rest = f" and {more} more" if more > 0 else ""
             undetermined.append(f"not begun within the budget: {names}{rest}")
         if not self._ended:
-            left = max(0, runner.planned - len(runner.trials))
+            left = max(0, len(runner.plans) - len(runner.trials))
             undetermined.append(f"interrupted: at least {left} trials did not run")
             findings += self._findings.unconfirmed()
         return Report(
@@ -182,19 +181,16 @@ class Verifier:
     def _run_baselines(self) -> Iterator[Progress]:
         """Run each scenario without faults: the first one alone, so that requests about no order count."""
         plans = [Plan(scenario) for scenario in self._scenarios]
-        self.runner.expect(plans)
+        self.runner.plans += plans
         yield from self.runner.run(plans[:1], exclusive=True)
         yield from self.runner.run(plans[1:])
         for plan in plans:
             trial = self.runner.trials.get(plan)
             if trial is not None and not trial.problems:
-                self.runner.baselines[plan.scenario] = self._baseline(trial)
-
-    def _baseline(self, trial: Trial) -> Baseline:
-        requests = trial.requests
-        if self.runner.pacing.polls_by_itself:  # it may send the same once or twice, as it happens
-            requests = tuple(request for request in requests if request.number == 1)
-        return Baseline(trial.plan.scenario, requests, {state.at: state.status for state in trial.states})
+                requests = trial.requests
+                if self.runner.pacing.polls_by_itself:  # it may send the same once or twice, as it happens
+                    requests = tuple(request for request in requests if request.number == 1)
+                self.runner.baselines[plan.scenario] = Baseline(plan.scenario, requests, trial.states)
 
     def _plans(self) -> Iterable[Plan]:
         """The plans with faults, each once."""

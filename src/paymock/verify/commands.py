@@ -24,6 +24,7 @@ from paymock.verify.pacing import Application, InlineExecutor, complete
 from paymock.verify.runner import GRACE_SECONDS
 
 T = TypeVar("T")
+Process = subprocess.Popen[bytes]
 
 _REQUEST = re.compile(r"(GET|POST|PUT|PATCH|DELETE)[ \t]+(https?://\S+)")
 _CALL_SECONDS = 120.0
@@ -80,7 +81,7 @@ class Caller:
     def __init__(self, environment: Mapping[str, str], deadline: float = math.inf) -> None:
         self._environment = environment
         self._deadline = deadline
-        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._processes: set[Process] = set()
 
     def call(self, text: str, order_id: str = "") -> str:
         """Carry it out for an order, and return what it prints or answers. Raises CallFailed."""
@@ -183,15 +184,12 @@ def running(
 
 @contextmanager
 def _running(
-    command: str,
-    environment: Mapping[str, str],
-    output: "int | IO[bytes]",
-    end: "Callable[[subprocess.Popen[bytes]], None]",
-) -> "Iterator[subprocess.Popen[bytes]]":
+    command: str, environment: Mapping[str, str], output: int | IO[bytes], end: Callable[[Process], None]
+) -> Iterator[Process]:
     """Run a command of the shell, as the leader of a group, so that its children can be ended with it; `end`
     it if the block fails. Raises OSError.
     """
-    process: subprocess.Popen[bytes] | None = None
+    process: Process | None = None
     try:
         with _deferred_interrupts():
             process = subprocess.Popen(  # noqa: S602 - of the shell, as documented
@@ -216,33 +214,31 @@ def _deferred_interrupts() -> Iterator[None]:
     and can be ended. Only the main thread is ever interrupted.
     """
     arrived: list[int] = []
-    is_main = threading.current_thread() is threading.main_thread()
-    handlers = {number: signal.getsignal(number) for number in _INTERRUPTS if is_main}
-    for number, handler in handlers.items():
-        if callable(handler):
-            signal.signal(number, lambda number, _: arrived.append(number))
+    numbers = _INTERRUPTS if threading.current_thread() is threading.main_thread() else []
+    handlers = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
+    for number in handlers:
+        signal.signal(number, lambda number, _: arrived.append(number))
     try:
         yield
     finally:
         for number, handler in handlers.items():
-            if callable(handler):
-                signal.signal(number, handler)
+            signal.signal(number, handler)
     for late in arrived:
         signal.raise_signal(late)
 
 
-def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+def _signal(process: Process, number: signal.Signals) -> None:
     """Send a signal to a command and its children, which may outlive it."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
+def _kill(process: Process) -> None:
     with process:  # closes its pipes, and waits for it
         _signal(process, signal.SIGKILL)
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
+def _stop(process: Process) -> None:
     """End the process and its children, if need be by force."""
     _signal(process, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):

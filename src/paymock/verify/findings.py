@@ -2,18 +2,15 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from typing import Any
 
-from paymock.client.http import Json, Refused
+from paymock.client.http import Refused
 from paymock.client.sandbox import Sandbox
 from paymock.client.text import shell_word
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.control import COURSE_LENGTH, LINE_LENGTH, MAX_LINES, MAX_TEXT
 from paymock.schemas.public import PAYMENT_READS
 from paymock.verify.oracle import RULES, Severity, Violation
 from paymock.verify.plans import Plan
-from paymock.verify.report import Finding, transcript
+from paymock.verify.report import Finding, for_dashboard
 from paymock.verify.runner import Progress, Runner
 from paymock.verify.trial import Trial
 
@@ -62,7 +59,7 @@ class Findings:
         """Show the findings on the dashboard of the sandbox."""
         for finding in reversed(self.confirmed):
             with suppress(Refused):  # an old server has no page for it
-                self._sandbox.add_finding(shortened(finding))
+                self._sandbox.add_finding(for_dashboard(finding))
 
     def _pending_groups(self) -> dict[_Group, list[Plan]]:
         """The plans that broke a rule, by groups of which there is no finding yet, in the order of RULES."""
@@ -92,7 +89,7 @@ class Findings:
             is_due = self._runner.fulfil_at in self._runner.trials[plan].statuses
             times = sum(injection.times for injection in plan.injections)
             is_early = rule == "free_goods" and is_due
-            return len(plan.injections), times, is_early, self._runner.places[plan]
+            return len(plan.injections), times, is_early, self._runner.plans.index(plan)
 
         return min(plans, key=rank)
 
@@ -100,7 +97,7 @@ class Findings:
         """Return the least plan that still breaks the rule."""
         for smaller in plan.smaller:
             if smaller not in self._runner.trials:
-                self._runner.places.setdefault(smaller, len(self._runner.places))
+                self._runner.plans.append(smaller)
                 yield from self._runner.run([smaller], exclusive=smaller.is_exclusive)
             if self._breaks(smaller, rule):
                 return (yield from self._shrink(smaller, rule))
@@ -159,11 +156,10 @@ class Findings:
 def _story(trial: Trial, violation: Violation) -> list[str]:
     """What happened, in five lines."""
     description = SCENARIOS[trial.plan.scenario].description if trial.plan.scenario in SCENARIOS else ""
-    ages = {state.at: state.status for state in trial.states}
     faults = []
     for injection in trial.plan.injections:
         request = injection.request
-        status = f" at `{ages[request.at]}`" if request.at in ages else ""
+        status = f" at `{trial.states[request.at]}`" if request.at in trial.states else ""
         faults.append(f"{request.operation}{status} gets `{injection.fault}`")
     reads = sum(entry["operation"] in PAYMENT_READS for entry in trial.entries)
     seen = [entry["shown"] for entry in trial.entries if entry["shown"]]
@@ -179,24 +175,3 @@ def _story(trial: Trial, violation: Violation) -> list[str]:
         f"Goods:       {goods}{at}.",
         f"Wrong:       {violation.explanation}",
     ]
-
-
-def shortened(finding: Finding) -> Json:
-    """A finding as the dashboard shows it, shortened to what that takes."""
-    kept = asdict(finding)
-    for name in ("requests", "timeline", "occurrences"):
-        del kept[name]
-    kept = {name: _shortened(value) for name, value in kept.items()}
-    course = [line[:LINE_LENGTH] for line in transcript(finding.timeline, finding.requests)]
-    return kept | {"severity": finding.severity, "course": course[:COURSE_LENGTH]}
-
-
-def _shortened(value: Any, length: int = MAX_TEXT) -> Any:
-    """A text, or a list of texts, as far as a finding on the dashboard has room."""
-    if isinstance(value, str):
-        return value if len(value) <= length else f"{value[: length - 3]}..."
-    if not isinstance(value, list):
-        return value
-    more = len(value) - MAX_LINES + 1
-    shown = value if more <= 1 else [*value[: MAX_LINES - 1], f"... and {more} more"]
-    return [_shortened(line, LINE_LENGTH) for line in shown]

@@ -7,7 +7,6 @@ polled younger orders.
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
@@ -83,10 +82,12 @@ class Order(Observation):
         self.number = number
         self.order_id = order_id
         self.problems: list[str] = []
+        self.polls = 0
 
     def note(self, entry: Json, call: int) -> None:
         self.entries.append(entry)
         self.calls.append(call)
+        self.polls += entry["operation"] in PAYMENT_READS
         payment_id = entry["payment_id"]
         is_new = entry["operation"] == CREATE_PAYMENT and entry["idempotency"] == "new"
         if is_new and payment_id and payment_id not in self.payments:
@@ -112,8 +113,6 @@ class Pacing(ABC):
         self._numbers = count(1)
         self._orders: dict[str, Order] = {}
         self._exclusive: Order | None = None
-        self._polls: Counter[int] = Counter()
-        """How often the application has read the payment of each order that is under way, by its number."""
         self._liveness_order: Order | None = None
         self._last_request: str | None = None
         self._calls = 0
@@ -128,9 +127,10 @@ class Pacing(ABC):
 
     def close(self) -> None:
         """Let the payment of the liveness order come to its end, so that the application forgets it."""
-        if self._liveness_order is not None:
-            self._polls.pop(self._liveness_order.number, None)
-            for payment_id in self._liveness_order.payments:
+        order, self._liveness_order = self._liveness_order, None
+        if order is not None:
+            self.end(order)
+            for payment_id in order.payments:
                 self.advance(payment_id, "end")
 
     @abstractmethod
@@ -140,14 +140,16 @@ class Pacing(ABC):
         """
 
     def poll_counts(self, order: Order) -> dict[int, int]:
-        """How often the application has polled what comes after the order, as far as is known: each younger
-        one, and the liveness order, by their numbers.
+        """How often the application has polled each order after this one, as far as is known, by its number;
+        after one that runs alone comes the liveness order, too.
         """
-        counts = {number: polls for number, polls in self._polls.items() if number > order.number}
         live = self._liveness_order
-        if live is not None and (self._exclusive is not None or live.number > order.number):
-            counts[live.number] = self._polls[live.number]
-        return counts
+        later = [
+            one for one in self._orders.values() if one.number > order.number and (one.entries or one is live)
+        ]
+        if self._exclusive is not None and live is not None:
+            later.append(live)
+        return {one.number: one.polls for one in later}
 
     def new_id(self) -> tuple[int, str]:
         """The number and the id of the next order."""
@@ -161,7 +163,6 @@ class Pacing(ABC):
 
     def end(self, order: Order) -> None:
         del self._orders[order.order_id]
-        self._polls.pop(order.number, None)
 
     def place(self, order_id: str) -> Future[object]:
         with self._application_is_busy():
@@ -175,8 +176,9 @@ class Pacing(ABC):
         polls it tells whether it has had its turn.
         """
         self.close()
-        self._liveness_order = Order(*self.new_id())
-        self.application.executor.submit(self._place_with_retries, self._liveness_order.order_id)
+        order = self._liveness_order = Order(*self.new_id())
+        self._orders[order.order_id] = order
+        self.application.executor.submit(self._place_with_retries, order.order_id)
 
     def _place_with_retries(self, order_id: str) -> None:
         for _ in range(MAX_ORDERS):
@@ -204,12 +206,9 @@ class Pacing(ABC):
         for entry in reversed(self.sandbox.call("waitForRequests", query=query)["data"]):
             self._last_request = entry["request_id"]
             self.heard_at = self.now()
-            order_id, live = entry["order_id"], self._liveness_order
+            order_id = entry["order_id"]
             order = self._exclusive if order_id is None else self._orders.get(order_id)
-            if live is not None and live.order_id == order_id:
-                order = live
             if order is not None:
-                self._polls[order.number] += entry["operation"] in PAYMENT_READS
                 order.note(entry, self._calls)
 
     def now(self) -> float:

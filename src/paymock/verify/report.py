@@ -7,10 +7,12 @@ from enum import StrEnum
 from html import escape
 from itertools import groupby
 from textwrap import wrap
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from paymock.client.http import Json
 from paymock.client.text import escape_control, format_seconds, shell_word
+from paymock.schemas.control import COURSE_LENGTH, LINE_LENGTH, MAX_LINES, MAX_TEXT
 from paymock.verify.oracle import RULES, Severity
 
 _REPEAT = "To repeat a finding, add its --only to:"
@@ -164,6 +166,27 @@ def _joined(texts: Sequence[str]) -> str:
     """The texts, each once in a row, with how often."""
     counts = [(text, len([*group])) for text, group in groupby(texts)]
     return ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in counts)
+
+
+def for_dashboard(finding: Finding) -> Json:
+    """A finding as the dashboard shows it, shortened to what that takes."""
+    kept = asdict(finding)
+    for name in ("requests", "timeline", "occurrences"):
+        del kept[name]
+    kept = {name: _shortened(value) for name, value in kept.items()}
+    course = [line[:LINE_LENGTH] for line in transcript(finding.timeline, finding.requests)]
+    return kept | {"severity": finding.severity, "course": course[:COURSE_LENGTH]}
+
+
+def _shortened(value: Any, length: int = MAX_TEXT) -> Any:
+    """A text, or a list of texts, as far as a finding on the dashboard has room."""
+    if isinstance(value, str):
+        return value if len(value) <= length else f"{value[: length - 3]}..."
+    if not isinstance(value, list):
+        return value
+    more = len(value) - MAX_LINES + 1
+    shown = value if more <= 1 else [*value[: MAX_LINES - 1], f"... and {more} more"]
+    return [_shortened(line, LINE_LENGTH) for line in shown]
 
 
 def junit(report: Report) -> bytes:

@@ -32,10 +32,11 @@ class Progress(NamedTuple):
 class Runner:
     """Runs trials, at most `jobs` at a time. Raises Refused and Unreachable.
 
-    Attributes: the last trial of each plan, and the rules that it broke; the `baselines` of scenarios; the
-    `places` of plans in their order; tokens of plans that were `unstarted` within the budget; what is
-    `undetermined` of a token, and why; requests that were `unsent`: a trial without faults has sent them, and
-    no trial after it.
+    Attributes: all `plans`, in the order in which they stand in reports; the last trial of each, and the
+    rules that it broke; the `baselines` of scenarios; tokens of plans that were `unstarted` within the
+    budget; why nothing can be said of a token; requests that were `unsent`: a trial without faults has sent
+    them, and no trial after it; the rules that are `confirmed`: a trial has been seen to break them with all
+    patience.
     """
 
     def __init__(
@@ -51,13 +52,11 @@ class Runner:
         self.baselines: dict[str, Baseline] = {}
         self.trials: dict[Plan, Trial] = {}
         self.violations: dict[Plan, list[Violation]] = {}
-        self.places: dict[Plan, int] = {}
-        self.planned = 0
+        self.plans: list[Plan] = []
         self.unstarted: list[str] = []
         self.undetermined: dict[str, str] = {}
         self.unsent: dict[str, None] = {}
         self.confirmed: set[str] = set()
-        """The rules that a trial has been seen to break with all patience: others need not be waited for."""
         self.began = time.monotonic()
         self._budget = math.inf if budget is None else budget
         self._jobs = jobs or self.pacing.default_jobs
@@ -77,16 +76,10 @@ class Runner:
 
     @property
     def progress(self) -> Progress:
-        return Progress(len(self.trials), self.planned, sum(map(bool, self.violations.values())))
+        return Progress(len(self.trials), len(self.plans), sum(map(bool, self.violations.values())))
 
     def seconds_left(self) -> float:
         return self.began + self._budget - time.monotonic()
-
-    def expect(self, plans: Iterable[Plan]) -> None:
-        """Count plans that will be run, and give each its place."""
-        for plan in plans:
-            self.planned += 1
-            self.places.setdefault(plan, len(self.places))
 
     def run(
         self, plans: Sequence[Plan], *, exclusive: bool = False, must_hit: bool = False
@@ -132,66 +125,46 @@ class Runner:
         """
         waiting = iter(plans)
         jobs = 1 if exclusive else self._jobs
-        exhausted = False
         while True:
-            while not exhausted and sum(max(1, len(one.plan.injections)) for one in self._active) < jobs:
-                plan = next(waiting, None) if self.seconds_left() > 0 else None
-                exhausted = plan is None
-                if plan is not None:
-                    self._begin(plan, exclusive=exclusive, record_deliveries=record_deliveries)
+            while self._load < jobs and self.seconds_left() > 0 and (plan := next(waiting, None)):
+                trial = Trial(
+                    plan,
+                    self.pacing,
+                    self.fulfil_at,
+                    baseline=self.baselines.get(plan.scenario),
+                    record_deliveries=record_deliveries,
+                    confirmed=self.confirmed,
+                )
+                self.pacing.begin(trial, exclusive=exclusive)
+                self._active.append(trial)
             if not self._active:
                 return
             before = self._positions
-            yield from self._resume()
-            if self.seconds_left() < -GRACE_SECONDS:
-                yield from self._cancel()
+            for trial in [*self._active]:
+                is_late = self.seconds_left() < -GRACE_SECONDS
+                if is_late:
+                    trial.problems.append("it did not end within the budget")
+                if is_late or trial.resume():
+                    trial.close()
+                    self._active.remove(trial)
+                    self.pacing.end(trial)
+                    yield trial
             if self._active:
                 self.pacing.listen(len(self._active), progressed=self._positions != before)
+
+    @property
+    def _load(self) -> int:
+        """How many trials there are, each counted as often as it has faults."""
+        return sum(max(1, len(trial.plan.injections)) for trial in self._active)
 
     @property
     def _positions(self) -> list[tuple[int, int]]:
         return [(trial.number, len(trial.statuses)) for trial in self._active]
 
-    def _begin(self, plan: Plan, *, exclusive: bool, record_deliveries: bool) -> None:
-        trial = Trial(
-            plan,
-            self.pacing,
-            self.fulfil_at,
-            baseline=self.baselines.get(plan.scenario),
-            record_deliveries=record_deliveries,
-            confirmed=self.confirmed,
-        )
-        self.pacing.begin(trial, exclusive=exclusive)
-        self._active.append(trial)
-
-    def _resume(self) -> Iterator[Trial]:
-        """Resume each trial while there is time, and yield those that have ended."""
-        for trial in [*self._active]:
-            if self.seconds_left() < -GRACE_SECONDS:
-                return
-            if trial.resume():
-                yield self._end(trial)
-
-    def _cancel(self) -> Iterator[Trial]:
-        for trial in [*self._active]:
-            trial.problems.append("it did not end within the budget")
-            yield self._end(trial)
-
-    def _end(self, trial: Trial) -> Trial:
-        trial.close()
-        self._active.remove(trial)
-        self.pacing.end(trial)
-        return trial
-
     def final_check(self) -> None:
         """Ask once more how often the goods of each trial went out, and check it again."""
-        asked = [
-            (trial, self.pacing.count_deliveries(trial.order_id))
-            for trial in self.trials.values()
-            if not trial.problems
-        ]
-        for trial, call in asked:
+        clear = [trial for trial in self.trials.values() if not trial.problems]
+        for trial, call in [(one, self.pacing.count_deliveries(one.order_id)) for one in clear]:
             if call.exception() is None:
                 trial.deliveries = max(trial.deliveries, call.result())
-        for plan, trial in self.trials.items():
-            self.violations[plan] = trial.check()
+            self.violations[trial.plan] = trial.check()

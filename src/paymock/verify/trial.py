@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Set
 from concurrent.futures import Future
 from copy import copy
-from typing import NamedTuple
 
 from paymock.client.http import Json
 from paymock.rules.faults import MAX_HANG, FaultKind, parse_fault
@@ -37,13 +36,6 @@ _MAX_NUMBER = 5
 """Of the same requests in the same state, so many get faults: more of them say nothing new."""
 
 
-class State(NamedTuple):
-    """A state of a payment that a read can show, from `at` seconds after its creation on."""
-
-    at: float
-    status: str
-
-
 class Trial(Order):
     """The trial of a plan. `baseline`: what the application does without faults, if that is known.
     `record_deliveries`: ask for the deliveries at every state. `confirmed`: the rules that a trial has been
@@ -67,8 +59,8 @@ class Trial(Order):
         super().__init__(*pacing.new_id())
         self.plan = plan
         self.order_errors: list[str] = []
-        self.states: list[State] = []
-        """Those of the newest payment."""
+        self.states: dict[float, str] = {}
+        """The statuses of the newest payment, by its age in seconds at which each begins."""
         self._pacing = pacing
         self._sandbox = pacing.sandbox
         self._fulfil_at = fulfil_at
@@ -198,9 +190,11 @@ class Trial(Order):
         self._follow_newest()
 
     def _follow_newest(self) -> None:
+        """Follow the payment through the states that last at least a millisecond: a read can show them."""
         self._payment = self.payments[-1]
-        self.states = _states(self._sandbox.detail(self._payment))
-        self.statuses = [self.states[0].status]
+        timeline = self._sandbox.detail(self._payment)["timeline"]
+        self.states = {entry["offset_seconds"]: entry["status"] for entry in timeline}
+        self.statuses = [*self.states.values()][:1]
         self._enter(self._reading)
 
     def _reading(self) -> None:
@@ -215,18 +209,18 @@ class Trial(Order):
         if self._record_deliveries and not self._deliveries_are_told():
             return
         if self._is_interested and len(self.statuses) < len(self.states):
-            state = self.states[len(self.statuses)]
-            self.statuses.append(state.status)
+            at, status = [*self.states.items()][len(self.statuses)]
+            self.statuses.append(status)
             if not self._pacing.advance(self._payment, "next"):
                 self.problems.append("the payment was moved by others: the judge moves it by itself")
-            self._add_faults(state.at)
+            self._add_faults(at)
             self._enter(self._reading)
         elif self.payments[-1] != self._payment and len(self.payments) <= _MAX_PAYMENTS:
             self._follow_newest()
         else:
             for payment_id in self.payments:
                 self._pacing.advance(payment_id, "end")
-            self.statuses = [state.status for state in self.states]
+            self.statuses = [*self.states.values()]
             if self.problems:
                 self._end()
             else:
@@ -235,7 +229,7 @@ class Trial(Order):
     def _settling(self) -> None:
         """Wait until the application reads no more, or has read too often; and ask for the deliveries."""
         is_restless = (
-            self._reads_of(self.states[-1].at) <= MANY_READS
+            self._reads_of(max(self.states)) <= MANY_READS
             and len(self.entries) - self._requests_before < _STUCK_REQUESTS
         )
         if self._told is None and is_restless and not self._silence.lasts():
@@ -257,15 +251,24 @@ class Trial(Order):
         return self._fulfil_at in self.statuses and not self.deliveries and not self.problems
 
     def _end(self) -> None:
+        """End, and say why a trial without faults shows nothing to inject faults into."""
         self._phase = None
-        if not (self.plan.injections or self.problems):
-            self.problems += filter(None, [self._why_untested()])
+        if self.plan.injections or self.problems:
+            return
+        if not self.payments:
+            reason = f": {self.order_errors[-1]}" if self.order_errors else ""
+            self.problems.append(
+                f"no payment with the order id {self.order_id} was created{reason}. Does the application "
+                "use this server and API key, and the order id that it is given?"
+            )
+        elif not self.deliveries and len(self.entries) <= 1 + len(self.order_errors):
+            self.problems.append(f"the application never read its payment: {self._pacing.unread_hint}")
 
     # What the phases ask.
 
     def _interest(self) -> bool | None:
         """Whether the application will read the next state; None while it may still read this one."""
-        at = self.states[len(self.statuses) - 1].at
+        at = [*self.states][len(self.statuses) - 1]
         injections = [one for one in self.plan.injections if one.request.at == at]
         sent = {one.operation for one in self._baseline.requests if one.at == at} if self._baseline else set()
         if self._baseline and not injections and not sent:
@@ -330,21 +333,3 @@ class Trial(Order):
                     times=injection.times,
                 )
                 self._rules.append(str(rule["id"]))
-
-    def _why_untested(self) -> str | None:
-        """Why a trial without faults shows nothing to inject faults into."""
-        if not self.payments:
-            reason = f": {self.order_errors[-1]}" if self.order_errors else ""
-            return (
-                f"no payment with the order id {self.order_id} was created{reason}. Does the application "
-                "use this server and API key, and the order id that it is given?"
-            )
-        if not self.deliveries and len(self.entries) <= 1 + len(self.order_errors):
-            return f"the application never read its payment: {self._pacing.unread_hint}"
-        return None
-
-
-def _states(detail: Json) -> list[State]:
-    """The states that last at least a millisecond, so that a read can show them."""
-    statuses = {entry["offset_seconds"]: entry["status"] for entry in detail["timeline"]}
-    return [State(at, status) for at, status in statuses.items()]
