@@ -1,8 +1,7 @@
 """The judge, with shops of tests/verify/shops and with applications that cannot be judged."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,54 +11,21 @@ import pytest
 from paymock.client.http import Refused, Unreachable
 from paymock.settings import Settings
 from paymock.testing import Sandbox
-from paymock.verify import Report, Verdict, pacing, runner, trial, verify
+from paymock.verify import Report, Verdict, pacing, runner
 from paymock.verify.campaign import Verifier
-from paymock.verify.pacing import Application, InlineExecutor
+from paymock.verify.pacing import Application
 from tests.support.clock import NOON
 from tests.support.courses import TWO_HALVES
 from tests.support.server import running_server
+from tests.verify.campaigns import BUGS, LOST_CREATION, LOST_READ, judged, verifier_of
 from tests.verify.shops import bad, good
 from tests.verify.shops.base import Shop
 from tests.verify.shops.good import Json, Poller
 
+pytestmark = pytest.mark.usefixtures("impatient")
+
 ORDERED = ["createPayment", *["getPayment"] * 9]
 """The requests of a poller in the happy path."""
-
-NARROW: dict[str, Any] = {"scenarios": ["happy_path"], "faults": ["drop"]}
-
-LOST_CREATION = "happy_path/createPayment=drop"
-LOST_READ = "happy_path/getPayment@0=drop"
-
-BUGS = [
-    (bad.paid_at("payment_detected"), "free_goods", "happy_path"),
-    (bad.DropsAfterFailedPoll, "lost_sale", LOST_READ),
-    (bad.DeliversBeforeConfirmingRead, "double_delivery", "happy_path/getPayment@45#2=drop"),
-    (bad.NewKeyPerTry, "double_payment", LOST_CREATION),
-    (bad.PaysAgainAfterFailedRead, "double_payment", LOST_READ),
-]
-"""Shops with the first rule that each breaks, and the token of the least that it takes."""
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shop that polls only when it is given a tick has nothing to say between two ticks."""
-    monkeypatch.setattr(trial, "SHORT_PATIENCE", 0.02)
-    monkeypatch.setattr(trial, "PATIENCE", 0.05)
-
-
-def judged(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Report:
-    """The report on a shop, with one scenario and one fault unless `settings` say otherwise."""
-    with shop_type(sandbox.url, sandbox.api_key) as shop:
-        chosen = {**NARROW, "tick": None if shop.own_pace else shop.tick, **settings}
-        return verify(sandbox, order=shop.order, deliveries=shop.deliveries, **chosen)
-
-
-@contextmanager
-def verifier_of(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Iterator[Verifier]:
-    with shop_type(sandbox.url, sandbox.api_key) as shop:
-        application = Application(shop.order, shop.deliveries, shop.tick, InlineExecutor())
-        with closing(Verifier(sandbox, application, **{**NARROW, **settings})) as verifier:
-            yield verifier
 
 
 def state_of(sandbox: Sandbox) -> tuple[float, list[Any], list[Any]]:
@@ -86,47 +52,11 @@ class TestVerdicts:
         report = judged(paymock, shop)
         assert (report.verdict, report.findings[0].rule, report.findings[0].token) == ("UNSAFE", rule, token)
 
-    @pytest.mark.parametrize(("shop", "rule", "token"), BUGS)
-    def test_a_finding_can_be_repeated(
-        self, paymock: Sandbox, shop: type[Shop], rule: str, token: str
-    ) -> None:
-        report = judged(paymock, shop, only=token, scenarios=None, faults=None)
-        finding = report.findings[0]
-        assert (report.verdict, finding.rule, finding.token) == ("UNSAFE", rule, token)
-        assert len(finding.faults) == token.count("/")
-        assert report.trials == 1 + len(finding.faults)  # one without, and one with the fault
-        assert [entry["order_id"] for entry in finding.requests] == [finding.order_id] * len(finding.requests)
-        assert finding.payment_id in {entry["payment_id"] for entry in finding.requests}
-        assert finding.timeline[-1]["status"] == "completed"
-
     def test_that_it_did_not_happen_again_is_no_proof(self, paymock: Sandbox) -> None:
         report = judged(paymock, Poller, only=LOST_READ)
         assert (report.verdict, report.findings, report.undetermined) == (Verdict.SAFE, [], []), report
         assert report.scenarios == ["happy_path"]
         assert report.notes[0].startswith(f"{LOST_READ} broke no rule: this does not prove")
-
-    def test_its_story_names_the_fault_and_what_went_wrong(self, paymock: Sandbox) -> None:
-        [finding, *_] = judged(paymock, bad.DropsAfterFailedPoll, only=LOST_READ).findings
-        *told, wrong = finding.story
-        assert told[0].startswith(f"Order:       {finding.order_id}, scenario happy_path. The customer pays")
-        assert told[1:] == [
-            "Network:     getPayment at `awaiting_payment` gets `drop`.",
-            "Application: 1 payment created, 1 read, the last status it saw is `awaiting_payment`.",
-            "Goods:       never went out.",
-        ]
-        assert wrong.endswith("the application sent nothing more after its `getPayment`.")
-
-    def test_free_goods_are_told_with_the_status_at_which_they_went_out(self, paymock: Sandbox) -> None:
-        [finding] = judged(paymock, bad.paid_at("payment_detected"), faults=[]).findings
-        assert finding.story[1] == "Network:     no fault."
-        assert finding.story[3] == "Goods:       went out once, first at `payment_detected`."
-        assert "when the payment was `payment_detected`, before it was `completed`" in finding.explanation
-
-    def test_goods_that_a_fault_sends_out_early_are_free_goods(self, paymock: Sandbox) -> None:
-        report = judged(paymock, bad.DeliversUnknownReplies, only="happy_path/getPayment@0=status=500")
-        rules = [finding.rule for finding in report.findings]
-        assert (report.verdict, rules) == ("UNSAFE", ["gives_up", "free_goods"])
-        assert "went out once, first at `awaiting_payment`." in report.findings[1].story[3]
 
     def test_goods_are_due_when_the_user_says_so(self, paymock: Sandbox) -> None:
         scenarios = ["happy_path", "settlement_failed"]
@@ -136,37 +66,9 @@ class TestVerdicts:
         assert (report.verdict, report.trials) == ("SAFE", 2)
         assert judged(paymock, good.EarlyDelivery, faults=[]).findings[0].rule == "free_goods"
 
-    @pytest.mark.ci
-    def test_findings_of_one_kind_are_one(self, paymock: Sandbox) -> None:
-        report = judged(paymock, bad.DropsAfterFailedPoll, faults=["drop", "reset"])
-        assert {(finding.rule, finding.occurrences) for finding in report.findings} == {
-            ("lost_sale", 18), ("gives_up", 18),
-        }  # fmt: skip
-
     def test_advice_does_not_make_it_unsafe(self, paymock: Sandbox) -> None:
         report = judged(paymock, bad.PollsForever, faults=[])
         assert (report.verdict, [finding.rule for finding in report.findings]) == ("SAFE", ["polls_forever"])
-
-    @pytest.mark.parametrize(
-        ("shop", "fault", "least"),
-        [
-            (bad.DropsAfterFailedPoll, "status=500+times=6", "status=500"),
-            (bad.DropsAfterThreeFailures, "drop+times=6", "drop; times=3"),
-        ],
-    )
-    def test_an_outage_is_made_as_short_as_it_may_be(
-        self, paymock: Sandbox, shop: type[Shop], fault: str, least: str
-    ) -> None:
-        [finding, *_] = judged(paymock, shop, only=f"happy_path/getPayment@0={fault}").findings
-        assert (finding.rule, finding.faults) == ("lost_sale", [f"getPayment@0: {least}"])
-
-    @pytest.mark.ci
-    def test_two_faults_show_what_one_does_not(self, paymock: Sandbox) -> None:
-        class DropsAfterTwoFailures(bad.DropsAfterFailedPoll):
-            patience = 2
-
-        [finding, *_] = judged(paymock, DropsAfterTwoFailures, only=f"{LOST_READ}/getPayment@5=drop").findings
-        assert (finding.rule, finding.faults) == ("lost_sale", ["getPayment@0: drop", "getPayment@5: drop"])
 
     @pytest.mark.ci
     def test_every_request_gets_the_fault_and_then_pairs_do_each_once(self, paymock: Sandbox) -> None:
@@ -417,27 +319,6 @@ class TestUndetermined:
         # One has no fault; ten others have the drop, and as many of the happy path.
         assert created[:12].count("late_payment") >= 3, created
 
-    def test_what_is_found_is_in_each_later_report(self, paymock: Sandbox) -> None:
-        known: set[str] = set()
-        with verifier_of(paymock, bad.NewKeyPerTry, only=LOST_CREATION) as verifier:
-            assert verifier.report().verdict == "UNDETERMINED"
-            for _ in verifier.run():
-                found = {finding.rule for finding in verifier.report().findings}
-                assert known <= found
-                known = found
-        assert known == {"double_payment", "key_not_reused"}
-
-    def test_what_cannot_be_repeated_within_the_budget_is_told_all_the_same(
-        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with verifier_of(paymock, bad.DropsAfterFailedPoll, only=LOST_READ, budget=3600) as verifier:
-            for progress in verifier.run():
-                if progress.broken:
-                    monkeypatch.setattr(verifier.runner, "seconds_left", lambda: -0.001)
-            report = verifier.report()
-        assert (report.verdict, report.findings[0].rule) == ("UNSAFE", "lost_sale")
-        assert f"{LOST_READ}: lost_sale was not repeated within the budget" in report.undetermined
-
     def test_of_many_trials_the_first_are_named(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -469,17 +350,6 @@ class TestUndetermined:
         assert "late_payment: the application polls older orders, and neither this one nor a younger one" in (
             report.undetermined
         )
-
-    def test_a_double_delivery_counts_even_if_it_does_not_happen_again(self, paymock: Sandbox) -> None:
-        class DeliversOneTwice(Poller):
-            def decide(self, order_id: str, payment: Json) -> None:
-                if payment["status"] in self.paid and not self.delivered:
-                    self.delivered[order_id] += 1
-                super().decide(order_id, payment)
-
-        [finding] = judged(paymock, DeliversOneTwice, faults=[]).findings
-        assert (finding.rule, finding.token) == ("double_delivery", "happy_path")
-        assert "Goods:       went out twice, first at `completed`." in finding.story
 
 
 class TestArguments:

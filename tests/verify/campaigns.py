@@ -1,0 +1,41 @@
+"""Campaigns against shops of tests/verify/shops, in one scenario with one fault."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+from paymock.testing import Sandbox
+from paymock.verify import Report, verify
+from paymock.verify.campaign import Verifier
+from paymock.verify.pacing import Application, InlineExecutor
+from tests.verify.shops import bad
+from tests.verify.shops.base import Shop
+
+NARROW: dict[str, Any] = {"scenarios": ["happy_path"], "faults": ["drop"]}
+
+LOST_CREATION = "happy_path/createPayment=drop"
+LOST_READ = "happy_path/getPayment@0=drop"
+
+BUGS = [
+    (bad.paid_at("payment_detected"), "free_goods", "happy_path"),
+    (bad.DropsAfterFailedPoll, "lost_sale", LOST_READ),
+    (bad.DeliversBeforeConfirmingRead, "double_delivery", "happy_path/getPayment@45#2=drop"),
+    (bad.NewKeyPerTry, "double_payment", LOST_CREATION),
+    (bad.PaysAgainAfterFailedRead, "double_payment", LOST_READ),
+]
+"""Shops with the first rule that each breaks, and the token of the least that it takes."""
+
+
+def judged(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Report:
+    """The report on a shop, with one scenario and one fault unless `settings` say otherwise."""
+    with shop_type(sandbox.url, sandbox.api_key) as shop:
+        chosen = {**NARROW, "tick": None if shop.own_pace else shop.tick, **settings}
+        return verify(sandbox, order=shop.order, deliveries=shop.deliveries, **chosen)
+
+
+@contextmanager
+def verifier_of(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Iterator[Verifier]:
+    with shop_type(sandbox.url, sandbox.api_key) as shop:
+        application = Application(shop.order, shop.deliveries, shop.tick, InlineExecutor())
+        with closing(Verifier(sandbox, application, **{**NARROW, **settings})) as verifier:
+            yield verifier

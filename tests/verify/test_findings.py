@@ -1,0 +1,115 @@
+"""Findings: how violations are grouped, made smaller, confirmed and told."""
+
+import pytest
+
+from paymock.testing import Sandbox
+from tests.verify.campaigns import BUGS, LOST_CREATION, LOST_READ, judged, verifier_of
+from tests.verify.shops import bad
+from tests.verify.shops.base import Shop
+from tests.verify.shops.good import Json, Poller
+
+pytestmark = pytest.mark.usefixtures("impatient")
+
+
+@pytest.mark.parametrize(("shop", "rule", "token"), BUGS)
+def test_a_finding_can_be_repeated(paymock: Sandbox, shop: type[Shop], rule: str, token: str) -> None:
+    report = judged(paymock, shop, only=token, scenarios=None, faults=None)
+    finding = report.findings[0]
+    assert (report.verdict, finding.rule, finding.token) == ("UNSAFE", rule, token)
+    assert len(finding.faults) == token.count("/")
+    assert report.trials == 1 + len(finding.faults)  # one without, and one with the fault
+    assert [entry["order_id"] for entry in finding.requests] == [finding.order_id] * len(finding.requests)
+    assert finding.payment_id in {entry["payment_id"] for entry in finding.requests}
+    assert finding.timeline[-1]["status"] == "completed"
+
+
+def test_its_story_names_the_fault_and_what_went_wrong(paymock: Sandbox) -> None:
+    [finding, *_] = judged(paymock, bad.DropsAfterFailedPoll, only=LOST_READ).findings
+    *told, wrong = finding.story
+    assert told[0].startswith(f"Order:       {finding.order_id}, scenario happy_path. The customer pays")
+    assert told[1:] == [
+        "Network:     getPayment at `awaiting_payment` gets `drop`.",
+        "Application: 1 payment created, 1 read, the last status it saw is `awaiting_payment`.",
+        "Goods:       never went out.",
+    ]
+    assert wrong.endswith("the application sent nothing more after its `getPayment`.")
+
+
+def test_free_goods_are_told_with_the_status_at_which_they_went_out(paymock: Sandbox) -> None:
+    [finding] = judged(paymock, bad.paid_at("payment_detected"), faults=[]).findings
+    assert finding.story[1] == "Network:     no fault."
+    assert finding.story[3] == "Goods:       went out once, first at `payment_detected`."
+    assert "when the payment was `payment_detected`, before it was `completed`" in finding.explanation
+
+
+@pytest.mark.ci
+def test_findings_of_one_kind_are_one(paymock: Sandbox) -> None:
+    report = judged(paymock, bad.DropsAfterFailedPoll, faults=["drop", "reset"])
+    assert {(finding.rule, finding.occurrences) for finding in report.findings} == {
+        ("lost_sale", 18), ("gives_up", 18),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shop", "fault", "least"),
+    [
+        (bad.DropsAfterFailedPoll, "status=500+times=6", "status=500"),
+        (bad.DropsAfterThreeFailures, "drop+times=6", "drop; times=3"),
+    ],
+)
+def test_an_outage_is_made_as_short_as_it_may_be(
+    paymock: Sandbox, shop: type[Shop], fault: str, least: str
+) -> None:
+    [finding, *_] = judged(paymock, shop, only=f"happy_path/getPayment@0={fault}").findings
+    assert (finding.rule, finding.faults) == ("lost_sale", [f"getPayment@0: {least}"])
+
+
+@pytest.mark.ci
+def test_two_faults_show_what_one_does_not(paymock: Sandbox) -> None:
+    class DropsAfterTwoFailures(bad.DropsAfterFailedPoll):
+        patience = 2
+
+    [finding, *_] = judged(paymock, DropsAfterTwoFailures, only=f"{LOST_READ}/getPayment@5=drop").findings
+    assert (finding.rule, finding.faults) == ("lost_sale", ["getPayment@0: drop", "getPayment@5: drop"])
+
+
+def test_what_is_found_is_in_each_later_report(paymock: Sandbox) -> None:
+    known: set[str] = set()
+    with verifier_of(paymock, bad.NewKeyPerTry, only=LOST_CREATION) as verifier:
+        assert verifier.report().verdict == "UNDETERMINED"
+        for _ in verifier.run():
+            found = {finding.rule for finding in verifier.report().findings}
+            assert known <= found
+            known = found
+    assert known == {"double_payment", "key_not_reused"}
+
+
+def test_what_cannot_be_repeated_within_the_budget_is_told_all_the_same(
+    paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with verifier_of(paymock, bad.DropsAfterFailedPoll, only=LOST_READ, budget=3600) as verifier:
+        for progress in verifier.run():
+            if progress.broken:
+                monkeypatch.setattr(verifier.runner, "seconds_left", lambda: -0.001)
+        report = verifier.report()
+    assert (report.verdict, report.findings[0].rule) == ("UNSAFE", "lost_sale")
+    assert f"{LOST_READ}: lost_sale was not repeated within the budget" in report.undetermined
+
+
+def test_a_double_delivery_counts_even_if_it_does_not_happen_again(paymock: Sandbox) -> None:
+    class DeliversOneTwice(Poller):
+        def decide(self, order_id: str, payment: Json) -> None:
+            if payment["status"] in self.paid and not self.delivered:
+                self.delivered[order_id] += 1
+            super().decide(order_id, payment)
+
+    [finding] = judged(paymock, DeliversOneTwice, faults=[]).findings
+    assert (finding.rule, finding.token) == ("double_delivery", "happy_path")
+    assert "Goods:       went out twice, first at `completed`." in finding.story
+
+
+def test_goods_that_a_fault_sends_out_early_are_free_goods(paymock: Sandbox) -> None:
+    report = judged(paymock, bad.DeliversUnknownReplies, only="happy_path/getPayment@0=status=500")
+    rules = [finding.rule for finding in report.findings]
+    assert (report.verdict, rules) == ("UNSAFE", ["gives_up", "free_goods"])
+    assert "went out once, first at `awaiting_payment`." in report.findings[1].story[3]
