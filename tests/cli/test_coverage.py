@@ -31,6 +31,6 @@ def test_too_little_is_an_error(terminal: Terminal, api: Api, form: list[str]) -
 
 
 def test_a_full_journal_is_told(terminal: Terminal, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paymock.cli.coverage.JOURNAL_LENGTH", 1)
+    monkeypatch.setattr("paymock.cli.journal.JOURNAL_LENGTH", 1)
     api.created()
     assert terminal.run("coverage").stderr == "the journal is full: only the last 1 requests count\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paymock.cli import next_steps
+from paymock.cli.output import program
 from tests.cli.terminal import Terminal
 from tests.support.client import Api
 
@@ -74,8 +74,8 @@ def test_the_program_is_named_as_the_shell_finds_it(tmp_path: Path, monkeypatch:
     script.parent.mkdir(parents=True)
     monkeypatch.setattr("sys.executable", str(script.with_name("python")))
     monkeypatch.setenv("PATH", "")
-    assert next_steps.program() == f"'{script.with_name('python')}' -m paymock"
+    assert program() == f"'{script.with_name('python')}' -m paymock"
     script.touch(mode=0o755)
-    assert next_steps.program() == f"'{script}'"
+    assert program() == f"'{script}'"
     monkeypatch.chdir(tmp_path / "a folder")
-    assert next_steps.program() == "bin/paymock"
+    assert program() == "bin/paymock"

@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from paymock.cli.table import Column, table_lines
+from paymock.cli.output import Column, table_lines
 
 ROWS = [
     Column("ID", ["pay_1", "pay_22"]),

@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from paymock.cli.follower import PaymentFollower, follow
+from paymock.cli.live import PaymentFollower, follow
 from paymock.cli.output import format_tokens
 from paymock.client.text import escape_control, event_text, format_seconds
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
@@ -181,7 +181,7 @@ def _confirmations(deposit: Deposit) -> Text:
 
 def _status(follower: PaymentFollower) -> Text:
     status = follower.detail.payment.status
-    return _line((status, f"bold {_color(status)}" if follower.ended else _color(status)))
+    return _line((status, _color(status) if follower.next_entry else f"bold {_color(status)}"))
 
 
 def _clock(follower: PaymentFollower) -> Text:
@@ -198,9 +198,8 @@ def _timeline(follower: PaymentFollower, symbols: Symbols) -> Table:
     table.add_column(width=1)
     table.add_column(width=max(map(len, offsets)))
     table.add_column(width=max(len(entry.status) for entry in follower.timeline))
-    next_entry = next((entry for entry in follower.timeline if not entry.reached), None)
     for offset, entry in zip(offsets, follower.timeline, strict=True):
-        is_next = entry is next_entry
+        is_next = entry is follower.next_entry
         symbol = symbols.reached if entry.reached else symbols.next if is_next else symbols.upcoming
         style = "" if entry.reached or is_next else _DIM
         table.add_row(
@@ -214,8 +213,7 @@ def _timeline(follower: PaymentFollower, symbols: Symbols) -> Table:
 
 def _countdown(follower: PaymentFollower) -> Text:
     """The real time until the next change; an empty line when there is none or the clock is frozen."""
-    if follower.ended or not follower.speed:
+    if follower.next_entry is None or not follower.speed:
         return _line("")
-    next_entry = next(entry for entry in follower.timeline if not entry.reached)
-    left = (next_entry.offset_seconds - follower.elapsed) / follower.speed
+    left = (follower.next_entry.offset_seconds - follower.elapsed) / follower.speed
     return _line((f"next change in {left:.1f} s", _DIM))

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from paymock.cli.common_options import Choice
-from paymock.cli.next_steps import program
+from paymock.cli.options import Choice
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import garbage_collection
@@ -170,7 +169,8 @@ def serve(**options: Any) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit_early)
     garbage_collection.suspend()
-    from paymock.resources.catalog import CatalogError  # imported here, since it takes long
+    from paymock.cli.output import program  # imported here, since they take long
+    from paymock.resources.catalog import CatalogError
     from paymock.resources.scenarios import ScenarioFileError
     from paymock.server.errors import StartError
     from paymock.server.run import serve as serve_forever

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from paymock.cli.api_client import ApiClient
-from paymock.cli.common_options import KEY_FROM_VARIABLE, api_key, as_json, is_given, server_url
-from paymock.cli.errors import ApiCommand, CommandError, RequestRefused
-from paymock.cli.options import SCENARIO, STATUS, Number
+from paymock.cli.api import ApiClient, CommandError, RequestRefused, api_errors, temporary_server
+from paymock.cli.options import (
+    KEY_FROM_VARIABLE,
+    SCENARIO,
+    STATUS,
+    Number,
+    api_key,
+    as_json,
+    is_given,
+    server_url,
+)
 from paymock.cli.output import echo, echo_json, echo_note
-from paymock.cli.temporary_server import temporary_server
 from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
 
@@ -36,15 +42,14 @@ class NotJudged(CommandError):
     exit_code = 3
 
 
-class VerifyCommand(ApiCommand):
-    """A command whose exit status 1 means UNSAFE: what prevents a verdict exits with 3."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Raises NotJudged, ServerUnreachable."""
-        try:
-            return super().invoke(ctx)
-        except RequestRefused as refused:
-            raise NotJudged(*refused.message.splitlines()) from None
+@contextmanager
+def _not_judged_if_refused() -> Iterator[None]:
+    """Exit with 3 when what prevents a verdict is a refusal: exit status 1 means UNSAFE."""
+    try:
+        with api_errors():
+            yield
+    except RequestRefused as refused:
+        raise NotJudged(*refused.message.splitlines()) from None
 
 
 def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -55,7 +60,7 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     return values
 
 
-@click.command(cls=VerifyCommand)
+@click.command
 @server_url
 @api_key
 @click.option(
@@ -113,6 +118,7 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 )
 @as_json
 @click.pass_context
+@_not_judged_if_refused()
 def verify(
     ctx: click.Context,
     /,
