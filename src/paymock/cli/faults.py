@@ -8,6 +8,7 @@ import msgspec
 
 from paymock.cli.api import ApiClient, CommandError, with_client
 from paymock.cli.options import (
+    FILE,
     SCENARIO,
     Choice,
     CommandGroup,
@@ -53,7 +54,6 @@ def fault(**common: Any) -> None:
     "--skip",
     type=click.IntRange(0, MAX_TIMES),
     default=0,
-    show_default=True,
     metavar="N",
     help="Number of requests that pass first.",
 )
@@ -126,12 +126,7 @@ def _rule_line(rule: Json) -> str:
 @click.command
 @with_client
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Scenario to apply.")
-@click.option(
-    "--course",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="TOML file of one scenario of your own, to apply.",
-)
+@click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")
 @click.option("--fault", metavar="FAULT", help=f"Fault to inject: {FAULT_FORM}.")
 @click.option(
     "--times", type=click.IntRange(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]"

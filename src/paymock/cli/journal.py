@@ -16,14 +16,14 @@ from paymock.schemas.public import OPERATION_IDS
 @with_client
 @click.option("--follow", is_flag=True, help="Print every new request, until interrupted.")
 @click.option(
-    "--limit",
-    type=click.IntRange(1, JOURNAL_LENGTH),
-    default=100,
-    show_default=True,
-    help="Maximum number of past requests.",
+    "--limit", type=click.IntRange(1, JOURNAL_LENGTH), default=100, help="Maximum number of past requests."
 )
 @click.option(
-    "--wait", "count", type=click.IntRange(1, MAX_COUNT), metavar="COUNT", help="Wait for so many that match."
+    "--wait",
+    "count",
+    type=click.IntRange(1, MAX_COUNT),
+    metavar="COUNT",
+    help="Wait for so many that match.",
 )
 @click.option("--operation", type=Choice(OPERATION_IDS), metavar="NAME", help="With --wait: this operation.")
 @click.option("--order", "order_id", metavar="ORDER", help="With --wait: about payments of this order.")

@@ -150,13 +150,7 @@ def watch(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 
 
 @click.command
-@click.option(
-    "--speed",
-    type=Number(0.1, MAX_SPEED),
-    default=5,
-    show_default=True,
-    help="Speed factor, relative to real time.",
-)
+@click.option("--speed", type=Number(0.1, MAX_SPEED), default=5, help="Speed factor, relative to real time.")
 @as_json
 @api_errors()
 def demo(*, speed: float, as_json: bool) -> None:

@@ -87,7 +87,7 @@ def _load(module: str, name: str) -> click.Command:
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
     invoke_without_command=True,
 )
 @server_url

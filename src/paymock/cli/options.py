@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import isnan
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -132,6 +133,7 @@ class Number(click.FloatRange):
 STATUS = Choice([status.value for status in PaymentStatus])
 SCENARIO = ScenarioName(list(SCENARIOS))
 SECONDS_OF_A_DAY = Number(0, 86_400)
+FILE = click.Path(path_type=Path)
 
 
 def completion(
@@ -151,7 +153,6 @@ server_url = click.option(
     envvar="PAYMOCK_URL",
     show_envvar=True,
     default=f"http://127.0.0.1:{DEFAULT_PORT}",
-    show_default=True,
     help="URL of the server.",
 )
 api_key = click.option(
@@ -164,7 +165,6 @@ api_key = click.option(
     envvar="PAYMOCK_API_KEY",
     show_envvar=True,
     default=OPEN_KEY_EXAMPLE,
-    show_default=True,
     help="API key, which selects the sandbox.",
 )
 as_json = click.option("--json", "as_json", cls=CommonOption, is_flag=True, help="Print JSON.")

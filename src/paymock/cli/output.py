@@ -10,7 +10,6 @@ import shlex
 import shutil
 import stat
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -86,15 +85,12 @@ class HasSocket(Protocol):
 S = TypeVar("S", bound=HasSocket)
 
 
-def wait_readable(timeout: float | None, sources: Sequence[S] = ()) -> list[S]:
+def wait_readable(timeout: float | None, sources: Sequence[S]) -> list[S]:
     """Wait `timeout` seconds, or until one of `sources` is readable; return those that are.
 
     Raises BrokenPipeError as soon as the reader of standard output has closed it.
     """
     if not hasattr(select, "poll"):  # Windows, which does not report a closed pipe
-        if not sources:
-            time.sleep(timeout or 0)
-            return []
         return select.select(sources, (), (), timeout)[0]
     poll = select.poll()
     by_descriptor = {source.fileno(): source for source in sources}

@@ -105,22 +105,14 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
 
 @click.command
 @with_client
-@click.option(
-    "--chain",
-    default=_DEFAULT_CHAIN,
-    show_default=True,
-    shell_complete=_complete_chain,
-    help="Chain of the payment.",
-)
+@click.option("--chain", default=_DEFAULT_CHAIN, shell_complete=_complete_chain, help="Chain of the payment.")
 @click.option(
     "--asset",
     shell_complete=_complete_asset,
     help="Asset of the payment. [default: USDT, or the first token of the chain]",
 )
 @click.option("--amount", help="What the merchant receives, in raw units. [default: one whole token]")
-@click.option(
-    "--address", default=DEFAULT_PAYOUT_ADDRESS, show_default=True, help="Payout address of the merchant."
-)
+@click.option("--address", default=DEFAULT_PAYOUT_ADDRESS, help="Payout address of the merchant.")
 @click.option("--order-id", metavar="TEXT", help="Order of the merchant. [default: a new one]")
 @click.option(
     "--metadata",
@@ -210,9 +202,7 @@ def _detail_lines(detail: PaymentDetail, checkout: str) -> list[str]:
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")
 @click.option("--order-id", metavar="TEXT", help="Only payments of this order.")
 @click.option("--search", metavar="PREFIX", help="Only payments whose order or ID begins with this text.")
-@click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of payments."
-)
+@click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of payments.")
 @as_json
 def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | None) -> None:
     """List the payments of the sandbox, newest first."""
@@ -319,12 +309,7 @@ def _missing_amount(payment: Payment) -> int:
     help="Status to wait for. [default: the next change; with --order, a payment]",
 )
 @click.option(
-    "--timeout",
-    type=SECONDS_OF_A_DAY,
-    default=60,
-    show_default=True,
-    metavar="SECONDS",
-    help="Maximum wait, in real time.",
+    "--timeout", type=SECONDS_OF_A_DAY, default=60, metavar="SECONDS", help="Maximum wait, in real time."
 )
 @click.option("--order", metavar="ORDER", help="The newest payment of this order, which need not exist yet.")
 @as_json

@@ -82,14 +82,7 @@ def overview(client: ApiClient, *, as_json: bool) -> None:
 
 @click.command
 @server_url
-@click.option(
-    "--wait",
-    type=SECONDS_OF_A_DAY,
-    default=0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Maximum time to retry.",
-)
+@click.option("--wait", type=SECONDS_OF_A_DAY, default=0, metavar="SECONDS", help="Maximum time to retry.")
 @as_json
 @api_errors()
 def ready(*, url: str, wait: float, as_json: bool) -> None:

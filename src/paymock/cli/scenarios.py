@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from paymock.cli.api import CommandError
-from paymock.cli.options import as_json
+from paymock.cli.options import FILE, as_json
 from paymock.cli.output import Column, show, table_lines, terminal_width
 from paymock.client.text import timeline_line
 from paymock.rules.tables import scenario_rows
@@ -34,7 +34,7 @@ def scenarios(ctx: click.Context, /, *, as_json: bool) -> None:
 
 
 @scenarios.command
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @as_json
 def check(*, file: Path, as_json: bool) -> None:
     """Show what the scenarios of FILE lead to, for a due of 1,000,000 raw units.

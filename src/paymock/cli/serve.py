@@ -6,12 +6,11 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from paymock.cli.options import Choice
+from paymock.cli.options import FILE, Choice
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import garbage_collection
@@ -50,27 +49,26 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # no subscript befor
 
 
 def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
-    """An option with an environment variable for each of its flags: PAYMOCK_ and the name of the flag."""
+    """An option with an environment variable for each of its flags: PAYMOCK_ and the name of the flag. The
+    help shows its default if it is given here.
+    """
     flags = [name.partition("/")[0] for name in (flag, *names) if name.startswith("--")]
     variables = ["PAYMOCK_" + name.removeprefix("--").replace("-", "_").upper() for name in flags]
     envvar = variables if len(variables) > 1 else variables[0]
-    return click.option(flag, *names, envvar=envvar, show_envvar=True, **settings)
+    has_default = "default" in settings
+    return click.option(flag, *names, envvar=envvar, show_envvar=True, show_default=has_default, **settings)
+
+
+_SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 
 
 @click.command()
 @_option("--host", help="Address to bind. [default: 127.0.0.1 and ::1]")
-@_option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="Port; 0 picks a free one.",
-)
+@_option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="Port; 0 picks a free one.")
 @_option(
     "--api-key",
     "api_keys",
-    multiple=True,
-    type=CommaSeparated(),
+    **_SEVERAL,
     metavar="KEY",
     help="Accept only this API key. Repeatable. [default: open mode, any mk_test_NAME]",
 )
@@ -78,8 +76,7 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
 @_option(
     "--allowed-host",
     "allowed_hosts",
-    multiple=True,
-    type=CommaSeparated(),
+    **_SEVERAL,
     metavar="HOST",
     help="Accept this host name in the Host header, too. Repeatable.",
 )
@@ -87,8 +84,7 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     "--frame-ancestor",
     "--frame-ancestors",
     "frame_ancestors",
-    multiple=True,
-    type=CommaSeparated(),
+    **_SEVERAL,
     metavar="ORIGIN",
     help="Allow pages of this origin to embed the checkout. Repeatable. [default: none]",
 )
@@ -96,31 +92,20 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     "--fee-bps",
     type=click.IntRange(0, MAX_FEE_BPS),
     default=DEFAULT_FEE_BPS,
-    show_default=True,
     help="Service fee in hundredths of a percent.",
 )
-@_option(
-    "--catalog",
-    type=click.Path(path_type=Path),
-    help="TOML file of chains and assets, in place of the built-in catalog.",
-)
-@_option(
-    "--scenarios",
-    type=click.Path(path_type=Path),
-    help="TOML file of scenarios, in addition to the built-in ones.",
-)
+@_option("--catalog", type=FILE, help="TOML file of chains and assets, in place of the built-in catalog.")
+@_option("--scenarios", type=FILE, help="TOML file of scenarios, in addition to the built-in ones.")
 @_option(
     "--speed",
     type=click.FloatRange(0, MAX_SPEED),
     default=1,
-    show_default=True,
     help="Initial speed factor of every sandbox, relative to real time.",
 )
 @_option("--seed", help="Make ids, addresses and hashes reproducible.")
 @_option(
     "--store",
     default=MEMORY_STORE,
-    show_default=True,
     metavar="URL",
     help="Store of the payments: memory://, sqlite:///path/file.db, redis://, rediss:// or redis+cluster://.",
 )
@@ -128,7 +113,6 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     "--workers",
     type=click.IntRange(1, MAX_WORKERS),
     default=1,
-    show_default=True,
     help="Number of worker processes; several need a shared store.",
 )
 @_option(
@@ -148,10 +132,10 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
 )
 @_option(
     "--ready-file",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="File for URL, port and process id, as JSON, written once the server answers.",
 )
-@_option("--log", type=Choice(["text", "json"]), default="text", show_default=True, help="Format of the log.")
+@_option("--log", type=Choice(["text", "json"]), default="text", help="Format of the log.")
 @_option(
     "--metrics-address",
     metavar="HOST:PORT",
