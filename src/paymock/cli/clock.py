@@ -35,7 +35,7 @@ _ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
 @click.option(
     "--until-observed",
     is_flag=True,
-    help="Advance a payment from change to change, each once the application has read the one before.",
+    help="Advance a payment one change at a time, waiting until the application has read each.",
 )
 @click.option(
     "--timeout",

@@ -23,7 +23,7 @@ from paymock.schemas.public import OPERATION_IDS
     "count",
     type=click.IntRange(1, MAX_COUNT),
     metavar="COUNT",
-    help="Wait for so many that match.",
+    help="Wait for COUNT matching requests.",
 )
 @click.option("--operation", type=Choice(OPERATION_IDS), metavar="NAME", help="With --wait: this operation.")
 @click.option("--order", "order_id", metavar="ORDER", help="With --wait: about payments of this order.")
@@ -50,7 +50,7 @@ def requests(
     """List the requests to the sandbox, newest last.
 
     Only those below /v1. --json prints one document, newest first; with --follow, one document a line, newest
-    last. With --wait, those that match, as soon as there are so many; exit status 4 after the timeout.
+    last. With --wait, print the matching requests once COUNT have arrived; exit status 4 after the timeout.
     """
     if count is not None:
         if follow:
@@ -115,7 +115,7 @@ def _request_line(entry: JournalEntry) -> str:
 )
 @as_json
 def coverage(client: ApiClient, *, fail_under: float | None, as_json: bool) -> None:
-    """Show what the application has seen of the service.
+    """Show which scenarios, statuses and faults your application has met.
 
     Scenarios, statuses, transitions, errors and faults, from the journal and the payments of the sandbox; and
     what is wrong with the requests.

@@ -18,7 +18,7 @@ from paymock.schemas.control import ListedScenario, ScenarioList
 def scenarios(ctx: click.Context, /, *, as_json: bool) -> None:
     """List the scenarios.
 
-    `check` shows what those of a file of your own lead to.
+    `check` shows the timelines of those of a file of your own.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -37,7 +37,7 @@ def scenarios(ctx: click.Context, /, *, as_json: bool) -> None:
 @click.argument("file", type=FILE)
 @as_json
 def check(*, file: Path, as_json: bool) -> None:
-    """Show what the scenarios of FILE lead to, for a due of 1,000,000 raw units.
+    """Show the timelines of the scenarios of FILE, for a due of 1,000,000 raw units.
 
     FILE is as for `paymock serve --scenarios`. A file that cannot be used is refused with the same message.
     """

@@ -104,13 +104,13 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     default=0,
     show_default=False,
     metavar="N",
-    help="Which pairs: another number, other pairs.",
+    help="Seed for the choice of pairs.",
 )
 @click.option(
     "--budget",
     type=Number(1, 86_400),
     metavar="SECONDS",
-    help="Begin no trial after so many seconds; those that run have ten more.",
+    help="Start no trial after this many seconds; running trials get ten more.",
 )
 @click.option(
     "--jobs",
