@@ -10,7 +10,7 @@ import msgspec
 
 from paymock.cli.options import NEWEST, api_key, server_url
 from paymock.client.http import DEFAULT_TIMEOUT, Refused, Unreachable
-from paymock.client.sandbox import Sandbox
+from paymock.client.sandbox import NotReached, Sandbox
 from paymock.client.text import escape_control
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.schemas import control
@@ -55,6 +55,10 @@ def api_errors() -> Iterator[None]:
         raise RequestRefused(f"{refused.code}: {refused.message}", *problems) from None
     except Unreachable as unreachable:
         raise ServerUnreachable(str(unreachable)) from None
+    except NotReached as error:
+        if error.timed_out:
+            raise WaitTimedOut(str(error)) from None
+        raise RequestRefused(f"status_unreachable: {error}") from None
 
 
 class ApiClient(Sandbox):
@@ -68,11 +72,11 @@ class ApiClient(Sandbox):
         """The URL of the checkout of a payment, which needs no API key."""
         return f"{self.url}/checkout/{payment_id}"
 
-    def resolve(self, payment_id: str, timeout: float = DEFAULT_TIMEOUT) -> str:
-        """The id of a payment; `newest` is replaced by the id of the newest."""
-        if not payment_id:
+    def resolve(self, payment_id: str | None, timeout: float = DEFAULT_TIMEOUT) -> str:
+        """The id of a payment; `newest` or None stands for the newest."""
+        if payment_id == "":
             raise click.UsageError("The payment ID is empty.")
-        if payment_id != NEWEST:
+        if payment_id not in (None, NEWEST):
             return payment_id
         newest = self.call("listPayments", query={"limit": 1}, timeout=timeout)["data"]
         if not newest:

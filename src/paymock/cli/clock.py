@@ -2,11 +2,10 @@
 
 import click
 
-from paymock.cli.api import ApiClient, WaitTimedOut, split_payment_id, with_client
-from paymock.cli.options import NEWEST, Choice, Number, as_json, complete_newest
+from paymock.cli.api import ApiClient, split_payment_id, with_client
+from paymock.cli.options import Choice, Number, as_json, complete_newest
 from paymock.cli.output import show, show_payment
 from paymock.client.http import Json
-from paymock.client.sandbox import NotReached
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
 from paymock.schemas.control import DEFAULT_WAIT, MAX_WAIT, TARGETS
 
@@ -75,17 +74,10 @@ def advance(
             raise click.UsageError("--until-observed needs ID or --to.")
         _show_clock(client.call("advanceClock", body={"seconds": seconds}), as_json=as_json)
         return
-    payment_id = client.resolve(NEWEST if payment_id is None else payment_id)
-    try:
-        payment = client.advance_payment(
-            payment_id,
-            to,
-            seconds,
-            until_observed=until_observed,
-            timeout=DEFAULT_WAIT if timeout is None else timeout,
-        )
-    except NotReached as error:
-        raise WaitTimedOut(str(error)) from None
+    limit = DEFAULT_WAIT if timeout is None else timeout
+    payment = client.advance_payment(
+        client.resolve(payment_id), to, seconds, until_observed=until_observed, timeout=limit
+    )
     show_payment(client, payment, as_json=as_json)
 
 

@@ -2,11 +2,11 @@
 
 import click
 
-from paymock.cli.api import ApiClient, CommandError, WaitTimedOut, typed, with_client
+from paymock.cli.api import ApiClient, CommandError, typed, with_client
 from paymock.cli.options import SECONDS_OF_A_DAY, STATUS, Choice, as_json
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, show, wait_readable
 from paymock.client.http import Json
-from paymock.client.sandbox import GRACE_PERIOD, NotReached
+from paymock.client.sandbox import GRACE_PERIOD
 from paymock.client.text import format_seconds, refusal_reasons
 from paymock.schemas.control import DEFAULT_WAIT, JOURNAL_LENGTH, MAX_COUNT, JournalEntry
 from paymock.schemas.public import OPERATION_IDS
@@ -57,10 +57,7 @@ def requests(
             raise click.UsageError("Give --follow or --wait, not both.")
         seconds = DEFAULT_WAIT if timeout is None else timeout
         echo_hint(f"waiting for {count} requests, at most {format_seconds(seconds)} s")
-        try:
-            entries = client.wait_for_requests(count, timeout=seconds, **wanted)
-        except NotReached as error:
-            raise WaitTimedOut(str(error)) from None
+        entries = client.wait_for_requests(count, timeout=seconds, **wanted)
     elif timeout is not None or any(value is not None for value in wanted.values()):
         raise click.UsageError("The options that select requests, and --timeout, need --wait.")
     else:

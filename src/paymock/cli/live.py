@@ -13,8 +13,9 @@ import click
 
 from paymock.cli.api import ApiClient, api_errors, temporary_server, typed, with_client
 from paymock.cli.options import Number, as_json, payment_argument
-from paymock.cli.output import echo, echo_json, timeline_line, wait_readable
+from paymock.cli.output import echo, echo_json, wait_readable
 from paymock.client.sandbox import GRACE_PERIOD
+from paymock.client.text import timeline_line
 from paymock.rules.clock import MAX_SPEED
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.times import parse_rfc3339
@@ -122,7 +123,7 @@ def _print_changes(followers: Sequence[PaymentFollower], *, as_json: bool, with_
                 )
             else:
                 scenario = f"{detail.scenario:<18}  " if with_scenario else ""
-                echo(scenario + timeline_line(entry))
+                echo(scenario + timeline_line(entry.offset_seconds, entry.status, entry.event))
 
 
 def _is_live(*, as_json: bool) -> bool:

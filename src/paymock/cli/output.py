@@ -23,13 +23,11 @@ import msgspec
 from paymock.app.catalog_file import load_catalog
 from paymock.cli.api import ApiClient, typed
 from paymock.cli.options import KEY_FROM_VARIABLE, is_given
-from paymock.client import text
 from paymock.client.http import Json
 from paymock.client.text import escape_control
 from paymock.resources.catalog import CatalogError
 from paymock.rules.amounts import to_tokens
 from paymock.schemas.catalog import Asset
-from paymock.schemas.control import TimelineEntry
 from paymock.schemas.public import Payment
 
 _GAP = "  "
@@ -160,10 +158,9 @@ def table_lines(columns: Sequence[Column], width: int | None, *, wrapped: bool =
         line = ""
         for cell, cell_width in zip(cells[:-1], widths, strict=False):
             line += cell + " " * (cell_width - cell_len(cell)) + _GAP
-        text = cells[-1]
-        parts = (
-            (wrap(text, last_width) if wrapped else [_truncated(text, last_width)]) if last.rank else [text]
-        )
+        parts = [cells[-1]]
+        if last.rank:
+            parts = wrap(parts[0], last_width) if wrapped else [_truncated(parts[0], last_width)]
         lines += [f"{line}{parts[0]}".rstrip(), *(" " * cell_len(line) + part for part in parts[1:])]
     return lines
 
@@ -181,8 +178,7 @@ def _truncated(text: str, width: int) -> str:
 # Payments
 
 
-def payment_lines(payment: Payment, checkout: str) -> list[str]:
-    """The lines that describe a payment, whose checkout has this URL."""
+def payment_lines(client: ApiClient, payment: Payment) -> list[str]:
     [attempt, *_] = payment.attempts
     instructions, receive = attempt.instructions, payment.receive
     amounts, chain, asset = instructions.amounts, instructions.chain, instructions.asset
@@ -190,7 +186,7 @@ def payment_lines(payment: Payment, checkout: str) -> list[str]:
         ("order", payment.order_id),
         ("due", f"{format_amount(amounts.due, chain, asset)} on {chain}"),
         ("pay to", f"{instructions.invoice_address} (a mock: nobody holds its key)"),
-        ("checkout", checkout),
+        ("checkout", client.checkout_url(payment.id)),
     ]
     for deposit in attempt.deposits or ():
         progress = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
@@ -203,18 +199,11 @@ def payment_lines(payment: Payment, checkout: str) -> list[str]:
     if payment.metadata:
         rows.append(("metadata", json.dumps(payment.metadata, ensure_ascii=False)))
     rows += [("created", payment.created_at), ("updated", payment.updated_at)]
-    return [f"{payment.id}  {payment.status}", *(f"  {name:<10}{text}" for name, text in rows)]
+    return [f"{payment.id}  {payment.status}", *(f"  {name:<10}{value}" for name, value in rows)]
 
 
 def show_payment(client: ApiClient, payment: Json, *, as_json: bool) -> None:
-    """Print the payment of a reply."""
-    lines = payment_lines(typed(payment, Payment), client.checkout_url(payment["id"]))
-    show(payment, lines, as_json=as_json)
-
-
-def timeline_line(entry: TimelineEntry) -> str:
-    """A change of a payment: seconds since creation, the new status, and the event."""
-    return text.timeline_line(entry.offset_seconds, entry.status, entry.event)
+    show(payment, payment_lines(client, typed(payment, Payment)), as_json=as_json)
 
 
 def format_amount(raw: str, chain: str, asset: str) -> str:

@@ -12,7 +12,6 @@ from paymock.cli.api import (
     ApiClient,
     RequestRefused,
     ServerUnreachable,
-    WaitTimedOut,
     split_payment_id,
     typed,
     with_client,
@@ -45,7 +44,6 @@ from paymock.cli.output import (
     show_payment,
     table_lines,
     terminal_width,
-    timeline_line,
 )
 from paymock.client.http import DEFAULT_TIMEOUT, Json, Unreachable
 from paymock.client.sandbox import (
@@ -55,7 +53,7 @@ from paymock.client.sandbox import (
     default_order_id,
     payment_request,
 )
-from paymock.client.text import format_seconds
+from paymock.client.text import format_seconds, timeline_line
 from paymock.schemas.control import MAX_PAGE, ListedPayment, PaymentDetail
 from paymock.schemas.public import Payment
 
@@ -185,14 +183,16 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     Past and upcoming changes; past ones are marked. Without ID, the newest payment.
     """
     detail = client.detail(client.resolve(payment_id))
-    lines = _detail_lines(typed(detail, PaymentDetail), client.checkout_url(detail["payment"]["id"]))
-    show(detail, lines, as_json=as_json)
+    show(detail, _detail_lines(client, typed(detail, PaymentDetail)), as_json=as_json)
 
 
-def _detail_lines(detail: PaymentDetail, checkout: str) -> list[str]:
+def _detail_lines(client: ApiClient, detail: PaymentDetail) -> list[str]:
     """The lines that describe a payment, its scenario and its timeline; reached entries are marked."""
-    first, *rest = payment_lines(detail.payment, checkout)
-    timeline = [f"  {'x' if entry.reached else ' '} {timeline_line(entry)}" for entry in detail.timeline]
+    first, *rest = payment_lines(client, detail.payment)
+    timeline = [
+        f"  {'x' if entry.reached else ' '} {timeline_line(entry.offset_seconds, entry.status, entry.event)}"
+        for entry in detail.timeline
+    ]
     return [f"{first}  {detail.scenario}", *rest, "", *timeline]
 
 
@@ -271,7 +271,7 @@ def deposit(
     if exact and idempotency_key is not None:
         # A retry would find that nothing is missing any more.
         raise click.UsageError("--exact cannot be retried: give AMOUNT with --idempotency-key.")
-    payment_id = client.resolve(NEWEST if payment_id is None else payment_id)
+    payment_id = client.resolve(payment_id)
     if raw_amount is None:
         payment = typed(client.payment(payment_id), Payment)
         raw_amount = str(_missing_amount(payment) if exact else _due(payment) // 2)
@@ -330,23 +330,17 @@ def wait(
     if order is not None and payment_id != NEWEST:
         raise click.UsageError("Give ID or --order, not both.")
     target = "the next change" if order is None else "the payment"
-    hint = f"waiting for {status or target}, at most {format_seconds(timeout)} s"
+    if order is None:
+        payment_id = client.resolve(payment_id, min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT))
+    echo_hint(f"waiting for {status or target}, at most {format_seconds(timeout)} s")
     try:
         if order is None:
-            lookup_timeout = min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT)
-            resolved_id = client.resolve(payment_id, lookup_timeout)
-            echo_hint(hint)
-            payment = client.wait(resolved_id, status, timeout)
+            payment = client.wait(payment_id, status, timeout)
         else:
-            echo_hint(hint)
             payment = client.wait_for(order, status, timeout)
     except NotReached as error:
         if as_json:
             echo_json({"reached": False, "possible": error.timed_out, "payment": error.payment})
-        if error.timed_out:
-            raise WaitTimedOut(str(error)) from None
-        raise RequestRefused(f"status_unreachable: {error}") from None
+        raise
     document = {"reached": True, "possible": True, "payment": payment}
-    show(
-        document, payment_lines(typed(payment, Payment), client.checkout_url(payment["id"])), as_json=as_json
-    )
+    show(document, payment_lines(client, typed(payment, Payment)), as_json=as_json)

@@ -28,7 +28,6 @@ class CommaSeparated(click.types.StringParamType):
     envvar_list_splitter = ","
 
     def split_envvar_value(self, rv: str) -> list[str]:
-        """Split the value of the variable, and strip the parts."""
         parts = [part.strip() for part in rv.split(",")]
         if not all(parts):
             self.fail("a value before or after a comma is empty")
@@ -41,7 +40,6 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # no subscript befor
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The seconds of a value like 36h or 30d."""
         match = _DURATION.fullmatch(str(value))
         if match is None or int(match[1]) * _HOURS[match[2]] < 24:
             self.fail(f"{value!r} is not a duration of at least 24 hours, like 36h or 30d", param, ctx)
