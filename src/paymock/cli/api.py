@@ -1,4 +1,6 @@
-"""What commands that call the API share: the client, its errors and their exit codes, a temporary server."""
+"""What commands that call the API share: types of values, the client, its errors and their exit codes, and a
+temporary server.
+"""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -8,16 +10,31 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from paymock.cli.options import NEWEST, api_key, server_url
+from paymock.cli.options import NEWEST, Choice, api_key, server_url
 from paymock.client.http import DEFAULT_TIMEOUT, Refused, Unreachable
 from paymock.client.sandbox import NotReached, Sandbox
 from paymock.client.text import escape_control
 from paymock.rules.identifiers import PAYMENT_PREFIX
+from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas import control
+from paymock.schemas.public import OPERATION_IDS
 from paymock.schemas.replies import decode_json_reply
+from paymock.schemas.scenarios import is_name
 from paymock.settings import Settings
 
 T = TypeVar("T")
+
+
+class ScenarioName(Choice):
+    """The name of a scenario. The built-in ones are completed; which others there are, the server knows."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(value) if is_name(str(value)) else super().convert(value, param, ctx)
+
+
+STATUS = Choice([status.value for status in PaymentStatus])
+SCENARIO = ScenarioName(list(SCENARIOS))
+OPERATION = Choice(OPERATION_IDS)
 
 
 class CommandError(click.ClickException):

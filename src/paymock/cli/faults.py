@@ -6,23 +6,13 @@ from typing import Any
 import click
 import msgspec
 
-from paymock.cli.api import ApiClient, CommandError, with_client
-from paymock.cli.options import (
-    FILE,
-    SCENARIO,
-    Choice,
-    CommandGroup,
-    api_key,
-    as_json,
-    complete_newest,
-    server_url,
-)
+from paymock.cli.api import OPERATION, SCENARIO, ApiClient, CommandError, with_client
+from paymock.cli.options import FILE, CommandGroup, api_key, as_json, complete_newest, server_url
 from paymock.cli.output import show
 from paymock.client.http import Json
 from paymock.client.text import fault_rule_line, format_times
 from paymock.rules.faults import FAULT_FORM
 from paymock.schemas.control import MAX_TIMES
-from paymock.schemas.public import OPERATION_IDS
 
 
 @click.group(cls=CommandGroup)
@@ -39,9 +29,7 @@ def fault(**common: Any) -> None:
 @fault.command(epilog=f"FAULT is {FAULT_FORM}. In a shell, quote a fault that contains a semicolon.")
 @with_client
 @click.argument("text", metavar="FAULT")
-@click.option(
-    "--operation", type=Choice(OPERATION_IDS), metavar="NAME", help="Only requests of this operation."
-)
+@click.option("--operation", type=OPERATION, metavar="NAME", help="Only requests of this operation.")
 @click.option("--order", "order_id", metavar="ID", help="Only requests about payments of this order.")
 @click.option(
     "--payment",

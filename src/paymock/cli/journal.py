@@ -2,14 +2,13 @@
 
 import click
 
-from paymock.cli.api import ApiClient, CommandError, typed, with_client
-from paymock.cli.options import SECONDS_OF_A_DAY, STATUS, Choice, as_json
+from paymock.cli.api import OPERATION, STATUS, ApiClient, CommandError, typed, with_client
+from paymock.cli.options import SECONDS_OF_A_DAY, as_json
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, show, wait_readable
 from paymock.client.http import Json
 from paymock.client.sandbox import GRACE_PERIOD
 from paymock.client.text import format_seconds, refusal_reasons
 from paymock.schemas.control import DEFAULT_WAIT, JOURNAL_LENGTH, MAX_COUNT, JournalEntry
-from paymock.schemas.public import OPERATION_IDS
 
 
 @click.command
@@ -25,7 +24,7 @@ from paymock.schemas.public import OPERATION_IDS
     metavar="COUNT",
     help="Wait for COUNT matching requests.",
 )
-@click.option("--operation", type=Choice(OPERATION_IDS), metavar="NAME", help="With --wait: this operation.")
+@click.option("--operation", type=OPERATION, metavar="NAME", help="With --wait: this operation.")
 @click.option("--order", "order_id", metavar="ORDER", help="With --wait: about payments of this order.")
 @click.option("--payment", "payment_id", metavar="ID", help="With --wait: about this payment.")
 @click.option("--shown", type=STATUS, metavar="STATUS", help="With --wait: the reply showed this status.")

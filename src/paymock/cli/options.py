@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import click
 from click.core import ParameterSource
 
-from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
 
 _HOST = re.compile(r"[A-Za-z0-9._~:-]+")
@@ -111,15 +110,6 @@ def _did_you_mean(word: str, known: Sequence[str]) -> str:
     return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
-class ScenarioName(Choice):
-    """The name of a scenario. The built-in ones are completed; which others there are, the server knows."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from paymock.schemas.scenarios import is_name  # imported here, since it takes long
-
-        return str(value) if is_name(str(value)) else super().convert(value, param, ctx)
-
-
 class Number(click.FloatRange):
     """A number within a range, and not nan."""
 
@@ -130,8 +120,6 @@ class Number(click.FloatRange):
         return number
 
 
-STATUS = Choice([status.value for status in PaymentStatus])
-SCENARIO = ScenarioName(list(SCENARIOS))
 SECONDS_OF_A_DAY = Number(0, 86_400)
 FILE = click.Path(path_type=Path)
 

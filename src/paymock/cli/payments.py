@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from paymock.cli.api import (
+    SCENARIO,
+    STATUS,
     ApiClient,
     RequestRefused,
     ServerUnreachable,
@@ -18,9 +20,7 @@ from paymock.cli.api import (
 )
 from paymock.cli.options import (
     NEWEST,
-    SCENARIO,
     SECONDS_OF_A_DAY,
-    STATUS,
     as_json,
     complete_newest,
     completion,

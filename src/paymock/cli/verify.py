@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from paymock.cli.api import ApiClient, CommandError, RequestRefused, api_errors, temporary_server
-from paymock.cli.options import (
-    FILE,
-    KEY_FROM_VARIABLE,
+from paymock.cli.api import (
     SCENARIO,
     STATUS,
-    Number,
-    api_key,
-    as_json,
-    is_given,
-    server_url,
+    ApiClient,
+    CommandError,
+    RequestRefused,
+    api_errors,
+    temporary_server,
 )
+from paymock.cli.options import FILE, KEY_FROM_VARIABLE, Number, api_key, as_json, is_given, server_url
 from paymock.cli.output import echo, echo_json, echo_note
 from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
