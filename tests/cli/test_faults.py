@@ -1,4 +1,4 @@
-"""`fault add`, `fault list` and `fault clear`."""
+"""`fault add`, `fault list`, `fault clear` and `next`."""
 
 import json
 import re
@@ -52,3 +52,19 @@ def test_common_options_stand_anywhere(unconnected: Terminal, terminal: Terminal
     words[position:position] = ["--url", terminal.url, "--key", key, "--json"]
     assert json.loads(unconnected.text(*words))["fault"] == "drop"
     assert len(terminal.json("fault", "list")["data"]) == 1
+
+
+def test_next_sets_and_clears_overrides(terminal: Terminal, api: Api) -> None:
+    assert terminal.note("next") == "nothing is pending\n"
+    assert terminal.text("next", "--scenario", "late_payment") == "once        late_payment\n"
+    assert terminal.text("next", "--fault", "status=503", "--times", "3").splitlines() == [
+        "once        late_payment",
+        "3 times     status=503",
+    ]
+    pending = terminal.json("next", "--scenario", "overpaid_review", "--always")
+    assert pending == terminal.json("next") == api.get("/_mock/next").json()
+    assert terminal.text("next").splitlines()[1] == "always      overpaid_review"
+    assert api.create().status_code == 503
+    assert terminal.note("next", "--clear") == "nothing is pending\n"
+    assert api.create().status_code == 201
+    assert terminal.json("next", "--clear") == {"data": []}

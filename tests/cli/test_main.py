@@ -110,7 +110,7 @@ def test_modules_are_imported_lazily() -> None:
         "def loaded(*names): print(sorted({*names} & {*sys.modules}))\n"
         "print([name for name in sys.modules if name.startswith('paymock.cli.') and name[12:] != 'main'])\n"
         "loaded('asyncio', 'msgspec', 'Crypto')\n"
-        "import paymock.cli.payments, paymock.cli.demo\n"
+        "import paymock.cli.payments, paymock.cli.live\n"
         "loaded('rich', 'uvicorn')\n"
         "import paymock.server.uvicorn_server\n"
         "server = paymock.server.uvicorn_server.Server\n"
@@ -120,7 +120,7 @@ def test_modules_are_imported_lazily() -> None:
         "paymock.cli.main.cli(['serve', '--port', '0'])\n"
     )
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert outcome.stdout.split() == ["['paymock.cli.common_options']", "[]", "[]", "[]"]
+    assert outcome.stdout.split() == ["['paymock.cli.options']", "[]", "[]", "[]"]
 
 
 @pytest.mark.process

@@ -1,17 +1,14 @@
-"""`create`, `payment`, `payments`, `deposit`, `wait` and `watch`."""
+"""`create`, `payment`, `payments`, `deposit` and `wait`."""
 
 import json
 import re
-import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from harness.server_process import server_process
 from paymock.cli.output import format_amount
 from paymock.cli.payments import default_asset, one_token
-from tests.cli.terminal import TIMEOUT, Terminal, advance, freeze, meanwhile, read_lines
+from tests.cli.terminal import Terminal, advance, meanwhile
 from tests.support.client import DUE, HALF, Api
 
 
@@ -232,47 +229,3 @@ def test_wait_times_out_on_a_silent_server(silent: Terminal, monkeypatch: pytest
     monkeypatch.setattr("paymock.client.sandbox.GRACE_PERIOD", 0.1)
     message = silent.fails(3, "wait", "pay_x", "--timeout", "0.1")
     assert message == f"Error: {silent.url} does not answer\n"
-
-
-def test_watch_prints_changes_in_quick_succession(terminal: Terminal, api: Api) -> None:
-    payment = api.created()["id"]
-    freeze(api)
-    with meanwhile(lambda: api.post(f"/_mock/payments/{payment}/advance", json={"to": "next"})):
-        changes = [json.loads(line) for line in terminal.text("watch", payment, "--json").splitlines()]
-    timeline = api.get(f"/_mock/payments/{payment}").json()["timeline"]
-    assert [change["offset_seconds"] for change in changes] == [entry["offset_seconds"] for entry in timeline]
-    assert changes[-1].items() >= {
-        "payment_id": payment, "scenario": "happy_path", "event": "completed", "status": "completed",
-    }.items()  # fmt: skip
-
-
-@pytest.mark.process
-def test_watch_prints_each_change_as_it_comes(terminal: Terminal, api: Api) -> None:
-    api.created("asset_mismatch")
-    freeze(api)
-    with terminal.start("watch") as process:
-        assert read_lines(process, 1) == ["     0 s  awaiting_payment      Created"]
-        advance(api, 6)
-        assert read_lines(process, 1) == [
-            "     5 s  payment_detected      Deposit observed, confirmations 0/16, pending"
-        ]
-        advance(api, 1)
-        assert read_lines(process, 2) == ["     7 s  manual_review         Confirmations 0/16, rejected", ""]
-        assert process.wait() == 0
-
-
-@pytest.mark.process
-def test_watch_exits_with_1_after_a_reset_and_with_3_when_the_server_stops(tmp_path: Path) -> None:
-    with server_process(tmp_path, "--speed", "0") as served:
-        terminal = Terminal(served.url, "mk_test_demo")
-        for end, status, message in (
-            (lambda: terminal.note("reset"), 1, "Error: payment_not_found: "),
-            (lambda: served.stop(signal.SIGTERM), 3, f"Error: (cannot reach )?{served.url}"),
-        ):
-            terminal.text("create")
-            with terminal.start("watch") as process:
-                read_lines(process, 1)
-                end()
-                _, written = process.communicate(timeout=TIMEOUT)
-            assert process.returncode == status
-            assert re.match(message, written)

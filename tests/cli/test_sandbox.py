@@ -1,72 +1,107 @@
-"""`next`, `requests` and `reset`."""
+"""`paymock` without a command, and the commands that it and others suggest; `ready` and `reset`."""
 
-import contextlib
-import re
-import signal
+import json
+import os
+import secrets
+import shlex
+import socket
+import threading
+from pathlib import Path
 
-import httpx
 import pytest
 
-from harness.polling import wait_until
-from tests.cli.terminal import TIMEOUT, Terminal, read_lines
+from paymock.settings import Settings
+from tests.cli.terminal import Terminal
 from tests.support.client import Api
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, running_server
 
 
-def test_next_sets_and_clears_overrides(terminal: Terminal, api: Api) -> None:
-    assert terminal.note("next") == "nothing is pending\n"
-    assert terminal.text("next", "--scenario", "late_payment") == "once        late_payment\n"
-    assert terminal.text("next", "--fault", "status=503", "--times", "3").splitlines() == [
-        "once        late_payment",
-        "3 times     status=503",
-    ]
-    pending = terminal.json("next", "--scenario", "overpaid_review", "--always")
-    assert pending == terminal.json("next") == api.get("/_mock/next").json()
-    assert terminal.text("next").splitlines()[1] == "always      overpaid_review"
-    assert api.create().status_code == 503
-    assert terminal.note("next", "--clear") == "nothing is pending\n"
-    assert api.create().status_code == 201
-    assert terminal.json("next", "--clear") == {"data": []}
+@pytest.fixture(autouse=True)
+def _on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell finds a program `paymock`."""
+    (tmp_path / "paymock").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
 
-def test_requests_are_printed_like_a_log(terminal: Terminal, api: Api) -> None:
-    assert terminal.note("requests") == "no requests\n"
+def commands(text: str) -> list[str]:
+    """The commands below the heading `Next:`."""
+    lines = text.partition("Next:\n")[2].splitlines()
+    return [line.strip().partition("  ")[0] for line in lines if line.startswith("  ")]
+
+
+def test_without_a_server_it_shows_how_to_start_one(unconnected: Terminal, port: int) -> None:
+    shown = unconnected.text()
+    assert f"cannot reach {unconnected.url}: Connection refused" in shown
+    assert commands(shown) == [f"paymock serve --port {port}", "paymock demo", "paymock --help"]
+
+
+def test_in_an_empty_sandbox_it_shows_how_to_create_a_payment(terminal: Terminal) -> None:
+    shown = terminal.text()
+    assert f"  Dashboard {terminal.url}/\n" in shown
+    assert commands(shown) == ["paymock create", "paymock --help"]
+
+
+def test_with_a_payment_it_shows_what_to_do_with_it(terminal: Terminal, api: Api) -> None:
+    payment = api.created("late_payment")
+    shown = terminal.text()
+    assert f"{payment['id']}  awaiting_payment  late_payment" in shown
+    assert f"/checkout/{payment['id']}\n" in shown
+    document = terminal.json()
+    assert document["newest"]["id"] == payment["id"]
+    assert (document["url"], document["problem"]) == (terminal.url, None)
+    assert document["next"][:2] == commands(shown)[:2] == ["paymock watch", "paymock advance --to next"]
+
+
+def test_the_commands_repeat_the_options(terminal: Terminal, api: Api, unconnected: Terminal) -> None:
     api.created()
-    api.get("/v1/payments/pay_x")
-    created, read = terminal.text("requests").splitlines()
-    assert re.fullmatch(r"\S+Z  201  POST  /v1/payments  new  [\d.]+ ms  req_\S+", created)
-    assert re.fullmatch(
-        r"\S+Z  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\S+  This API .+", read
-    )
-    assert terminal.json("requests") == api.get("/_mock/requests").json()
-    assert terminal.text("requests", "--limit", "1") == f"{read}\n"
-    with contextlib.suppress(httpx.RemoteProtocolError):
-        api.get("/v1/chains", headers={"X-Mock-Fault": "drop"})
-    api.get("/v1/chains", headers={"X-Mock-Fault": "status=503; after"})
-    dropped, failed = terminal.text("requests", "--limit", "2").splitlines()
-    assert "  dropped  GET   /v1/chains  fault drop  " in dropped
-    assert "  503  GET   /v1/chains  injected_fault  fault status=503; after  " in failed
+    key = terminal.variables["PAYMOCK_API_KEY"]
+    [watch, advance, *_] = commands(unconnected.text("--url", terminal.url, "--key", key))
+    assert watch == f'paymock --url {terminal.url} --key "$PAYMOCK_API_KEY" watch'
+    advance = advance.replace("$PAYMOCK_API_KEY", key)
+    assert unconnected.text(*shlex.split(advance)[1:]).split()[1] == "payment_detected"
 
 
-@pytest.mark.process
-def test_requests_are_followed_until_an_interrupt(
-    terminal: Terminal, api: Api, server: RunningServer
-) -> None:
-    """By a wait of the server: each is printed as soon as it comes."""
-    for path in ("first", "second"):
-        api.get(f"/v1/payments/{path}")
-    with terminal.start("requests", "--follow", "--limit", "1") as process:
-        shown = read_lines(process, 1)
-        wait_until(lambda: server.app.waiting == 1)
-        api.get("/_mock/clock")  # below /v1 only
-        for path in ("payments/third", "chains", "no-such-path"):
-            api.get(f"/v1/{path}")
-        shown += read_lines(process, 3)
-        process.send_signal(signal.SIGINT)
-        _, message = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, message) == (130, "")
-    paths = [line.split()[3].removeprefix("/v1/") for line in shown]
-    assert paths == ["payments/second", "payments/third", "chains", "no-such-path"]
+def test_a_refusal_is_explained(terminal: Terminal) -> None:
+    shown = terminal.text("--key", "wrong")
+    assert "unauthenticated: " in shown
+    assert commands(shown)[0] == "paymock --key KEY"
+
+
+def test_create_shows_what_is_next_on_a_terminal(terminal: Terminal) -> None:
+    after = ["paymock watch", "paymock advance --to next", "paymock payment"]
+    assert commands(terminal.shown("create")) == after
+    assert json.loads(terminal.shown("create", "--json"))["status"] == "awaiting_payment"
+
+
+def test_ready_needs_no_key(terminal: Terminal, server: RunningServer) -> None:
+    assert terminal.text("ready", PAYMOCK_API_KEY="not a key") == f"ready  {server.url}\n"
+    assert terminal.json("ready") == {"ready": True, "url": server.url}
+
+
+def test_ready_distinguishes_unreachable_from_timeout(unconnected: Terminal) -> None:
+    message = unconnected.fails(4, "ready", "--wait", "0.1")
+    assert "not ready within 0.1 s: cannot reach" in message
+    outcome = unconnected.run("ready", "--json")
+    assert (outcome.returncode, json.loads(outcome.stdout)["ready"]) == (3, False)
+
+
+def test_ready_retries_until_the_server_starts() -> None:
+    is_ready = threading.Event()
+    port = 20_000 + secrets.randbelow(10_000)  # clients of other tests get higher ones while it is free
+    with socket.create_server(("127.0.0.1", port)) as listener:
+
+        def start_after_an_attempt() -> None:
+            listener.accept()[0].close()
+            listener.close()
+            with running_server(Settings(port=port)):
+                is_ready.wait()
+
+        thread = threading.Thread(target=start_after_an_attempt)
+        thread.start()
+        url = f"http://127.0.0.1:{port}"
+        assert Terminal(url, "").text("ready", "--wait", "60") == f"ready  {url}\n"
+        is_ready.set()
+        thread.join()
 
 
 def test_reset_empties_the_sandbox(terminal: Terminal, api: Api) -> None:
@@ -74,16 +109,3 @@ def test_reset_empties_the_sandbox(terminal: Terminal, api: Api) -> None:
     assert terminal.note("reset") == "the sandbox is empty\n"
     assert api.get("/_mock/payments").json()["data"] == []
     assert terminal.json("reset") == {"reset": True}
-
-
-def test_requests_are_waited_for(terminal: Terminal, api: Api) -> None:
-    api.created()
-    payment = api.created(order_id="order-7")
-    api.payment(payment["id"])
-    selection = ("--operation", "getPayment", "--order", "order-7", "--shown", "awaiting_payment")
-    assert "  200  GET   /v1/payments/pay_" in terminal.text("requests", "--wait", "1", *selection)
-    of_payment = ("--payment", payment["id"], "--operation", "getPayment")
-    [found] = terminal.json("requests", "--wait", "1", *of_payment)["data"]
-    assert found["shown"] == "awaiting_payment"
-    message = terminal.fails(4, "requests", "--wait", "2", *selection, "--timeout", "0")
-    assert message.startswith("Error: 1 of 2 requests with operation=getPayment, order_id=order-7, shown=")

@@ -2,27 +2,17 @@
 
 import click
 
-from paymock.cli.api_client import ApiClient
-from paymock.cli.common_options import Choice, as_json
-from paymock.cli.errors import ApiCommand, WaitTimedOut
-from paymock.cli.options import (
-    NEWEST,
-    Number,
-    complete_newest,
-    resolve_payment_id,
-    split_payment_id,
-    with_client,
-)
-from paymock.cli.output import echo, echo_json, print_payment
+from paymock.cli.api import ApiClient, split_payment_id, with_client
+from paymock.cli.options import Choice, Number, as_json, complete_newest
+from paymock.cli.output import show, show_payment
 from paymock.client.http import Json
-from paymock.client.sandbox import NotReached
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
 from paymock.schemas.control import DEFAULT_WAIT, MAX_WAIT, TARGETS
 
 _ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
 
 
-@click.command(cls=ApiCommand)
+@click.command
 @with_client
 @click.argument("arguments", metavar="[ID] [SECONDS]", nargs=-1, shell_complete=complete_newest)
 @click.option(
@@ -44,7 +34,7 @@ _ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
 @click.option(
     "--until-observed",
     is_flag=True,
-    help="Advance a payment from change to change, each once the application has read the one before.",
+    help="Advance a payment one change at a time, waiting until the application has read each.",
 )
 @click.option(
     "--timeout",
@@ -82,20 +72,13 @@ def advance(
     if payment_id is None and to is None:
         if until_observed:
             raise click.UsageError("--until-observed needs ID or --to.")
-        _print_clock(client.call("advanceClock", body={"seconds": seconds}), as_json=as_json)
+        _show_clock(client.call("advanceClock", body={"seconds": seconds}), as_json=as_json)
         return
-    payment_id = resolve_payment_id(client, NEWEST if payment_id is None else payment_id)
-    try:
-        payment = client.advance_payment(
-            payment_id,
-            to,
-            seconds,
-            until_observed=until_observed,
-            timeout=DEFAULT_WAIT if timeout is None else timeout,
-        )
-    except NotReached as error:
-        raise WaitTimedOut(str(error)) from None
-    print_payment(client, payment, as_json=as_json)
+    limit = DEFAULT_WAIT if timeout is None else timeout
+    payment = client.advance_payment(
+        client.resolve(payment_id), to, seconds, until_observed=until_observed, timeout=limit
+    )
+    show_payment(client, payment, as_json=as_json)
 
 
 def _parse_seconds(text: str) -> float:
@@ -106,7 +89,7 @@ def _parse_seconds(text: str) -> float:
         raise
 
 
-@click.command(cls=ApiCommand)
+@click.command
 @with_client
 @click.option(
     "--speed",
@@ -123,15 +106,11 @@ def clock(client: ApiClient, *, speed: float | None, freeze: bool, as_json: bool
     """
     if freeze and speed is not None:
         raise click.UsageError("Give --speed or --freeze, not both.")
-    if freeze or speed is not None:
-        clock = client.call("setClock", body={"speed": speed or 0})
-    else:
-        clock = client.clock()
-    _print_clock(clock, as_json=as_json)
+    is_set = freeze or speed is not None
+    clock = client.call("setClock", body={"speed": speed or 0}) if is_set else client.clock()
+    _show_clock(clock, as_json=as_json)
 
 
-def _print_clock(clock: Json, *, as_json: bool) -> None:
-    if as_json:
-        echo_json(clock)
-    else:
-        echo(f"{clock['now']}  {'speed {speed:g}'.format(**clock) if clock['speed'] else 'frozen'}")
+def _show_clock(clock: Json, *, as_json: bool) -> None:
+    speed = f"speed {clock['speed']:g}" if clock["speed"] else "frozen"
+    show(clock, [f"{clock['now']}  {speed}"], as_json=as_json)

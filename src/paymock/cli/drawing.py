@@ -3,6 +3,7 @@
 import io
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -11,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from paymock.cli.follower import PaymentFollower, follow
+from paymock.cli.live import PaymentFollower, follow
 from paymock.cli.output import format_tokens
 from paymock.client.text import escape_control, event_text, format_seconds
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
@@ -53,31 +54,29 @@ class Symbols(NamedTuple):
 ASCII_SYMBOLS = Symbols("=", "-", "*", "x", ">", ".")
 
 
+@dataclass
 class Bar:
     """A progress bar: thick for the time that has passed, in the color of each moment, and thin for the rest.
 
     The full width is `axis` seconds; `color` returns the color of a moment.
     """
 
-    def __init__(
-        self, symbols: Symbols, elapsed: float, end: float, axis: float, color: Callable[[float], str]
-    ):
-        self._symbols = symbols
-        self._elapsed = elapsed
-        self._end = end
-        self._axis = axis
-        self._color = color
+    symbols: Symbols
+    elapsed: float
+    end: float
+    axis: float
+    color: Callable[[float], str]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         cells = options.max_width - 1
         line = Text()
-        for cell in range(round(self._end / self._axis * cells)):
-            moment = cell / cells * self._axis
-            if moment < self._elapsed:
-                line.append(self._symbols.past, self._color(moment))
+        for cell in range(round(self.end / self.axis * cells)):
+            moment = cell / cells * self.axis
+            if moment < self.elapsed:
+                line.append(self.symbols.past, self.color(moment))
             else:
-                line.append(self._symbols.future, _DIM)
-        yield line.append(self._symbols.end, self._color(self._end) if self._elapsed >= self._end else _DIM)
+                line.append(self.symbols.future, _DIM)
+        yield line.append(self.symbols.end, self.color(self.end) if self.elapsed >= self.end else _DIM)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(_MIN_BAR_WIDTH, options.max_width)
@@ -107,9 +106,12 @@ def payment_view(follower: PaymentFollower, symbols: Symbols) -> RenderableType:
     due = _wrapped(f"{tokens} on {chain} to {instructions.invoice_address}")
     warning = _wrapped(("a mock: nobody holds the key of this address", _DIM))
     progress = _columns(None, _CLOCK_WIDTH, _DEPOSIT_STATUS_WIDTH)
-    progress.add_row(_progress_bar(follower, symbols, follower.end), _clock(follower), _speed(follower))
-    for deposit in attempt.deposits if isinstance(attempt.deposits, list) else []:
-        progress.add_row(_confirmation_bar(deposit, symbols), _confirmations(deposit), str(deposit.status))
+    speed = f"speed {follower.speed:g}" if follower.speed else "frozen"
+    progress.add_row(_progress_bar(follower, symbols, follower.end), _clock(follower), _line((speed, _DIM)))
+    for deposit in attempt.deposits or ():
+        confirmations = f"{deposit.confirmations}/{deposit.confirmations_required}"
+        bar, count = _confirmation_bar(deposit, symbols), _line(confirmations, justify="right")
+        progress.add_row(bar, count, str(deposit.status))
     return Group(header, due, warning, "", progress, _countdown(follower), _timeline(follower, symbols))
 
 
@@ -118,12 +120,12 @@ def overview(followers: Sequence[PaymentFollower], title: str, symbols: Symbols)
     return Group(_line((title, "bold")), "", ProgressTable(followers, symbols))
 
 
+@dataclass
 class ProgressTable:
     """A row with a bar for each payment. On a narrow terminal, clocks are omitted and names truncated."""
 
-    def __init__(self, followers: Sequence[PaymentFollower], symbols: Symbols) -> None:
-        self._followers = followers
-        self._symbols = symbols
+    followers: Sequence[PaymentFollower]
+    symbols: Symbols
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         text_width = options.max_width - _MIN_BAR_WIDTH - 2 * _GAP
@@ -131,11 +133,11 @@ class ProgressTable:
         name_width = max(1, min(_NAME_WIDTH, text_width // 2))
         status_width = max(1, min(_STATUS_WIDTH, text_width - name_width))
         table = _columns(name_width, None, status_width, *([_CLOCK_WIDTH] if with_clocks else []))
-        axis = max(follower.end for follower in self._followers)
-        for follower in self._followers:
+        axis = max(follower.end for follower in self.followers)
+        for follower in self.followers:
             name = _line(follower.detail.scenario)
             clock = [_clock(follower)] if with_clocks else []
-            table.add_row(name, _progress_bar(follower, self._symbols, axis), _status(follower), *clock)
+            table.add_row(name, _progress_bar(follower, self.symbols, axis), _status(follower), *clock)
         yield table
 
 
@@ -175,21 +177,13 @@ def _color(status: PaymentStatus) -> str:
     return _COLORS.get(status, _ERROR_COLOR)
 
 
-def _confirmations(deposit: Deposit) -> Text:
-    return _line(f"{deposit.confirmations}/{deposit.confirmations_required}", justify="right")
-
-
 def _status(follower: PaymentFollower) -> Text:
     status = follower.detail.payment.status
-    return _line((status, f"bold {_color(status)}" if follower.ended else _color(status)))
+    return _line((status, _color(status) if follower.next_entry else f"bold {_color(status)}"))
 
 
 def _clock(follower: PaymentFollower) -> Text:
     return _line(f"{follower.elapsed:.1f} of {format_seconds(follower.end)} s", justify="right")
-
-
-def _speed(follower: PaymentFollower) -> Text:
-    return _line((f"speed {follower.speed:g}" if follower.speed else "frozen", _DIM))
 
 
 def _timeline(follower: PaymentFollower, symbols: Symbols) -> Table:
@@ -198,9 +192,8 @@ def _timeline(follower: PaymentFollower, symbols: Symbols) -> Table:
     table.add_column(width=1)
     table.add_column(width=max(map(len, offsets)))
     table.add_column(width=max(len(entry.status) for entry in follower.timeline))
-    next_entry = next((entry for entry in follower.timeline if not entry.reached), None)
     for offset, entry in zip(offsets, follower.timeline, strict=True):
-        is_next = entry is next_entry
+        is_next = entry is follower.next_entry
         symbol = symbols.reached if entry.reached else symbols.next if is_next else symbols.upcoming
         style = "" if entry.reached or is_next else _DIM
         table.add_row(
@@ -214,8 +207,7 @@ def _timeline(follower: PaymentFollower, symbols: Symbols) -> Table:
 
 def _countdown(follower: PaymentFollower) -> Text:
     """The real time until the next change; an empty line when there is none or the clock is frozen."""
-    if follower.ended or not follower.speed:
+    if follower.next_entry is None or not follower.speed:
         return _line("")
-    next_entry = next(entry for entry in follower.timeline if not entry.reached)
-    left = (next_entry.offset_seconds - follower.elapsed) / follower.speed
+    left = (follower.next_entry.offset_seconds - follower.elapsed) / follower.speed
     return _line((f"next change in {left:.1f} s", _DIM))

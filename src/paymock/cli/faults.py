@@ -1,16 +1,16 @@
-"""Commands on fault rules: `fault add`, `fault list` and `fault clear`."""
+"""Commands on faults and overrides: `fault add`, `fault list`, `fault clear` and `next`."""
 
+from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from paymock.cli.api_client import ApiClient
-from paymock.cli.common_options import CommandGroup, api_key, as_json, server_url
-from paymock.cli.errors import ApiCommand
-from paymock.cli.options import OPERATION, complete_newest, resolve_payment_id, with_client
-from paymock.cli.output import echo, echo_json, echo_note
+from paymock.cli.api import OPERATION, SCENARIO, ApiClient, CommandError, with_client
+from paymock.cli.options import FILE, CommandGroup, api_key, as_json, complete_newest, server_url
+from paymock.cli.output import show
 from paymock.client.http import Json
-from paymock.client.text import fault_rule_line
+from paymock.client.text import fault_rule_line, format_times
 from paymock.rules.faults import FAULT_FORM
 from paymock.schemas.control import MAX_TIMES
 
@@ -26,9 +26,7 @@ def fault(**common: Any) -> None:
     """
 
 
-@fault.command(
-    cls=ApiCommand, epilog=f"FAULT is {FAULT_FORM}. In a shell, quote a fault that contains a semicolon."
-)
+@fault.command(epilog=f"FAULT is {FAULT_FORM}. In a shell, quote a fault that contains a semicolon.")
 @with_client
 @click.argument("text", metavar="FAULT")
 @click.option("--operation", type=OPERATION, metavar="NAME", help="Only requests of this operation.")
@@ -44,7 +42,6 @@ def fault(**common: Any) -> None:
     "--skip",
     type=click.IntRange(0, MAX_TIMES),
     default=0,
-    show_default=True,
     metavar="N",
     help="Number of requests that pass first.",
 )
@@ -57,34 +54,28 @@ def add(
     client: ApiClient,
     *,
     text: str,
-    operation: str | None,
-    order_id: str | None,
     payment_id: str | None,
-    skip: int,
     times: int | None,
     always: bool,
     as_json: bool,
+    **selection: Any,
 ) -> None:
     """Add a rule that injects FAULT into the requests that it selects, and print it."""
+    repeat = _times(times, always=always)
+    if payment_id is not None:
+        payment_id = client.resolve(payment_id)
+    rule = client.fault(text, payment_id=payment_id, times=repeat, **selection)
+    show(rule, [_rule_line(rule)], as_json=as_json)
+
+
+def _times(times: int | None, *, always: bool) -> int | None:
+    """The value of --times, by default 1; None for --always."""
     if always and times:
         raise click.UsageError("Give --times or --always, not both.")
-    if payment_id is not None:
-        payment_id = resolve_payment_id(client, payment_id)
-    rule = client.fault(
-        text,
-        operation=operation,
-        order_id=order_id,
-        payment_id=payment_id,
-        skip=skip,
-        times=None if always else times or 1,
-    )
-    if as_json:
-        echo_json(rule)
-    else:
-        echo(_rule_line(rule))
+    return None if always else times or 1
 
 
-@fault.command("list", cls=ApiCommand)
+@fault.command("list")
 @with_client
 @as_json
 def list_rules(client: ApiClient, *, as_json: bool) -> None:
@@ -92,10 +83,10 @@ def list_rules(client: ApiClient, *, as_json: bool) -> None:
 
     Each with the number of requests that it has selected (seen) and injected its fault into (applied).
     """
-    _print_rules(client, as_json=as_json)
+    _show_rules(client, as_json=as_json)
 
 
-@fault.command(cls=ApiCommand)
+@fault.command
 @with_client
 @click.argument("rule_ids", metavar="[RULE_ID]...", nargs=-1)
 @as_json
@@ -108,18 +99,81 @@ def clear(client: ApiClient, *, rule_ids: tuple[str, ...], as_json: bool) -> Non
         raise click.UsageError("A rule ID is empty.")
     for rule_id in rule_ids or (None,):
         client.clear_faults(rule_id)
-    _print_rules(client, as_json=as_json)
+    _show_rules(client, as_json=as_json)
 
 
-def _print_rules(client: ApiClient, *, as_json: bool) -> None:
+def _show_rules(client: ApiClient, *, as_json: bool) -> None:
     rules = client.faults()
-    if as_json:
-        echo_json({"data": rules})
-        return
-    echo(*map(_rule_line, rules))
-    if not rules:
-        echo_note("no fault rules")
+    show({"data": rules}, [*map(_rule_line, rules)], as_json=as_json, empty="no fault rules")
 
 
 def _rule_line(rule: Json) -> str:
     return f"{fault_rule_line(rule)}  {rule['id']}"
+
+
+@click.command
+@with_client
+@click.option("--scenario", type=SCENARIO, metavar="NAME", help="Scenario to apply.")
+@click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")
+@click.option("--fault", metavar="FAULT", help=f"Fault to inject: {FAULT_FORM}.")
+@click.option(
+    "--times", type=click.IntRange(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]"
+)
+@click.option("--always", is_flag=True, help="All creations, until --clear or a reset.")
+@click.option("--order", "order_id", metavar="ID", help="Only creations of this order.")
+@click.option("--clear", is_flag=True, help="Delete all pending overrides, or those of the order.")
+@as_json
+def next(  # noqa: A001 - the name of the command
+    client: ApiClient,
+    *,
+    scenario: str | None,
+    course: Path | None,
+    fault: str | None,
+    times: int | None,
+    always: bool,
+    order_id: str | None,
+    clear: bool,
+    as_json: bool,
+) -> None:
+    """Set a scenario, a fault or both for the next payments.
+
+    They apply to creations without headers of their own. Prints all pending overrides; without
+    options, nothing changes.
+    """
+    has_override = any(value is not None for value in (scenario, course, fault))
+    if clear and (has_override or always or times):
+        raise click.UsageError("--clear can be combined with --order only.")
+    repeat = _times(times, always=always)
+    if (always or times or order_id) and not (has_override or clear):
+        raise click.UsageError("--times, --always and --order need --scenario, --course or --fault.")
+    if scenario and course:
+        raise click.UsageError("Give --scenario or --course, not both.")
+    if clear:
+        client.clear_next(order_id)
+    if has_override:
+        custom = None if course is None else _read_course(course)
+        overrides = client.next(scenario, fault, repeat, course=custom, order_id=order_id)
+    else:
+        overrides = client.pending()
+    lines = [*map(_override_line, overrides)]
+    show({"data": overrides}, lines, as_json=as_json, empty="nothing is pending")
+
+
+def _read_course(file: Path) -> Any:
+    """The scenario of a file, which must have exactly one, as a course."""
+    from paymock.app.scenario_file import read_scenarios  # imported here, since it takes long
+    from paymock.resources.scenarios import ScenarioFileError, render
+
+    try:
+        scenarios = [*read_scenarios(file).values()]
+    except ScenarioFileError as error:
+        raise CommandError(str(error)) from None
+    if len(scenarios) != 1:
+        raise CommandError(f"--course needs a file of one scenario, and {file} has {len(scenarios)}")
+    return msgspec.to_builtins(render(scenarios[0]))
+
+
+def _override_line(override: Json) -> str:
+    order = f"order {override['order_id']}" if "order_id" in override else None
+    effects = "  ".join(filter(None, (override["scenario"], override["fault"], order)))
+    return f"{format_times(override['times']):<10}  {effects}"

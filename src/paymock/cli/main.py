@@ -11,25 +11,25 @@ from typing import Any, TextIO
 import click
 
 from paymock import __version__
-from paymock.cli.common_options import CommandGroup, api_key, as_json, is_given, server_url
+from paymock.cli.options import CommandGroup, api_key, as_json, is_given, server_url
 
 COMMANDS = {
     "serve": "serve",
     "create": "payments",
-    "watch": "payments",
+    "watch": "live",
     "payment": "payments",
     "payments": "payments",
     "advance": "clock",
     "clock": "clock",
     "wait": "payments",
     "deposit": "payments",
-    "next": "sandbox",
+    "next": "faults",
     "fault": "faults",
-    "requests": "sandbox",
-    "coverage": "coverage",
+    "requests": "journal",
+    "coverage": "journal",
     "reset": "sandbox",
-    "ready": "ready",
-    "demo": "demo",
+    "ready": "sandbox",
+    "demo": "live",
     "verify": "verify",
     "scenarios": "scenarios",
 }
@@ -66,7 +66,6 @@ class LazyGroup(CommandGroup):
     """A group that imports the commands of `COMMANDS` when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -88,7 +87,7 @@ def _load(module: str, name: str) -> click.Command:
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
     invoke_without_command=True,
 )
 @server_url
@@ -103,7 +102,7 @@ def cli(ctx: click.Context, /, **common: Any) -> None:
     commands, and can stand after the command, too.
     """
     if ctx.invoked_subcommand is None:
-        with _load("overview", "overview").make_context(None, [], parent=ctx) as overview:
+        with _load("sandbox", "overview").make_context(None, [], parent=ctx) as overview:
             overview.command.invoke(overview)
     elif ctx.invoked_subcommand == "serve":
         given = [parameter.opts[0] for parameter in cli.params if is_given(ctx, parameter.name or "")]

@@ -1,41 +1,39 @@
-"""Output of the commands: data on standard output, messages on standard error; and formatting of payments."""
+"""Output of the commands: data on standard output, messages on standard error; tables, payments, amounts, and
+commands that are useful next.
+"""
 
 import errno
 import json
 import os
 import select
+import shlex
+import shutil
 import stat
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from textwrap import wrap
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import click
 import msgspec
 
 from paymock.app.catalog_file import load_catalog
-from paymock.cli.api_client import ApiClient, typed
-from paymock.client import text
+from paymock.cli.api import ApiClient, typed
+from paymock.cli.options import KEY_FROM_VARIABLE, is_given
 from paymock.client.http import Json
 from paymock.client.text import escape_control
 from paymock.resources.catalog import CatalogError
 from paymock.rules.amounts import to_tokens
 from paymock.schemas.catalog import Asset
-from paymock.schemas.control import PaymentDetail, TimelineEntry
-from paymock.schemas.public import Attempt, Payment
+from paymock.schemas.public import Payment
 
-
-class HasSocket(Protocol):
-    """Something that `select` can wait for."""
-
-    def fileno(self) -> int:
-        """The file descriptor of the socket."""
-
-
-S = TypeVar("S", bound=HasSocket)
+_GAP = "  "
+_MIN_LAST_WIDTH = 12
+_GOOD_LAST_WIDTH = 20
+"""Other columns are omitted for this width of the last one."""
 
 
 def echo(*lines: str) -> None:
@@ -65,15 +63,32 @@ def echo_hint(*lines: str) -> None:
             echo_note(line)
 
 
-def wait_readable(timeout: float | None, sources: Sequence[S] = ()) -> list[S]:
+def show(document: Any, lines: Sequence[str], *, as_json: bool, empty: str = "") -> None:
+    """Print a document as JSON, or the lines that show it; if there are none, the note `empty`."""
+    if as_json:
+        echo_json(document)
+    elif lines:
+        echo(*lines)
+    else:
+        echo_note(empty)
+
+
+class HasSocket(Protocol):
+    """Something that `select` can wait for."""
+
+    def fileno(self) -> int:
+        """The file descriptor of the socket."""
+
+
+S = TypeVar("S", bound=HasSocket)
+
+
+def wait_readable(timeout: float | None, sources: Sequence[S]) -> list[S]:
     """Wait `timeout` seconds, or until one of `sources` is readable; return those that are.
 
     Raises BrokenPipeError as soon as the reader of standard output has closed it.
     """
     if not hasattr(select, "poll"):  # Windows, which does not report a closed pipe
-        if not sources:
-            time.sleep(timeout or 0)
-            return []
         return select.select(sources, (), (), timeout)[0]
     poll = select.poll()
     by_descriptor = {source.fileno(): source for source in sources}
@@ -98,55 +113,97 @@ def _output_pipe() -> int | None:
     return None
 
 
-def payment_lines(payment: Payment, checkout: str) -> list[str]:
-    """The lines that describe a payment, whose checkout has this URL."""
+# Tables
+
+
+class Column(NamedTuple):
+    """A column of a table. On a narrow terminal, the column of the highest rank is omitted first. One of
+    rank 0 is always shown.
+    """
+
+    title: str
+    cells: Sequence[str]
+    rank: int = 0
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal; None when standard output is not a terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def table_lines(columns: Sequence[Column], width: int | None, *, wrapped: bool = False) -> list[str]:
+    """A header and a line for each row, at most `width` cells wide, unless the columns of rank 0 are wider.
+
+    What does not fit into the last column is truncated, or continued on further lines if `wrapped`, for text
+    in English. Without `width`, nothing is omitted.
+    """
+    from rich.cells import cell_len  # imported here, since rich takes long to import
+
+    columns = [column._replace(cells=[printable(cell) for cell in column.cells]) for column in columns]
+    while True:
+        *fixed, last = columns
+        widths = [max(map(cell_len, (column.title, *column.cells))) for column in columns]
+        if width is None:
+            last_width = widths[-1]
+            break
+        last_width = min(widths[-1], width - sum(widths[:-1]) - len(_GAP) * len(fixed))
+        omitted = max(columns, key=lambda column: column.rank)
+        wanted = _MIN_LAST_WIDTH if omitted is last else _GOOD_LAST_WIDTH
+        if last_width >= min(widths[-1], wanted) or not omitted.rank:
+            break
+        columns.remove(omitted)
+
+    lines = []
+    for cells in zip(*((column.title, *column.cells) for column in columns), strict=True):
+        line = ""
+        for cell, cell_width in zip(cells[:-1], widths, strict=False):
+            line += cell + " " * (cell_width - cell_len(cell)) + _GAP
+        parts = [cells[-1]]
+        if last.rank:
+            parts = wrap(parts[0], last_width) if wrapped else [_truncated(parts[0], last_width)]
+        lines += [f"{line}{parts[0]}".rstrip(), *(" " * cell_len(line) + part for part in parts[1:])]
+    return lines
+
+
+def _truncated(text: str, width: int) -> str:
+    """The text, or its beginning and an ellipsis."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width:
+        return text
+    ellipsis = "…" if printable("…") == "…" else "~"
+    return set_cell_size(text, width - 1).rstrip() + ellipsis
+
+
+# Payments
+
+
+def payment_lines(client: ApiClient, payment: Payment) -> list[str]:
     [attempt, *_] = payment.attempts
-    instructions = attempt.instructions
+    instructions, receive = attempt.instructions, payment.receive
     amounts, chain, asset = instructions.amounts, instructions.chain, instructions.asset
-    receive = payment.receive
     rows = [
         ("order", payment.order_id),
         ("due", f"{format_amount(amounts.due, chain, asset)} on {chain}"),
         ("pay to", f"{instructions.invoice_address} (a mock: nobody holds its key)"),
-        ("checkout", checkout),
-        *_deposit_rows(attempt),
-        ("merchant", f"{format_amount(receive.amount, receive.chain, receive.asset)} to {receive.address}"),
-        ("fee", format_amount(amounts.fee, chain, asset)),
-        *([("metadata", json.dumps(payment.metadata, ensure_ascii=False))] if payment.metadata else []),
-        ("created", payment.created_at),
-        ("updated", payment.updated_at),
+        ("checkout", client.checkout_url(payment.id)),
     ]
-    return [f"{payment.id}  {payment.status}", *(f"  {name:<10}{text}" for name, text in rows)]
-
-
-def print_payment(client: ApiClient, payment: Json, *, as_json: bool) -> None:
-    """Print the payment of a reply."""
-    if as_json:
-        echo_json(payment)
-    else:
-        echo(*payment_lines(typed(payment, Payment), client.checkout_url(payment["id"])))
-
-
-def _deposit_rows(attempt: Attempt) -> list[tuple[str, str]]:
-    if not isinstance(attempt.deposits, list):
-        return []
-    rows = []
-    for deposit in attempt.deposits:
+    for deposit in attempt.deposits or ():
         progress = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
         rows.append(("deposit", f"{format_amount(deposit.amount, deposit.chain, deposit.asset)}, {progress}"))
-    return rows
+    merchant = format_amount(receive.amount, receive.chain, receive.asset)
+    rows += [
+        ("merchant", f"{merchant} to {receive.address}"),
+        ("fee", format_amount(amounts.fee, chain, asset)),
+    ]
+    if payment.metadata:
+        rows.append(("metadata", json.dumps(payment.metadata, ensure_ascii=False)))
+    rows += [("created", payment.created_at), ("updated", payment.updated_at)]
+    return [f"{payment.id}  {payment.status}", *(f"  {name:<10}{value}" for name, value in rows)]
 
 
-def detail_lines(detail: PaymentDetail, checkout: str) -> list[str]:
-    """The lines that describe a payment, its scenario and its timeline; reached entries are marked."""
-    first, *rest = payment_lines(detail.payment, checkout)
-    timeline = [f"  {'x' if entry.reached else ' '} {timeline_line(entry)}" for entry in detail.timeline]
-    return [f"{first}  {detail.scenario}", *rest, "", *timeline]
-
-
-def timeline_line(entry: TimelineEntry) -> str:
-    """A change of a payment: seconds since creation, the new status, and the event."""
-    return text.timeline_line(entry.offset_seconds, entry.status, entry.event)
+def show_payment(client: ApiClient, payment: Json, *, as_json: bool) -> None:
+    show(payment, payment_lines(client, typed(payment, Payment)), as_json=as_json)
 
 
 def format_amount(raw: str, chain: str, asset: str) -> str:
@@ -181,3 +238,50 @@ def _load_catalog(file: str | None) -> Mapping[str, Mapping[str, Asset]]:
     except CatalogError:
         return {}
     return {chain: catalog.assets(chain) or {} for chain in catalog.chains}
+
+
+# What is next
+
+
+class Step(NamedTuple):
+    """A command that is useful next, without the name of the program, and what it does."""
+
+    command: str
+    purpose: str
+    needs_server: bool = True
+
+
+AFTER_CREATION = (
+    Step("watch", "Follow the payment until its last change"),
+    Step("advance --to next", "Advance it to its next change"),
+    Step("payment", "Show it with its timeline"),
+)
+
+
+def next_commands(steps: Sequence[Step]) -> list[str]:
+    """The command line of each step, for the server and the sandbox that the options name. It may end up in a
+    log, and names the variable of the API key in its place.
+    """
+    ctx = click.get_current_context()
+    url = f"--url {shlex.quote(ctx.params['url'])} " if is_given(ctx, "url") else ""
+    common = url + (f"{KEY_FROM_VARIABLE} " if is_given(ctx, "key") else "")
+    return [f"{program()} {common if step.needs_server else ''}{step.command}" for step in steps]
+
+
+def next_lines(steps: Sequence[Step]) -> list[str]:
+    """A heading, and a line for each step."""
+    commands = next_commands(steps)
+    width = max(map(len, commands))
+    rows = zip(commands, steps, strict=True)
+    return ["Next:", *(f"  {command:<{width}}  {step.purpose}" for command, step in rows)]
+
+
+def program() -> str:
+    """How a shell in this folder starts paymock: by its name if that is on the path."""
+    if shutil.which("paymock"):
+        return "paymock"
+    script = Path(sys.executable).with_name("paymock")
+    if not script.exists():
+        return f"{shlex.quote(sys.executable)} -m paymock"
+    folder = Path.cwd()
+    return shlex.quote(str(script.relative_to(folder) if script.is_relative_to(folder) else script))

@@ -1,44 +1,50 @@
-"""Commands on payments: `create`, `payment`, `payments`, `deposit`, `wait` and `watch`."""
+"""Commands on payments: `create`, `payment`, `payments`, `deposit` and `wait`."""
 
 import json
 import secrets
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
-from paymock.cli.api_client import ApiClient, typed
-from paymock.cli.common_options import as_json
-from paymock.cli.errors import ApiCommand, RequestRefused, ServerUnreachable, WaitTimedOut
-from paymock.cli.follower import PaymentFollower, is_terminal, print_changes
-from paymock.cli.next_steps import AFTER_CREATION, next_lines
-from paymock.cli.options import (
-    NEWEST,
-    ONE_DAY,
+from paymock.cli.api import (
     SCENARIO,
     STATUS,
-    complete_asset,
-    complete_chain,
-    complete_newest,
-    idempotency_key,
-    payment_argument,
-    resolve_payment_id,
+    ApiClient,
+    RequestRefused,
+    ServerUnreachable,
     split_payment_id,
+    typed,
     with_client,
 )
+from paymock.cli.options import (
+    NEWEST,
+    SECONDS_OF_A_DAY,
+    as_json,
+    complete_newest,
+    completion,
+    idempotency_key,
+    payment_argument,
+)
 from paymock.cli.output import (
+    AFTER_CREATION,
+    Column,
+    catalog,
     catalog_assets,
-    detail_lines,
     echo,
     echo_hint,
     echo_json,
     echo_note,
     format_amount,
     format_tokens,
-    print_payment,
+    next_lines,
+    payment_lines,
+    show,
+    show_payment,
+    table_lines,
+    terminal_width,
 )
-from paymock.cli.table import Column, table_lines, terminal_width
 from paymock.client.http import DEFAULT_TIMEOUT, Json, Unreachable
 from paymock.client.sandbox import (
     DEFAULT_PAYOUT_ADDRESS,
@@ -47,9 +53,9 @@ from paymock.client.sandbox import (
     default_order_id,
     payment_request,
 )
-from paymock.client.text import format_seconds
+from paymock.client.text import format_seconds, timeline_line
 from paymock.schemas.control import MAX_PAGE, ListedPayment, PaymentDetail
-from paymock.schemas.public import Funding, Payment
+from paymock.schemas.public import Payment
 
 _DEFAULT_CHAIN = "bsc"
 _DEFAULT_ASSET = "USDT"
@@ -69,19 +75,13 @@ def one_token(chain: str, asset: str) -> str:
     return str(10 ** (_DEFAULT_DECIMALS if entry is None else entry.decimals))
 
 
-def create_request(
-    order_id: str,
-    *,
-    chain: str = _DEFAULT_CHAIN,
-    asset: str | None = None,
-    amount: str | None = None,
-    address: str = DEFAULT_PAYOUT_ADDRESS,
-    metadata: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The body of `POST /v1/payments`. `amount` is in raw units; by default it is one whole token."""
-    asset = default_asset(chain) if asset is None else asset
-    amount = one_token(chain, asset) if amount is None else amount
-    return {**payment_request(order_id, chain, asset, amount, address), "metadata": dict(metadata or {})}
+def _assets(ctx: click.Context) -> Iterable[str]:
+    chain = ctx.params.get("chain")
+    return catalog_assets(chain) if chain else sorted(set().union(*catalog().values()))
+
+
+_complete_chain = completion(lambda _: catalog())
+_complete_asset = completion(_assets)
 
 
 def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -101,24 +101,16 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
     return metadata
 
 
-@click.command(cls=ApiCommand)
+@click.command
 @with_client
-@click.option(
-    "--chain",
-    default=_DEFAULT_CHAIN,
-    show_default=True,
-    shell_complete=complete_chain,
-    help="Chain of the payment.",
-)
+@click.option("--chain", default=_DEFAULT_CHAIN, shell_complete=_complete_chain, help="Chain of the payment.")
 @click.option(
     "--asset",
-    shell_complete=complete_asset,
+    shell_complete=_complete_asset,
     help="Asset of the payment. [default: USDT, or the first token of the chain]",
 )
 @click.option("--amount", help="What the merchant receives, in raw units. [default: one whole token]")
-@click.option(
-    "--address", default=DEFAULT_PAYOUT_ADDRESS, show_default=True, help="Payout address of the merchant."
-)
+@click.option("--address", default=DEFAULT_PAYOUT_ADDRESS, help="Payout address of the merchant.")
 @click.option("--order-id", metavar="TEXT", help="Order of the merchant. [default: a new one]")
 @click.option(
     "--metadata",
@@ -150,9 +142,9 @@ def create(
         raise click.UsageError("Give --print-curl or --json, not both.")
     key = idempotency_key or f"paymock-{secrets.token_hex(12)}"
     order_id = default_order_id(key) if order_id is None else order_id
-    body = create_request(
-        order_id, chain=chain, asset=asset, amount=amount, address=address, metadata=metadata
-    )
+    asset = default_asset(chain) if asset is None else asset
+    amount = one_token(chain, asset) if amount is None else amount
+    body = payment_request(order_id, chain, asset, amount, address) | {"metadata": metadata}
     headers = {"Idempotency-Key": key} | ({} if scenario is None else {"X-Mock-Scenario": scenario})
     if print_curl:
         echo(*_curl_lines(client, body, headers))
@@ -167,7 +159,7 @@ def create(
         echo_note("This idempotency key was used before: this is the payment as it was created then.")
     if call.warning:
         echo_note(f"Warning: {call.warning}")
-    print_payment(client, payment, as_json=as_json)
+    show_payment(client, payment, as_json=as_json)
     if not as_json:
         echo_hint("", *next_lines(AFTER_CREATION))
 
@@ -181,7 +173,7 @@ def _curl_lines(client: ApiClient, body: Any, headers: dict[str, str]) -> list[s
     return " \\\n    ".join(words).split("\n")
 
 
-@click.command(cls=ApiCommand)
+@click.command
 @with_client
 @payment_argument
 @as_json
@@ -190,22 +182,27 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 
     Past and upcoming changes; past ones are marked. Without ID, the newest payment.
     """
-    detail = client.detail(resolve_payment_id(client, payment_id))
-    if as_json:
-        echo_json(detail)
-    else:
-        echo(*detail_lines(typed(detail, PaymentDetail), client.checkout_url(detail["payment"]["id"])))
+    detail = client.detail(client.resolve(payment_id))
+    show(detail, _detail_lines(client, typed(detail, PaymentDetail)), as_json=as_json)
 
 
-@click.command(cls=ApiCommand)
+def _detail_lines(client: ApiClient, detail: PaymentDetail) -> list[str]:
+    """The lines that describe a payment, its scenario and its timeline; reached entries are marked."""
+    first, *rest = payment_lines(client, detail.payment)
+    timeline = [
+        f"  {'x' if entry.reached else ' '} {timeline_line(entry.offset_seconds, entry.status, entry.event)}"
+        for entry in detail.timeline
+    ]
+    return [f"{first}  {detail.scenario}", *rest, "", *timeline]
+
+
+@click.command
 @with_client
 @click.option("--status", type=STATUS, metavar="STATUS", help="Only payments in this status.")
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")
 @click.option("--order-id", metavar="TEXT", help="Only payments of this order.")
 @click.option("--search", metavar="PREFIX", help="Only payments whose order or ID begins with this text.")
-@click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of payments."
-)
+@click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of payments.")
 @as_json
 def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | None) -> None:
     """List the payments of the sandbox, newest first."""
@@ -217,17 +214,14 @@ def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | N
         page = next_page | {"data": page["data"] + next_page["data"]}
         if page["next_cursor"] is None or len(page["data"]) >= limit:
             break
-    if as_json:
-        echo_json(page)
-        return
-    if page["data"]:
-        echo(*_payment_table(typed(page["data"], list[ListedPayment]), terminal_width()))
-    else:
-        echo_note("no payments")
+    lines = _payment_table(typed(page["data"], list[ListedPayment]), terminal_width())
+    show(page, lines, as_json=as_json, empty="no payments")
 
 
 def _payment_table(payments: Sequence[ListedPayment], width: int | None) -> list[str]:
-    """A header and a line for each payment. On a terminal, amounts are in tokens only."""
+    """A header and a line for each payment, if there are any. On a terminal, amounts are in tokens only."""
+    if not payments:
+        return []
     due = []
     for item in payments:
         instructions = item.attempts[0].instructions
@@ -244,14 +238,14 @@ def _payment_table(payments: Sequence[ListedPayment], width: int | None) -> list
     return table_lines(columns, width)
 
 
-@click.command(cls=ApiCommand)
+@click.command
 @with_client
 @click.argument("arguments", metavar="[ID] [AMOUNT]", nargs=-1, shell_complete=complete_newest)
 @click.option("--exact", is_flag=True, help="Deposit what is missing of `due`, in place of AMOUNT.")
 @click.option("--half", is_flag=True, help="Deposit half of `due`, rounded down, in place of AMOUNT.")
 @click.option(
     "--asset",
-    shell_complete=complete_asset,
+    shell_complete=_complete_asset,
     help="Asset of the deposit. [default: the asset of the payment]",
 )
 @idempotency_key
@@ -277,7 +271,7 @@ def deposit(
     if exact and idempotency_key is not None:
         # A retry would find that nothing is missing any more.
         raise click.UsageError("--exact cannot be retried: give AMOUNT with --idempotency-key.")
-    payment_id = resolve_payment_id(client, NEWEST if payment_id is None else payment_id)
+    payment_id = client.resolve(payment_id)
     if raw_amount is None:
         payment = typed(client.payment(payment_id), Payment)
         raw_amount = str(_missing_amount(payment) if exact else _due(payment) // 2)
@@ -287,7 +281,7 @@ def deposit(
     funded = call.result()
     if call.replayed:
         echo_note("This idempotency key was used before: no deposit was added.")
-    print_payment(client, funded, as_json=as_json)
+    show_payment(client, funded, as_json=as_json)
 
 
 def _due(payment: Payment) -> int:
@@ -298,18 +292,14 @@ def _due(payment: Payment) -> int:
 def _missing_amount(payment: Payment) -> int:
     """What is missing of `due`, in raw units. Raises RequestRefused if nothing is."""
     funding = payment.attempts[0].funding
-    received = (
-        int(funding.amount_received_pending) + int(funding.amount_received_finalized)
-        if isinstance(funding, Funding)
-        else 0
-    )
+    received = int(funding.amount_received_pending) + int(funding.amount_received_finalized) if funding else 0
     missing = _due(payment) - received
     if missing <= 0:
         raise RequestRefused(f"nothing is missing: {received} raw units of {_due(payment)} have arrived")
     return missing
 
 
-@click.command(cls=ApiCommand)
+@click.command
 @with_client
 @payment_argument
 @click.option(
@@ -319,12 +309,7 @@ def _missing_amount(payment: Payment) -> int:
     help="Status to wait for. [default: the next change; with --order, a payment]",
 )
 @click.option(
-    "--timeout",
-    type=ONE_DAY,
-    default=60,
-    show_default=True,
-    metavar="SECONDS",
-    help="Maximum wait, in real time.",
+    "--timeout", type=SECONDS_OF_A_DAY, default=60, metavar="SECONDS", help="Maximum wait, in real time."
 )
 @click.option("--order", metavar="ORDER", help="The newest payment of this order, which need not exist yet.")
 @as_json
@@ -345,43 +330,17 @@ def wait(
     if order is not None and payment_id != NEWEST:
         raise click.UsageError("Give ID or --order, not both.")
     target = "the next change" if order is None else "the payment"
-    hint = f"waiting for {status or target}, at most {format_seconds(timeout)} s"
+    if order is None:
+        payment_id = client.resolve(payment_id, min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT))
+    echo_hint(f"waiting for {status or target}, at most {format_seconds(timeout)} s")
     try:
         if order is None:
-            lookup_timeout = min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT)
-            resolved_id = resolve_payment_id(client, payment_id, lookup_timeout)
-            echo_hint(hint)
-            payment = client.wait(resolved_id, status, timeout)
+            payment = client.wait(payment_id, status, timeout)
         else:
-            echo_hint(hint)
             payment = client.wait_for(order, status, timeout)
     except NotReached as error:
         if as_json:
             echo_json({"reached": False, "possible": error.timed_out, "payment": error.payment})
-        if error.timed_out:
-            raise WaitTimedOut(str(error)) from None
-        raise RequestRefused(f"status_unreachable: {error}") from None
-    if as_json:
-        echo_json({"reached": True, "possible": True, "payment": payment})
-    else:
-        print_payment(client, payment, as_json=False)
-
-
-@click.command(cls=ApiCommand)
-@with_client
-@payment_argument
-@as_json
-def watch(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
-    """Follow a payment until its last change.
-
-    Without ID, the newest payment. On a terminal, a live display; in a pipe, one line for each change; with
-    --json, one JSON document a line.
-    """
-    live = is_terminal() and not as_json
-    follower = PaymentFollower(client, resolve_payment_id(client, payment_id), live=live)
-    if live:
-        from paymock.cli import drawing  # imported here, since rich takes long to import
-
-        drawing.show([follower], lambda symbols: drawing.payment_view(follower, symbols))
-    else:
-        print_changes([follower], as_json=as_json, with_scenario=False)
+        raise
+    document = {"reached": True, "possible": True, "payment": payment}
+    show(document, payment_lines(client, typed(payment, Payment)), as_json=as_json)

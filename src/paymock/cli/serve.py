@@ -6,13 +6,11 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from paymock.cli.common_options import Choice
-from paymock.cli.next_steps import program
+from paymock.cli.options import FILE, Choice
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import garbage_collection
@@ -30,7 +28,6 @@ class CommaSeparated(click.types.StringParamType):
     envvar_list_splitter = ","
 
     def split_envvar_value(self, rv: str) -> list[str]:
-        """Split the value of the variable, and strip the parts."""
         parts = [part.strip() for part in rv.split(",")]
         if not all(parts):
             self.fail("a value before or after a comma is empty")
@@ -43,7 +40,6 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # no subscript befor
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The seconds of a value like 36h or 30d."""
         match = _DURATION.fullmatch(str(value))
         if match is None or int(match[1]) * _HOURS[match[2]] < 24:
             self.fail(f"{value!r} is not a duration of at least 24 hours, like 36h or 30d", param, ctx)
@@ -51,27 +47,26 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # no subscript befor
 
 
 def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
-    """An option with an environment variable for each of its flags: PAYMOCK_ and the name of the flag."""
+    """An option with an environment variable for each of its flags: PAYMOCK_ and the name of the flag. The
+    help shows its default if it is given here.
+    """
     flags = [name.partition("/")[0] for name in (flag, *names) if name.startswith("--")]
     variables = ["PAYMOCK_" + name.removeprefix("--").replace("-", "_").upper() for name in flags]
     envvar = variables if len(variables) > 1 else variables[0]
-    return click.option(flag, *names, envvar=envvar, show_envvar=True, **settings)
+    has_default = "default" in settings
+    return click.option(flag, *names, envvar=envvar, show_envvar=True, show_default=has_default, **settings)
+
+
+_SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 
 
 @click.command()
 @_option("--host", help="Address to bind. [default: 127.0.0.1 and ::1]")
-@_option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="Port; 0 picks a free one.",
-)
+@_option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="Port; 0 picks a free one.")
 @_option(
     "--api-key",
     "api_keys",
-    multiple=True,
-    type=CommaSeparated(),
+    **_SEVERAL,
     metavar="KEY",
     help="Accept only this API key. Repeatable. [default: open mode, any mk_test_NAME]",
 )
@@ -79,8 +74,7 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
 @_option(
     "--allowed-host",
     "allowed_hosts",
-    multiple=True,
-    type=CommaSeparated(),
+    **_SEVERAL,
     metavar="HOST",
     help="Accept this host name in the Host header, too. Repeatable.",
 )
@@ -88,8 +82,7 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     "--frame-ancestor",
     "--frame-ancestors",
     "frame_ancestors",
-    multiple=True,
-    type=CommaSeparated(),
+    **_SEVERAL,
     metavar="ORIGIN",
     help="Allow pages of this origin to embed the checkout. Repeatable. [default: none]",
 )
@@ -97,31 +90,20 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     "--fee-bps",
     type=click.IntRange(0, MAX_FEE_BPS),
     default=DEFAULT_FEE_BPS,
-    show_default=True,
     help="Service fee in hundredths of a percent.",
 )
-@_option(
-    "--catalog",
-    type=click.Path(path_type=Path),
-    help="TOML file of chains and assets, in place of the built-in catalog.",
-)
-@_option(
-    "--scenarios",
-    type=click.Path(path_type=Path),
-    help="TOML file of scenarios, in addition to the built-in ones.",
-)
+@_option("--catalog", type=FILE, help="TOML file of chains and assets, in place of the built-in catalog.")
+@_option("--scenarios", type=FILE, help="TOML file of scenarios, in addition to the built-in ones.")
 @_option(
     "--speed",
     type=click.FloatRange(0, MAX_SPEED),
     default=1,
-    show_default=True,
     help="Initial speed factor of every sandbox, relative to real time.",
 )
 @_option("--seed", help="Make ids, addresses and hashes reproducible.")
 @_option(
     "--store",
     default=MEMORY_STORE,
-    show_default=True,
     metavar="URL",
     help="Store of the payments: memory://, sqlite:///path/file.db, redis://, rediss:// or redis+cluster://.",
 )
@@ -129,7 +111,6 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     "--workers",
     type=click.IntRange(1, MAX_WORKERS),
     default=1,
-    show_default=True,
     help="Number of worker processes; several need a shared store.",
 )
 @_option(
@@ -149,10 +130,10 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
 )
 @_option(
     "--ready-file",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="File for URL, port and process id, as JSON, written once the server answers.",
 )
-@_option("--log", type=Choice(["text", "json"]), default="text", show_default=True, help="Format of the log.")
+@_option("--log", type=Choice(["text", "json"]), default="text", help="Format of the log.")
 @_option(
     "--metrics-address",
     metavar="HOST:PORT",
@@ -170,7 +151,8 @@ def serve(**options: Any) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit_early)
     garbage_collection.suspend()
-    from paymock.resources.catalog import CatalogError  # imported here, since it takes long
+    from paymock.cli.output import program  # imported here, since they take long
+    from paymock.resources.catalog import CatalogError
     from paymock.resources.scenarios import ScenarioFileError
     from paymock.server.errors import StartError
     from paymock.server.run import serve as serve_forever

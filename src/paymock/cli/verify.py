@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from paymock.cli.api_client import ApiClient
-from paymock.cli.common_options import KEY_FROM_VARIABLE, api_key, as_json, is_given, server_url
-from paymock.cli.errors import ApiCommand, CommandError, RequestRefused
-from paymock.cli.options import SCENARIO, STATUS, Number
+from paymock.cli.api import (
+    SCENARIO,
+    STATUS,
+    ApiClient,
+    CommandError,
+    RequestRefused,
+    api_errors,
+    temporary_server,
+)
+from paymock.cli.options import FILE, KEY_FROM_VARIABLE, Number, api_key, as_json, is_given, server_url
 from paymock.cli.output import echo, echo_json, echo_note
-from paymock.cli.temporary_server import temporary_server
 from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
 
 if TYPE_CHECKING:
     from paymock.verify.campaign import Verifier
     from paymock.verify.report import Report
-    from paymock.verify.runner import Progress
 
 _MAX_JOBS = 96
 _READY_SECONDS = 60.0
@@ -37,15 +41,14 @@ class NotJudged(CommandError):
     exit_code = 3
 
 
-class VerifyCommand(ApiCommand):
-    """A command whose exit status 1 means UNSAFE: what prevents a verdict exits with 3."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Raises NotJudged, ServerUnreachable."""
-        try:
-            return super().invoke(ctx)
-        except RequestRefused as refused:
-            raise NotJudged(*refused.message.splitlines()) from None
+@contextmanager
+def _not_judged_if_refused() -> Iterator[None]:
+    """Exit with 3 when what prevents a verdict is a refusal: exit status 1 means UNSAFE."""
+    try:
+        with api_errors():
+            yield
+    except RequestRefused as refused:
+        raise NotJudged(*refused.message.splitlines()) from None
 
 
 def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -56,7 +59,7 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     return values
 
 
-@click.command(cls=VerifyCommand)
+@click.command
 @server_url
 @api_key
 @click.option(
@@ -75,13 +78,7 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 @click.option("--tick", metavar="CALL", help="Let the application poll once, if it does not by itself.")
 @click.option("--run", "run_command", metavar="CMD", help="Start the application, and end it afterwards.")
 @click.option("--ready", metavar="URL", help="Wait until this URL of the application answers with 2xx.")
-@click.option(
-    "--fulfil-at",
-    type=STATUS,
-    default="completed",
-    show_default=True,
-    help="The status at which goods are due.",
-)
+@click.option("--fulfil-at", type=STATUS, default="completed", help="The status at which goods are due.")
 @click.option("--scenario", "scenarios", multiple=True, type=SCENARIO, help="Only this one. Repeatable.")
 @click.option(
     "--fault",
@@ -92,14 +89,26 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     help="Only this fault, at every request. Repeatable.",
 )
 @click.option(
-    "--pairs", type=click.IntRange(0), default=0, metavar="N", help="N more trials, of two faults each."
+    "--pairs",
+    type=click.IntRange(0),
+    default=0,
+    show_default=False,
+    metavar="N",
+    help="N more trials, of two faults each.",
 )
-@click.option("--seed", type=int, default=0, metavar="N", help="Which pairs: another number, other pairs.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=False,
+    metavar="N",
+    help="Seed for the choice of pairs.",
+)
 @click.option(
     "--budget",
     type=Number(1, 86_400),
     metavar="SECONDS",
-    help="Begin no trial after so many seconds; those that run have ten more.",
+    help="Start no trial after this many seconds; running trials get ten more.",
 )
 @click.option(
     "--jobs",
@@ -108,12 +117,11 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     help="The most trials at a time. [default: 96 with --tick, else 16]",
 )
 @click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")
-@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JUnit.")
-@click.option(
-    "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write a summary as Markdown."
-)
+@click.option("--junit", type=FILE, metavar="FILE", help="Write the report as JUnit.")
+@click.option("--markdown", type=FILE, metavar="FILE", help="Write a summary as Markdown.")
 @as_json
 @click.pass_context
+@_not_judged_if_refused()
 def verify(
     ctx: click.Context,
     /,
@@ -211,32 +219,20 @@ def _repeated_command(ctx: click.Context, key: str) -> str:
 
 
 def _run(judge: "Verifier", *, quiet: bool) -> None:
-    """Run the trials, with a progress bar on a terminal."""
+    """Run the trials, on a terminal with a progress bar, which disappears at the end."""
     if quiet or not sys.stderr.isatty():
         for _ in judge.run():
             pass
         return
-    with _progress_bar() as update:
-        for progress in judge.run():
-            update(progress)
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Any]:
-    """A progress bar on standard error, that disappears at the end; yield what updates it."""
-    from rich import progress as rich_progress
     from rich.console import Console  # imported here, since they take long
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with rich_progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("trials", total=None)
-
-        def update(progress: "Progress") -> None:
+        for progress in judge.run():
             broken = f", {progress.broken} broke a rule" if progress.broken else ""
             bar.update(task, completed=progress.done, total=progress.planned, description=f"trials{broken}")
-
-        yield update
 
 
 def _check_writable(*files: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Errors of the commands: exit codes and messages."""
+"""What commands that call the API answer to errors: exit codes and messages."""
 
 import re
 import shlex

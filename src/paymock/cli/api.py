@@ -1,0 +1,148 @@
+"""What commands that call the API share: types of values, the client, its errors and their exit codes, and a
+temporary server.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from paymock.cli.options import NEWEST, Choice, api_key, server_url
+from paymock.client.http import DEFAULT_TIMEOUT, Refused, Unreachable
+from paymock.client.sandbox import NotReached, Sandbox
+from paymock.client.text import escape_control
+from paymock.rules.identifiers import PAYMENT_PREFIX
+from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.schemas import control
+from paymock.schemas.public import OPERATION_IDS
+from paymock.schemas.replies import decode_json_reply
+from paymock.schemas.scenarios import is_name
+from paymock.settings import Settings
+
+T = TypeVar("T")
+
+
+class ScenarioName(Choice):
+    """The name of a scenario. The built-in ones are completed; which others there are, the server knows."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(value) if is_name(str(value)) else super().convert(value, param, ctx)
+
+
+STATUS = Choice([status.value for status in PaymentStatus])
+SCENARIO = ScenarioName(list(SCENARIOS))
+OPERATION = Choice(OPERATION_IDS)
+
+
+class CommandError(click.ClickException):
+    """An error of a command, with the lines of its message."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(map(escape_control, lines)))
+
+
+class RequestRefused(CommandError):
+    """The server refused the request."""
+
+    exit_code = 1
+
+
+class ServerUnreachable(CommandError):
+    """No server answers, or the server is not paymock."""
+
+    exit_code = 3
+
+
+class WaitTimedOut(CommandError):
+    """The expected event did not come in time."""
+
+    exit_code = 4
+
+
+@contextmanager
+def api_errors() -> Iterator[None]:
+    """Turn errors of the client into errors of the command, with one line for each invalid field."""
+    try:
+        yield
+    except Refused as refused:
+        problems = [f"  {problem['field']}: {problem['message']}" for problem in refused.details]
+        raise RequestRefused(f"{refused.code}: {refused.message}", *problems) from None
+    except Unreachable as unreachable:
+        raise ServerUnreachable(str(unreachable)) from None
+    except NotReached as error:
+        if error.timed_out:
+            raise WaitTimedOut(str(error)) from None
+        raise RequestRefused(f"status_unreachable: {error}") from None
+
+
+class ApiClient(Sandbox):
+    """A sandbox. A reply that does not fit its schema is not one of paymock: that raises Unreachable."""
+
+    def _decoder(self, reply: str | None) -> Callable[[bytes], Any]:
+        reply_type = getattr(control, reply) if reply else type(None)
+        return functools.partial(decode_json_reply, reply_type=reply_type)
+
+    def checkout_url(self, payment_id: str) -> str:
+        """The URL of the checkout of a payment, which needs no API key."""
+        return f"{self.url}/checkout/{payment_id}"
+
+    def resolve(self, payment_id: str | None, timeout: float = DEFAULT_TIMEOUT) -> str:
+        """The id of a payment; `newest` or None stands for the newest."""
+        if payment_id == "":
+            raise click.UsageError("The payment ID is empty.")
+        if payment_id not in (None, NEWEST):
+            return payment_id
+        newest = self.call("listPayments", query={"limit": 1}, timeout=timeout)["data"]
+        if not newest:
+            message = "This sandbox has no payments. `paymock create` creates one."
+            raise RequestRefused(f"payment_not_found: {message}")
+        return str(newest[0]["id"])
+
+
+def typed(value: Any, reply_type: type[T]) -> T:
+    """The reply of a call as its type."""
+    return msgspec.convert(value, reply_type)
+
+
+def with_client(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options --url and --key to a command, and call it with a client of that server."""
+
+    @server_url
+    @api_key
+    @functools.wraps(command)
+    def wrapper(*, url: str, key: str, **options: Any) -> None:
+        with api_errors(), closing(ApiClient(url, key)) as client:
+            command(client, **options)
+
+    return wrapper
+
+
+def split_payment_id(arguments: Sequence[str]) -> tuple[str | None, str | None]:
+    """The id of a payment and the value in the arguments `[ID] [VALUE]`; None for what is missing."""
+    if len(arguments) > 2:
+        raise click.UsageError(f"Got unexpected extra argument ({arguments[2]})")
+    if len(arguments) == 2:
+        return arguments[0], arguments[1]
+    if not arguments:
+        return None, None
+    [argument] = arguments
+    is_id = argument == NEWEST or argument.startswith(PAYMENT_PREFIX)
+    return (argument, None) if is_id else (None, argument)
+
+
+@contextmanager
+def temporary_server() -> Iterator[str]:
+    """Run a server in a thread, on a free port, for the length of the block; yield its URL."""
+    # Imported here, since they take long to import.
+    from paymock.server.errors import StartError
+    from paymock.server.run import serve_in_thread
+    from paymock.web.telemetry.access_log import RequestLog
+
+    try:
+        with serve_in_thread(Settings(port=0), RequestLog(None, requests=False), grace=0) as url:
+            yield url
+    except StartError as error:
+        raise ServerUnreachable(str(error)) from None

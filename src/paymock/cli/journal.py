@@ -1,0 +1,130 @@
+"""Commands on the requests of the application: `requests` and `coverage`."""
+
+import click
+
+from paymock.cli.api import OPERATION, STATUS, ApiClient, CommandError, typed, with_client
+from paymock.cli.options import SECONDS_OF_A_DAY, as_json
+from paymock.cli.output import echo, echo_hint, echo_json, echo_note, show, wait_readable
+from paymock.client.http import Json
+from paymock.client.sandbox import GRACE_PERIOD
+from paymock.client.text import format_seconds, refusal_reasons
+from paymock.schemas.control import DEFAULT_WAIT, JOURNAL_LENGTH, MAX_COUNT, JournalEntry
+
+
+@click.command
+@with_client
+@click.option("--follow", is_flag=True, help="Print every new request, until interrupted.")
+@click.option(
+    "--limit", type=click.IntRange(1, JOURNAL_LENGTH), default=100, help="Maximum number of past requests."
+)
+@click.option(
+    "--wait",
+    "count",
+    type=click.IntRange(1, MAX_COUNT),
+    metavar="COUNT",
+    help="Wait for COUNT matching requests.",
+)
+@click.option("--operation", type=OPERATION, metavar="NAME", help="With --wait: this operation.")
+@click.option("--order", "order_id", metavar="ORDER", help="With --wait: about payments of this order.")
+@click.option("--payment", "payment_id", metavar="ID", help="With --wait: about this payment.")
+@click.option("--shown", type=STATUS, metavar="STATUS", help="With --wait: the reply showed this status.")
+@click.option("--after", metavar="REQUEST_ID", help="With --wait: after this request.")
+@click.option(
+    "--timeout",
+    type=SECONDS_OF_A_DAY,
+    metavar="SECONDS",
+    help=f"Maximum wait, in real time. [default: {DEFAULT_WAIT}]",
+)
+@as_json
+def requests(
+    client: ApiClient,
+    *,
+    follow: bool,
+    limit: int,
+    count: int | None,
+    timeout: float | None,
+    as_json: bool,
+    **wanted: str | None,
+) -> None:
+    """List the requests to the sandbox, newest last.
+
+    Only those below /v1. --json prints one document, newest first; with --follow, one document a line, newest
+    last. With --wait, print the matching requests once COUNT have arrived; exit status 4 after the timeout.
+    """
+    if count is not None:
+        if follow:
+            raise click.UsageError("Give --follow or --wait, not both.")
+        seconds = DEFAULT_WAIT if timeout is None else timeout
+        echo_hint(f"waiting for {count} requests, at most {format_seconds(seconds)} s")
+        entries = client.wait_for_requests(count, timeout=seconds, **wanted)
+    elif timeout is not None or any(value is not None for value in wanted.values()):
+        raise click.UsageError("The options that select requests, and --timeout, need --wait.")
+    else:
+        entries = client.requests(limit)
+    if follow:
+        _follow(client, entries, as_json=as_json)
+    show({"data": entries}, _request_lines(entries), as_json=as_json, empty="no requests")
+
+
+def _follow(client: ApiClient, entries: list[Json], *, as_json: bool) -> None:
+    """Print these requests, newest first, and each later one as soon as it comes, until interrupted."""
+    timeout = DEFAULT_WAIT + GRACE_PERIOD
+    after: str | None = None
+    while True:
+        if as_json:
+            for entry in reversed(entries):
+                echo_json(entry)
+        else:
+            echo(*_request_lines(entries))
+        after = entries[0]["request_id"] if entries else after
+        query = {"after": after, "timeout": DEFAULT_WAIT}
+        waiting = client.send("waitForRequests", query=query, timeout=timeout)
+        wait_readable(timeout, [waiting])
+        entries = waiting.result()["data"]
+        if after and len(entries) == JOURNAL_LENGTH:
+            echo_note("there were more requests than the journal holds: some are not shown")
+
+
+def _request_lines(newest_first: list[Json]) -> list[str]:
+    return [_request_line(entry) for entry in reversed(typed(newest_first, list[JournalEntry]))]
+
+
+def _request_line(entry: JournalEntry) -> str:
+    status = entry.status or "dropped"
+    words = entry.error, entry.idempotency, entry.fault and f"fault {entry.fault}"
+    outcome = "".join(f"  {word}" for word in words if word)
+    problems = ((problem.field, problem.message) for problem in entry.details)
+    reasons = "".join(f"  {reason}" for reason in refusal_reasons(entry.message, problems))
+    return (
+        f"{entry.at}  {status}  {entry.method:<4}  {entry.path}{outcome}  "
+        f"{entry.duration_ms:.1f} ms  {entry.request_id}{reasons}"
+    )
+
+
+@click.command
+@with_client
+@click.option(
+    "--fail-under",
+    type=click.FloatRange(0, 100),
+    metavar="PERCENT",
+    help="Fail with exit status 1 if the application has seen less.",
+)
+@as_json
+def coverage(client: ApiClient, *, fail_under: float | None, as_json: bool) -> None:
+    """Show which scenarios, statuses and faults your application has met.
+
+    Scenarios, statuses, transitions, errors and faults, from the journal and the payments of the sandbox; and
+    what is wrong with the requests.
+    """
+    from paymock.analysis import coverage as seen  # imported here, since help and completion do not need it
+    from paymock.analysis.lint import lint
+
+    requests, payments = client.requests(), client.payments()
+    result, warnings = seen.coverage(requests, payments), lint(requests, payments)
+    document = result.as_json() | {"warnings": [warning._asdict() for warning in warnings]}
+    warning_lines = ["", *map(str, warnings)] if warnings else []
+    show(document, [*str(result).splitlines(), *warning_lines], as_json=as_json)
+    if len(requests) == JOURNAL_LENGTH:
+        echo_note(f"the journal is full: only the last {JOURNAL_LENGTH:,} requests count")
+    if fail_under is not None and result.percent < fail_under:
+        raise CommandError(f"the coverage, {result.percent:g}%, is below {fail_under:g}%")
