@@ -1,8 +1,11 @@
 """What the commands print: any script, amounts, and no control characters."""
 
+import select
+import socket
+
 import pytest
 
-from paymock.cli.output import format_amount
+from paymock.cli.output import format_amount, wait_readable
 from tests.cli.terminal import Terminal
 from tests.support.client import Api
 
@@ -36,3 +39,21 @@ def test_unknown_decimals_are_not_guessed(terminal: Terminal, api: Api, catalog:
     api.created()
     for name in (catalog, "/no.toml"):
         assert "  1010000000000000000 raw units of USDT  " in terminal.text("payments", PAYMOCK_CATALOG=name)
+
+
+def test_a_long_wait_looks_for_signals_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes just before it begins does not interrupt it."""
+    waits: list[float] = []
+
+    class Poll:
+        def register(self, descriptor: int, events: int) -> None:
+            self.descriptor = descriptor
+
+        def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+            waits.append(milliseconds)
+            return [(self.descriptor, select.POLLIN)] if len(waits) == 3 else []
+
+    monkeypatch.setattr(select, "poll", Poll)
+    with socket.socket() as source:
+        assert wait_readable(35, [source]) == [source]
+    assert waits == [1000] * 3
