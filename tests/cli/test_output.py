@@ -1,11 +1,13 @@
 """What the commands print: any script, amounts, no control characters, tables, and the next command."""
 
+import select
+import socket
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
-from paymock.cli.output import Column, format_amount, program, table_lines
+from paymock.cli.output import Column, format_amount, program, table_lines, wait_readable
 from tests.cli.terminal import Terminal
 from tests.support.client import Api
 
@@ -85,3 +87,21 @@ def test_the_program_is_named_as_the_shell_finds_it(tmp_path: Path, monkeypatch:
     assert program() == f"'{script}'"
     monkeypatch.chdir(tmp_path / "a folder")
     assert program() == "bin/paymock"
+
+
+def test_a_long_wait_looks_for_signals_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes just before it begins does not interrupt it."""
+    waits: list[float] = []
+
+    class Poll:
+        def register(self, descriptor: int, events: int) -> None:
+            self.descriptor = descriptor
+
+        def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+            waits.append(milliseconds)
+            return [(self.descriptor, select.POLLIN)] if len(waits) == 3 else []
+
+    monkeypatch.setattr(select, "poll", Poll)
+    with socket.socket() as source:
+        assert wait_readable(35, [source]) == [source]
+    assert waits == [1000] * 3

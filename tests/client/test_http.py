@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
+from http.client import HTTPConnection, HTTPResponse
 
 import pytest
 
@@ -38,6 +39,20 @@ class TestConnections:
                 sockets = [idle.sock for idle in sandbox._client.connections.idle if idle.sock]
                 if sockets:
                     select.select(sockets, (), (), 10)  # until the end of stream has arrived
+
+    def test_each_reply_is_closed_when_it_is_read(
+        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Otherwise the next request closes it in a finalizer, where an interrupt is lost."""
+        getresponse, replies = HTTPConnection.getresponse, list[HTTPResponse]()
+
+        def kept(connection: HTTPConnection) -> HTTPResponse:
+            replies.append(getresponse(connection))
+            return replies[-1]
+
+        monkeypatch.setattr(HTTPConnection, "getresponse", kept)
+        paymock.payments()
+        assert [reply.closed for reply in replies] == [True]
 
     @pytest.mark.parametrize(
         ("content", "message"),

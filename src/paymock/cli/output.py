@@ -4,12 +4,14 @@ commands that are useful next.
 
 import errno
 import json
+import math
 import os
 import select
 import shlex
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -83,6 +85,10 @@ class HasSocket(Protocol):
 S = TypeVar("S", bound=HasSocket)
 
 
+_SIGNAL_SECONDS = 1.0
+"""How late Ctrl-C may be: a signal that comes between two instructions does not interrupt the next wait."""
+
+
 def wait_readable(timeout: float | None, sources: Sequence[S]) -> list[S]:
     """Wait `timeout` seconds, or until one of `sources` is readable; return those that are.
 
@@ -97,7 +103,10 @@ def wait_readable(timeout: float | None, sources: Sequence[S]) -> list[S]:
     output = _output_pipe()
     if output is not None:
         poll.register(output, 0)  # errors only
-    ready = [descriptor for descriptor, _ in poll.poll(None if timeout is None else timeout * 1000)]
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    ready: list[int] = []
+    while not ready and (left := deadline - time.monotonic()) > 0:
+        ready = [descriptor for descriptor, _ in poll.poll(min(left, _SIGNAL_SECONDS) * 1000)]
     if output in ready:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
     return [by_descriptor[descriptor] for descriptor in ready]

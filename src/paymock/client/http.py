@@ -210,8 +210,8 @@ class Call(Generic[T]):
         if os.getpid() != self._process:
             raise RuntimeError(f"process {self._process} sent the request and gets its reply")
         try:
-            response = self._connection.getresponse()
-            content = response.read()
+            with self._connection.getresponse() as response:  # a finalizer that closes it swallows Ctrl-C
+                content = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise self._client.unreachable(error) from None
