@@ -20,9 +20,9 @@ from pathlib import Path
 import msgspec
 
 from harness.api_client import ORDER
-from paymock.app.catalog_file import load_catalog
-from paymock.resources import payments
-from paymock.resources.records import PaymentRecord
+from paymock.payments.catalog_file import load_catalog
+from paymock.payments import payment as payments
+from paymock.payments.records import PaymentRecord
 from paymock.rules.scenarios import DEFAULT_SCENARIO, PAYMENT_WINDOW, SCENARIOS
 from paymock.rules.timeline import State, Transfer, simulate, state_at
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 import msgspec
 
 from harness.api_client import API_KEY, ORDER
-from paymock.app.catalog_file import load_catalog
-from paymock.app.sandboxes import new_metadata
-from paymock.app.system_clock import SystemClock
-from paymock.resources import payments, records
-from paymock.resources.payments import Creation
-from paymock.resources.records import PaymentRecord
+from paymock.payments.catalog_file import load_catalog
+from paymock.sandbox.sandboxes import new_metadata
+from paymock.sandbox.clock import SystemClock
+from paymock.payments import payment as payments
+from paymock.payments import records
+from paymock.payments.payment import Creation
+from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.settings import Settings

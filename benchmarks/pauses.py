@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks.inside import Client, application, fill
 from harness.api_client import ORDER
-from paymock.resources.records import PaymentRecord
+from paymock.payments.records import PaymentRecord
 from paymock.server import garbage_collection
 from paymock.stores.opening import open_store
 

@@ -29,7 +29,7 @@ import uvloop
 from benchmarks.inside import Client, application, fill, key_of_sandbox, token
 from harness import process_info
 from harness.redis_engine import redis_server
-from paymock.resources.records import PaymentRecord
+from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.server import garbage_collection
 from paymock.stores.opening import open_store

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from paymock.app.metadata_copies import check_stored
-from paymock.app.sandboxes import load_metadata
-from paymock.resources.records import READABLE_FORMATS, RECORD_FORMAT, PaymentRecord, decode_payment
+from paymock.payments.records import READABLE_FORMATS, RECORD_FORMAT, PaymentRecord, decode_payment
+from paymock.sandbox.metadata import check_stored
+from paymock.sandbox.sandboxes import load_metadata
 from paymock.stores.base import StoreError
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import run

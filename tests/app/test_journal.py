@@ -5,8 +5,9 @@ import asyncio
 import msgspec
 import pytest
 
-from paymock.app import journal, log_buffer
+from paymock.app import journal
 from paymock.rules.errors import PaymockError
+from paymock.sandbox import log_buffer
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, line

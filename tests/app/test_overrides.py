@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from paymock.app import overrides
 from paymock.app.overrides import first_for, without
-from paymock.resources.records import Override
+from paymock.payments.records import Override
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal

@@ -10,14 +10,14 @@ import pytest
 
 from paymock.app import journal
 from paymock.app.journal import StoredEntry
-from paymock.resources.timelines import RenderedPayment
+from paymock.http.requests import Body, Request
+from paymock.http.responses import Response
+from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
 from paymock.schemas.control import ObservedPayment
 from paymock.stores.base import Change, Store
 from paymock.stores.memory import MemoryStore
-from paymock.web.http.requests import Body, Request
-from paymock.web.http.responses import Response
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.journal_entry import entry_for
 from tests.support.specification import COURSES

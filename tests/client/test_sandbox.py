@@ -1,7 +1,7 @@
 """The calls of a sandbox are those of the server."""
 
 from paymock.client.sandbox import ROUTES
-from paymock.web.api import control, public
+from paymock.web.operations import control, public
 
 
 def test_each_operation_of_the_control_api_has_a_call() -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from paymock.resources import payments
+from paymock.payments import payment as payments
 from paymock.rules.errors import PaymockError
 from paymock.schemas.public import Payment
 from paymock.stores.base import STATE, Store, StoreError

@@ -17,9 +17,9 @@ import httpx
 import pytest
 from msgspec.structs import fields
 
-from paymock.app.payments_service import PaymentsService
+from paymock.app.payments import PaymentsService
 from paymock.schemas.queries import Query
-from paymock.web.api.operations import Operation
+from paymock.web.operations.operations import Operation
 from tests.support import raw
 from tests.support.client import fresh_key, order
 from tests.support.contract import Json

@@ -1,6 +1,6 @@
 """A clock that stands still until a test moves it."""
 
-from paymock.app.system_clock import MAX_DIFFERENCE_MS
+from paymock.sandbox.clock import MAX_DIFFERENCE_MS
 
 NOON = 1_896_091_200_000  # 2030-01-31T12:00:00Z
 

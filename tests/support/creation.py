@@ -2,7 +2,7 @@
 
 import asyncio
 
-from paymock.resources.records import PaymentRecord
+from paymock.payments.records import PaymentRecord
 from paymock.rules.identifiers import sandbox_of
 from tests.support import raw
 from tests.support.client import fresh_key

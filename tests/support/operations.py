@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 
 from msgspec.structs import fields
 
-from paymock.app.catalog_file import load_catalog
+from paymock.http.auth import Keyring
+from paymock.payments.catalog_file import load_catalog
 from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.schemas.queries import Query
-from paymock.web.api.operations import Operation
-from paymock.web.http.auth import Keyring
 from paymock.web.openapi import examples
 from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
+from paymock.web.operations.operations import Operation
 from tests.support.contract import Json
 
 OPERATIONS = (*PUBLIC_API.operations, *CONTROL_API.operations)

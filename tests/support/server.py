@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from paymock.app.catalog_file import load_catalog
-from paymock.app.sandboxes import new_metadata
-from paymock.app.scenario_file import load_scenarios
+from paymock.http.protocol import TransportState
+from paymock.payments.catalog_file import load_catalog
+from paymock.payments.scenario_file import load_scenarios
+from paymock.sandbox.sandboxes import new_metadata
 from paymock.server.metrics_listener import MetricsEndpoint
 from paymock.server.sockets import bind_sockets, server_url
 from paymock.server.uvicorn_server import GRACE_SECONDS, Server, uvicorn_config
@@ -18,7 +19,6 @@ from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
 from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
-from paymock.web.transport.protocol import TransportState
 from tests.support.clock import ManualClock
 
 FAST_PATH = not os.environ.get("PAYMOCK_NO_FAST_PATH")

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from paymock.app.catalog_file import load_catalog
-from paymock.app.checkout_service import CheckoutService
-from paymock.app.control_service import ControlService
+from paymock.app.checkout import CheckoutService
+from paymock.app.control import ControlService
 from paymock.app.journal import StoredEntry
-from paymock.app.payments_service import PaymentsService
-from paymock.app.sandboxes import KeyedRequest, Sandboxes, new_metadata
-from paymock.resources.records import StoreMetadata
+from paymock.app.payments import PaymentsService
+from paymock.payments.catalog_file import load_catalog
+from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
+from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, new_metadata
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
 from paymock.stores.base import Store

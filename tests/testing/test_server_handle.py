@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from paymock.resources.catalog import CatalogError
-from paymock.resources.scenarios import ScenarioFileError
+from paymock.payments.catalog import CatalogError
+from paymock.payments.scenarios import ScenarioFileError
 from paymock.server.errors import StartError
 from paymock.server.uvicorn_server import Server
 from paymock.settings import SettingsError

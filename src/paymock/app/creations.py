@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from paymock.app.notifier import TimedEvent
-from paymock.app.sandboxes import Sandboxes
-from paymock.resources import records
-from paymock.resources.records import PaymentRecord
+from paymock.payments import records
+from paymock.payments.records import PaymentRecord
 from paymock.rules.errors import PaymockError
+from paymock.sandbox.notifier import TimedEvent
+from paymock.sandbox.sandboxes import Sandboxes
 
 _PAGE = 50
 

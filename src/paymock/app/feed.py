@@ -11,11 +11,11 @@ from contextlib import aclosing
 from typing import NamedTuple
 
 from paymock.app.journal import Journal
-from paymock.app.notifier import MIN_GAP_SECONDS, Observation
-from paymock.app.payment_lookup import PaymentSnapshot, find_payment, newest_payments, sleep_for
-from paymock.app.sandboxes import Sandboxes, SandboxSnapshot
+from paymock.app.lookup import PaymentSnapshot, find_payment, newest_payments, sleep_for
 from paymock.rules.errors import PaymockError
 from paymock.rules.times import to_rfc3339
+from paymock.sandbox.notifier import MIN_GAP_SECONDS, Observation
+from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
 
 NEWEST = 200

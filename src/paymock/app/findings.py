@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from paymock.app.sandboxes import Sandboxes
-from paymock.resources import records
+from paymock.payments import records
 from paymock.rules.errors import PaymockError
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
 
 MAX_FINDINGS = 100

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from paymock.app.notifier import TimedEvent
-from paymock.app.sandboxes import Sandboxes
-from paymock.resources import records
+from paymock.payments import records
+from paymock.sandbox.notifier import TimedEvent
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
 
 LENGTH = schemas.JOURNAL_LENGTH

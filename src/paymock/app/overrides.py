@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from paymock.app.sandboxes import Sandboxes, SandboxSnapshot
-from paymock.resources.payments import course_of
-from paymock.resources.records import Override, SandboxRecord
-from paymock.resources.scenarios import render, scenario_from
+from paymock.payments.payment import course_of
+from paymock.payments.records import Override, SandboxRecord
+from paymock.payments.scenarios import render, scenario_from
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS, Scenario
+from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.scenarios import CourseRequest
 from paymock.schemas.validation import validation_failed

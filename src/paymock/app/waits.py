@@ -8,9 +8,9 @@ from msgspec import UNSET, UnsetType
 
 from paymock.app.creations import Creations
 from paymock.app.journal import Journal, JournalReader, RequestFilter, StoredEntry, public_entry
-from paymock.app.payment_lookup import OrderSearch, PaymentSnapshot, find_payment
-from paymock.app.sandboxes import Sandboxes
+from paymock.app.lookup import OrderSearch, PaymentSnapshot, find_payment
 from paymock.rules.timeline import State
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_READS
 

@@ -161,8 +161,8 @@ def next(  # noqa: A001 - the name of the command
 
 def _read_course(file: Path) -> Any:
     """The scenario of a file, which must have exactly one, as a course."""
-    from paymock.app.scenario_file import read_scenarios  # imported here, since it takes long
-    from paymock.resources.scenarios import ScenarioFileError, render
+    from paymock.payments.scenario_file import read_scenarios  # imported here, since it takes long
+    from paymock.payments.scenarios import ScenarioFileError, render
 
     try:
         scenarios = [*read_scenarios(file).values()]

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import click
 import msgspec
 
-from paymock.app.catalog_file import load_catalog
 from paymock.cli.api import ApiClient, typed
 from paymock.cli.options import KEY_FROM_VARIABLE, is_given
 from paymock.client.http import Json
 from paymock.client.text import escape_control
-from paymock.resources.catalog import CatalogError
+from paymock.payments.catalog import CatalogError
+from paymock.payments.catalog_file import load_catalog
 from paymock.rules.amounts import to_tokens
 from paymock.schemas.catalog import Asset
 from paymock.schemas.public import Payment

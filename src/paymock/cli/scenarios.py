@@ -41,8 +41,8 @@ def check(*, file: Path, as_json: bool) -> None:
 
     FILE is as for `paymock serve --scenarios`. A file that cannot be used is refused with the same message.
     """
-    from paymock.app.scenario_file import read_scenarios  # imported here, since it takes long
-    from paymock.resources.scenarios import ScenarioFileError, render_listed
+    from paymock.payments.scenario_file import read_scenarios  # imported here, since it takes long
+    from paymock.payments.scenarios import ScenarioFileError, render_listed
 
     try:
         listed = [render_listed(scenario) for scenario in read_scenarios(file).values()]

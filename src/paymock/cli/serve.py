@@ -152,8 +152,8 @@ def serve(**options: Any) -> None:
         signal.signal(number, _exit_early)
     garbage_collection.suspend()
     from paymock.cli.output import program  # imported here, since they take long
-    from paymock.resources.catalog import CatalogError
-    from paymock.resources.scenarios import ScenarioFileError
+    from paymock.payments.catalog import CatalogError
+    from paymock.payments.scenarios import ScenarioFileError
     from paymock.server.errors import StartError
     from paymock.server.run import serve as serve_forever
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TextIO
 
-from paymock.app.catalog_file import load_catalog
-from paymock.app.metadata_copies import check_stored
-from paymock.app.sandboxes import SeedMismatch, load_metadata, new_metadata, start_clock
-from paymock.app.scenario_file import load_scenarios
-from paymock.app.system_clock import Clock, SystemClock
-from paymock.resources.records import PaymentRecord, StoreMetadata
+from paymock.http.connections import raise_file_limit
+from paymock.payments.catalog_file import load_catalog
+from paymock.payments.records import PaymentRecord, StoreMetadata
+from paymock.payments.scenario_file import load_scenarios
 from paymock.rules.errors import PaymockError
+from paymock.sandbox.clock import Clock, SystemClock
+from paymock.sandbox.metadata import check_stored
+from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata, start_clock
 from paymock.server import garbage_collection
 from paymock.server.accept import ConnectionCounts
 from paymock.server.announce import announce, remove_ready_file, write_ready_file
@@ -32,7 +33,6 @@ from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
 from paymock.web.app import create_app
 from paymock.web.telemetry.access_log import RequestLog
-from paymock.web.transport.connections import raise_file_limit
 
 
 def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> None:

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
+from paymock.http.fast_path import FastPathProtocol
+from paymock.http.protocol import StrictHttpProtocol, TransportState
 from paymock.server.accept import Acceptor, ConnectionCounts
 from paymock.server.signals import STOP_SIGNALS, exit_after_timeout, handling_signals
 from paymock.web.application import Application
-from paymock.web.transport.fast_path import FastPathProtocol
-from paymock.web.transport.protocol import StrictHttpProtocol, TransportState
 
 GRACE_SECONDS = 3
 """How long a stop waits for requests in progress, by default."""

@@ -3,26 +3,26 @@
 from collections.abc import Mapping
 from functools import partial
 
-from paymock.app.checkout_service import CheckoutService
-from paymock.app.control_service import ControlService
-from paymock.app.payments_service import PaymentsService
-from paymock.app.sandboxes import Sandboxes
-from paymock.app.system_clock import Clock
-from paymock.resources.catalog import Catalog
-from paymock.resources.records import StoreMetadata
+from paymock.app.checkout import CheckoutService
+from paymock.app.control import ControlService
+from paymock.app.payments import PaymentsService
+from paymock.http.auth import Keyring
+from paymock.http.hosts import AllowedHosts
+from paymock.http.routing import Handler, Route, Routes
+from paymock.payments.catalog import Catalog
+from paymock.payments.records import StoreMetadata
 from paymock.rules.scenarios import SCENARIOS, Scenario
+from paymock.sandbox.clock import Clock
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web.api import checkout, control, health, public
-from paymock.web.api.faults import ignore_faults, inject_fault, without_faults
-from paymock.web.api.operations import handler_of
 from paymock.web.application import Application
-from paymock.web.http.auth import Keyring
-from paymock.web.http.hosts import AllowedHosts
-from paymock.web.http.routing import Handler, Route, Routes
 from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.examples import ExampleContext
 from paymock.web.openapi.generator import OpenApiPage
+from paymock.web.operations import checkout, control, health, public
+from paymock.web.operations.faults import ignore_faults, inject_fault, without_faults
+from paymock.web.operations.operations import handler_of
 from paymock.web.pages.dashboard import PAGES, DashboardPage
 from paymock.web.pages.fragments import Fragments
 from paymock.web.pages.static_files import redirect_to_swagger, static_files

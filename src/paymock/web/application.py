@@ -8,22 +8,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from paymock.app.control_service import ControlService
-from paymock.app.fault_rules import RulesDue
+from paymock.app.control import ControlService
+from paymock.app.faults import RulesDue
 from paymock.app.overrides import FaultDue
-from paymock.app.sandboxes import Sandboxes
-from paymock.app.system_clock import Clock
+from paymock.http.auth import Keyring
+from paymock.http.cors import allowed_methods, cors_headers, options_response
+from paymock.http.delivery import close_connection, interrupt, is_interrupted, send_head
+from paymock.http.error_responses import error_response, refusal
+from paymock.http.hosts import AllowedHosts
+from paymock.http.request_ids import request_ids
+from paymock.http.requests import Body, ClientGone, Request, parse_request
+from paymock.http.responses import Response, header_block, header_lines
+from paymock.http.routing import PUBLIC, Answer, Route, Routes
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultKind
-from paymock.web.http.auth import Keyring
-from paymock.web.http.cors import allowed_methods, cors_headers, options_response
-from paymock.web.http.delivery import close_connection, interrupt, is_interrupted, send_head
-from paymock.web.http.error_responses import error_response, refusal
-from paymock.web.http.hosts import AllowedHosts
-from paymock.web.http.request_ids import request_ids
-from paymock.web.http.requests import Body, ClientGone, Request, parse_request
-from paymock.web.http.responses import Response, header_block, header_lines
-from paymock.web.http.routing import PUBLIC, Answer, Route, Routes
+from paymock.sandbox.clock import Clock
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.web.telemetry import journal_entry
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.metrics import RequestMetrics

@@ -9,12 +9,12 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from paymock.http.hosts import AllowedHosts
+from paymock.http.requests import Request
+from paymock.http.responses import Response
+from paymock.http.routing import Route, Routes
 from paymock.settings import Settings
 from paymock.web.application import Application
-from paymock.web.http.hosts import AllowedHosts
-from paymock.web.http.requests import Request
-from paymock.web.http.responses import Response
-from paymock.web.http.routing import Route, Routes
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.metrics import BUCKETS, DURATION, METRICS, REQUESTS, WorkerCounters
 

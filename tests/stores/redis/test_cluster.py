@@ -8,9 +8,9 @@ import pytest
 
 from harness.polling import wait_until
 from harness.redis_engine import ENGINE_TIMEOUT_SECONDS, RedisCluster, cluster_node, redis_cluster
-from paymock.app.sandboxes import Sandboxes, load_metadata, start_clock
-from paymock.app.system_clock import SystemClock
 from paymock.rules.errors import PaymockError
+from paymock.sandbox.clock import SystemClock
+from paymock.sandbox.sandboxes import Sandboxes, load_metadata, start_clock
 from paymock.stores.base import STATE
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis.store import RedisStore

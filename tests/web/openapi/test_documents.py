@@ -11,10 +11,10 @@ import pytest
 import yaml
 from jsonschema_rs import Draft202012Validator
 
-from paymock.app.catalog_file import load_catalog
+from paymock.http.auth import Keyring
+from paymock.payments.catalog_file import load_catalog
 from paymock.rules.errors import ERRORS
 from paymock.settings import Settings
-from paymock.web.http.auth import Keyring
 from paymock.web.openapi import examples
 from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.generator import document

@@ -7,7 +7,7 @@ from importlib.resources import files
 import httpx
 import pytest
 
-from paymock.web.http.templates import static_path
+from paymock.web.pages.templating import static_path
 from tests.support.server import RunningServer
 from tests.web.pages.sandbox import Sandbox
 

@@ -7,13 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from paymock.app.journal import StoredEntry
-from paymock.resources.timelines import RenderedPayment
+from paymock.http.error_responses import error_response
+from paymock.http.requests import Body, Request
+from paymock.http.responses import REPLAYED, Response
+from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
 from paymock.rules.scenarios import PaymentStatus
-from paymock.web.http.error_responses import error_response
-from paymock.web.http.requests import Body, Request
-from paymock.web.http.responses import REPLAYED, Response
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.journal_entry import MAX_DETAILS, entry_for
 from tests.support.clock import NOON

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paymock.web.http.requests import Body, parse_request
+from paymock.http.requests import Body, parse_request
 from paymock.web.telemetry.trace import trace_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

@@ -4,7 +4,7 @@ import difflib
 
 import pytest
 
-from paymock.web.http import error_responses
+from paymock.http import error_responses
 from tests.web.transcript.record import TRANSCRIPT, as_text, transcript
 
 REPLY = b"HTTP/1.1 200 OK\r\ndate: now\r\nx-request-id: req_1\r\ncontent-length: 4096\r\n\r\n%b"

@@ -20,7 +20,7 @@ APPLICATION_ID = int.from_bytes(b"paym")
 """Distinguishes the files of paymock from other SQLite files."""
 
 SCHEMA_VERSION = 2
-"""The version of the tables. What the values mean is another matter: see `paymock.resources.records`."""
+"""The version of the tables. What the values mean is another matter: see `paymock.payments.records`."""
 
 LOCK_SECONDS = 0.9
 """How long a transaction waits for a lock that another process holds, before it is refused. So one that is

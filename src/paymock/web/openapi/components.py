@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from paymock.http.headers import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web.http.headers import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
 from paymock.web.openapi import examples
 
 Json = dict[str, Any]

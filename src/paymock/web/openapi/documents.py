@@ -2,8 +2,8 @@
 all that only this server has. Specification: "Endpoints".
 """
 
-from paymock.web.api import checkout, control, health, public
 from paymock.web.openapi.generator import Api
+from paymock.web.operations import checkout, control, health, public
 
 TAGS = {
     "Payments": "Create a payment, show its invoice, poll until it is settled.",

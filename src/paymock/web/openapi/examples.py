@@ -10,20 +10,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paymock.resources import checkout, endpoints, payments
-from paymock.resources.catalog import Catalog
-from paymock.resources.records import PaymentRecord
+from paymock.http.auth import Keyring
+from paymock.http.error_responses import error_response
+from paymock.http.headers import requested_scenario
+from paymock.http.requests import Body, Request, parse_request
+from paymock.payments import checkout, endpoints
+from paymock.payments import payment as payments
+from paymock.payments.catalog import Catalog
+from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.rules.timeline import CREATED, simulate
 from paymock.schemas import json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web.api.faults import injected_error, requested_fault
-from paymock.web.http.auth import Keyring
-from paymock.web.http.error_responses import error_response
-from paymock.web.http.headers import requested_scenario
-from paymock.web.http.requests import Body, Request, parse_request
+from paymock.web.operations.faults import injected_error, requested_fault
 
 SEED = "examples"
 """The seed of the ids in the examples."""

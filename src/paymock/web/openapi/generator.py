@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paymock import __version__
+from paymock.http.requests import Request
+from paymock.http.responses import Response
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import DepositStatus, PaymentStatus
 from paymock.rules.tables import scenario_table
@@ -20,9 +22,6 @@ from paymock.schemas import public as schemas
 from paymock.schemas.fields import ScenarioName
 from paymock.schemas.queries import Query
 from paymock.settings import DEFAULT_PORT
-from paymock.web.api.operations import Operation
-from paymock.web.http.requests import Request
-from paymock.web.http.responses import Response
 from paymock.web.openapi import examples
 from paymock.web.openapi.components import (
     ANY_ERRORS,
@@ -34,6 +33,7 @@ from paymock.web.openapi.components import (
     SECURITY_SCHEMES,
     Json,
 )
+from paymock.web.operations.operations import Operation
 
 
 class Api(NamedTuple):

@@ -2,15 +2,15 @@
 
 import json
 
-from paymock.resources.checkout import VIEWS
+from paymock.http.requests import Request
+from paymock.http.responses import Response
+from paymock.payments.checkout import VIEWS
 from paymock.rules.faults import FAULT_ROWS
 from paymock.rules.tables import scenario_rows
 from paymock.schemas.public import OPERATION_IDS
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web.http.requests import Request
-from paymock.web.http.responses import Response
-from paymock.web.http.templates import HTML, render, security_headers
 from paymock.web.openapi.examples import ExampleContext
+from paymock.web.pages.templating import HTML, render, security_headers
 
 PAGES = {
     "/": "payments.html",

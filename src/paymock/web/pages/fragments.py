@@ -13,19 +13,19 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from paymock.app.control_service import ControlService
-from paymock.resources.catalog import Catalog
-from paymock.resources.checkout import VIEWS
-from paymock.resources.payments import MAX_DEPOSITS
+from paymock.app.control import ControlService
+from paymock.http.requests import Request
+from paymock.http.responses import Response
+from paymock.http.routing import METHODS, Handler
+from paymock.payments.catalog import Catalog
+from paymock.payments.checkout import VIEWS
+from paymock.payments.payment import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.errors import PaymockError
 from paymock.schemas.control import JournalEntry, ListPayments, PaymentDetail
 from paymock.schemas.queries import Query, QueryParser
-from paymock.web.api.operations import parse_query
-from paymock.web.http.requests import Request
-from paymock.web.http.responses import Response
-from paymock.web.http.routing import METHODS, Handler
-from paymock.web.http.templates import HTML, render, security_headers
+from paymock.web.operations.operations import parse_query
+from paymock.web.pages.templating import HTML, render, security_headers
 
 MIN_WIDTH, MAX_WIDTH = 240, 4000
 """Of the drawn timeline, in pixels."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from paymock.web.http.requests import Request
-from paymock.web.http.responses import Response
-from paymock.web.http.templates import static_path
+from paymock.http.requests import Request
+from paymock.http.responses import Response
+from paymock.web.pages.templating import static_path
 
 SWAGGER = "/swagger/"
 SWAGGER_CONTROL = "/swagger/control/"

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from paymock.client.text import format_seconds
-from paymock.resources.checkout import VIEWS
+from paymock.payments.checkout import VIEWS
 from paymock.rules.scenarios import DepositStatus
 from paymock.schemas.control import JournalEntry, PaymentDetail, TimelineEntry
-from paymock.web.http.templates import count, duration, words
+from paymock.web.pages.templating import count, duration, words
 
 _LEFT, _RIGHT, _TOP, _BAR, _LINE, _GAP = 2, 16, 26, 16, 18, 14
 _LANE = _LINE + _BAR + _LINE + 4

@@ -13,8 +13,8 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from paymock.web.http.requests import Request
-from paymock.web.http.responses import Response
+from paymock.http.requests import Request
+from paymock.http.responses import Response
 from paymock.web.telemetry.trace import trace_of
 
 writing = threading.RLock()

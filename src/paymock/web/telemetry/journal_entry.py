@@ -6,13 +6,13 @@ from typing import Literal
 import msgspec
 
 from paymock.app.journal import StoredEntry
-from paymock.resources.timelines import RenderedPayment
+from paymock.http.requests import Request
+from paymock.http.responses import JSON, Response
+from paymock.payments.timelines import RenderedPayment
 from paymock.rules.faults import FaultKind
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
-from paymock.web.http.requests import Request
-from paymock.web.http.responses import JSON, Response
 from paymock.web.telemetry.access_log import RequestLog
 
 MAX_DETAILS = 5

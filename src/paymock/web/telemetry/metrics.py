@@ -15,11 +15,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+from paymock.http.requests import Request
+from paymock.http.responses import Response
+from paymock.http.routing import Routes
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.scenarios import MAX_SCENARIOS
-from paymock.web.http.requests import Request
-from paymock.web.http.responses import Response
-from paymock.web.http.routing import Routes
 
 
 class Metric(NamedTuple):

@@ -2,7 +2,7 @@
 
 import re
 
-from paymock.web.http.requests import Request
+from paymock.http.requests import Request
 
 _TRACEPARENT = re.compile(
     "(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"

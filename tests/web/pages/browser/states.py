@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator, expect
 
-from paymock.resources.checkout import VIEWS
+from paymock.payments.checkout import VIEWS
 from paymock.rules.scenarios import PaymentStatus
 from tests.support.client import DUE, order
 from tests.support.contract import Json

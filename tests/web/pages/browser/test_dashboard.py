@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from paymock.rules.times import LATEST
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
-from paymock.web.http.templates import count, duration
+from paymock.web.pages.templating import count, duration
 from tests.support.server import running_server
 from tests.web.pages.browser.conftest import NewTab
 from tests.web.pages.browser.steps import TIMES, Tab

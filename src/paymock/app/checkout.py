@@ -1,0 +1,94 @@
+"""The use cases of the checkout, for customers who have only the id of a payment."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import NamedTuple
+
+from paymock.app.lookup import PaymentSnapshot, find_payment
+from paymock.payments import checkout
+from paymock.payments.catalog import Catalog
+from paymock.payments.checkout import Checkout
+from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
+from paymock.sandbox.notifier import MIN_GAP_SECONDS, Observation
+from paymock.sandbox.sandboxes import Sandboxes
+
+
+class CheckoutView(NamedTuple):
+    """The checkout of a payment; for how many real seconds it holds, None if until a request changes it; and
+    a mark that differs when more than the time has changed.
+    """
+
+    checkout: Checkout
+    seconds: float | None
+    mark: object
+
+
+class CheckoutService:
+    """The checkouts of payments, without HTTP. The id of a payment, which cannot be guessed, gives access."""
+
+    def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
+        self._catalog = catalog
+        self._sandboxes = sandboxes
+
+    async def show(self, payment_id: str) -> CheckoutView:
+        """Return the current checkout. Raises PaymockError `payment_not_found`."""
+        payment = await self._find(payment_id)
+        receive = payment.record
+        chain = self._catalog.chains.get(receive.chain)
+        asset = (self._catalog.assets(receive.chain) or {}).get(receive.asset)
+        if chain is None or asset is None:
+            raise PaymockError("payment_not_found", "The catalog no longer has the asset of this payment.")
+        current = checkout.checkout(
+            payment.record, payment.state, payment.elapsed, payment.sandbox.clock.speed, chain, asset
+        )
+        return CheckoutView(current, payment.seconds_to_change, _mark(payment))
+
+    async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
+        """Yield the checkout now, after every change, and at least every RESYNC_SECONDS, until the payment is
+        deleted or the server stops. Raises PaymockError `payment_not_found` at the start.
+        """
+
+        async def observe() -> Observation[Checkout]:
+            view = await self.show(payment_id)
+            seconds = float("inf") if view.seconds is None else view.seconds
+            return Observation(view.checkout, view.mark, asyncio.get_running_loop().time() + seconds)
+
+        await self.show(payment_id)  # an unknown payment is refused before the stream starts
+        following = self._sandboxes.notifier.follow(
+            self._sandbox_of(payment_id), observe, min_gap=MIN_GAP_SECONDS
+        )
+        started = False
+        async with aclosing(following) as observations:
+            try:
+                async for current, _ in observations:
+                    yield current.value
+                    started = True
+            except PaymockError:
+                if not started:
+                    raise
+
+    async def _find(self, payment_id: str) -> PaymentSnapshot:
+        sandbox = self._sandbox_of(payment_id)
+        try:
+            return await find_payment(self._sandboxes, sandbox, payment_id)
+        except PaymockError as error:
+            raise _unknown_payment() if error.status == 404 else error from None
+
+    def _sandbox_of(self, payment_id: str) -> str:
+        token = parse_token(payment_id, PAYMENT_PREFIX)
+        if token is None:
+            raise _unknown_payment()
+        return self._sandboxes.sandbox_of(token)
+
+
+def _mark(payment: PaymentSnapshot) -> object:
+    sandbox = payment.sandbox
+    return sandbox.clock, sandbox.pending_change_ms > 0, payment.stored, payment.state
+
+
+def _unknown_payment() -> PaymockError:
+    return PaymockError(
+        "payment_not_found", "No payment has this id. It may be mistyped, or its sandbox has been reset."
+    )

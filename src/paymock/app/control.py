@@ -1,0 +1,351 @@
+"""The use cases of the control API: virtual time, simulated deposits, waiting, overrides, the journal.
+
+Every method works within one sandbox and touches no other.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import msgspec
+from msgspec.structs import replace
+
+from paymock.app.faults import FaultRules
+from paymock.app.feed import Feed, clock_of
+from paymock.app.findings import Findings
+from paymock.app.journal import Journal
+from paymock.app.lookup import (
+    ALL_PAYMENTS,
+    PaymentFilter,
+    PaymentSnapshot,
+    find_payment,
+    newest_payments,
+)
+from paymock.app.overrides import Overrides
+from paymock.app.waits import Waits
+from paymock.payments import payment as payments
+from paymock.payments import records
+from paymock.payments import scenarios as scenario_views
+from paymock.payments.catalog import Catalog
+from paymock.payments.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
+from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import PAYMENT_PREFIX
+from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, Scenario
+from paymock.rules.timeline import State, state_at
+from paymock.rules.times import LATEST, to_rfc3339
+from paymock.sandbox.contention import Contention
+from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.schemas import control as schemas
+from paymock.schemas.control import END, NEXT
+from paymock.schemas.public import Payment
+from paymock.schemas.validation import validation_failed
+from paymock.stores.base import Addition, companion_key
+
+_SCANNED = 50
+"""How many payments are read at a time to find those that match a filter: then others have their turn."""
+
+
+class ControlService:
+    """The control API, without HTTP."""
+
+    def __init__(
+        self, catalog: Catalog, sandboxes: Sandboxes, scenarios: Mapping[str, Scenario] = SCENARIOS
+    ) -> None:
+        self.scenarios = scenarios
+        self._catalog = catalog
+        self._sandboxes = sandboxes
+        self.overrides = Overrides(sandboxes, scenarios)
+        self.fault_rules = FaultRules(sandboxes)
+        self.journal = Journal(sandboxes)
+        self.findings = Findings(sandboxes)
+        self.waits = Waits(sandboxes, self.journal)
+        self.feed = Feed(sandboxes, self.journal)
+
+    @cached_property
+    def _scenario_list(self) -> msgspec.Raw:
+        listed = [scenario_views.render_listed(scenario) for scenario in self.scenarios.values()]
+        return msgspec.Raw(msgspec.json.encode(schemas.ScenarioList(data=listed)))
+
+    async def list_scenarios(self, sandbox: str) -> msgspec.Raw:
+        """Return a ScenarioList as JSON: the scenarios of this server, the same for every sandbox."""
+        return self._scenario_list
+
+    async def clock(self, sandbox: str) -> schemas.VirtualClock:
+        return clock_of(await self._sandboxes.snapshot(sandbox))
+
+    async def set_clock(self, sandbox: str, speed: float) -> schemas.VirtualClock:
+        """Set the speed from now on.
+
+        A lower speed takes effect when every process knows it, so that no process has shown later times.
+        """
+
+        def with_speed(snapshot: SandboxSnapshot) -> SandboxRecord:
+            clock = snapshot.clock
+            delay = self._sandboxes.propagation_ms if speed < clock.speed else 0
+            return replace(snapshot.record, clock=clock.with_speed(speed, snapshot.real, delay))
+
+        after = await self._sandboxes.change(sandbox, with_speed)
+        await self._sandboxes.until(after.clock.since_real)
+        return clock_of(replace(after, real=max(after.real, after.clock.since_real)))
+
+    async def advance(self, sandbox: str, seconds: float) -> schemas.VirtualClock:
+        """Advance the clock of the sandbox at once. Raises PaymockError `validation_failed`."""
+        milliseconds = _milliseconds(seconds)
+
+        def advanced(snapshot: SandboxSnapshot) -> SandboxRecord:
+            _check_time(snapshot.now + milliseconds)
+            return replace(snapshot.record, clock=snapshot.clock.advanced(milliseconds))
+
+        return clock_of(await self._sandboxes.change(sandbox, advanced))
+
+    async def advance_payment(
+        self,
+        sandbox: str,
+        payment_id: str,
+        *,
+        seconds: float | None = None,
+        to: str | None = None,
+        until_observed: bool = False,
+        timeout: float = schemas.DEFAULT_WAIT,
+    ) -> Payment | schemas.ObservedPayment:
+        """Advance one payment relative to its sandbox; with `until_observed`, from change to change, to each
+        when the application has seen the one before.
+
+        Raises PaymockError `payment_not_found`, `validation_failed`, or `status_unreachable` if the payment
+        cannot reach the target `to`.
+        """
+        if (seconds is None) == (to is None):
+            raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
+
+        def step(payment: PaymentSnapshot) -> int:
+            return _step_to(payment, to or END) if seconds is None else _milliseconds(seconds)
+
+        if until_observed:
+            return await self._advance_observed(sandbox, payment_id, step, timeout)
+
+        def advanced(payment: PaymentSnapshot) -> SimulationRecord:
+            return _advanced(payment, step(payment))
+
+        return (await self._simulate(sandbox, payment_id, advanced)).payment
+
+    async def _advance_observed(
+        self, sandbox: str, payment_id: str, step: Callable[[PaymentSnapshot], int], timeout: float
+    ) -> schemas.ObservedPayment:
+        """Go to each visible change within the `step`, and stay until the application has had a reply to
+        `getPayment` or `listAttempts` that shows it; at most until the timeout.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout
+        payment = await self._find(sandbox, payment_id)
+        position = payment.elapsed
+        goal = position + step(payment)
+
+        def next_change(payment: PaymentSnapshot) -> int | None:
+            changes = (state.at for state in payment.visible_states if position < state.at <= goal)
+            return next(changes, None)
+
+        def at_next_change(payment: PaymentSnapshot) -> SimulationRecord:
+            change = next_change(payment)
+            return _advanced(payment, max(0, (goal if change is None else change) - payment.elapsed))
+
+        observed = True
+        with self.waits.payment_reads(sandbox, payment_id) as reads:
+            await reads.skip()
+            while observed:
+                payment = await self._simulate(sandbox, payment_id, at_next_change)
+                change = next_change(payment)
+                if change is None:
+                    break
+                observed = await self.waits.observed(sandbox, reads, payment_id, change, deadline)
+                position = change
+        return schemas.ObservedPayment(payment=payment.payment, observed=observed)
+
+    async def deposit(
+        self,
+        sandbox: str,
+        payment_id: str,
+        amount: str,
+        asset: str | None = None,
+        request: KeyedRequest | None = None,
+    ) -> tuple[Payment, bool]:
+        """Simulate a transfer that is observed now. Return the payment just after it, and whether this
+        request repeats an earlier one.
+
+        The deposit and its key are stored in one step, so a refused request leaves its key free. The time of
+        the deposit is when every process knows it, so that no process has shown a later state.
+
+        Raises PaymockError `payment_not_found`, `validation_failed`, `capacity_exceeded`, or the idempotency
+        conflict.
+        """
+        payment = await self._find(sandbox, payment_id)
+        receive = payment.record
+        if asset is not None and asset not in (self._catalog.assets(receive.chain) or ()):
+            raise validation_failed({"asset": self._catalog.unknown_asset(receive.chain)})
+        other_asset = asset if asset != receive.asset else None
+        fingerprint = request.fingerprint if request else b""
+
+        propagation_ms, contention = self._sandboxes.propagation_ms, Contention()
+        token, replayed = secrets.token_hex(16), False
+        while True:
+            if request is not None:
+                token, replayed = await self._sandboxes.find_key(payment.sandbox, request, DepositRecord)
+            deposits = payment.simulation.deposits
+            if any(existing.token == token for existing in deposits):
+                break
+            if len(deposits) >= payments.MAX_DEPOSITS:
+                raise PaymockError(
+                    "capacity_exceeded", "The payment has a hundred simulated deposits already."
+                )
+            at = payment.after(propagation_ms).elapsed
+            record = DepositRecord(token, fingerprint, payment.record.token, at, amount, other_asset)
+            # a key that exists without its deposit is that of a payment which the engine has deleted since
+            addition = (token, records.encode(record), record.KIND) if request and not replayed else None
+            simulation = replace(payment.simulation, deposits=(*deposits, record))
+            if await self._replace(payment, simulation, addition):
+                payment = replace(payment, timeline=payment.timeline.with_simulation(simulation))
+                break
+            contention.check()
+            payment = await self._find(sandbox, payment_id)
+        if payment.sandbox.clock.speed:
+            await self._sandboxes.until(payment.sandbox.real + propagation_ms)
+        return _just_after_deposit(payment, token), replayed
+
+    async def payments(
+        self, sandbox: str, limit: int, cursor: str | None = None, **filters: str | None
+    ) -> schemas.PaymentPage:
+        """Return a page of payments, newest first. `filters` are the fields of a PaymentFilter."""
+        before = None if cursor is None else int(cursor)
+        data, next_cursor = await self._page(sandbox, PaymentFilter(**filters), limit, before)
+        # counted last, so that it includes those that were created meanwhile; a reset may have deleted all
+        total = max(len(data), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
+        return schemas.PaymentPage(data=data, next_cursor=next_cursor, total=total)
+
+    async def _page(
+        self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
+    ) -> tuple[list[schemas.ListedPayment], str | None]:
+        """Return the payments of a page, and the cursor of the next one."""
+        listed: list[schemas.ListedPayment] = []
+        scanned = limit + 1 if payment_filter == ALL_PAYMENTS else _SCANNED
+        while True:
+            page = await newest_payments(self._sandboxes, sandbox, scanned, cursor, payment_filter)
+            for position, payment in page.payments:
+                if len(listed) == limit:
+                    return listed, str(position + 1)
+                listed.append(_listed(payment))
+            cursor = page.end
+            if cursor is None:
+                return listed, None
+            await asyncio.sleep(0)  # let other requests run between batches
+
+    async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
+        """Return a payment with its timeline. Raises PaymockError `payment_not_found`."""
+        payment = await self._find(sandbox, payment_id)
+        states, age = payment.states, payment.elapsed
+        past = [state for state in payment.visible_states if state.at <= age]
+        if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation
+            past.insert(0, states[0])
+        return schemas.PaymentDetail(
+            payment=payment.payment,
+            scenario=payment.record.scenario,
+            now=to_rfc3339(payment.record.created_at + age),
+            timeline=[
+                _timeline_entry(previous, state, payment)
+                for previous, state in zip((None, *states), states, strict=False)
+            ],
+            window_seconds=PAYMENT_WINDOW / 1000,
+            before=payments.view(payment.record, past[-2]) if len(past) > 1 else None,
+            ahead_seconds=payment.simulation.time_offset / 1000,
+        )
+
+    async def reset(self, sandbox: str) -> None:
+        await self._sandboxes.reset(sandbox)
+
+    async def order_of(self, sandbox: str, payment_id: str) -> str | None:
+        """Return the order of a payment, or None if there is no such payment, or no store."""
+        try:
+            return (await self._find(sandbox, payment_id)).record.order_id
+        except PaymockError:
+            return None
+
+    async def payment_id_of(self, sandbox: str, idempotency_key: str) -> str:
+        snapshot = await self._sandboxes.snapshot(sandbox)
+        return PAYMENT_PREFIX + self._sandboxes.token(snapshot, idempotency_key)
+
+    async def _find(self, sandbox: str, payment_id: str) -> PaymentSnapshot:
+        return await find_payment(self._sandboxes, sandbox, payment_id)
+
+    async def _simulate(
+        self, sandbox: str, payment_id: str, compute: Callable[[PaymentSnapshot], SimulationRecord]
+    ) -> PaymentSnapshot:
+        """Replace the simulation record of a payment by the result of `compute`."""
+        contention = Contention()
+        while True:
+            payment = await self._find(sandbox, payment_id)
+            simulation = compute(payment)
+            if await self._replace(payment, simulation):
+                return replace(payment, timeline=payment.timeline.with_simulation(simulation))
+            contention.check()
+
+    async def _replace(
+        self, payment: PaymentSnapshot, simulation: SimulationRecord, addition: Addition | None = None
+    ) -> bool:
+        """Replace the simulation record of a payment, if it is as in the snapshot. Return whether it was."""
+        key, new = companion_key(payment.record.token), records.encode(simulation)
+        return await self._sandboxes.replace(payment.sandbox, key, payment.stored, new, addition)
+
+
+def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:
+    return schemas.ListedPayment(
+        **msgspec.structs.asdict(payment.payment),
+        scenario=payment.record.scenario,
+        age_seconds=payment.elapsed / 1000,
+        ahead_seconds=payment.simulation.time_offset / 1000,
+    )
+
+
+def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapshot) -> schemas.TimelineEntry:
+    return schemas.TimelineEntry(
+        at=to_rfc3339(payment.record.created_at + state.at),
+        reached=state.at <= payment.elapsed,
+        **scenario_views.change(previous, state),
+    )
+
+
+def _check_time(virtual: int) -> None:
+    """Raise PaymockError `validation_failed` for a time that RFC 3339 cannot express."""
+    if virtual > LATEST:
+        raise validation_failed({"seconds": f"leads beyond {to_rfc3339(LATEST)}"})
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _advanced(payment: PaymentSnapshot, milliseconds: int) -> SimulationRecord:
+    """Return the simulation record of a payment that is advanced. Raises PaymockError `validation_failed`."""
+    time_offset = payment.simulation.time_offset + milliseconds
+    _check_time(payment.sandbox.now + time_offset)
+    return replace(payment.simulation, time_offset=time_offset)
+
+
+def _step_to(payment: PaymentSnapshot, target: str) -> int:
+    """Return the milliseconds until the payment reaches its target; 0 for END after the last change.
+
+    Raises PaymockError `status_unreachable`.
+    """
+    upcoming = [state for state in payment.upcoming if target in (NEXT, END, state.status)]
+    if payment.state.status == target:
+        upcoming = []  # later confirmations have the same status, which is already reached
+    if not upcoming and target != END:
+        raise PaymockError("status_unreachable")
+    chosen = upcoming[-1:] if target == END else upcoming[:1]
+    return chosen[0].at - payment.elapsed if chosen else 0
+
+
+def _just_after_deposit(payment: PaymentSnapshot, token: str) -> Payment:
+    """Return the payment as it was just after the deposit with this token was observed."""
+    deposits = payment.simulation.deposits
+    number = next(number for number, deposit in enumerate(deposits) if deposit.token == token)
+    simulation = replace(payment.simulation, deposits=deposits[: number + 1])
+    states = payments.states(payment.record, simulation)
+    return payments.view(payment.record, state_at(states, deposits[number].at))

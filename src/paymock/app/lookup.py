@@ -1,0 +1,244 @@
+"""Look-ups of payments: snapshots with past and future states."""
+
+import asyncio
+from itertools import chain, repeat
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from paymock.payments import payment as payments
+from paymock.payments import records
+from paymock.payments.records import PaymentHead, PaymentRecord, SimulationRecord
+from paymock.payments.timelines import PaymentTimeline, RenderedPayment
+from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
+from paymock.rules.scenarios import PaymentStatus
+from paymock.rules.timeline import State, visible
+from paymock.rules.times import LATEST
+from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
+from paymock.schemas.public import Payment
+from paymock.stores.base import companion_key
+
+_FEW, _MANY = 16, 500
+"""How many payments a search reads at a time: at first, and then."""
+
+_SLEEP_MARGIN = 0.001
+"""How many seconds too early a sleep may end."""
+
+
+def sleep_for(milliseconds: float) -> float:
+    """Return how many seconds to sleep so that at least `milliseconds` pass."""
+    return milliseconds / 1000 + _SLEEP_MARGIN
+
+
+class PaymentSnapshot(Struct, frozen=True):
+    """A payment at one moment: its timeline, its simulation record as stored, and its sandbox."""
+
+    timeline: PaymentTimeline
+    stored: bytes | None
+    sandbox: SandboxSnapshot
+
+    def after(self, milliseconds: int) -> "PaymentSnapshot":
+        """Return the same payment `milliseconds` of real time later."""
+        later = replace(self.sandbox, real=self.sandbox.real + milliseconds)
+        return replace(self, sandbox=later)
+
+    @property
+    def record(self) -> PaymentRecord:
+        return self.timeline.record
+
+    @property
+    def simulation(self) -> SimulationRecord:
+        return self.timeline.simulation
+
+    @property
+    def elapsed(self) -> int:
+        """The payment's age in milliseconds."""
+        return self.timeline.age(self.sandbox.now)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        return self.timeline.states
+
+    @property
+    def state(self) -> State:
+        return self.timeline.state_at(self.elapsed)
+
+    @property
+    def status(self) -> PaymentStatus:
+        return self.timeline.status_at(self.elapsed)
+
+    @property
+    def rendered(self) -> RenderedPayment:
+        """The payment in its current state, as JSON."""
+        return self.timeline.rendered_at(self.elapsed)
+
+    @property
+    def visible_states(self) -> list[State]:
+        return visible(self.states)
+
+    @property
+    def upcoming(self) -> list[State]:
+        return [state for state in self.visible_states if state.at > self.elapsed]
+
+    def has_been(self, status: str) -> bool:
+        return any(state.status == status for state in self.visible_states if state.at <= self.elapsed)
+
+    def can_reach(self, status: str | None) -> bool:
+        """Whether the payment can still reach this status, or any if None, even by a simulated deposit."""
+        return payments.is_reachable(self.record, self.simulation, self.elapsed, status)
+
+    def seconds_to(self, state: State) -> float | None:
+        """Return the real seconds until `state` has started; None if the clock stops or ends before that."""
+        if self.record.created_at + state.at > LATEST:
+            return None
+        starts = self.record.created_at + state.at - self.simulation.time_offset
+        delay = self.sandbox.clock.real_delay(starts, self.sandbox.real)
+        return None if delay is None else sleep_for(delay)
+
+    @property
+    def seconds_to_change(self) -> float | None:
+        """The real seconds until the payment, or the speed of its clock, changes without another request;
+        None if neither does.
+        """
+        upcoming, pending = self.upcoming, self.sandbox.pending_change_ms
+        seconds = self.seconds_to(upcoming[0]) if upcoming else None
+        if pending:
+            seconds = sleep_for(pending) if seconds is None else min(seconds, sleep_for(pending))
+        return seconds
+
+    @property
+    def payment(self) -> Payment:
+        return payments.view(self.record, self.state)
+
+
+class PaymentFilter(NamedTuple):
+    """Selects payments by status, scenario, order id, and the text that the order id or the payment id begins
+    with; None matches all.
+    """
+
+    status: str | None = None
+    scenario: str | None = None
+    order_id: str | None = None
+    search: str | None = None
+
+    @property
+    def texts(self) -> list[bytes]:
+        """What every matching record contains. To look for it takes less time than to decode a record."""
+        search = self.search or ""
+        token = "" if PAYMENT_PREFIX.startswith(search) else search.removeprefix(PAYMENT_PREFIX)
+        return [text.encode() for text in (self.scenario, self.order_id, token) if text]
+
+    def matches(self, payment: PaymentHead) -> bool:
+        """Whether the filter matches this payment, whatever its status."""
+        return (
+            self.scenario in (None, payment.scenario)
+            and self.order_id in (None, payment.order_id)
+            and (
+                self.search is None
+                or payment.order_id.startswith(self.search)
+                or f"{PAYMENT_PREFIX}{payment.token}".startswith(self.search)
+            )
+        )
+
+
+ALL_PAYMENTS = PaymentFilter()
+
+
+class PaymentsPage(NamedTuple):
+    """Payments of a sandbox at one moment, newest first, each with its position in the sandbox; and the
+    position before which there may be more.
+    """
+
+    sandbox: SandboxSnapshot
+    payments: list[tuple[int, PaymentSnapshot]]
+    end: int | None
+
+
+async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> PaymentSnapshot:
+    """Return the payment with this id. Raises PaymockError `payment_not_found`."""
+    token = parse_token(payment_id, PAYMENT_PREFIX) or ""
+    snapshot = await sandboxes.snapshot(sandbox, token, companion_key(token))
+    stored, simulation = snapshot.values
+    timeline = sandboxes.timelines.get(stored, simulation) if stored else None
+    if timeline is None:
+        raise PaymockError("payment_not_found")
+    # The only process of a store has shown no later time.
+    if not sandboxes.never_waits and timeline.created_at > snapshot.now:
+        await sandboxes.check_time(snapshot, timeline.created_at)
+    return PaymentSnapshot(timeline, simulation, snapshot)
+
+
+class OrderSearch:
+    """The search for the newest payment of an order, which looks at each payment of the sandbox once."""
+
+    def __init__(self, sandboxes: Sandboxes, sandbox: str, order_id: str) -> None:
+        self._sandboxes = sandboxes
+        self._sandbox = sandbox
+        self._order_id = order_id
+        self._generation: int | None = None
+        self._searched = -1  # the position up to which there is no later payment of the order
+        self._found: str | None = None  # the id of the payment
+
+    async def newest(self) -> PaymentSnapshot | None:
+        """Return the newest payment of the order, or None if there is none yet."""
+        generation = (await self._sandboxes.snapshot(self._sandbox)).record.generation
+        if generation != self._generation:  # a reset has deleted what was found
+            self._generation, self._searched, self._found = generation, -1, None
+        await self._search()
+        if self._found is None:
+            return None
+        try:
+            return await find_payment(self._sandboxes, self._sandbox, self._found)
+        except PaymockError as error:
+            if error.kind.code != "payment_not_found":
+                raise
+            return None
+
+    async def _search(self) -> None:
+        """Look at the payments that have been created since the last search, newest first."""
+        wanted, searched, before = self._order_id.encode(), self._searched, None
+        for limit in chain((_FEW,), repeat(_MANY)):
+            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit, before=before)
+            for position, stored in page:
+                self._searched = max(self._searched, position)
+                if position <= searched:
+                    return
+                # decoding a record takes longer than looking for the text in it
+                if wanted in stored and (head := records.decode_head(stored)).order_id == self._order_id:
+                    self._found = PAYMENT_PREFIX + head.token
+                    return
+                before = position
+            if len(page) < limit:
+                return
+            await asyncio.sleep(0)  # let other requests run between pages
+
+
+async def newest_payments(
+    sandboxes: Sandboxes,
+    sandbox: str,
+    limit: int,
+    before: int | None = None,
+    payment_filter: PaymentFilter = ALL_PAYMENTS,
+) -> PaymentsPage:
+    """Return those of the newest `limit` payments that match, or of the newest ones before a position. These
+    are two steps: payments of before a reset can be later than the clock of after it.
+    """
+    page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
+    texts, status = payment_filter.texts, payment_filter.status
+    selected = [
+        (position, stored, head)
+        for position, stored in page
+        if all(text in stored for text in texts)
+        and payment_filter.matches(head := records.decode_head(stored))
+    ]
+    snapshot = await sandboxes.snapshot(sandbox, *(companion_key(head.token) for _, _, head in selected))
+    payments = [
+        (position, PaymentSnapshot(timeline, simulation, snapshot))
+        for (position, stored, _), simulation in zip(selected, snapshot.values, strict=True)
+        if (timeline := sandboxes.timelines.get(stored, simulation))
+    ]
+    if status is not None:
+        payments = [(position, payment) for position, payment in payments if payment.status == status]
+    return PaymentsPage(snapshot, payments, page[-1][0] if len(page) == limit else None)

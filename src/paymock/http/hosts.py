@@ -1,0 +1,46 @@
+"""Allowed hosts: protection against DNS rebinding."""
+
+import re
+
+from paymock.cache import BoundedCache
+from paymock.http.requests import Request
+from paymock.rules.errors import PaymockError
+from paymock.settings import Settings
+
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
+
+_CACHED, _MAX_CACHED_LENGTH = 256, 256
+"""How many accepted headers are cached, and the longest: a client sends one with each request."""
+
+
+class AllowedHosts:
+    """The hosts that the server accepts in the Host header."""
+
+    def __init__(self, settings: Settings) -> None:
+        bound = [f"[{settings.host}]" if ":" in settings.host else settings.host] if settings.host else []
+        self._allowed = {host.lower() for host in (*_LOOPBACK_HOSTS, *bound, *settings.allowed_hosts)}
+        self._health_checks = () if settings.on_loopback else ("/livez", "/readyz")
+        self._allow_any = not settings.on_loopback and not settings.allowed_hosts
+        self._accepted: BoundedCache[bytes, bool] = BoundedCache(_CACHED)
+
+    def check(self, request: Request) -> None:
+        """Check the Host header. Health checks beyond loopback may name any host: they connect to an address.
+
+        Raises PaymockError `bad_request` without exactly one valid Host header, and `misdirected_request` if
+        the host is not allowed.
+        """
+        value = request.headers.get(b"host", b"")
+        if value in self._accepted and b"host" not in request.repeated:
+            return
+        try:
+            match = _HOST.fullmatch(request.header(b"host") or "")
+        except ValueError:
+            raise PaymockError("bad_request", "The Host header was sent twice.") from None
+        if match is None:
+            raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
+        if self._allow_any or match[1].lower() in self._allowed:
+            if len(value) <= _MAX_CACHED_LENGTH:
+                self._accepted[value] = True
+        elif request.path not in self._health_checks:
+            raise PaymockError("misdirected_request")

@@ -1,0 +1,126 @@
+"""Routing of exact paths. The path template of a route, such as `/v1/chains/{chain}/assets`, matches no other
+paths, not even with a trailing slash. Segments are compared as they were sent; only the values of parameters
+are percent-decoded. A parameter may have a fixed suffix, as in `{id}.json`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from paymock.http.requests import Request
+from paymock.http.responses import Response
+
+T = TypeVar("T")
+
+PUBLIC, CONTROL = "/v1/", "/_mock/"
+"""Paths below these need an API key."""
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""The methods that clients of an API use. Each path has some of them."""
+
+CHECKOUT = "/checkout/"
+"""Paths below this need the id of a payment."""
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Route(NamedTuple):
+    """A handler, whether it needs an API key, the handler that the fast path calls (None if the route is not
+    on the fast path), and the id of the operation of `/v1`.
+    """
+
+    handler: Handler
+    needs_key: bool = False
+    fast_handler: Handler | None = None
+    operation: str = ""
+
+
+class Answer(NamedTuple):
+    """A response, and its header block."""
+
+    response: Response
+    headers: bytes
+
+
+class Match(NamedTuple, Generic[T]):
+    """The template of a path, its targets by method, and the values of its parameters by name."""
+
+    template: str
+    targets: Mapping[str, T]
+    params: Mapping[str, str]
+
+
+class _Node(Generic[T]):
+    def __init__(self) -> None:
+        self.children: dict[str, _Node[T]] = {}
+        """The next nodes by fixed segment."""
+
+        self.parameters: dict[str, tuple[str, _Node[T]]] = {}
+        """The names of parameters and their nodes by suffix, the longest suffix first."""
+
+        self.template = ""
+        self.targets: dict[str, T] = {}
+
+
+class Routes(Generic[T]):
+    """A tree of path segments. Dictionaries of the paths without parameters, and of the nodes that such paths
+    lead to, save most of the search.
+    """
+
+    def __init__(self) -> None:
+        self._root: _Node[T] = _Node()
+        self._exact: dict[str, Match[T]] = {}
+        self._fixed: dict[str, _Node[T]] = {}
+        self.templates: list[str] = []
+        """The path templates in the order in which they were added."""
+
+    def add(self, method: str, template: str, target: T) -> None:
+        """Add a route: `method` and the paths of `template` lead to `target`."""
+        if template not in self.templates:
+            self.templates.append(template)
+        node, path = self._root, ""
+        for number, segment in enumerate(template.split("/")):
+            path += f"/{segment}" if number else segment
+            if segment.startswith("{"):
+                name, _, suffix = segment[1:].partition("}")
+                node.parameters.setdefault(suffix, (name, _Node()))
+                node.parameters = dict(sorted(node.parameters.items(), key=lambda item: -len(item[0])))
+                _, node = node.parameters[suffix]
+            else:
+                node = node.children.setdefault(segment, _Node())
+            if "{" not in path:
+                self._fixed[path] = node
+        node.template = template
+        node.targets[method] = target
+        if "{" not in template:
+            self._exact[template] = Match(template, node.targets, {})
+
+    def find(self, path: str) -> Match[T] | None:
+        """Return the match of `path`, as it was sent, or None."""
+        match = self._exact.get(path)
+        if match is not None:
+            return match
+        parent, slash, last = path.rpartition("/")
+        node = self._fixed.get(parent) if slash else None
+        return _search(self._root, path.split("/")) if node is None else _search(node, [last])
+
+
+def _search(node: _Node[T], segments: list[str]) -> Match[T] | None:
+    params = {}
+    for segment in segments:
+        child = node.children.get(segment)
+        if child is not None:
+            node = child
+            continue
+        for suffix, (name, child) in node.parameters.items():
+            if segment.endswith(suffix) and segment != suffix:
+                value = segment[: len(segment) - len(suffix)]
+                if "%" in value:
+                    value = unquote_to_bytes(value).decode("utf-8", errors="replace")
+                params[name] = value
+                node = child
+                break
+        else:
+            return None
+    return Match(node.template, node.targets, params) if node.targets else None

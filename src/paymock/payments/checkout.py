@@ -1,0 +1,197 @@
+"""The checkout: a payment as its customer sees it, in one of seven views, without private data. All its texts
+and JSON members are declared here. See docs/pages.md.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta
+
+from paymock.payments.records import PaymentRecord
+from paymock.rules import identifiers
+from paymock.rules.amounts import to_tokens
+from paymock.rules.scenarios import (
+    CONFIRMATIONS_REQUIRED,
+    PAYMENT_WINDOW,
+    TERMINAL_STATUSES,
+    PaymentStatus,
+)
+from paymock.rules.timeline import State
+from paymock.rules.times import to_rfc3339
+from paymock.schemas.catalog import Asset, Chain
+from paymock.schemas.fields import Address, OrderId, Sum, Timestamp, identifier
+from paymock.schemas.public import Reply
+
+ViewName = Literal["pay", "detected", "received", "complete", "expired", "review", "failed"]
+
+
+class View(NamedTuple):
+    """The texts for a status of the payment."""
+
+    name: ViewName
+    headline: str
+    explanation: str
+    next: str = ""
+
+
+_RECEIVED = View(
+    "received",
+    "Payment received",
+    "Your payment is final. It is being paid out to the shop; there is nothing to do.",
+    "This page says when the shop has its money. You need not wait for that.",
+)
+VIEWS: Mapping[PaymentStatus, View] = {
+    PaymentStatus.AWAITING_PAYMENT: View(
+        "pay",
+        "Waiting for your payment",
+        "Send the exact amount to the address below before the time is up.",
+        "When your payment arrives, this page shows it and counts its confirmations.",
+    ),
+    PaymentStatus.PAYMENT_DETECTED: View(
+        "detected",
+        "Payment detected",
+        "Your payment is on its way. It is final after a few more confirmations.",
+        "Once the whole amount is final, it is paid out to the shop.",
+    ),
+    PaymentStatus.PAYMENT_FINALIZED: _RECEIVED,
+    PaymentStatus.SETTLEMENT_PENDING: _RECEIVED,
+    PaymentStatus.SETTLEMENT_SUBMITTED: _RECEIVED,
+    PaymentStatus.COMPLETED: View("complete", "Paid", "Thank you. The shop has its money."),
+    PaymentStatus.EXPIRED: View(
+        "expired",
+        "The time is up",
+        "No payment arrived in time, and nothing was charged. Do not send anything to this address now: "
+        "ask the shop for a new invoice.",
+        "If a payment arrives after all, the shop looks into it.",
+    ),
+    PaymentStatus.UNDERPAID_EXPIRED: View(
+        "expired",
+        "Partially paid, and the time is up",
+        "Only a part of the amount arrived in time. Do not send the rest now: ask the shop, which can see "
+        "what arrived.",
+    ),
+    PaymentStatus.OVERPAID_REVIEW: View(
+        "review",
+        "In review: more than was due",
+        "More than the amount due arrived. The shop will look into it; there is nothing to do.",
+    ),
+    PaymentStatus.MANUAL_REVIEW: View(
+        "review",
+        "In review",
+        "A payment arrived and is being looked into. There is nothing to do; the shop can tell more.",
+    ),
+    PaymentStatus.FAILED: View(
+        "failed",
+        "Your payment arrived; the payout failed",
+        "There is nothing for you to do. The shop sees that its payout failed, and will sort it out.",
+    ),
+}
+"""By status, in the order of `PaymentStatus`."""
+
+_PARTIAL = View(
+    "detected",
+    "A part has arrived",
+    "Send the rest to the same address before the time is up.",
+    "When the rest arrives, this page shows it and counts its confirmations.",
+)
+
+
+class TokenAmount(Reply):
+    """An amount, for programs and for people."""
+
+    raw: Annotated[Sum, Meta(description="In raw units.")]
+    tokens: Annotated[str, Meta(description="In whole tokens.", examples=["1.01"])]
+
+
+class Checkout(Reply):
+    """A payment as its customer sees it."""
+
+    payment_id: Annotated[str, identifier(identifiers.PAYMENT_PREFIX, "the payment")]
+    order_id: OrderId
+    status: PaymentStatus
+    view: Annotated[
+        ViewName,
+        Meta(
+            title="CheckoutView",
+            description="Which of the seven views to show.",
+        ),
+    ]
+    headline: Annotated[str, Meta(description="What the view says, in a few words.")]
+    explanation: Annotated[str, Meta(description="What that means for the customer.")]
+    next: Annotated[str, Meta(description="What comes next; empty when nothing does.")]
+    final: Annotated[bool, Meta(description="Whether nothing comes after this.")]
+    chain: Chain
+    asset: Asset
+    invoice_address: Annotated[
+        Address, Meta(description="Address to pay to. A mock: nobody holds its key, do not send real funds.")
+    ]
+    payment_uri: Annotated[
+        str, Meta(description="What the QR code says: EIP-681, for what is missing, or else for `due`.")
+    ]
+    due: TokenAmount
+    settlement: Annotated[TokenAmount, Meta(description="What the merchant receives.")]
+    fee: Annotated[TokenAmount, Meta(description="Service fee, a part of `due`.")]
+    received: Annotated[TokenAmount, Meta(description="What has arrived in the right asset, final or not.")]
+    missing: Annotated[TokenAmount, Meta(description="What is left of `due`.")]
+    confirmations: Annotated[int, Meta(description="Of the newest deposit; 0 while there is none.", ge=0)]
+    confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
+    seconds_left: Annotated[
+        float, Meta(description="Seconds of virtual time until the payment window closes; 0 after.", ge=0)
+    ]
+    now: Annotated[Timestamp, Meta(description="The time on the payment's clock.")]
+    speed: Annotated[
+        float, Meta(description="How much faster than real time it runs; 0: it stands still.", ge=0)
+    ]
+
+
+def checkout(
+    record: PaymentRecord, state: State, age: int, speed: float, chain: Chain, asset: Asset
+) -> Checkout:
+    """The checkout of the payment in `state`, `age` milliseconds after its creation, on a clock that runs at
+    `speed`. `chain` and `asset` are those of the payment.
+    """
+    due, received = int(record.due), state.received_pending + state.received_finalized
+    missing = max(0, due - received)
+    view = _view(state, missing)
+    address = identifiers.invoice_address(record.token)
+
+    def quantity(raw: int) -> TokenAmount:
+        return TokenAmount(raw=str(raw), tokens=to_tokens(raw, asset.decimals))
+
+    return Checkout(
+        payment_id=identifiers.PAYMENT_PREFIX + record.token,
+        order_id=record.order_id,
+        status=state.status,
+        view=view.name,
+        headline=view.headline,
+        explanation=view.explanation,
+        next=view.next,
+        final=state.status in TERMINAL_STATUSES,
+        chain=chain,
+        asset=asset,
+        invoice_address=address,
+        payment_uri=payment_uri(chain, asset, address, missing or due),
+        due=quantity(due),
+        settlement=quantity(due - int(record.fee)),
+        fee=quantity(int(record.fee)),
+        received=quantity(received),
+        missing=quantity(missing),
+        confirmations=state.deposits[-1].confirmations if state.deposits else 0,
+        confirmations_required=CONFIRMATIONS_REQUIRED,
+        seconds_left=max(0, PAYMENT_WINDOW - age) / 1000,
+        now=to_rfc3339(record.created_at + age),
+        speed=speed,
+    )
+
+
+def payment_uri(chain: Chain, asset: Asset, address: str, raw: int) -> str:
+    """The EIP-681 request to pay `raw` raw units of `asset` to `address`."""
+    if asset.contract_address is None:
+        return f"ethereum:{address}@{chain.chain_id}?value={raw}"
+    return f"ethereum:{asset.contract_address}@{chain.chain_id}/transfer?address={address}&uint256={raw}"
+
+
+def _view(state: State, missing: int) -> View:
+    settled = not any(deposit.unsettled for deposit in state.deposits)
+    partially_paid = state.status is PaymentStatus.PAYMENT_DETECTED and settled and missing
+    return _PARTIAL if partially_paid else VIEWS[state.status]

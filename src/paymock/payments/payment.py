@@ -1,0 +1,287 @@
+"""Payments: the record that a create request makes, the states of that record, and the reply body of a state.
+Specification: "POST /v1/payments", "Payment object".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from paymock.payments.catalog import Catalog
+from paymock.payments.records import PaymentRecord, SimulationRecord
+from paymock.rules import identifiers
+from paymock.rules.amounts import MAX_RAW, fee_for
+from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus, Scenario
+from paymock.rules.timeline import State, Transfer, scenario_timeline, simulate, state_at, visible
+from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
+from paymock.schemas.public import (
+    INSTRUCTION_TYPE,
+    SETTLEMENT_MODE,
+    SETTLING,
+    Amounts,
+    Attempt,
+    CreatePayment,
+    Deposit,
+    EvmInvoiceInstructions,
+    Funding,
+    Payment,
+    PayWithRequest,
+    ReceiveRequest,
+    RefundToRequest,
+    SettlementRequest,
+)
+from paymock.schemas.validation import Problems, checker_for, converter_for, validation_failed
+
+DEFAULT_LIFETIME = 30 * 60_000
+"""From creation to `expires_at` when the request has none, in milliseconds."""
+
+_convert, _check = converter_for(CreatePayment), checker_for(CreatePayment)
+
+NO_SIMULATION = SimulationRecord()
+"""What is stored of a payment that no test has changed."""
+
+MAX_DEPOSITS = 100
+"""The maximum number of simulated deposits of a payment: the size of its timeline is quadratic in it."""
+
+
+class Creation(msgspec.Struct, frozen=True):
+    """What a record contains besides the request. `now` is in milliseconds since the epoch."""
+
+    token: str
+    fingerprint: bytes
+    scenario: Scenario
+    now: int
+
+
+def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> PaymentRecord:
+    """The record of a new payment for `body`, a decoded JSON value, with a fee of `fee_bps` basis points.
+
+    Raises PaymockError `validation_failed` with every problem of the body. Specification: "Create-payment
+    request body".
+    """
+    problems: Problems = {}
+    request = _convert(body)
+    if request is None:
+        _check(body, "", problems)
+    if request is None or not _is_valid_route(request, catalog):
+        _check_route(body, catalog, problems)
+    if request is None:
+        expires_at = _text_members(body).get("expires_at")
+        amount = _text_members(body, "receive").get("amount")
+    else:
+        expires_at, amount = request.expires_at, request.receive.amount
+    _check_expiry(expires_at, creation.now, problems)
+    due = fee = ""
+    if amount is not None and "receive.amount" not in problems:
+        due, fee = _due_and_fee(amount, fee_bps)
+        if not due:
+            problems["receive.amount"] = "must fit in 256 bits together with the fee"
+    if problems:
+        raise validation_failed(problems)
+    request = request or msgspec.convert(body, CreatePayment)
+    receive, refund_to = request.receive, request.refund_to
+    return PaymentRecord(
+        token=creation.token,
+        fingerprint=creation.fingerprint,
+        created_at=creation.now,
+        scenario=creation.scenario.name,
+        order_id=request.order_id,
+        chain=receive.chain,
+        asset=receive.asset,
+        amount=receive.amount,
+        address=receive.address,
+        refund_to=(refund_to.chain, refund_to.address) if refund_to else None,
+        expires_at=request.expires_at,
+        metadata=request.metadata,
+        due=due,
+        fee=fee,
+        other_asset=catalog.another_asset(receive.chain, receive.asset),
+        course=course_of(creation.scenario),
+    )
+
+
+def order_of(body: Any) -> str | None:
+    """The order in the body of a creation, valid or not; None if it has none."""
+    return _text_members(body).get("order_id")
+
+
+def course_of(scenario: Scenario) -> Scenario | None:
+    """What a record holds of its scenario besides the name: nothing of one of SCENARIOS."""
+    return None if scenario.name in SCENARIOS else scenario
+
+
+def scenario_of(record: PaymentRecord) -> Scenario:
+    """The scenario that the payment follows, whichever ones the server knows."""
+    return record.course or SCENARIOS[record.scenario]
+
+
+def render(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SIMULATION) -> Payment:
+    """The payment at `now`, in milliseconds since the epoch. Specification: "Payment object"."""
+    return view(
+        record, state_at(states(record, simulation), age_at(record.created_at, now, simulation.time_offset))
+    )
+
+
+def view(record: PaymentRecord, state: State) -> Payment:
+    """The payment in `state`, as a reply body. Specification: "Payment object"."""
+    created_at = record.created_at
+    created = to_rfc3339(created_at)
+    return Payment(
+        id=identifiers.PAYMENT_PREFIX + record.token,
+        status=state.status,
+        order_id=record.order_id,
+        receive=ReceiveRequest(
+            chain=record.chain, asset=record.asset, amount=record.amount, address=record.address
+        ),
+        settlement=SettlementRequest(mode=SETTLEMENT_MODE),
+        pay_with=[PayWithRequest(chain=record.chain, asset=record.asset)],
+        refund_to=RefundToRequest(*record.refund_to) if record.refund_to else None,
+        expires_at=record.expires_at or to_rfc3339(created_at + DEFAULT_LIFETIME),
+        metadata=record.metadata or {},
+        created_at=created,
+        updated_at=to_rfc3339(created_at + state.at) if state.at else created,
+        attempts=[_attempt(record, state)],
+    )
+
+
+def age_at(created_at: int, now: int, time_offset: int = 0) -> int:
+    """The age of a payment in milliseconds when the clock of its sandbox shows `now`, and the payment is
+    `time_offset` milliseconds ahead of it. `created_at` and `now` are in milliseconds since the epoch.
+    """
+    age = min(now + time_offset, LATEST) - created_at
+    return age if age > 0 else 0
+
+
+def states(record: PaymentRecord, simulation: SimulationRecord = NO_SIMULATION) -> tuple[State, ...]:
+    """Every state of the payment, in order. Specification: "Payment transitions"."""
+    due, other = int(record.due), record.other_asset
+    if simulation.deposits or record.course:
+        return simulate(scenario_of(record), due, other, simulation.transfers)
+    return scenario_timeline(record.scenario).states(due, other)
+
+
+def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, status: str | None) -> bool:
+    """Whether the payment, `age` milliseconds old, can still reach `status`, with or without one more
+    deposit. With None: whether it can reach any status other than its current one.
+    """
+    current = state_at(states(record, simulation), age)
+    due, scenario = int(record.due), scenario_of(record)
+    missing = due - current.received_pending - current.received_finalized
+    possible_transfers = [simulation.transfers] + [
+        (*simulation.transfers, Transfer(age, amount, asset))
+        for amount, asset in ((max(1, missing), None), (1, None), (due + 1, None), (1, record.other_asset))
+    ]
+    return any(
+        state.status == status if status else state.status != current.status
+        for transfers in possible_transfers
+        for state in visible(simulate(scenario, due, record.other_asset, transfers))
+        if state.at >= age
+    )
+
+
+def _is_valid_route(request: CreatePayment, catalog: Catalog) -> bool:
+    """Whether `_check_route` would find no problem: the fast path for a valid request."""
+    receive, [pay_with], refund_to = request.receive, request.pay_with, request.refund_to
+    return (
+        catalog.has_asset(receive.chain, receive.asset)
+        and pay_with.chain == receive.chain
+        and pay_with.asset == receive.asset
+        and (refund_to is None or refund_to.chain in catalog.chains)
+    )
+
+
+def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
+    receive, pay_with = _text_members(body, "receive"), _text_members(body, "pay_with", 0)
+    refund_to = _text_members(body, "refund_to")
+    for path, members in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
+        chain, asset = members.get("chain"), members.get("asset")
+        if chain is None:
+            continue
+        assets = catalog.assets(chain)
+        if assets is None:
+            problems.setdefault(
+                f"{path}.chain", f"is not a supported chain; known: {', '.join(catalog.chains)}"
+            )
+        elif asset is not None and asset not in assets:
+            problems.setdefault(f"{path}.asset", catalog.unknown_asset(chain))
+    for name in ("chain", "asset"):
+        in_both = name in receive and name in pay_with
+        if in_both and receive[name] != pay_with[name]:
+            problems.setdefault(
+                f"pay_with[0].{name}", f"must be the same as receive.{name}: there is no other route"
+            )
+
+
+def _check_expiry(expires_at: str | None, now: int, problems: Problems) -> None:
+    expiry = parse_rfc3339(expires_at) if expires_at is not None else None
+    if expiry is not None and expiry <= now:
+        problems.setdefault("expires_at", f"must be in the future; the mock's clock says {to_rfc3339(now)}")
+
+
+def _due_and_fee(amount: str, fee_bps: int) -> tuple[str, str]:
+    """The due amount for a settlement of `amount`, and the fee in it, in raw units; two empty strings where
+    due exceeds 256 bits.
+    """
+    settlement = int(amount)
+    fee = fee_for(settlement, fee_bps)
+    return (str(settlement + fee), str(fee)) if settlement + fee <= MAX_RAW else ("", "")
+
+
+def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:
+    """The string members of the object at `path`; empty where there is no such object."""
+    for step in path:
+        try:
+            body = body[step]
+        except (KeyError, IndexError, TypeError):
+            return {}
+    return (
+        {name: value for name, value in body.items() if isinstance(value, str)}
+        if isinstance(body, dict)
+        else {}
+    )
+
+
+def _attempt(record: PaymentRecord, state: State) -> Attempt:
+    status = PaymentStatus.PAYMENT_FINALIZED if state.status in SETTLING else state.status
+    attempt = Attempt(
+        id=identifiers.attempt_id(record.token),
+        status=status,
+        instructions=EvmInvoiceInstructions(
+            type=INSTRUCTION_TYPE,
+            chain=record.chain,
+            asset=record.asset,
+            invoice_address=identifiers.invoice_address(record.token),
+            amounts=Amounts(due=record.due, settlement=record.amount, fee=record.fee),
+        ),
+    )
+    if state.deposits:
+        attempt.funding = _funding(int(record.due), state)
+        attempt.deposits = [_deposit(record, state, number) for number in range(len(state.deposits))]
+    return attempt
+
+
+def _funding(due: int, state: State) -> Funding:
+    finalized = state.received_finalized
+    funding = Funding(
+        amount_received_pending=str(state.received_pending),
+        amount_received_finalized=str(finalized),
+    )
+    if finalized > due:
+        funding.overpaid_amount = str(finalized - due)
+    return funding
+
+
+def _deposit(record: PaymentRecord, state: State, number: int) -> Deposit:
+    deposit = state.deposits[number]
+    return Deposit(
+        id=identifiers.deposit_id(record.token, number),
+        status=deposit.status,
+        confirmations=deposit.confirmations,
+        confirmations_required=CONFIRMATIONS_REQUIRED,
+        chain=record.chain,
+        asset=deposit.transfer.other_asset or record.asset,
+        amount=str(deposit.transfer.amount),
+        from_address=identifiers.sender_address(record.token),
+        tx_hash=identifiers.transaction_hash(record.token, number),
+        observed_at=to_rfc3339(record.created_at + deposit.transfer.at),
+    )

@@ -1,0 +1,141 @@
+"""Payments with what tests have done to them, and their states and JSON at any age: pure functions of the
+stored records, so that what is cached is never stale.
+"""
+
+from functools import lru_cache
+
+import msgspec
+
+from paymock.payments import payment as payments
+from paymock.payments import records
+from paymock.payments.records import PaymentRecord, SimulationRecord
+from paymock.rules.identifiers import PAYMENT_PREFIX
+from paymock.rules.scenarios import PaymentStatus
+from paymock.rules.timeline import CREATED, ScenarioTimeline, State, scenario_timeline, state_at
+
+MAX_TIMELINES, MAX_SIMULATED = 32_768, 50
+"""How many timelines are cached: of payments that no test has changed, 1.5 KB each with the JSON of one
+state, and of others, whose states can be many. The states of payments with a course are cached apart.
+"""
+
+_encode = msgspec.json.Encoder().encode
+_ATTEMPTS = b'"attempts":'
+
+
+class RenderedPayment(msgspec.Struct, frozen=True, gc=False):
+    """A payment in one state as JSON, with its id, its order, its status, and the begin of the state in
+    milliseconds after creation.
+    """
+
+    id: str
+    order_id: str
+    status: PaymentStatus
+    at: int
+    json: bytes
+
+    @property
+    def attempts_json(self) -> bytes:
+        """Its attempts, the last member of a payment, as JSON."""
+        return b'{"data":%b' % self.json[self.json.rindex(_ATTEMPTS) + len(_ATTEMPTS) :]
+
+
+def rendered(record: PaymentRecord, state: State) -> RenderedPayment:
+    """The payment in `state`, as JSON. Specification: "Payment object"."""
+    json = _encode(payments.view(record, state))
+    return RenderedPayment(PAYMENT_PREFIX + record.token, record.order_id, state.status, state.at, json)
+
+
+def rendered_at_creation(record: PaymentRecord) -> RenderedPayment:
+    """The payment as it was created: until then, payments of all scenarios have the same JSON."""
+    return rendered(record, CREATED)
+
+
+class PaymentTimeline:
+    """A payment and all its states: its record, decoded and as `stored`, and what tests have done to it."""
+
+    __slots__ = ("_index", "_rendered", "_scripted", "_simulated", "_stored", "created_at", "simulation")
+
+    def __init__(self, record: PaymentRecord, stored: bytes, simulation: SimulationRecord) -> None:
+        self._stored = stored
+        self.created_at = record.created_at
+        self.simulation = simulation
+        is_scripted = not simulation.deposits and record.course is None
+        self._scripted: ScenarioTimeline | None = scenario_timeline(record.scenario) if is_scripted else None
+        self._simulated = payments.states(record, simulation) if simulation.deposits else None
+        self._rendered: RenderedPayment | None = None
+        self._index: int | None = None  # of the rendered state
+
+    @property
+    def record(self) -> PaymentRecord:
+        """The payment as it was created. It is decoded each time, since reads do not need it."""
+        return records.decode_payment(self._stored)
+
+    def with_simulation(self, simulation: SimulationRecord) -> "PaymentTimeline":
+        """The timeline of the same payment with other changes."""
+        return PaymentTimeline(self.record, self._stored, simulation)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        if self._scripted:
+            return payments.states(self.record)
+        return self._simulated or _states(self._stored)
+
+    def age(self, now: int) -> int:
+        """The age of the payment in milliseconds at `now`, in milliseconds since the epoch."""
+        return payments.age_at(self.created_at, now, self.simulation.time_offset)
+
+    def state_at(self, age: int) -> State:
+        """The state of the payment when it is `age` milliseconds old."""
+        if self._scripted is None:
+            return state_at(self.states, age)
+        record = self.record
+        return self._scripted.state(self._scripted.index_at(age), int(record.due), record.other_asset)
+
+    def status_at(self, age: int) -> PaymentStatus:
+        """The status of the payment when it is `age` milliseconds old."""
+        if self._scripted is None:
+            return self.state_at(age).status
+        return self._scripted.outline(self._scripted.index_at(age)).status
+
+    def rendered_at(self, age: int) -> RenderedPayment:
+        """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""
+        if self._scripted is None:
+            return rendered(self.record, self.state_at(age))
+        index = self._scripted.index_at(age)
+        if self._rendered is None or index != self._index:
+            record = self.record
+            state = self._scripted.state(index, int(record.due), record.other_asset)
+            self._rendered, self._index = rendered(record, state), index
+        return self._rendered
+
+    @property
+    def at_creation(self) -> RenderedPayment:
+        """The payment as it was created, whatever happens at 0 s."""
+        return rendered_at_creation(self.record) if self._scripted is None else self.rendered_at(0)
+
+
+class PaymentTimelines:
+    """A cache of payment timelines, by the stored bytes of their records."""
+
+    def __init__(self) -> None:
+        self._timeline = lru_cache(MAX_TIMELINES)(_timeline)
+        self._simulated_timeline = lru_cache(MAX_SIMULATED)(_timeline)
+
+    def get(self, stored: bytes, simulation: bytes | None) -> PaymentTimeline | None:
+        """The timeline of the payment record `stored` with the simulation record `simulation`, if there is
+        one. None where `stored` is not a payment.
+        """
+        return self._timeline(stored) if simulation is None else self._simulated_timeline(stored, simulation)
+
+
+@lru_cache(MAX_SIMULATED)
+def _states(stored: bytes) -> tuple[State, ...]:
+    """The states of a payment with a course, which a timeline would keep for too long."""
+    return payments.states(records.decode_payment(stored))
+
+
+def _timeline(stored: bytes, simulation: bytes | None = None) -> PaymentTimeline | None:
+    record = records.decode(stored)
+    if not isinstance(record, PaymentRecord):
+        return None
+    return PaymentTimeline(record, stored, records.decode_as(SimulationRecord, simulation))

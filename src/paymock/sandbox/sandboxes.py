@@ -1,0 +1,507 @@
+"""The sandboxes of a store: the only module that combines clock, store and records. It makes every change of
+a sandbox, and notifies its subscribers.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from paymock import __version__
+from paymock.cache import BoundedCache
+from paymock.payments import records
+from paymock.payments.records import (
+    DepositRecord,
+    EndpointRecord,
+    PaymentRecord,
+    SandboxRecord,
+    StoreMetadata,
+)
+from paymock.payments.timelines import PaymentTimelines
+from paymock.rules import identifiers
+from paymock.rules.clock import ClockSetting
+from paymock.rules.errors import PaymockError
+from paymock.sandbox import metadata as metadata_copies
+from paymock.sandbox.clock import MAX_DIFFERENCE_MS, MAX_DRIFT_MS, Clock
+from paymock.sandbox.contention import Contention
+from paymock.sandbox.log_buffer import LogBuffer
+from paymock.sandbox.notifier import Notifier
+from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
+
+R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
+
+_TIME, _TIMES = "time", 16
+"""The log of the metadata in which processes note the time, and how many of these notes count."""
+
+_NOTE_MS = 1000
+"""The minimum time between two notes of a process."""
+
+_CLOSE_SECONDS = 1.0
+"""How long the end of the process waits for the last note."""
+
+_CACHED_STATES = 1_000
+"""For how many sandboxes the last own record is cached, so that a creation takes one step of the store, and
+the journal none to tell the virtual time.
+"""
+
+_NEVER = -1
+"""In place of the number of connections after which the metadata were verified."""
+
+_INITIAL = SandboxRecord()
+
+
+class SeedMismatch(Exception):
+    """A store was created with another seed than the requested one."""
+
+
+class SandboxSnapshot(Struct, frozen=True):
+    """A sandbox at one moment: its own record, as stored and as decoded, its clock, the real time in
+    milliseconds since the epoch, and the requested values.
+    """
+
+    sandbox: str
+    state: bytes | None
+    record: SandboxRecord
+    clock: ClockSetting
+    real: int
+    values: list[bytes | None]
+
+    @property
+    def now(self) -> int:
+        """The virtual time, in milliseconds since the epoch."""
+        return self.clock.at(self.real)
+
+    @property
+    def pending_change_ms(self) -> int:
+        """The real milliseconds until the last change of speed takes effect; mostly 0."""
+        return max(0, self.clock.since_real - self.real)
+
+
+class Created(Struct, Generic[R], frozen=True):
+    """A created resource, its stored bytes, whether an earlier request created it, and the own record of its
+    sandbox before that, or when it was found.
+    """
+
+    record: R
+    stored: bytes
+    replayed: bool
+    sandbox: SandboxRecord
+
+
+class KeyedRequest(Struct, frozen=True):
+    """A state-changing request: its sandbox, its idempotency key, its fingerprint and its body."""
+
+    sandbox: str
+    idempotency_key: str
+    fingerprint: bytes
+    body: Any
+
+
+def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
+    """Return the metadata of a new store. `speed` is the initial speed of all clocks, `now` is in
+    milliseconds since the epoch.
+    """
+    secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
+    clock = ClockSetting(now, now, 0.0).with_speed(speed, now)
+    return StoreMetadata(secret, clock, records.RECORD_FORMAT, __version__)
+
+
+async def load_metadata(store: Store, now: int, speed: float, seed: str | None) -> StoreMetadata:
+    """Return the metadata of `store`, which is created if it is missing. If `speed` differs from the stored
+    one, it applies from `now` on to all clocks whose speed no request has set.
+
+    Raises SeedMismatch, StoreError for a store of another version, and PaymockError `store_unavailable`.
+    """
+    proposal = new_metadata(now, speed, seed)
+
+    def with_speed(existing: StoreMetadata) -> StoreMetadata:
+        metadata_copies.check_format(existing)
+        if seed is not None and proposal.secret != existing.secret:
+            raise SeedMismatch
+        current = replace(existing, format=records.RECORD_FORMAT, version=__version__)
+        if existing.clock.speed == speed:
+            return current
+        start = max(now, existing.clock.since_real + 1)  # a later clock replaces its copies
+        return replace(current, clock=existing.clock.with_speed(speed, start))
+
+    return await metadata_copies.agree(store, proposal, with_speed)
+
+
+async def start_clock(store: Store, clock: Clock, *, reset: bool = False) -> None:
+    """Let `clock` go on from the latest time that processes have noted in `store`, after a `reset` of
+    that, if it can be read: the node that has the notes is not indispensable.
+
+    Raises StoreError if `clock` differs by more than MAX_DIFFERENCE_MS from the clock of the store or, in a
+    store that has none, is so far behind a noted time.
+    """
+    with suppress(PaymockError):
+        if reset:
+            await store.clear_log(METADATA, _TIME)
+        has_clock = await _check_clock(store, clock)
+        latest = await _latest_noted(store)
+        ahead = latest - clock()
+        if ahead > MAX_DIFFERENCE_MS and not has_clock:
+            raise StoreError(
+                f"the store was used by a server whose clock was {_seconds(ahead)} ahead of that of this "
+                "machine: correct this clock or, if that one was wrong, start once with --reset-time"
+            )
+        clock.catch_up(latest)
+
+
+async def _latest_noted(store: Store) -> int:
+    return max(map(int, await store.tail(METADATA, _TIME, _TIMES)), default=0)
+
+
+async def _check_clock(store: Store, clock: Clock) -> bool:
+    """Return whether `store` has a clock. Raises StoreError if `clock` differs from it by more than
+    MAX_DIFFERENCE_MS, however long the reply takes.
+    """
+    before = clock()
+    time = await store.time()
+    if time is None:
+        return False
+    ahead = before - time if time < before else min(0, clock() - time)
+    if abs(ahead) > MAX_DIFFERENCE_MS:
+        raise StoreError(
+            f"the clock of this machine is {_seconds(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} "
+            "that of the store: synchronize both, for example with NTP"
+        )
+    return True
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:,.0f} s"
+
+
+class Sandboxes:
+    """The sandboxes of a store. Changes are optimistic: each is conditional on the state that it was computed
+    from, and is computed again if another request or process has changed that.
+    """
+
+    def __init__(self, store: Store, clock: Clock, metadata: StoreMetadata) -> None:
+        self.notifier = Notifier(store, clock)
+        self.timelines = PaymentTimelines()
+        self._store = store
+        self._clock = clock
+        self._metadata = metadata
+        self.never_waits = store.never_waits
+        """Whether the coroutines of the store never suspend."""
+
+        self.propagation_ms = store.propagation_ms
+        """How many milliseconds a change may take until every process that shares the store sees it."""
+
+        self._states: BoundedCache[str, tuple[bytes, SandboxRecord]] = BoundedCache(_CACHED_STATES)
+        self._verified = store.connections
+        self._verification: asyncio.Task[PaymockError | None] | None = None
+        self._log_buffer = LogBuffer(self._write_log)
+        self._note_due = 0
+        self._noting: asyncio.Task[None] | None = None
+
+    async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
+        """Return the sandbox now, with the values under `keys`, in one step. The clock is read once."""
+        if self._verified != self._store.connections:
+            await self._verify_metadata()
+        real = self._clock()  # read first: a delayed reply of the store must not lead to later times
+        state, *values = await self._store.get(sandbox, STATE, *keys)
+        return self._snapshot_of(sandbox, state, values, real)
+
+    def virtual_time(self, sandbox: str, real: int) -> int:
+        """Return the virtual time of the sandbox at the real time `real`, without a step of the store: by its
+        clock as this process knows it. A request that has just taken a snapshot gets the exact time; one that
+        was refused before that misses what another process has changed since the last snapshot.
+        """
+        cached = self._states.get(sandbox)
+        return ((cached and cached[1].clock) or self._metadata.clock).at(real)
+
+    async def until(self, real: int) -> None:
+        """Wait until the real time `real`, in milliseconds since the epoch, if every process sees a change
+        that early: a clock that another process has moved far ahead is not waited for.
+        """
+        real = min(real, self._clock() + self.propagation_ms)
+        while (left := real - self._clock()) > 0:
+            await asyncio.sleep(left / 1000)
+
+    async def page(
+        self, sandbox: str, kind: str, *, limit: int, before: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        """Return the newest values of a kind with their positions, newest first; `before` goes on from a
+        position.
+        """
+        return await self._store.page(sandbox, kind, limit=limit, before=before)
+
+    async def count(self, sandbox: str, kind: str) -> int:
+        return await self._store.count(sandbox, kind)
+
+    async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
+        """Return the newest entries of a log, newest first."""
+        await self._log_buffer.flush()
+        return await self._store.tail(sandbox, log, limit)
+
+    async def ping(self) -> None:
+        """Return when the store answers. Raises PaymockError `store_unavailable`."""
+        await self._store.ping()
+
+    async def close(self) -> None:
+        """Write what is buffered, note the time for the next run, and close the connections to the store."""
+        self._note_due = 0  # however recent the last note is
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._log_buffer.flush()
+                await self._note_time()
+        if self._noting is not None:
+            self._noting.cancel()
+        await self._store.close()
+
+    async def check_time(self, snapshot: SandboxSnapshot, latest: int) -> None:
+        """Catch up with other processes if the store has a virtual time `latest` ahead of the snapshot, and
+        warn if it stays ahead by more than drift.
+        """
+        if latest > snapshot.clock.at(self._clock()):  # otherwise the reply of the store was late
+            await self._note_time()
+            delay = snapshot.clock.real_delay(latest, self._clock())
+            if delay is None or delay >= MAX_DRIFT_MS:
+                self._clock.warn_behind()
+
+    async def change(
+        self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
+    ) -> SandboxSnapshot:
+        """Replace the sandbox's own record by the result of `compute`. Raises what `compute` raises."""
+        contention = Contention()
+        while True:
+            before = await self.snapshot(sandbox)
+            after = records.encode(compute(before))
+            if await self.replace(before, STATE, before.state, after):
+                return self._snapshot_of(sandbox, after, [], before.real)
+            contention.check()
+
+    async def replace(
+        self,
+        snapshot: SandboxSnapshot,
+        key: str,
+        old: bytes | None,
+        new: bytes,
+        addition: Addition | None = None,
+    ) -> bool:
+        """Store `new` under `key`, and the `addition`, if the value is still `old`, the sandbox is still as
+        in `snapshot`, and the key of the addition is free; return whether they were stored.
+        """
+        replaced = await self._store.replace(
+            snapshot.sandbox, key, old, new, expected_state=snapshot.state, addition=addition
+        )
+        if replaced:
+            self.notifier.notify(snapshot.sandbox)
+        return replaced
+
+    async def create(
+        self,
+        request: KeyedRequest,
+        kind: type[R],
+        accept: Callable[[str, SandboxSnapshot], tuple[R, SandboxRecord]],
+        limit: int | None = None,
+    ) -> Created[R]:
+        """Return the record behind an idempotency key, which is created if it is missing.
+
+        `accept` returns it for its token and the sandbox, with the new own record of the sandbox. The token
+        of the idempotency key is the key of the record, so that adding it is both the insert and the check,
+        and one of any number of concurrent duplicates is stored. Raises what `accept` raises, unless the key
+        has been used; PaymockError `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
+        """
+        if self._verified != self._store.connections:
+            await self._verify_metadata()
+        sandbox = request.sandbox
+        state, _ = self._states.get(sandbox, (None, None))
+        snapshot = self._snapshot_of(sandbox, state, [], self._clock())
+        contention = Contention()
+        while True:
+            token = self.token(snapshot, request.idempotency_key)
+            current = await self._newer(snapshot, token) if self.never_waits else None
+            if current is None:
+                try:
+                    record, new_state = accept(token, snapshot)
+                    value = records.encode(record)
+                except Exception:
+                    current = await self.snapshot(sandbox, token)
+                    if current.values == [None] and current.state == snapshot.state:  # the key is unused
+                        raise
+                else:
+                    current = await self._add(snapshot, token, value, record.KIND, new_state, limit)
+                    if current is None:
+                        return Created(record, value, replayed=False, sandbox=snapshot.record)
+            [existing] = current.values
+            if existing is not None:
+                return _replayed(existing, request, kind, current)
+            snapshot = current
+            contention.check()
+
+    async def find_key(
+        self, snapshot: SandboxSnapshot, request: KeyedRequest, kind: type[R]
+    ) -> tuple[str, bool]:
+        """Return the token of an idempotency key, and whether an earlier request has used the key. Raises
+        PaymockError, the idempotency conflict.
+        """
+        token = self.token(snapshot, request.idempotency_key)
+        current = await self.snapshot(request.sandbox, token)
+        [existing] = current.values
+        return token, existing is not None and _replayed(existing, request, kind, current).replayed
+
+    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
+        """Add `entry` to a log of which at least the last `keep` entries are kept, and note the time. An
+        entry of a shared store is buffered, and lost if the store fails.
+        """
+        if self.never_waits:
+            await self._store.append(sandbox, log, entry, keep=keep)
+            self.notifier.notify(sandbox, addition=True)
+            return
+        self._log_buffer.add(sandbox, log, keep, entry)
+        if self._clock() >= self._note_due:
+            self._noting = asyncio.create_task(self._note_time())  # nobody waits for another node
+
+    async def clear_log(self, sandbox: str, log: str) -> None:
+        await self._log_buffer.flush()
+        await self._store.clear_log(sandbox, log)
+        self.notifier.notify(sandbox, addition=True)
+
+    async def increment(self, sandbox: str, key: str) -> int:
+        """Increment a counter of the sandbox, which starts at 0, and return its new value."""
+        return await self._store.increment(sandbox, key)
+
+    async def reset(self, sandbox: str) -> None:
+        """Delete all data of the sandbox. The same idempotency keys then lead to other ids."""
+        await self._log_buffer.flush()
+        contention = Contention()
+        while True:
+            before = await self.snapshot(sandbox)
+            after = records.encode(SandboxRecord(generation=before.record.generation + 1))
+            if await self._store.reset(sandbox, after, expected_state=before.state):
+                self._decode_state(sandbox, after)
+                return self.notifier.notify(sandbox)
+            contention.check()
+
+    def sandbox_of(self, token: str) -> str:
+        return identifiers.sandbox_of_token(self._metadata.secret, token)
+
+    def token(self, snapshot: SandboxSnapshot, idempotency_key: str) -> str:
+        """Return the token of the resource that `idempotency_key` creates in the sandbox."""
+        return identifiers.derive_token(
+            self._metadata.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
+        )
+
+    async def _newer(self, snapshot: SandboxSnapshot, key: str) -> SandboxSnapshot | None:
+        """Return the sandbox with the value under `key`; None if there is no value, and no change."""
+        state, existing = await self._store.get(snapshot.sandbox, STATE, key)
+        if existing is None and state == snapshot.state:
+            return None
+        return self._snapshot_of(snapshot.sandbox, state, [existing], snapshot.real)
+
+    async def _add(
+        self,
+        snapshot: SandboxSnapshot,
+        token: str,
+        value: bytes,
+        kind: str,
+        record: SandboxRecord,
+        limit: int | None,
+    ) -> SandboxSnapshot | None:
+        """Add a record. Return None if it was added, and otherwise the current sandbox with the existing
+        value of the key.
+        """
+        new_state, real = None if record is snapshot.record else records.encode(record), self._clock()
+        addition = await self._store.add(
+            snapshot.sandbox,
+            token,
+            value,
+            kind=kind,
+            expected_state=snapshot.state,
+            new_state=new_state,
+            limit=limit,
+        )
+        if addition == (snapshot.state, None):
+            if new_state is not None:
+                self._decode_state(snapshot.sandbox, new_state)
+            self.notifier.notify(snapshot.sandbox, addition=new_state is None)
+            return None
+        return self._snapshot_of(snapshot.sandbox, addition.state, [addition.existing], real)
+
+    async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[bytes]) -> None:
+        with suppress(PaymockError):
+            await self._store.append(sandbox, log, *entries, keep=keep)
+            self.notifier.notify(sandbox, addition=True)
+
+    def _snapshot_of(
+        self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int
+    ) -> SandboxSnapshot:
+        record = self._decode_state(sandbox, state)
+        clock = record.clock or self._metadata.clock
+        started = clock.since_real - self.propagation_ms  # a change of speed is not pending for longer
+        if real < started:
+            self._clock.catch_up(started)
+            real = started
+        return SandboxSnapshot(sandbox, state, record, clock, real, values)
+
+    async def _verify_metadata(self) -> None:
+        """Read the metadata again after a reconnection, once for all concurrent requests. A store that lost
+        its data has other metadata, which this process adopts, or none, and then gets that of this process,
+        so that all processes agree. Raises PaymockError `store_unavailable`.
+        """
+        if self._verification is None:
+            self._verification = asyncio.create_task(self._read_metadata())
+        failure = await asyncio.shield(self._verification)
+        if failure is not None:
+            raise failure
+
+    async def _read_metadata(self) -> PaymockError | None:
+        """Adopt the metadata of the store. Return the error if it cannot be read."""
+        connections = self._store.connections  # those that this opens are verified by the next request
+        try:
+            metadata = await metadata_copies.agree(self._store, self._metadata)
+            metadata_copies.check_format(metadata)
+            await _check_clock(self._store, self._clock)
+            self._metadata, self._verified = metadata, connections
+        except PaymockError as error:
+            return error
+        except StoreError as error:
+            return PaymockError("store_unavailable", f"This server cannot use the store: {error}.")
+        finally:
+            self._verification = None
+        return None
+
+    async def _note_time(self) -> None:
+        """Note the time in the store for other processes and later runs, and catch up with theirs; at most
+        every _NOTE_MS.
+        """
+        now = self._clock()
+        if self.never_waits or now < self._note_due:
+            return
+        self._note_due = now + _NOTE_MS
+        try:
+            await _check_clock(self._store, self._clock)
+            await self._store.append(METADATA, _TIME, b"%d" % now, keep=_TIMES)
+            self._clock.catch_up(await _latest_noted(self._store))
+        except StoreError:
+            self._verified = _NEVER  # from now on each request checks it, and is refused
+        except PaymockError:
+            return
+
+    def _decode_state(self, sandbox: str, state: bytes | None) -> SandboxRecord:
+        """Decode the own record of a sandbox, and cache it."""
+        if state is None:
+            self._states.pop(sandbox, None)
+            return _INITIAL
+        cached = self._states.get(sandbox)
+        if cached is not None and cached[0] == state:
+            return cached[1]
+        record = records.decode_as(SandboxRecord, state)
+        self._states[sandbox] = state, record
+        return record
+
+
+def _replayed(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot) -> Created[R]:
+    """Return the existing resource that `request` repeats. Raises PaymockError, the idempotency conflict."""
+    existing = records.decode(stored)
+    if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
+        raise PaymockError("idempotency_key_reused_with_different_payload")
+    return Created(existing, stored, replayed=True, sandbox=snapshot.record)

@@ -1,0 +1,362 @@
+"""The control API below `/_mock`, one row for each call. See docs/control-api.md."""
+
+from paymock.app import journal
+from paymock.app.control import ControlService
+from paymock.app.faults import MAX_RULES
+from paymock.app.findings import MAX_BYTES, MAX_FINDINGS
+from paymock.http.requests import Request
+from paymock.http.responses import Response
+from paymock.http.sse import event_stream
+from paymock.rules.tables import fault_table
+from paymock.schemas import control as schemas
+from paymock.schemas.public import Payment
+from paymock.schemas.queries import QueryParser
+from paymock.web.operations.operations import BODY_ERRORS, PAYMENT_ID, Operation, parse_query
+
+_parse_events = QueryParser(schemas.FollowSandbox)
+
+
+async def events(control: ControlService, request: Request) -> Response:
+    query = parse_query(request, _parse_events)
+    return await event_stream(control.feed.follow(request.sandbox, query.payment_id))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/_mock/clock",
+        call="clock",
+        operation_id="getClock",
+        tag="Time",
+        summary="Read the clock",
+        description="The virtual clock of this sandbox. Every time that `/v1` shows is read from it.",
+        reply=schemas.VirtualClock,
+    ),
+    Operation(
+        method="PUT",
+        path="/_mock/clock",
+        call="set_clock",
+        operation_id="setClock",
+        tag="Time",
+        summary="Change the speed",
+        description="Lets virtual time run `speed` times as fast as real time, from now on. Speed 0 freezes "
+        "it. Time never jumps and never runs backwards.",
+        request=schemas.SetClock,
+        reply=schemas.VirtualClock,
+        errors=BODY_ERRORS,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/clock/advance",
+        call="advance",
+        operation_id="advanceClock",
+        tag="Time",
+        summary="Move the sandbox ahead",
+        description="Moves the sandbox ahead at once, frozen or not. When the reply comes, every read shows "
+        "the new time.",
+        request=schemas.Advance,
+        reply=schemas.VirtualClock,
+        errors=BODY_ERRORS,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/payments/{payment_id}/advance",
+        call="advance_payment",
+        operation_id="advancePayment",
+        tag="Time",
+        summary="Move one payment ahead",
+        description="Moves one payment ahead of its sandbox: by `seconds`, or `to` a status, to the `next` "
+        "change, or to the `end` of its timeline. 409 when the payment cannot reach that.\n\n"
+        "With `until_observed`, it goes to each visible change in turn and stays there until the application "
+        "has had a reply to `getPayment` or `listAttempts` that shows it, with no fault but a delay: so a "
+        "poller sees every status in order, if the clock stands still. After `timeout` real seconds, the "
+        "payment stands at the change that nobody has read.",
+        request=schemas.AdvancePayment,
+        variants=(schemas.AdvanceBy, schemas.AdvanceTo),
+        reply=(Payment, schemas.ObservedPayment),
+        errors=("payment_not_found", "status_unreachable", *BODY_ERRORS, "capacity_exceeded"),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/payments/{payment_id}/deposits",
+        call="deposit",
+        operation_id="makeDeposit",
+        tag="Payments",
+        summary="Simulate a deposit",
+        description="A transfer is observed now, beside those of the scenario, and follows the same rules: "
+        "two halves fund a payment, too much goes to review, another asset is rejected, after the"
+        " window it is late. An `Idempotency-Key` is honored when sent.",
+        request=schemas.MakeDeposit,
+        reply=Payment,
+        idempotency="optional",
+        errors=(
+            "payment_not_found",
+            "idempotency_key_missing",
+            "idempotency_key_invalid",
+            "idempotency_key_reused_with_different_payload",
+            "capacity_exceeded",
+            *BODY_ERRORS,
+        ),
+        reply_headers=("Idempotent-Replayed",),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/payments",
+        call="payments",
+        operation_id="listPayments",
+        tag="Payments",
+        summary="List payments",
+        description="The payments of this sandbox, newest first. `next_cursor` leads to the next page.",
+        reply=schemas.PaymentPage,
+        errors=("invalid_query",),
+        query=schemas.ListPayments,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/payments/{payment_id}",
+        call="payment",
+        operation_id="getPaymentDetail",
+        tag="Payments",
+        summary="Read a payment with its timeline",
+        description="The payment, its scenario, the time on its own clock, and its timeline: every change, "
+        "past and future.",
+        reply=schemas.PaymentDetail,
+        errors=("payment_not_found",),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/payments/{payment_id}/wait",
+        call="waits.payment",
+        operation_id="waitForPayment",
+        tag="Time",
+        summary="Wait for a payment",
+        description="Answers as soon as the payment has reached `status` or, without one, at its next change;"
+        " at once with `reached: false` when that can no longer come; after `timeout` real "
+        "seconds at the latest. The server knows when the change comes, and wakes early when "
+        "somebody moves time or makes a deposit.",
+        waits=True,
+        reply=schemas.WaitResult,
+        errors=("payment_not_found", "invalid_query", "capacity_exceeded"),
+        parameters=PAYMENT_ID,
+        query=schemas.WaitForPayment,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/wait",
+        call="waits.order",
+        operation_id="waitForOrder",
+        tag="Time",
+        summary="Wait for a payment of an order",
+        description="Answers as soon as the newest payment of the order, which need not exist yet, has "
+        "reached `status` or, without one, as soon as it exists; at once with `reached: false` when that "
+        "payment can no longer reach it; after `timeout` real seconds at the latest.",
+        waits=True,
+        reply=schemas.OrderWaitResult,
+        errors=("invalid_query", "capacity_exceeded"),
+        query=schemas.WaitForOrder,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/requests/wait",
+        call="waits.requests",
+        operation_id="waitForRequests",
+        tag="Time",
+        summary="Wait for requests of the application",
+        description="Answers as soon as the journal has `count` requests that match all given parameters, of "
+        "those `after` a request; after `timeout` real seconds at the latest. Requests that got a fault "
+        "count, too, but they show no status. A request `after` which the journal no longer has counts as "
+        "passed.",
+        waits=True,
+        reply=schemas.RequestWaitResult,
+        errors=("invalid_query", "capacity_exceeded"),
+        query=schemas.WaitForRequests,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/next",
+        call="overrides.add",
+        operation_id="setNext",
+        tag="Overrides and faults",
+        summary="Override the next creations",
+        description="""The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take
+this scenario and this fault: for applications that cannot add headers. With `times: null` it is permanent
+until a reset. In place of a scenario, a `course` describes one of your own; the rules compute where it leads.
+Scenarios and faults wait in separate queues, and are taken in the order in which they were added, a
+permanent one last. A refused request takes none; one that a fault refuses takes the fault and leaves the
+scenario to the retry. With an `order_id`, they are for the creations of that order only, which take the first
+ones for them; so tests of several orders run side by side.
+
+The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
+        request=schemas.SetNext,
+        variants=(schemas.ScenarioOverride, schemas.CourseOverride, schemas.FaultOverride),
+        reply=schemas.PendingOverrideList,
+        errors=(*BODY_ERRORS, "capacity_exceeded"),
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/next",
+        call="overrides.pending",
+        operation_id="getNext",
+        tag="Overrides and faults",
+        summary="Read what is pending",
+        description="The scenarios, then the faults, that the next creations take.",
+        reply=schemas.PendingOverrideList,
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/next",
+        call="overrides.clear",
+        operation_id="clearNext",
+        tag="Overrides and faults",
+        summary="Clear what is pending",
+        description="The next creations take what their own headers say.",
+        reply=None,
+        status=204,
+        errors=("invalid_query",),
+        query=schemas.ClearNext,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/faults",
+        call="fault_rules.add",
+        operation_id="addFault",
+        tag="Overrides and faults",
+        summary="Add a fault rule",
+        description=f"""Injects a fault into the requests that the rule selects by `operation`, `order_id` and
+`payment_id`: into `times` of them, once `skip` have passed. So the polls of an unmodified application can
+fail. A sandbox has at most {MAX_RULES} rules.
+
+A rule counts each request that it selects in `seen`, whatever fault that gets. A request gets the fault of
+the first rule that is due, and that rule counts it in `applied`. The header `X-Mock-Fault` has precedence
+over rules, rules over the faults of `POST /_mock/next`. A reset deletes rules.
+
+A fault is `KIND[; before|after][; html][; times=N]`, in a rule, in the header and in `POST /_mock/next`:
+
+{fault_table()}
+
+With `; times=2`, the fault applies to the first two attempts only: of an idempotency key or, without one, of
+a method and path.""",
+        request=schemas.AddFault,
+        reply=schemas.FaultRule,
+        status=201,
+        errors=(*BODY_ERRORS, "capacity_exceeded"),
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/faults",
+        call="fault_rules.list",
+        operation_id="listFaults",
+        tag="Overrides and faults",
+        summary="List fault rules",
+        description="The fault rules in their order, with their counts.",
+        reply=schemas.FaultRuleList,
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/faults/{fault_id}",
+        call="fault_rules.delete",
+        operation_id="deleteFault",
+        tag="Overrides and faults",
+        summary="Delete a fault rule",
+        description="The rule applies to no further request.",
+        reply=None,
+        status=204,
+        errors=("not_found",),
+        parameters={"fault_id": "The `id` of the rule."},
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/faults",
+        call="fault_rules.clear",
+        operation_id="clearFaults",
+        tag="Overrides and faults",
+        summary="Delete all fault rules",
+        description="The requests get the faults of their headers and of overrides only.",
+        reply=None,
+        status=204,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/scenarios",
+        call="list_scenarios",
+        operation_id="listScenarios",
+        tag="Overrides and faults",
+        summary="List the scenarios",
+        description="The scenarios of this server, each with what it leads to for a `due` of 1,000,000.",
+        reply=schemas.ScenarioList,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/requests",
+        call="journal.newest",
+        operation_id="listRequests",
+        tag="Sandbox",
+        summary="Read the journal",
+        description=f"The last {journal.LENGTH:,} requests below `/v1` of this sandbox, newest first, "
+        "without keys, headers and bodies.",
+        reply=schemas.Journal,
+        errors=("invalid_query",),
+        query=schemas.ListRequests,
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/requests",
+        call="journal.clear",
+        operation_id="forgetRequests",
+        tag="Sandbox",
+        summary="Empty the journal",
+        description="Deletes the requests in the journal.",
+        reply=None,
+        status=204,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/findings",
+        call="findings.add",
+        operation_id="addFinding",
+        tag="Sandbox",
+        summary="Add a finding",
+        description="For `paymock verify`: the dashboard has a page for each finding. A sandbox keeps the "
+        f"last {MAX_FINDINGS}, of {MAX_BYTES // 1024} KiB in all.",
+        request=schemas.AddFinding,
+        reply=schemas.Finding,
+        status=201,
+        errors=BODY_ERRORS,
+    ),
+    Operation(
+        method="GET",
+        path="/_mock/findings",
+        call="findings.list",
+        operation_id="listFindings",
+        tag="Sandbox",
+        summary="List the findings",
+        description="What `paymock verify` has found in this sandbox, newest first.",
+        reply=schemas.FindingList,
+    ),
+    Operation(
+        method="DELETE",
+        path="/_mock/findings",
+        call="findings.clear",
+        operation_id="clearFindings",
+        tag="Sandbox",
+        summary="Delete the findings",
+        description="Deletes all findings.",
+        reply=None,
+        status=204,
+    ),
+    Operation(
+        method="POST",
+        path="/_mock/reset",
+        call="reset",
+        operation_id="reset",
+        tag="Sandbox",
+        summary="Reset the sandbox",
+        description="Deletes payments, idempotency keys, webhook endpoints, overrides, fault rules, journal "
+        "and clock of this sandbox, and of no other.",
+        reply=None,
+        status=204,
+    ),
+)

@@ -1,0 +1,218 @@
+"""The operations of the specification. A handler decodes the request, calls the service once, and encodes the
+reply.
+
+Specification: "Endpoints".
+"""
+
+import msgspec
+
+from paymock.app.payments import CreatedPayment, PaymentsService
+from paymock.http.headers import check_json_body, idempotency_key, requested_scenario
+from paymock.http.requests import Request
+from paymock.http.responses import REPLAYED, WARNING, Response
+from paymock.http.routing import CHECKOUT
+from paymock.payments.timelines import RenderedPayment
+from paymock.rules.scenarios import DEFAULT_SCENARIO
+from paymock.rules.tables import scenario_table, timing_table
+from paymock.sandbox.sandboxes import KeyedRequest
+from paymock.schemas import catalog as catalog_schemas
+from paymock.schemas import json_decoding
+from paymock.schemas import public as schemas
+from paymock.web.operations.operations import BODY_ERRORS, PAYMENT_ID, Operation
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def list_chains(service: PaymentsService, request: Request) -> Response:
+    await _check_rules(service, request)
+    return Response(200, _encode(service.chains()))
+
+
+async def list_assets(service: PaymentsService, request: Request) -> Response:
+    await _check_rules(service, request)
+    return Response(200, _encode(service.assets(request.params["chain"])))
+
+
+async def create_payment(service: PaymentsService, request: Request) -> Response:
+    requested = scenario = requested_scenario(request, service.scenarios)
+    if scenario is None and b"x-mock-fault" in request.headers:
+        scenario = DEFAULT_SCENARIO  # a request with a fault header takes no override
+    created = await service.create_payment(
+        await _keyed(request),
+        scenario,
+        rules_counted=request.rules_counted,
+        fault_applied=request.fault_applied,
+    )
+    payment = created.payment
+    location = ("Location", f"/v1/payments/{payment.id}")
+    link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
+    headers = (location, link, *_replay_headers(created, requested)) if created.replayed else (location, link)
+    return Response(201, payment.json, headers=headers, payment=payment, scenario=created.scenario)
+
+
+def _replay_headers(payment: CreatedPayment, requested: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a replay, with a warning if the payment follows another scenario."""
+    if requested in (None, payment.scenario):
+        return (REPLAYED,)
+    return (REPLAYED, (WARNING, f"replayed payment follows {payment.scenario}, not {requested}"))
+
+
+async def read_payment(service: PaymentsService, request: Request) -> Response:
+    payment = await _payment(service, request)
+    return Response(200, payment.json, payment=payment)
+
+
+async def list_attempts(service: PaymentsService, request: Request) -> Response:
+    payment = await _payment(service, request)
+    return Response(200, payment.attempts_json, payment=payment)
+
+
+async def create_endpoint(service: PaymentsService, request: Request) -> Response:
+    endpoint, replayed = await service.create_endpoint(
+        await _keyed(request), rules_counted=request.rules_counted
+    )
+    return Response(201, _encode(endpoint), headers=(REPLAYED,) if replayed else ())
+
+
+async def list_endpoints(service: PaymentsService, request: Request) -> Response:
+    await _check_rules(service, request)
+    return Response(200, _encode(await service.endpoints(request.sandbox)))
+
+
+async def _payment(service: PaymentsService, request: Request) -> RenderedPayment:
+    return await service.payment(
+        request.sandbox, request.params["payment_id"], rules_counted=request.rules_counted
+    )
+
+
+async def _check_rules(service: PaymentsService, request: Request) -> None:
+    if not request.rules_counted:
+        await service.check_rules(request.sandbox)
+
+
+async def _keyed(request: Request) -> KeyedRequest:
+    check_json_body(request)
+    key = idempotency_key(request)
+    body = await request.json()
+    return KeyedRequest(
+        request.sandbox, key, json_decoding.fingerprint(request.method, request.path, body), body
+    )
+
+
+_CHAIN = "A chain identifier: an `id` of `GET /v1/chains`."
+_CREATION_ERRORS = (
+    *BODY_ERRORS,
+    "idempotency_key_missing",
+    "idempotency_key_invalid",
+    "idempotency_key_reused_with_different_payload",
+)
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/chains",
+        handler=list_chains,
+        operation_id="listChains",
+        tag="Chains and assets",
+        summary="List supported chains",
+        description="The chains that a payment can name.",
+        reply=catalog_schemas.ChainList,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/chains/{chain}/assets",
+        handler=list_assets,
+        operation_id="listAssets",
+        tag="Chains and assets",
+        summary="List assets of a chain",
+        description="The assets of a chain. `decimals` tells how many raw units make one token; every amount "
+        "of this API is in raw units.",
+        reply=catalog_schemas.AssetList,
+        errors=("chain_not_found",),
+        parameters={"chain": _CHAIN},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/payments",
+        handler=create_payment,
+        operation_id="createPayment",
+        tag="Payments",
+        summary="Create a payment",
+        description=f"""Creates a payment. Its invoice instructions are in `attempts[0].instructions`.
+Show the customer `invoice_address` and `amounts.due`, then poll `GET /v1/payments/{{payment_id}}`.
+
+`X-Mock-Scenario` chooses what happens next; without it, the payment follows `{DEFAULT_SCENARIO}`.
+
+The same `Idempotency-Key` with the same body answers with the original reply, byte for byte, and
+`Idempotent-Replayed: true`; with another body, or on another endpoint, it is refused with 409.
+A refused request leaves its key free.
+
+All amounts are raw token units: an integer written as a string. The `decimals` of an asset say how many of
+them make one token. `due` = `settlement` + `fee`.
+
+{scenario_table()}""",
+        request=schemas.CreatePayment,
+        idempotency="required",
+        reply=schemas.Payment,
+        status=201,
+        takes_scenario=True,
+        errors=("invalid_scenario", *_CREATION_ERRORS, "capacity_exceeded"),
+        reply_headers=("Location", "Idempotent-Replayed"),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/payments/{payment_id}",
+        handler=read_payment,
+        operation_id="getPayment",
+        tag="Payments",
+        summary="Read a payment",
+        description=f"""The payment as it stands now. Poll it: the mock delivers no webhooks.
+Reading changes nothing.
+
+`attempts[0].funding` and `attempts[0].deposits` appear once a transfer is observed. On the happy path:
+
+{timing_table()}""",
+        reply=schemas.Payment,
+        errors=("payment_not_found",),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/payments/{payment_id}/attempts",
+        handler=list_attempts,
+        operation_id="listAttempts",
+        tag="Payments",
+        summary="List attempts of a payment",
+        description="The invoice attempts of a payment, as they stand now. In the mock there is exactly one.",
+        reply=schemas.AttemptList,
+        errors=("payment_not_found",),
+        parameters=PAYMENT_ID,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/webhooks",
+        handler=create_endpoint,
+        operation_id="createWebhookEndpoint",
+        tag="Webhooks",
+        summary="Create a webhook endpoint",
+        description="""Records a webhook endpoint, at most 100 for an API key.
+**Nothing is ever delivered to it**: the mock is observed by polling only.
+The create reply carries the endpoint's `secret`.""",
+        request=schemas.CreateWebhookEndpoint,
+        idempotency="required",
+        reply=schemas.CreatedWebhookEndpoint,
+        status=201,
+        errors=(*_CREATION_ERRORS, "capacity_exceeded"),
+        reply_headers=("Idempotent-Replayed",),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/webhooks",
+        handler=list_endpoints,
+        operation_id="listWebhookEndpoints",
+        tag="Webhooks",
+        summary="List webhook endpoints",
+        description="The webhook endpoints of this API key, oldest first, without their secrets.",
+        reply=schemas.WebhookEndpointList,
+    ),
+)

@@ -1,0 +1,93 @@
+"""API keys. That each of them opens a sandbox of its own: tests/web/operations/test_tenants.py."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from paymock.settings import Settings
+from tests.support import raw
+from tests.support.server import RunningServer, running_server
+
+UNAUTHENTICATED = (401, "unauthenticated")
+INVALID_TOKEN = ', error="invalid_token"'
+KEYS = ("key-of-the-first-merchant", "key-of-the-second-merchant")
+
+
+@pytest.fixture(scope="module")
+def keyed_server() -> Iterator[RunningServer]:
+    with running_server(Settings(port=0, api_keys=KEYS)) as server:
+        yield server
+
+
+def get(server: RunningServer, authorization: str | None, path: str = "/v1/chains") -> raw.RawReply:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    [reply] = raw.exchange(server.port, raw.request("GET", path, headers))
+    return reply
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer ", "bEaReR"])
+def test_configured_keys_are_accepted_with_the_scheme_in_any_case(
+    keyed_server: RunningServer, scheme: str
+) -> None:
+    assert [get(keyed_server, f"{scheme} {key}").status for key in KEYS] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("authorization", "suffix"),
+    [
+        (None, ""),
+        ("", ""),
+        ("Bearer", ""),
+        (KEYS[0], ""),
+        (f"Basic {KEYS[0]}", ""),
+        (f"Bearer\t{KEYS[0]}", ""),
+        (f"Bearer {KEYS[0]} x", ""),
+        (f"Bearer {KEYS[0]},", INVALID_TOKEN),
+        (f"Bearer {KEYS[0]}x", INVALID_TOKEN),
+        (f"Bearer {KEYS[0][:-1]}", INVALID_TOKEN),
+        (f"Bearer {KEYS[0].upper()}", INVALID_TOKEN),
+        ("Bearer mk_test_demo", INVALID_TOKEN),
+    ],
+)
+def test_anything_else_is_refused(
+    keyed_server: RunningServer, authorization: str | None, suffix: str
+) -> None:
+    reply = get(keyed_server, authorization)
+    assert (reply.status, reply.code) == UNAUTHENTICATED
+    assert reply.headers["www-authenticate"] == 'Bearer realm="paymock"' + suffix
+    assert KEYS[0].encode() not in reply.body
+
+
+@pytest.mark.parametrize("token", ["unauthenticated", "key-of-the-first-merchant-not", "Authorization:"])
+def test_a_token_that_is_a_word_of_the_refusal_does_not_spoil_it(
+    keyed_server: RunningServer, token: str
+) -> None:
+    reply = get(keyed_server, f"Bearer {token}")
+    assert (reply.status, reply.code) == UNAUTHENTICATED
+    assert token.encode() not in reply.body.partition(b'"message"')[2]
+
+
+@pytest.mark.parametrize("token", ["text/html", 'viewport"'])
+def test_a_token_that_is_a_word_of_a_page_does_not_spoil_it(keyed_server: RunningServer, token: str) -> None:
+    page = get(keyed_server, f"Bearer {token}", "/checkout/pay_unknown")
+    assert (page.status, page.body) == (404, get(keyed_server, None, "/checkout/pay_unknown").body)
+
+
+@pytest.mark.parametrize("name", ["a", "A-z_0-9", "x" * 64])
+def test_open_mode_accepts_any_test_key(shared_server: RunningServer, name: str) -> None:
+    assert get(shared_server, f"Bearer mk_test_{name}").status == 200
+
+
+@pytest.mark.parametrize(
+    "key", ["mk_test_", "mk_test_" + "x" * 65, "mk_test_a.b", "mk_live_demo", "demo", "MK_TEST_demo"]
+)
+def test_open_mode_refuses_any_other_key(shared_server: RunningServer, key: str) -> None:
+    reply = get(shared_server, f"Bearer {key}")
+    assert (reply.status, reply.code) == UNAUTHENTICATED
+    assert b"mk_test_demo" in reply.body
+
+
+def test_authorization_comes_before_the_body(shared_server: RunningServer) -> None:
+    head = raw.request("POST", "/v1/payments", {"Content-Type": "application/json", "Content-Length": "9"})
+    [reply] = raw.exchange(shared_server.port, head)
+    assert (reply.status, reply.code) == UNAUTHENTICATED

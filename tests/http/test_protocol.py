@@ -1,0 +1,351 @@
+"""HTTP as it comes over the wire: limits of size and time, malformed requests, and what is merely seldom."""
+
+import contextlib
+import json
+import socket
+
+import pytest
+
+from paymock.http.protocol import StrictHttpProtocol
+from tests.support import raw
+from tests.support.client import order
+from tests.support.contract import Contract
+from tests.support.creation import AUTHORIZED, GET, creation, stored
+from tests.support.server import RunningServer
+
+MAX_BODY = 64 * 1024
+
+
+def padded(size: int) -> bytes:
+    """A valid create body of `size` bytes."""
+    body = json.dumps(order()).encode()
+    return body + b" " * (size - len(body))
+
+
+@pytest.mark.parametrize("chunk", [None, 1000, 16384])
+def test_a_body_of_64_kib_is_accepted_and_one_byte_more_is_not(
+    server: RunningServer, contract: Contract, chunk: int | None
+) -> None:
+    [accepted] = raw.exchange(server.port, creation(padded(MAX_BODY), chunk=chunk))
+    [refused] = raw.exchange(server.port, creation(padded(MAX_BODY + 1), chunk=chunk))
+    for reply in (accepted, refused):
+        contract.check_raw("POST", "/v1/payments", reply)
+    assert accepted.status == 201
+    assert (refused.status, refused.code) == (413, "payload_too_large")
+
+
+@pytest.mark.parametrize("chunk", [None, 65536])
+def test_a_body_of_10_mib_gets_its_answer_and_the_connection_goes_on(
+    server: RunningServer, chunk: int | None
+) -> None:
+    first, second = raw.exchange(server.port, creation(padded(10 * 2**20), chunk=chunk) + GET, replies=2)
+    assert (first.status, first.code) == (413, "payload_too_large")
+    assert second.status == 200
+
+
+def test_an_announced_body_that_is_too_large_is_refused_before_it_is_sent(server: RunningServer) -> None:
+    head = creation(b"", {"Content-Length": str(MAX_BODY + 1), "Expect": "100-continue"})
+    head = head.replace(b"Content-Length: 0\r\n", b"")
+    [reply] = raw.exchange(server.port, head)
+    assert (reply.status, reply.code) == (413, "payload_too_large")
+
+
+@pytest.mark.parametrize("lines", [99, 100])
+def test_up_to_100_header_lines_are_accepted(server: RunningServer, lines: int) -> None:
+    more = {f"X-{number}": "x" for number in range(lines - 2)}
+    [reply] = raw.exchange(server.port, raw.request("GET", "/v1/chains", {**AUTHORIZED, **more}))
+    assert reply.status == 200
+
+
+@pytest.mark.parametrize(("size", "status"), [(16 * 1024, 200), (16 * 1024 + 1, 431)])
+@pytest.mark.parametrize("piece", [16 * 1024 + 1, 1000])
+def test_a_head_of_16_kib_is_accepted_and_one_byte_more_is_not(
+    server: RunningServer, size: int, status: int, piece: int
+) -> None:
+    bare = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Big": ""})
+    head = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Big": "x" * (size - len(bare))})
+    assert len(head) == size
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        for start in range(0, size, piece):
+            connection.sendall(head[start : start + piece])
+        assert raw.next_reply(connection).status == status
+
+
+TOO_LARGE = {
+    "101 header lines": raw.request(
+        "GET", "/v1/chains", {**AUTHORIZED, **{f"X-{n}": "x" for n in range(99)}}
+    ),
+    "10,000 header lines": raw.request("GET", "/v1/chains", {f"X-{n}": "x" for n in range(10_000)}),
+    "a header of 16 KiB": raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Big": "x" * 16384}),
+    "a header of 2 MiB": raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Big": "x" * 2**21}),
+    "a head of 20 KiB in small lines": raw.request("GET", "/", {f"X-{n}": "x" * 250 for n in range(80)}),
+    "a request target of 17 KiB": raw.request("GET", "/" + "x" * 17_000),
+    "20 KiB of white space": raw.request("GET", "/livez", {"X-Big": " " * 20_000 + "x"}),
+    "a header without an end": raw.request("GET", "/", {"X-Big": "x" * 20_000})[:-4],
+    "empty lines without an end": b"\r\n" * 10_000,
+    "a trailer of 101 lines": creation(b"{}", chunk=1)[:-2] + b"X: y\r\n" * 101 + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("what", TOO_LARGE)
+def test_too_large_a_head_is_refused_while_it_is_read(
+    server: RunningServer, contract: Contract, what: str
+) -> None:
+    [reply] = raw.exchange(server.port, TOO_LARGE[what])
+    contract.check_raw("POST", "/v1/payments", reply)
+    assert (reply.status, reply.code) == (431, "headers_too_large")
+    assert reply.headers["connection"] == "close"
+    assert "x-request-id" in reply.headers
+
+
+def test_a_body_in_single_bytes_is_accepted(server: RunningServer) -> None:
+    [reply] = raw.exchange(server.port, creation(json.dumps(order()).encode(), chunk=1))
+    assert reply.status == 201
+
+
+MALFORMED = {
+    "no HTTP at all": b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + b"\x00" * 100,
+    "no Host": b"GET /v1/chains HTTP/1.1\r\n\r\n",
+    "an empty Host": b"GET /v1/chains HTTP/1.1\r\nHost:\r\n\r\n",
+    "two Host lines": b"GET /v1/chains HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+    "a Host with a space": b"GET /v1/chains HTTP/1.1\r\nHost: local host\r\n\r\n",
+    "a Host with a user": b"GET /v1/chains HTTP/1.1\r\nHost: a@localhost\r\n\r\n",
+    "HTTP/0.9": b"GET /v1/chains\r\n\r\n",
+    "HTTP/2.0": b"GET /v1/chains HTTP/2.0\r\nHost: localhost\r\n\r\n",
+    "CONNECT": b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "two spaces in the request line": b"GET  /v1/chains HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "UTF-8 in the target": "GET /v1/payments/é HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
+    "a target without a slash": b"GET v1/chains HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a space before the colon": b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
+    "two lengths": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: 2\r\nContent-Length: 3"),
+    "a length and chunks": creation(b"{}", chunk=2).replace(b"\r\n\r\n", b"\r\nContent-Length: 2\r\n\r\n", 1),
+    "chunks and a length": creation(b"{}", {"Content-Length": "2"}, chunk=2),
+    "a length twice": creation(b"{}").replace(b"Content-Length: 2", b"\r\n".join([b"Content-Length: 2"] * 2)),
+    "a coding that nobody knows": creation(b"{}", chunk=2).replace(b": chunked", b": gzip, chunked"),
+    "chunked twice": creation(b"{}", {"transfer-encoding": "chunked"}, chunk=2),
+    "chunks in HTTP/1.0": creation(b"{}", chunk=2).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "a signed length": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: +2"),
+    "an endless length": creation(b"{}").replace(b"Content-Length: 2", b"Content-Length: " + b"9" * 30),
+    "a chunk size that is none": creation(b"{}", chunk=2).replace(b"2\r\n{}", b"zz\r\n{}"),
+    "a chunk that is longer than it says": creation(b"{}", chunk=2).replace(b"2\r\n{}", b"1\r\n{}"),
+    "a NUL in a value": raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Nul": "a\0b"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_malformed_http_gets_the_envelope(server: RunningServer, contract: Contract, what: str) -> None:
+    [reply] = raw.exchange(server.port, MALFORMED[what])
+    contract.check_raw("POST", "/v1/payments", reply)
+    assert (reply.status, reply.code) == (400, "bad_request")
+    assert reply.headers["content-type"] == "application/json"
+    assert "x-request-id" in reply.headers
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET  /livez HTTP/1.1",
+        b"GET /livez  HTTP/1.1",
+        b"GET /livez RTSP/1.0",
+        b"GET /livez HTTP/1.1 ",
+        b"(GET)",
+    ],
+)
+def test_a_malformed_request_line_is_refused_before_the_rest_of_the_head(
+    server: RunningServer, line: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        for byte in line + b"\r\n":
+            with contextlib.suppress(OSError):  # it is refused at the first byte that is wrong
+                connection.sendall(bytes([byte]))
+        assert raw.next_reply(connection).code == "bad_request"
+
+
+@pytest.mark.parametrize("method", ["FOO", "get", "PROPFIND", "QUERY", "X" * 30])
+@pytest.mark.parametrize("piece", [1, 1000])
+def test_an_unknown_method_is_not_allowed_and_the_connection_goes_on(
+    server: RunningServer, method: str, piece: int
+) -> None:
+    data = raw.request(method, "/v1/payments", AUTHORIZED, b"{}")
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        for start in range(0, len(data), piece):
+            connection.sendall(data[start : start + piece])
+        refused, accepted = raw.exchange_on(connection, GET, replies=2)
+    assert (refused.status, refused.code) == (405, "method_not_allowed")
+    assert refused.headers["allow"] == "POST, OPTIONS"
+    assert accepted.status == 200
+
+
+CHECKED = {
+    "Idempotency-Key": (400, "idempotency_key_invalid"),
+    "X-Mock-Scenario": (400, "invalid_scenario"),
+    "X-Mock-Fault": (400, "invalid_fault"),
+    "Authorization": (401, "unauthenticated"),
+}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize("packets", [1, 2])
+def test_any_character_that_a_header_may_not_have_gets_the_error_of_the_header(
+    server: RunningServer, name: str, packets: int
+) -> None:
+    values = {
+        **AUTHORIZED,
+        "Idempotency-Key": "abcdefgh",
+        "X-Mock-Scenario": "happy_path",
+        "X-Mock-Fault": "drop",
+    }
+    headers = {"Content-Type": "application/json", **AUTHORIZED, "Idempotency-Key": "abcdefgh", name: "?"}
+    before, after = raw.request("POST", "/v1/payments", headers, b"{}").split(b": ?\r\n")
+    for character in [*range(1, 9), *range(11, 13), *range(14, 33), *range(127, 162), 255]:
+        value = b"%b%c%b" % (values[name][:3].encode(), character, values[name][3:].encode())
+        data = before + b": " + value + b"\r\n" + after
+        with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+            if packets > 1:
+                connection.sendall(data[: len(before) + 8])
+                data = data[len(before) + 8 :]
+            first, second = raw.exchange_on(connection, data + GET, replies=2)
+        assert (first.status, first.code) == CHECKED[name], character
+        assert second.status == 200
+
+
+@pytest.mark.parametrize("character", [b"\0", b"\r", b"\n"])
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_character_that_ends_a_line_for_others_is_malformed_in_any_header(
+    server: RunningServer, name: str, character: bytes
+) -> None:
+    data = raw.request("POST", "/v1/payments", {**AUTHORIZED, name: "abcd?efgh"}, b"{}")
+    [reply] = raw.exchange(server.port, data.replace(b"?", character))
+    assert (reply.status, reply.code) == (400, "bad_request")
+
+
+def test_a_malformed_body_stores_nothing(server: RunningServer) -> None:
+    before = stored(server)
+    data = creation(json.dumps(order()).encode(), chunk=50)
+    raw.exchange(server.port, data.replace(b"\r\n0\r\n\r\n", b"\r\nzz\r\n\r\n"))
+    assert stored(server) == before
+
+
+def test_a_client_that_leaves_in_mid_body_stores_nothing(server: RunningServer) -> None:
+    before = stored(server)
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(creation(json.dumps(order()).encode())[:-10])
+    [reply] = raw.exchange(server.port, GET)
+    assert reply.status == 200
+    assert stored(server) == before
+
+
+def test_a_trailer_is_no_header(server: RunningServer) -> None:
+    data = creation(json.dumps(order()).encode(), chunk=50)
+    data = data[:-2] + b"X-Mock-Scenario: nonsense\r\nHost: evil.example\r\n\r\n"
+    [reply] = raw.exchange(server.port, data)
+    assert reply.status == 201
+
+
+def test_http_1_0_is_answered(server: RunningServer) -> None:
+    [reply] = raw.exchange(server.port, GET.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert reply.status == 200
+    assert reply.headers["connection"] == "close"
+
+
+def test_the_absolute_form_is_answered(server: RunningServer) -> None:
+    [reply] = raw.exchange(server.port, raw.request("GET", "http://localhost/v1/chains", AUTHORIZED))
+    assert reply.status == 200
+
+
+def test_a_refused_client_is_let_go(server: RunningServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(MALFORMED["two spaces in the request line"])
+        while connection.recv(4096):
+            pass  # the reply, then the end: recv would time out if the server kept the connection
+
+
+def test_small_replies_are_not_delayed(server: RunningServer) -> None:
+    """Nagle's algorithm would make some of them wait 40 ms for an acknowledgment."""
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        raw.exchange_on(connection, GET)
+        protocols = [*server.transport_state.connections._group_of]
+        sockets = [protocol.transport.get_extra_info("socket") for protocol in protocols]
+        [accepted] = [one for one in sockets if one.getpeername() == connection.getsockname()]
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+OFFER = raw.request("POST", "/v1/webhooks", {**AUTHORIZED, "Upgrade": "2"}) + b"{}"
+CUT = {
+    "after a length": (OFFER.replace(b"Upgrade: ", b"Content-Length: 2\r\nUpgrade: "), 415),
+    "after a control character": (OFFER.replace(b"Upgrade: ", b"X-Mock-Scenario: \1\r\nUpgrade: "), 415),
+    "after a key": (
+        raw.request("GET", "/v1/webhooks", {"X-Mock-Fault": "\1", **AUTHORIZED, "Upgrade": "bc"}), 400
+    ),
+    "no colon": (OFFER.replace(b"Upgrade: 2", b"Upgrade"), 400),
+    "a NUL": (OFFER.replace(b"Upgrade: 2", b"Upgrade: \0"), 400),
+    "a bare CR": (OFFER.replace(b"Upgrade: 2", b"Upgrade: a\rb"), 400),
+    "a hidden length": (OFFER.replace(b"Upgrade: 2", b"Upgrade: a\nContent-Length: 2"), 400),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CUT)
+def test_a_head_means_the_same_whole_and_cut_anywhere_in_an_offer_to_upgrade(
+    server: RunningServer, what: str
+) -> None:
+    data, status = CUT[what]
+    start = data.index(b"Upgrade")
+    for cut in range(start, data.index(b"\r\n\r\n") + 4):
+        with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+            connection.sendall(data[:cut])
+            raw.exchange(server.port, GET)  # by then the server has read the first part
+            [reply] = raw.exchange_on(connection, data[cut:])
+        assert reply.status == status, cut
+
+
+def test_a_slow_client_does_not_hold_up_others(server: RunningServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 60) as slow:
+        slow.sendall(creation(json.dumps(order()).encode())[:-10])
+        [reply] = raw.exchange(server.port, GET)
+        assert reply.status == 200
+
+
+def test_a_client_that_waits_for_100_continue_and_sends_garbage_is_no_defect(server: RunningServer) -> None:
+    announced = {"Content-Length": "9", "Expect": "100-continue"}
+    head = creation(b"", announced).replace(b"Content-Length: 0\r\n", b"")
+    chunked = head.replace(b"Content-Length: 9", b"Transfer-Encoding: chunked")
+    before = len(server.log.getvalue())
+    [reply] = raw.exchange(server.port, chunked + b"nonsense\r\n")
+    assert (reply.status, reply.code) == (400, "bad_request")
+    [next_reply] = raw.exchange(server.port, GET)
+    assert next_reply.status == 200
+    assert "defect" not in server.log.getvalue()[before:]
+
+
+SLOW = {
+    "half a head": (b"GET /livez HTTP/1.1\r\nHost: loc", 400),
+    "half a body": (creation(json.dumps(order()).encode())[:-10], 400),
+    "half a body that is refused": (raw.request("POST", "/v1/payments", {"Content-Length": "9"}) + b"{", 401),
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_request_that_does_not_come_to_its_end_is_let_go(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(StrictHttpProtocol, "BODY_SECONDS", 0.1)
+    before, (data, status) = stored(server), SLOW[what]
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(data)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    assert received.startswith(b"HTTP/1.1 %d" % status)
+    assert received.count(b"HTTP/1.1") == 1
+    assert stored(server) == before
+
+
+def test_a_request_in_small_pieces_within_its_time_is_answered(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 60)
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        for start in range(0, len(GET), 7):
+            connection.sendall(GET[start : start + 7])
+        assert raw.next_reply(connection).status == 200

@@ -1,0 +1,179 @@
+"""The checkout in every state of a payment."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paymock.payments import checkout
+from paymock.payments import payment as payments
+from paymock.payments.catalog_file import load_catalog
+from paymock.payments.checkout import VIEWS, Checkout
+from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
+from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW
+from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus
+from paymock.rules.timeline import state_at
+from tests.support.client import ORDER, order
+from tests.support.clock import NOON
+from tests.support.views import SHOWN
+
+CATALOG = load_catalog(None)
+TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
+FINAL = {"completed", "underpaid_expired", "overpaid_review", "manual_review", "failed"}
+
+
+def created(
+    scenario: str = "happy_path", amount: int = 10**18, asset: str = "USDT", bps: int = 100
+) -> PaymentRecord:
+    body = order(
+        receive__amount=str(amount), receive__asset=asset, pay_with=[{"chain": "bsc", "asset": asset}]
+    )
+    return payments.create_record(
+        body, payments.Creation(TOKEN, b"", SCENARIOS[scenario], NOON), CATALOG, bps
+    )
+
+
+def checkout_at(
+    record: PaymentRecord, age: int, simulation: SimulationRecord = payments.NO_SIMULATION, speed: float = 1
+) -> Checkout:
+    """The checkout `age` milliseconds after creation."""
+    receive = record
+    asset = (CATALOG.assets(receive.chain) or {})[receive.asset]
+    state = state_at(payments.states(record, simulation), age)
+    return checkout.checkout(record, state, age, speed, CATALOG.chains[receive.chain], asset)
+
+
+def deposits(*transfers: tuple[int, int, str | None]) -> SimulationRecord:
+    """Simulated deposits: (milliseconds after creation, raw units, another asset)."""
+    return SimulationRecord(
+        deposits=tuple(
+            DepositRecord(f"{at}", b"", TOKEN, at, str(amount), asset) for at, amount, asset in transfers
+        )
+    )
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_each_scenario_shows_its_views_at_its_times(scenario: str) -> None:
+    record = created(scenario)
+    shown: list[tuple[int, str, str, bool]] = []
+    for state in payments.states(record):
+        page = checkout_at(record, state.at)
+        assert bool(page.next) is not page.final
+        if not shown or shown[-1][1:] != (page.view, page.headline, page.final):
+            shown.append((state.at // 1000, page.view, page.headline, page.final))
+    assert shown == SHOWN[scenario]
+
+
+def test_every_status_has_one_of_seven_views() -> None:
+    assert list(VIEWS) == list(PaymentStatus)
+    assert {view.name for view in VIEWS.values()} == {
+        "pay", "detected", "received", "complete", "expired", "review", "failed",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("second", "received", "missing", "confirmations", "seconds_left"),
+    [
+        (0, "0", "1.01", 0, 30),
+        (4.999, "0", "1.01", 0, 25.001),
+        (5, "1.01", "0", 0, 25),
+        (13, "1.01", "0", 16, 17),
+        (3600, "1.01", "0", 16, 0),
+    ],
+)
+def test_a_deposit_counts_from_its_observation(
+    second: float, received: str, missing: str, confirmations: int, seconds_left: float
+) -> None:
+    page = checkout_at(created(), round(second * 1000))
+    assert (page.received.tokens, page.missing.tokens) == (received, missing)
+    assert (page.confirmations, page.confirmations_required) == (confirmations, 16)
+    assert page.seconds_left == seconds_left
+
+
+def test_amounts_are_in_raw_units_and_in_tokens_and_the_clock_is_that_of_the_payment() -> None:
+    page = checkout_at(created(), 9_500, speed=60)
+    assert (page.now, page.speed) == ("2030-01-31T12:00:09.500Z", 60)
+    assert msgspec.to_builtins((page.due, page.settlement, page.fee)) == (
+        {"raw": "1010000000000000000", "tokens": "1.01"},
+        {"raw": "1000000000000000000", "tokens": "1"},
+        {"raw": "10000000000000000", "tokens": "0.01"},
+    )
+
+
+class TestParts:
+    HALF = 505_000_000_000_000_000
+
+    def test_the_rest_is_asked_for_when_a_part_is_final(self) -> None:
+        page = checkout_at(created("no_payment_expired"), 12_000, deposits((4_000, self.HALF, None)))
+        assert (page.view, page.headline) == ("detected", "A part has arrived")
+        assert (page.received.tokens, page.missing.tokens) == ("0.505", "0.505")
+        assert page.payment_uri.endswith(f"uint256={self.HALF}")
+
+    @pytest.mark.parametrize("asset", [None, "BNB"])
+    def test_nothing_is_requested_while_a_deposit_is_unsettled(self, asset: str | None) -> None:
+        """A deposit in another asset counts too, even after the payment window."""
+        simulation = deposits((4_000, self.HALF, None), (29_000, self.HALF, asset))
+        for age in (29_000, 30_500):
+            assert checkout_at(created("no_payment_expired"), age, simulation).headline == "Payment detected"
+
+    def test_the_confirmations_are_those_of_the_newest_deposit(self) -> None:
+        simulation = deposits((4_000, self.HALF, None), (8_000, self.HALF, None))
+        confirmations = [
+            checkout_at(created("no_payment_expired"), age, simulation).confirmations
+            for age in (7_000, 8_000, 13_000)
+        ]
+        assert confirmations == [4, 0, 8]
+
+
+class TestPaymentUri:
+    """The EIP-681 request of the QR code."""
+
+    def test_a_token_is_transferred_by_its_contract(self) -> None:
+        page = checkout_at(created(), 0)
+        assert page.payment_uri == (
+            "ethereum:0x55d398326f99059fF775485246999027B3197955@56/transfer"
+            f"?address={page.invoice_address}&uint256=1010000000000000000"
+        )
+
+    def test_the_coin_of_the_chain_is_sent(self) -> None:
+        page = checkout_at(created(asset="BNB"), 0)
+        assert page.payment_uri == f"ethereum:{page.invoice_address}@56?value=1010000000000000000"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_no_private_data_of_the_merchant_is_shown(scenario: str) -> None:
+    private = ("customer_id", "c_1", ORDER["receive"]["address"], ORDER["refund_to"]["address"], "bps")
+    record = created(scenario)
+    for state in payments.states(record):
+        text = msgspec.json.encode(checkout_at(record, state.at)).decode()
+        assert not [word for word in private if word in text]
+
+
+@given(
+    st.sampled_from(list(SCENARIOS)),
+    st.integers(1, MAX_RAW // 3),
+    st.integers(0, MAX_FEE_BPS),
+    st.sampled_from(["BNB", "USDT"]),
+    st.integers(0, 100_000),
+    st.lists(
+        st.tuples(st.integers(0, 60_000), st.integers(1, MAX_RAW // 3), st.sampled_from([None, "USDC"])),
+        max_size=3,
+    ),
+)
+def test_the_amounts_add_up_at_any_time_of_any_payment(
+    scenario: str, amount: int, bps: int, asset: str, age: int, transfers: list[tuple[int, int, str | None]]
+) -> None:
+    record = created(scenario, amount, asset, bps)
+    page = checkout_at(record, age, deposits(*transfers))
+    due, settlement, fee = int(page.due.raw), int(page.settlement.raw), int(page.fee.raw)
+    received, missing = int(page.received.raw), int(page.missing.raw)
+    assert settlement + fee == due
+    assert settlement == amount
+    assert due == received + missing if missing else received >= due
+    assert page.payment_uri.endswith(f"={missing or due}")
+    assert page.seconds_left == max(0, PAYMENT_WINDOW - age) / 1000
+    assert 0 <= page.confirmations <= page.confirmations_required
+    assert page.final == (page.status in FINAL)
+    if page.headline == "A part has arrived":
+        assert missing
+        assert page.seconds_left > 0

@@ -1,0 +1,159 @@
+"""The encoding of the records in stores."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paymock.payments.records import (
+    DepositRecord,
+    EndpointRecord,
+    Override,
+    PaymentRecord,
+    SandboxRecord,
+    SimulationRecord,
+    decode,
+    decode_as,
+    decode_head,
+    decode_payment,
+    encode,
+)
+from paymock.rules.clock import ClockSetting
+from paymock.rules.errors import PaymockError
+from paymock.rules.faults import FaultRule
+from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
+from paymock.rules.timeline import Transfer
+from tests.support.client import order
+from tests.support.courses import COURSES
+
+FULL = order(
+    refund_to={"chain": "bsc", "address": "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
+    expires_at="2999-01-01T00:00:00Z",
+    metadata={"customer_id": "c_1", "items": [1, {"price": 2.5}]},
+)
+TEXT, TIMES = st.text(max_size=9), st.integers(0, 2**53)
+DEPOSITS = st.builds(DepositRecord, TEXT, st.binary(max_size=9), TEXT, TIMES, TEXT, st.none() | TEXT)
+OVERRIDES = st.lists(st.builds(Override, TEXT, st.none() | TIMES, st.none() | COURSES), max_size=3).map(tuple)
+ENDPOINTS = st.builds(
+    EndpointRecord, TEXT, st.binary(max_size=9), TIMES, TEXT, st.lists(TEXT, max_size=3), st.none() | TEXT
+)
+PAYMENTS = st.builds(
+    PaymentRecord,
+    *(TEXT, st.binary(max_size=9), TIMES, *[TEXT] * 6),
+    st.none() | st.tuples(TEXT, TEXT),
+    st.none() | TEXT,
+    st.none() | st.dictionaries(TEXT, st.recursive(TEXT, st.lists), max_size=2),
+    *(TEXT, TEXT, TEXT, st.none() | COURSES),
+)
+CHANGED = st.builds(SimulationRecord, TIMES, st.lists(DEPOSITS, max_size=3).map(tuple)) | st.builds(
+    SandboxRecord,
+    TIMES,
+    st.none() | st.builds(ClockSetting, TIMES, TIMES, st.floats(0, 10_000), st.floats(0, 10_000)),
+    OVERRIDES,
+    OVERRIDES,
+)
+
+
+@given(DEPOSITS | ENDPOINTS | PAYMENTS)
+def test_a_created_resource_is_decoded_as_it_was_encoded(record: Any) -> None:
+    assert decode(encode(record)) == record
+
+
+@given(PAYMENTS)
+def test_the_head_of_a_payment_is_decoded_alone(record: PaymentRecord) -> None:
+    head = decode_head(encode(record))
+    assert (head.token, head.scenario) == (record.token, record.scenario)
+    assert head.order_id == record.order_id
+
+
+@given(CHANGED)
+def test_a_record_of_changes_is_decoded_as_it_was_encoded(record: Any) -> None:
+    assert decode_as(type(record), encode(record)) == record
+
+
+def test_a_course_of_an_earlier_format_is_decoded() -> None:
+    """Its shares had no `least_excess`."""
+    stored = msgspec.msgpack.encode(
+        ["mine", None, ["mine", "", [[5_000, [1, 2, "3"], False]], True, False], None]
+    )
+    assert decode_as(Override, stored).course == Scenario(
+        "mine", "", (ScriptedTransfer(5_000, Share(1, 2, "3")),)
+    )
+
+
+@pytest.mark.parametrize("record_type", [SimulationRecord, SandboxRecord])
+def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> None:
+    assert decode_as(record_type, None) == record_type()
+
+
+@pytest.mark.parametrize(
+    ("record", "stored"),
+    [
+        (
+            PaymentRecord(
+                "token",
+                b"\1",
+                9,
+                "happy_path",
+                FULL["order_id"],
+                **FULL["receive"],
+                refund_to=tuple(FULL["refund_to"].values()),
+                expires_at=FULL["expires_at"],
+                metadata=FULL["metadata"],
+                due="101",
+                fee="1",
+                other_asset="USDC",
+            ),
+            [
+                *["payment", "token", b"\1", 9, "happy_path", FULL["order_id"]],
+                *FULL["receive"].values(),
+                [*FULL["refund_to"].values()],
+                *[FULL["expires_at"], FULL["metadata"], "101", "1", "USDC", None],
+            ],
+        ),
+        (
+            DepositRecord("token", b"\1", "payment", 5_000, "7", None),
+            ["deposit", "token", b"\1", "payment", 5_000, "7", None],
+        ),
+        (
+            EndpointRecord("token", b"\1", 9, "https://merchant.example", ["*"], "note"),
+            ["endpoint", "token", b"\1", 9, "https://merchant.example", ["*"], "note"],
+        ),
+        (
+            SandboxRecord(
+                1,
+                ClockSetting(2, 3, 4.0),
+                (Override("late_payment", None),),
+                rules=(FaultRule("flt_1", "drop"),),
+            ),
+            [
+                *[1, [2, 3, 4.0, 0], [["late_payment", None, None, None]], []],
+                [["flt_1", "drop", None, None, None, 0, 1, 0, 0]],
+            ],
+        ),
+    ],
+)
+def test_the_order_of_fields_in_existing_stores_is_kept(record: msgspec.Struct, stored: list[Any]) -> None:
+    assert msgspec.msgpack.decode(encode(record)) == stored
+
+
+def test_another_record_is_no_payment() -> None:
+    for read in (decode_payment, decode_head):
+        with pytest.raises(PaymockError) as caught:
+            read(encode(EndpointRecord("token", b"", 9, "https://merchant.example", ["*"], None)))
+        assert caught.value.kind.code == "store_unavailable"
+
+
+def test_simulated_deposits_are_transfers() -> None:
+    deposit = DepositRecord("token", b"", "payment", 5_000, "7", "USDC")
+    assert SimulationRecord(deposits=(deposit,)).transfers == (Transfer(5_000, 7, "USDC"),)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xff", b"\x93\xa7payment", b"\x91\xa7refunds", "text", 1])
+def test_a_damaged_record_is_a_failure_of_the_store(damaged: Any) -> None:
+    for read in (decode, decode_head, lambda stored: decode_as(SandboxRecord, stored)):
+        with pytest.raises(PaymockError) as caught:
+            read(damaged)
+        assert caught.value.kind.code == "store_unavailable"

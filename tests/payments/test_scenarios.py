@@ -1,0 +1,103 @@
+"""Scenarios of a file, and as the control API shows them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from paymock.payments import scenarios
+from paymock.payments.scenarios import ScenarioFileError, parse_scenarios
+from paymock.rules.amounts import MAX_RAW
+from paymock.rules.scenarios import SCENARIOS, Scenario, ScriptedTransfer, Share
+from paymock.rules.timeline import simulate
+from paymock.schemas.scenarios import CourseRequest
+from tests.support.courses import COURSES as ANY_SCENARIO
+from tests.support.specification import COURSES
+
+HALVES: dict[str, Any] = {
+    "name": "two_halves",
+    "simulates": "The customer pays in two halves.",
+    "sending": [{"at": 5, "share": "1/2"}, {"at": 10.5, "share": "1/2", "plus": 1}],
+}
+
+
+def test_a_file_has_scenarios_by_name() -> None:
+    other = {
+        "name": "b",
+        "payout_succeeds": False,
+        "review_hold": True,
+        "sending": [{"at": 0, "other_asset": True}],
+    }
+    assert parse_scenarios({"scenario": [HALVES, other]}) == {
+        "two_halves": Scenario(
+            "two_halves",
+            "The customer pays in two halves.",
+            (ScriptedTransfer(5_000, Share(1, 2)), ScriptedTransfer(10_500, Share(1, 2, "1"))),
+        ),
+        "b": Scenario(
+            "b", "", (ScriptedTransfer(0, other_asset=True),), payout_succeeds=False, review_hold=True
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "scenario is required"),
+        ({"scenario": []}, "scenario must have 1 to 100 items, not 0"),
+        ({"scenario": HALVES}, "scenario must be an array, not an object"),
+        ({"scenarios": [], "scenario": [HALVES]}, "scenarios is not a field; known here: scenario"),
+        ({"scenario": [HALVES, 5]}, "scenario 2 must be an object, not a number"),
+        ({"scenario": [HALVES, {}]}, "scenario 2: name is required"),
+        ({"scenario": [HALVES | {"name": "late_payment"}]}, "scenario 1: name must not be one of the eight"),
+        ({"scenario": [HALVES, HALVES]}, "scenario 2: name two_halves is that of scenario 1, too"),
+        ({"scenario": [HALVES | {"sending": [{"at": 9_999}]}]}, "scenario two_halves: sending[0].at must be"),
+        (
+            {"scenario": [HALVES | {"send": 1}, HALVES | {"name": "x\x1b", "review_hold": 1}]},
+            "sending; scenario 2: name must begin with a-z and go on with at most 63 of a-z 0-9 _; scenario",
+        ),
+        ({"scenario": [HALVES | {"name": f"n{number}"} for number in range(101)]}, "not 101"),
+    ],
+)
+def test_a_bad_file_is_refused_with_scenario_field_and_reason(document: Any, message: str) -> None:
+    with pytest.raises(ScenarioFileError) as refused:
+        parse_scenarios(document)
+    assert message in str(refused.value)
+
+
+def test_at_most_a_hundred_problems_are_listed() -> None:
+    with pytest.raises(ScenarioFileError) as refused:
+        parse_scenarios({"scenario": [HALVES | {"sending": [{"at": -1}] * 100, "name": "x", "a": 1}] * 2})
+    assert str(refused.value).count("; scenario x: ") == 99
+
+
+@given(ANY_SCENARIO)
+def test_what_is_shown_of_a_scenario_describes_it_in_full(scenario: Scenario) -> None:
+    shown = msgspec.to_builtins(scenarios.render(scenario))
+    assert scenarios.scenario_from(msgspec.convert(shown, CourseRequest)) == scenario
+
+
+@pytest.mark.parametrize("due", [2, 5, 9, 10**18, MAX_RAW])
+def test_a_copy_of_what_is_listed_plays_the_same_for_every_due(due: int) -> None:
+    for name, scenario in SCENARIOS.items():
+        listed = msgspec.to_builtins(scenarios.render_listed(scenario))
+        copied = {
+            field: listed[field] for field in ("simulates", "payout_succeeds", "review_hold", "sending")
+        }
+        course = scenarios.scenario_from(msgspec.convert(copied, CourseRequest))
+        assert simulate(course, due, "USDC") == simulate(scenario, due, "USDC")
+        assert simulate(course, due, "USDC")[-1].status == COURSES[name][-1][1]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_listed_scenario_leads_to_what_the_specification_says(name: str) -> None:
+    listed = scenarios.render_listed(SCENARIOS[name])
+    statuses = {entry.status: entry.offset_seconds for entry in reversed(listed.timeline)}
+    assert {(second, status) for status, second in statuses.items()} == set(COURSES[name])
+    assert listed.final_status == COURSES[name][-1][1]
+    assert listed.timeline[0].event == "Created"
+
+
+def test_a_course_without_a_name_gets_one() -> None:
+    assert scenarios.scenario_from(CourseRequest()).name == "course"

@@ -1,0 +1,232 @@
+"""Fault rules: which requests they select, what they count, and what has precedence."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from paymock.http.requests import MAX_BODY
+from paymock.schemas.public import OPERATION_IDS
+from tests.support import raw
+from tests.support.client import Api, error_of, fields_of, order
+from tests.support.contract import Json
+from tests.support.fast_paths import Pair, without_chance
+from tests.support.server import RunningServer
+from tests.web.operations.bad_input.building import CHUNKED, KEYED_JSON, chunked, send
+
+KEY = "order-1001-payment"
+
+
+def add(api: Api, fault: str = "status=503", **fields: Any) -> Json:
+    response = api.post("/_mock/faults", json={"fault": fault, **fields})
+    assert response.status_code == 201, response.text
+    rule: Json = response.json()
+    return rule
+
+
+def rules(api: Api) -> list[Json]:
+    found: list[Json] = api.get("/_mock/faults").json()["data"]
+    return found
+
+
+def counts(api: Api) -> list[tuple[int, int]]:
+    """Of each rule, `seen` and `applied`."""
+    return [(rule["seen"], rule["applied"]) for rule in rules(api)]
+
+
+def journal(api: Api) -> list[Json]:
+    """The requests, oldest first."""
+    entries: list[Json] = api.get("/_mock/requests").json()["data"]
+    return entries[::-1]
+
+
+def test_a_rule_is_added_listed_and_deleted(api: Api) -> None:
+    first = add(api, "drop")
+    assert first == {
+        "id": first["id"],
+        "fault": "drop",
+        "operation": None,
+        "order_id": None,
+        "payment_id": None,
+        "skip": 0,
+        "times": 1,
+        "seen": 0,
+        "applied": 0,
+    }
+    fields = {"operation": "getPayment", "order_id": "order-1001", "skip": 2, "times": None}
+    second = add(api, "status=503; after; html; times=2", **fields)
+    assert {name: second[name] for name in fields} == fields
+    assert rules(api) == [first, second]
+    assert api.delete(f"/_mock/faults/{first['id']}").status_code == 204
+    assert error_of(api.delete(f"/_mock/faults/{first['id']}")) == (404, "not_found")
+    assert rules(api) == [second]
+    assert api.delete("/_mock/faults").status_code == 204
+    assert rules(api) == []
+    invalid = api.post("/_mock/faults", json={"fault": "drop", "times": True, "skip": "1", "speed": 1})
+    assert sorted(fields_of(invalid)) == ["skip", "speed", "times"]
+
+
+class TestSelection:
+    def test_a_rule_is_about_one_operation(self, api: Api) -> None:
+        for operation in OPERATION_IDS:
+            add(api, operation=operation, times=None)
+        payment_id = "pay_" + "a" * 40
+        requests: dict[str, Callable[[], httpx.Response]] = {
+            "listChains": lambda: api.get("/v1/chains"),
+            "listAssets": lambda: api.get("/v1/chains/bsc/assets"),
+            "createPayment": api.create,
+            "getPayment": lambda: api.get(f"/v1/payments/{payment_id}"),
+            "listAttempts": lambda: api.get(f"/v1/payments/{payment_id}/attempts"),
+            "createWebhookEndpoint": lambda: api.post(
+                "/v1/webhooks", json={"url": "https://a.example"}, headers={"Idempotency-Key": KEY}
+            ),
+            "listWebhookEndpoints": lambda: api.get("/v1/webhooks"),
+        }
+        for number, operation in enumerate(OPERATION_IDS):
+            assert error_of(requests[operation]()) == (503, "injected_fault")
+            assert counts(api) == [(int(place <= number),) * 2 for place in range(len(OPERATION_IDS))]
+        assert [entry["operation"] for entry in journal(api)] == list(OPERATION_IDS)
+
+    def test_a_rule_is_about_an_order(self, api: Api) -> None:
+        hurt, other = api.created(order_id="order-1001"), api.created(order_id="order-1002")
+        add(api, order_id="order-1001", times=None)
+        for path in ("", "/attempts"):
+            assert api.get(f"/v1/payments/{hurt['id']}{path}").status_code == 503
+            assert api.get(f"/v1/payments/{other['id']}{path}").status_code == 200
+        assert api.create(order(order_id="order-1001")).status_code == 503
+        assert api.create(order(order_id="order-1002")).status_code == 201
+        assert api.get("/v1/chains").status_code == 200
+        assert counts(api) == [(3, 3)]
+        assert {entry["order_id"] for entry in journal(api) if entry["fault"]} == {"order-1001"}
+
+    def test_a_rule_is_about_a_payment_and_the_replays_of_its_creation(self, api: Api) -> None:
+        payment = api.create(key=KEY).json()
+        other = api.create(key="order-1001-again").json()  # of the same order
+        add(api, payment_id=payment["id"], times=None)
+        assert api.get(f"/v1/payments/{other['id']}").status_code == 200
+        assert api.create(key="order-1001-again").status_code == 201
+        assert api.get(f"/v1/payments/{payment['id']}").status_code == 503
+        assert api.create(key=KEY).status_code == 503
+        assert counts(api) == [(2, 2)]
+
+    def test_refused_requests_are_counted(self, api: Api) -> None:
+        api.create(key=KEY)
+        add(api, skip=100)
+        add(api, order_id="order-1001", skip=100)
+        invalid = order()
+        invalid["receive"]["amount"] = "0"
+        json_type = {"Content-Type": "application/json", "Idempotency-Key": "another-key"}
+        replies = [
+            api.create(invalid),
+            api.create(order(metadata={"changed": True}), key=KEY),
+            api.create(key="short"),
+            api.post("/v1/payments", content=b"{", headers=json_type),
+            api.get(f"/v1/payments/pay_{'a' * 40}"),
+            api.get("/v1/chains/moon/assets"),
+            api.head("/v1/payments/pay_x"),
+        ]
+        assert [reply.status_code for reply in replies] == [422, 409, 400, 400, 404, 404, 404]
+        assert counts(api) == [(7, 0), (3, 0)]
+
+    @pytest.mark.parametrize("source", ["header", "rule"])
+    def test_a_body_that_is_too_large_is_not_read_again(
+        self, api: Api, server: RunningServer, source: str
+    ) -> None:
+        fault = ["X-Mock-Fault: delay=1"] if source == "header" else []
+        if source == "rule":
+            add(api, skip=100)
+        request = send("POST", "/v1/payments", *KEYED_JSON, *fault, CHUNKED)
+        request += chunked(b" " * MAX_BODY, json.dumps(order()).encode())
+        request = request.replace(b"{api_key}", api.api_key.encode()).replace(b"{key}", KEY.encode())
+        [reply] = raw.exchange(server.port, request)
+        assert (reply.status, reply.code) == (413, "payload_too_large")
+        assert api.get("/_mock/payments").json()["data"] == []
+
+    def test_what_is_no_operation_of_the_sandbox_is_not_counted(self, api: Api) -> None:
+        add(api, times=None)
+        assert api.get("/v1/chains", headers={"Authorization": "Bearer wrong"}).status_code == 401
+        for method, path, status in (
+            ("GET", "/v1/nothing", 404),
+            ("DELETE", "/v1/chains", 405),
+            ("OPTIONS", "/v1/chains", 204),
+            ("GET", "/_mock/clock", 200),
+            ("GET", "/livez", 200),
+        ):
+            assert api.request(method, path).status_code == status
+        assert counts(api) == [(0, 0)]
+
+
+class TestPrecedence:
+    def test_a_header_precedes_rules_and_rules_precede_overrides(self, api: Api) -> None:
+        rule = add(api, "status=502", times=2)
+        pending = api.post("/_mock/next", json={"fault": "status=504", "times": 2}).json()
+        headers = {"Idempotency-Key": KEY, "X-Mock-Fault": "status=500"}
+        assert api.post("/v1/payments", json=order(), headers=headers).status_code == 500
+        assert api.create(key=KEY).status_code == 502
+        assert api.get("/_mock/next").json() == pending
+        assert counts(api) == [(2, 1)]
+        api.delete(f"/_mock/faults/{rule['id']}")
+        assert api.create(key=KEY).status_code == 504
+
+    def test_a_rule_that_is_not_due_leaves_the_creation_to_the_override_and_counts_it(self, api: Api) -> None:
+        add(api, "status=502", skip=1)
+        api.post("/_mock/next", json={"fault": "status=504"})
+        assert [api.create(key=KEY).status_code for _ in range(3)] == [504, 502, 201]
+        assert counts(api) == [(3, 1)]
+        assert [entry["fault"] for entry in journal(api)] == ["status=504", "status=502", None]
+
+    def test_a_header_that_is_no_fault_is_refused_and_counted(self, api: Api) -> None:
+        add(api)
+        response = api.get("/v1/chains", headers={"X-Mock-Fault": "explode"})
+        assert error_of(response) == (400, "invalid_fault")
+        assert counts(api) == [(1, 0)]
+
+
+PIPELINE = [
+    ("GET", "/v1/chains", None),
+    ("POST", "/v1/payments", order()),
+    ("POST", "/v1/payments", order(order_id="")),
+    ("GET", "/v1/webhooks", None),
+    ("GET", "/v1/payments/pay_x", None),
+]
+
+
+class TestConnections:
+    @pytest.mark.parametrize(
+        "fault", ["status=503", "status=502; after; html", "delay=1", "truncate=7", "drop"]
+    )
+    def test_the_fast_path_and_asgi_are_alike(self, pair: Pair, fault: str) -> None:
+        authorization = {"Authorization": "Bearer mk_test_alike"}
+        headers = {**authorization, "Content-Type": "application/json", "Idempotency-Key": KEY}
+        data = b"".join(
+            raw.request(method, path, headers, None if body is None else json.dumps(body).encode())
+            for method, path, body in PIPELINE
+        )
+        found = []
+        for server in pair:
+            with httpx.Client(base_url=server.url, headers=authorization) as http:
+                http.post("/_mock/reset")
+                http.put("/_mock/clock", json={"speed": 0})
+                http.post("/_mock/faults", json={"fault": fault, "skip": 1})
+                replies = [*map(without_chance, raw.exchange(server.port, data, replies=len(PIPELINE)))]
+                entries = http.get("/_mock/requests").json()["data"]
+                for entry in entries:
+                    del entry["request_id"], entry["duration_ms"], entry["at"]
+                [rule] = http.get("/_mock/faults").json()["data"]
+                del rule["id"]
+                found.append((replies, entries, rule))
+        assert found[0] == found[1]
+        assert found[0][2]["applied"] == 1
+
+    def test_a_connection_goes_on_after_a_status_and_ends_with_a_drop(
+        self, api: Api, server: RunningServer
+    ) -> None:
+        request = raw.request("GET", "/v1/chains", {"Authorization": f"Bearer {api.api_key}"})
+        add(api, skip=1)
+        add(api, "drop", skip=3)
+        replies = raw.exchange(server.port, request * 6, replies=6)
+        assert [reply.status for reply in replies] == [200, 503, 200]
+        assert counts(api) == [(4, 1), (4, 1)]
+        assert [entry["status"] for entry in journal(api)] == [200, 503, 200, 0]

@@ -1,0 +1,153 @@
+"""Scenarios of users, over HTTP: of the server's file, and as the course of the next creation."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paymock.rules.scenarios import SCENARIOS
+from paymock.settings import Settings
+from tests.support.client import Api, error_of, fields_of
+from tests.support.contract import Contract
+from tests.support.courses import TWO_HALVES
+from tests.support.server import RunningServer, running_server
+from tests.web.operations.control.steps import advance, detail
+
+HALVES = {"sending": [{"at": 0, "share": "1/2"}, {"at": 1.5, "share": "1/2"}, {"at": 3, "other_asset": True}]}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with a file of scenarios."""
+    path: Path = tmp_path_factory.mktemp("scenarios") / "scenarios.toml"
+    path.write_text(TWO_HALVES + '[[scenario]]\nname = "at_once"\nsending = [{ at = 0 }]\n')
+    with running_server(Settings(port=0, scenarios=path)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def served_contract(served: RunningServer) -> Contract:
+    return Contract.of(served.url, "/openapi.yaml", "/_mock/openapi.yaml")
+
+
+@pytest.fixture
+def own(served: RunningServer, served_contract: Contract) -> Iterator[Api]:
+    """A client of that server; its sandbox stands still."""
+    with Api(served.url, served_contract) as client:
+        client.put("/_mock/clock", json={"speed": 0})
+        yield client
+
+
+class TestFile:
+    """`serve --scenarios FILE`."""
+
+    def test_a_payment_follows_the_scenario_of_its_header(self, own: Api) -> None:
+        payment = own.created("two_halves")
+        assert payment["status"] == "awaiting_payment"
+        advance(own, 5)
+        assert own.payment(payment["id"])["status"] == "payment_detected"
+        advance(own, 13)
+        assert own.payment(payment["id"])["status"] == "overpaid_review"
+        assert own.get("/_mock/payments?scenario=two_halves").json()["data"][0]["id"] == payment["id"]
+
+    def test_a_creation_and_its_replays_await_payment_whatever_happens_at_0_s(self, own: Api) -> None:
+        created, replay = (own.create(key="at-once-payment", scenario="at_once") for _ in range(2))
+        assert created.json()["status"] == "awaiting_payment"
+        assert own.payment(created.json()["id"])["status"] == "payment_detected"
+        advance(own, 60)
+        later = own.create(key="at-once-payment", scenario="happy_path")
+        assert created.content == replay.content == later.content
+        assert "follows at_once" in later.headers["X-Mock-Warning"]
+
+    def test_an_unknown_name_is_refused_with_the_nearest(self, own: Api) -> None:
+        refused = own.create(scenario="two_halfs")
+        assert error_of(refused) == (400, "invalid_scenario")
+        assert refused.json()["error"]["message"].endswith("at_once. The nearest is two_halves.")
+        refused = own.post("/_mock/next", json={"scenario": "two_halfs"})
+        [problem] = refused.json()["error"]["details"]
+        assert (problem["field"], problem["message"][-19:]) == ("scenario", "two_halves, at_once")
+        assert own.get("/_mock/payments", params={"scenario": "two_halfs"}).json()["data"] == []
+
+    def test_a_name_can_be_given_to_the_next_creation(self, own: Api) -> None:
+        [pending] = own.post("/_mock/next", json={"scenario": "at_once"}).json()["data"]
+        assert (pending["scenario"], pending["course"]["sending"][0]["share"]) == ("at_once", "1/1")
+        timeline = detail(own, own.created())["timeline"]
+        assert (8.0, "payment_finalized") in [(one["offset_seconds"], one["status"]) for one in timeline]
+
+    def test_the_documents_of_this_server_name_them(self, served: RunningServer, own: Api) -> None:
+        for path in ("/openapi.yaml", "/_mock/openapi.yaml"):
+            document = yaml.safe_load(own.get(path).text)
+            names = document["components"]["schemas"]["Scenario"]["enum"]
+            assert names == [*SCENARIOS, "two_halves", "at_once"]
+        assert (
+            "| `two_halves` | `overpaid_review` | 18 s | The customer pays in two halves. |"
+            in own.get("/openapi.yaml").text
+        )
+
+    def test_they_are_listed_with_what_they_lead_to(self, own: Api) -> None:
+        listed = {one["name"]: one for one in own.get("/_mock/scenarios").json()["data"]}
+        assert list(listed) == [*SCENARIOS, "two_halves", "at_once"]
+        assert listed["two_halves"] == {
+            "name": "two_halves",
+            "simulates": "The customer pays in two halves.",
+            "payout_succeeds": True,
+            "review_hold": False,
+            "sending": [
+                {"at": 5, "share": "1/2", "plus": "0", "other_asset": False},
+                {"at": 10, "share": "1/2", "plus": "1", "other_asset": False},
+            ],
+            "final_status": "overpaid_review",
+            "timeline": listed["two_halves"]["timeline"],
+        }
+        payment = own.created("two_halves")
+        shown = detail(own, payment)["timeline"]
+        members = ("offset_seconds", "event", "status", "deposit", "confirmations", "deposit_status")
+        assert listed["two_halves"]["timeline"] == [{name: one[name] for name in members} for one in shown]
+
+
+class TestCourse:
+    """`POST /_mock/next` with a course."""
+
+    def test_the_next_creation_follows_it(self, api: Api) -> None:
+        pending = api.post("/_mock/next", json={"course": HALVES, "fault": "status=503; times=1"}).json()
+        assert [(one["scenario"], one["fault"]) for one in pending["data"]] == [
+            ("course", None),
+            (None, "status=503; times=1"),
+        ]
+        sending = pending["data"][0]["course"]["sending"]
+        assert sending[1] == {"at": 1.5, "share": "1/2", "plus": "0", "other_asset": False}
+        assert api.get("/_mock/next").json() == pending
+        assert api.create(key="the-first-try").status_code == 503
+        payment = api.create(key="the-first-try").json()
+        assert payment["status"] == "awaiting_payment"
+        advance(api, 3)
+        attempt = api.payment(payment["id"])["attempts"][0]
+        assert [deposit["asset"] for deposit in attempt["deposits"]] == ["USDT", "USDT", "USDC"]
+        advance(api, 30)
+        assert api.payment(payment["id"])["status"] == "manual_review"
+        assert len(api.get("/_mock/payments?scenario=course").json()["data"]) == 1
+
+    def test_it_applies_as_often_as_it_says_until_a_reset(self, api: Api) -> None:
+        api.post("/_mock/next", json={"course": HALVES | {"name": "mine"}, "times": 2})
+        api.post("/_mock/next", json={"course": HALVES | {"name": "rest"}, "times": None})
+        for _ in range(4):
+            api.created()
+        listed = api.get("/_mock/payments").json()["data"]
+        assert [one["scenario"] for one in listed] == ["rest", "rest", "mine", "mine"]
+        assert api.post("/_mock/reset").status_code == 204
+        assert api.get("/_mock/next").json() == {"data": []}
+        api.created()
+        assert api.get("/_mock/payments").json()["data"][0]["scenario"] == "happy_path"
+
+    def test_a_bad_course_is_refused_whole(self, api: Api) -> None:
+        for body, field, message in (
+            ({"course": HALVES, "scenario": "happy_path"}, "course", "give a scenario or a course, not both"),
+            ({"course": {"sending": [{"at": 1.0001}]}}, "course.sending[0].at", "must be in steps of 0.001"),
+            ({"course": {"name": "happy_path"}}, "course.name", "must not be one of the eight"),
+            ({"course": {}, "times": 0}, "times", "must be an integer"),
+            ({"course": None}, "scenario", "give a scenario or a course, a fault, or both"),
+        ):
+            [(named, said)] = fields_of(api.post("/_mock/next", json=body)).items()
+            assert (named, said[: len(message)]) == (field, message)
+        assert api.get("/_mock/next").json() == {"data": []}

@@ -1,0 +1,110 @@
+"""Waiting for payments and requests, over HTTP."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from harness.polling import wait_until
+from tests.support.client import Api, error_of
+from tests.support.contract import Contract
+from tests.support.server import RunningServer
+from tests.web.operations.control.steps import advance, deposit, move
+
+
+@pytest.mark.parametrize(
+    ("scenario", "moved", "query", "expected"),
+    [
+        ("happy_path", 20, "status=payment_detected&timeout=60", (True, True)),
+        ("happy_path", 0, "status=failed&timeout=60", (False, False)),
+        ("happy_path", 60, "timeout=60", (False, False)),
+        ("overpaid_review", 60, "status=completed&timeout=60", (False, False)),
+        ("happy_path", 0, "status=completed&timeout=0.0001", (False, True)),
+        ("no_payment_expired", 0, "status=underpaid_expired&timeout=0", (False, True)),
+        ("no_payment_expired", 60, "timeout=00.1e-1", (False, True)),  # a late deposit may still come
+    ],
+)
+def test_a_wait_says_whether_its_status_was_reached_and_still_can_be(
+    api: Api, scenario: str, moved: float, query: str, expected: tuple[bool, bool]
+) -> None:
+    payment = api.created(scenario)
+    if moved:
+        advance(api, moved)
+    result = api.get(f"/_mock/payments/{payment['id']}/wait?{query}").json()
+    assert (result["reached"], result["possible"]) == expected
+    assert result["payment"] == api.payment(payment["id"])
+
+
+@pytest.mark.parametrize("wake", ["advance", "move", "deposit", "speed"])
+def test_a_wait_ends_when_somebody_moves_time_or_makes_a_deposit(
+    api: Api, server: RunningServer, contract: Contract, wake: str
+) -> None:
+    payment = api.created("no_payment_expired" if wake == "deposit" else None)
+    path = f"/_mock/payments/{payment['id']}/wait?status=payment_detected&timeout=60"
+    with Api(server.url, contract, api.api_key) as waiting, ThreadPoolExecutor(1) as thread:
+        result = thread.submit(waiting.get, path)
+        wait_until(lambda: server.app.waiting == 1)
+        match wake:
+            case "advance":
+                advance(api, 5)
+            case "move":
+                move(api, payment, seconds=5)
+            case "deposit":
+                deposit(api, payment, 1)
+            case "speed":
+                api.put("/_mock/clock", json={"speed": 10_000})
+                server.clock.advance(0.001)
+        assert result.result().json()["reached"]
+
+
+def test_a_client_that_leaves_stops_the_advance_that_waits_for_an_observer(
+    api: Api, server: RunningServer
+) -> None:
+    payment = api.created()
+    body = {"to": "completed", "until_observed": True}
+    with pytest.raises(httpx.ReadTimeout):
+        api.post(f"/_mock/payments/{payment['id']}/advance", json=body, timeout=0.2)
+    wait_until(lambda: server.app.waiting == 0)
+    for _ in range(3):
+        assert api.payment(payment["id"])["status"] == "payment_detected"
+
+
+def test_an_order_is_waited_for(api: Api) -> None:
+    path = "/_mock/wait?order_id=order-1001&status=payment_detected&timeout=0"
+    ran_out = {"reached": False, "possible": True, "payment": None}
+    assert api.get(path).json() == ran_out | {"clock": {"speed": 0}}
+    api.put("/_mock/clock", json={"speed": 1})
+    assert api.get(path).json() == ran_out
+    payment = move(api, api.created(), to="payment_detected").json()
+    assert api.get(path).json() == {"reached": True, "possible": True, "payment": payment}
+
+
+def test_requests_are_waited_for(api: Api) -> None:
+    payment = api.created()
+    [created] = api.get("/_mock/requests/wait").json()["data"]
+    query = f"after={created['request_id']}&payment_id={payment['id']}&timeout=0"
+    assert api.get(f"/_mock/requests/wait?{query}").json() == {"reached": False, "data": []}
+    api.payment(payment["id"])
+    advance(api, 7.5)
+    api.get(f"/v1/payments/{payment['id']}/attempts")
+    entries = api.get(f"/_mock/requests/wait?{query}").json()["data"]
+    assert [(entry["operation"], entry["shown"], entry["shown_offset_seconds"]) for entry in entries] == [
+        ("listAttempts", "payment_detected", 7),
+        ("getPayment", "awaiting_payment", 0),
+    ]
+
+
+@pytest.mark.parametrize("path", ["payments/{}/wait", "wait", "requests/wait"])
+def test_a_wait_that_makes_no_sense_is_refused(api: Api, path: str) -> None:
+    path = "/_mock/" + path.format(api.created()["id"])
+    own = {
+        "wait": ["status=paid", "order_id=", "order_id=a&status=paid"],
+        "requests/wait": ["count=0", "count=1001", "operation=x", "shown=paid", "after=", "payment_id="],
+    }
+    timeouts = ["nan", "1e999", "-1e-9", "60.1", "9" * 400, ".5", "1_0", "%2B1", ""]
+    for query in (
+        *own.get(path.removeprefix("/_mock/"), ["status=done"]),
+        "x=1",
+        *map("timeout={}".format, timeouts),
+    ):
+        assert error_of(api.get(f"{path}?{query}")) == (400, "invalid_query")

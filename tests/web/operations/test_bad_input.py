@@ -1,0 +1,118 @@
+"""Every bad request is refused with the right status, code and fields, repeats no secret and leaves nothing
+behind. Its acceptable neighbors are accepted, and shown as they were sent.
+"""
+
+import asyncio
+import json
+import re
+import uuid
+
+import pytest
+
+from paymock.payments.records import EndpointRecord, PaymentRecord
+from paymock.rules.identifiers import sandbox_of
+from tests.support.client import ORDER, fresh_key
+from tests.support.contract import Contract
+from tests.support.raw import RawReply, exchange
+from tests.support.server import RunningServer
+from tests.web.operations.bad_input import bodies, framing, heads
+from tests.web.operations.bad_input.building import ORDER_BYTES, Case, encoded, post
+
+CASES = [
+    pytest.param(case, id=f"{name} {number}")
+    for module in (heads, bodies, framing)
+    for name, cases in vars(module).items()
+    if isinstance(cases, list)
+    for number, case in enumerate(cases, 1)
+]
+SHORTEST_SECRET = 6
+"""Shorter text may stand in a message by chance."""
+
+
+class Caller:
+    """Somebody with an API key and an idempotency key of their own, who sends bytes."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self.server = server
+        self.api_key = f"mk_test_{uuid.uuid4().hex}"
+        self.words = {"api_key": self.api_key, "key": fresh_key()}
+
+    def send(self, data: bytes) -> RawReply:
+        for name, value in self.words.items():
+            data = data.replace(b"{%s}" % name.encode(), value.encode())
+        replies = exchange(self.server.port, data)
+        assert replies, "the connection was closed without a reply"
+        return replies[0]
+
+    def stored(self) -> list[bytes]:
+        """What the server keeps for the API key."""
+        store, sandbox = self.server.store, sandbox_of(self.api_key)
+        kinds = (PaymentRecord.KIND, EndpointRecord.KIND)
+        return [record for kind in kinds for _, record in asyncio.run(store.page(sandbox, kind, limit=999))]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_refused_and_its_neighbors_are_accepted(
+    server: RunningServer, contract: Contract, case: Case
+) -> None:
+    logged = len(server.log.getvalue())
+    try:
+        check(case, Caller(server), contract)
+    except AssertionError as error:
+        error.add_note(f"The request: {case.data[:1000]!r}")
+        raise
+    log = server.log.getvalue()[logged:]
+    assert "defect" not in log
+    assert "mk_test_" not in log
+
+
+def check(case: Case, caller: Caller, contract: Contract) -> None:
+    if b"{payment}" in case.data:
+        created = caller.send(post(ORDER_BYTES).replace(b"{key}", b"order-of-before"))
+        caller.words["payment"] = json.loads(created.body)["id"]
+    before = caller.stored()
+    reply = caller.send(case.data)
+    assert (reply.status, reply.code if reply.status >= 400 else "") == (case.status, case.code), reply
+    assert reply.headers["x-request-id"]
+    if case.header:
+        name, value = case.header
+        assert set(reply.headers[name].split(", ")) == set(value.split(", "))
+    if start := re.match(rb"(GET|POST) (/v1/[\w/{}]+) HTTP/1\.1\r\n", case.data):
+        contract.check_raw(start[1].decode(), start[2].decode(), reply)
+    if case.status < 400:
+        assert len(caller.stored()) - len(before) == (1 if case.status == 201 else 0)
+        assert "idempotent-replayed" not in reply.headers
+        for name, sent in (case.body or {}).items():
+            assert sent is None or json.dumps(json.loads(reply.body)[name]) == json.dumps(sent)
+        return
+    check_refusal(case, reply)
+    texts = f"{reply.body.decode()} {reply.headers}"
+    assert "Traceback" not in texts
+    assert not [secret for secret in (caller.api_key, *secrets_of(case)) if secret in texts]
+    assert caller.stored() == before
+    if b"{key}" in case.data:
+        again = caller.send(post(ORDER_BYTES))
+        assert again.status == 201
+        assert "idempotent-replayed" not in again.headers
+
+
+def check_refusal(case: Case, reply: RawReply) -> None:
+    assert reply.headers["content-type"] == "application/json"
+    envelope = json.loads(reply.body)
+    assert set(envelope) == {"error"}
+    error = envelope["error"]
+    assert error["message"]
+    details = error.pop("details", [])
+    assert set(error) == {"code", "message"}
+    assert all(set(detail) == {"field", "message"} and detail["message"] for detail in details)
+    assert sorted(detail["field"] for detail in details) == sorted(case.fields)
+
+
+def secrets_of(case: Case) -> list[str]:
+    """The addresses and metadata of the order, and of the usual one."""
+    parts = []
+    for order in (ORDER, case.body if isinstance(case.body, dict) else {}):
+        places = [order.get(name) for name in ("receive", "refund_to")]
+        parts += [place.get("address") for place in places if isinstance(place, dict)]
+        parts += [order.get("metadata")]
+    return re.findall(rf'[^"\\:,{{}}\[\] ]{{{SHORTEST_SECRET},}}', encoded(parts).decode())

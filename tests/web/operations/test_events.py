@@ -1,0 +1,253 @@
+"""Server-sent events over HTTP: how they begin, what they tell, how they end."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from harness.polling import wait_until
+from paymock.payments.catalog_file import load_catalog
+from paymock.rules.errors import PaymockError
+from paymock.sandbox import notifier
+from paymock.sandbox.sandboxes import new_metadata
+from paymock.settings import Settings
+from paymock.stores.memory import MemoryStore
+from paymock.web.app import create_app
+from paymock.web.telemetry.access_log import RequestLog
+from tests.support import raw
+from tests.support.client import AUTHORIZED, Api, error_of
+from tests.support.clock import NOON, ManualClock
+from tests.support.contract import Contract
+from tests.support.server import RunningServer
+from tests.support.stream import following
+
+
+@pytest.fixture
+def frozen(api: Api) -> Api:
+    """A client whose sandbox stands still."""
+    assert api.put("/_mock/clock", json={"speed": 0}).status_code == 200
+    return api
+
+
+@pytest.fixture
+def quiet(server: RunningServer) -> Iterator[RunningServer]:
+    """The server, on which nobody waits, before and after, and on which no defect comes to light."""
+    wait_until(lambda: server.app.waiting == 0)
+    before = len(server.log.getvalue())
+    yield server
+    wait_until(lambda: server.app.waiting == 0)
+    assert "defect" not in server.log.getvalue()[before:]
+
+
+def watching(api: Api, path: str) -> Any:
+    return following(str(api.base_url.join(path)), {"Authorization": f"Bearer {api.api_key}"})
+
+
+@pytest.mark.parametrize("path", ["/_mock/events?payment_id={}", "/checkout/{}/events"])
+@pytest.mark.usefixtures("quiet")
+class TestBeginAndEnd:
+    def test_the_reply_is_a_stream_of_events_that_nobody_keeps_and_one_line_of_the_log(
+        self, frozen: Api, server: RunningServer, path: str
+    ) -> None:
+        with watching(frozen, path.format(frozen.created()["id"])) as stream:
+            assert stream.status == 200
+            assert stream.headers["content-type"] == "text/event-stream"
+            assert stream.headers["cache-control"] == "no-store"
+            assert "content-length" not in stream.headers
+            stream.next()
+            assert not stream.ended
+        wait_until(lambda: server.app.waiting == 0)
+        assert server.log.getvalue().count(stream.headers["x-request-id"]) == 1
+
+    def test_the_first_event_comes_with_the_head_and_says_when_to_come_back(
+        self, frozen: Api, server: RunningServer, path: str
+    ) -> None:
+        path = path.format(frozen.created()["id"])
+        with socket.create_connection(("127.0.0.1", server.port), 60) as client:
+            client.sendall(raw.request("GET", path, {"Authorization": f"Bearer {frozen.api_key}"}))
+            received = b""
+            while b"\n\n\r\n" not in received:
+                received += client.recv(65536)
+        assert b"\r\nretry: 1000\n\ndata: {" in received
+
+    def test_clients_that_leave_are_not_followed_any_more(
+        self, frozen: Api, server: RunningServer, path: str
+    ) -> None:
+        path = path.format(frozen.created()["id"])
+        with watching(frozen, path) as one, watching(frozen, path) as other:
+            one.next()
+            other.next()
+            assert server.app.waiting == 2
+        for _ in range(3):  # and neither are those that leave while something happens
+            with watching(frozen, path):
+                frozen.post("/_mock/clock/advance", json={"seconds": 0.001})
+        wait_until(lambda: server.app.waiting == 0)
+
+    def test_asking_for_the_head_alone_leaves_nobody_behind_and_the_connection_open(
+        self, frozen: Api, server: RunningServer, path: str
+    ) -> None:
+        path = path.format(frozen.created()["id"])
+        data = raw.request("HEAD", path, {"Authorization": f"Bearer {frozen.api_key}"})
+        head, after = raw.exchange(server.port, data + raw.request("GET", "/livez"), replies=2)
+        assert (head.status, head.headers["content-type"], head.body) == (200, "text/event-stream", b"")
+        assert after.status == 200
+        assert server.app.waiting == 0
+
+    def test_a_store_that_fails_meanwhile_ends_it(
+        self, frozen: Api, server: RunningServer, path: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def failing(*args: Any) -> list[bytes | None]:
+            raise PaymockError("store_unavailable")
+
+        monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
+        path = path.format(frozen.created()["id"])
+        with watching(frozen, path) as stream:
+            stream.next()
+            with monkeypatch.context() as patch:
+                patch.setattr(server.store, "get", failing)
+                stream.wait_for_end()
+                assert server.app.waiting == 0
+                assert error_of(frozen.get(path)) == (503, "store_unavailable")
+        with watching(frozen, path) as stream:
+            stream.next()
+
+
+def test_a_defect_ends_it_and_is_logged_without_its_message(
+    frozen: Api, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*args: Any) -> list[bytes | None]:
+        raise RuntimeError("a secret in the message of an exception")
+
+    monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
+    with watching(frozen, f"/checkout/{frozen.created()['id']}/events") as stream:
+        stream.next()
+        monkeypatch.setattr(server.store, "get", broken)
+        stream.wait_for_end()
+        wait_until(lambda: server.app.waiting == 0)
+    assert f"defect in {stream.headers['x-request-id']}: RuntimeError" in server.log.getvalue()
+    assert "a secret" not in server.log.getvalue()
+
+
+@pytest.mark.parametrize("sent", ["nothing", "the head"])
+def test_a_server_that_cannot_send_its_beginning_leaves_nobody_behind(sent: str) -> None:
+    metadata, log = new_metadata(NOON, 1, "tests"), RequestLog(None)
+    app = create_app(Settings(), load_catalog(None), MemoryStore(), metadata, ManualClock(), log)
+
+    async def on_a_dead_line(scope: Any, receive: Any, send: Any) -> None:
+        async def send_or_fail(message: Any) -> None:
+            if sent == "nothing" or message["type"] != "http.response.start":
+                raise ConnectionError
+            await send(message)
+
+        await app(scope, receive, send_or_fail)
+
+    async def check() -> None:
+        transport = httpx.ASGITransport(on_a_dead_line)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            with pytest.raises(ConnectionError):
+                await client.get("/_mock/events", headers=AUTHORIZED)
+            assert app.waiting == 0
+
+    asyncio.run(check())
+
+
+@pytest.mark.usefixtures("quiet")
+def test_requests_that_wait_get_at_most_half_of_the_connections(
+    frozen: Api, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more is refused at once, on a connection that stays open."""
+    path, observed = f"/_mock/payments/{frozen.created()['id']}", {"to": "end", "until_observed": True}
+    waiting = server.app._sandboxes.notifier
+    assert waiting.max_waiting == server.transport_state.connections.limit // 2
+    monkeypatch.setattr(waiting, "max_waiting", 1)
+    with watching(frozen, "/_mock/events") as stream:
+        stream.next()
+        for reply in (
+            *map(
+                frozen.get,
+                (f"{path}/wait", "/_mock/wait?order_id=x", "/_mock/requests/wait", "/_mock/events"),
+            ),
+            frozen.get(f"{path.replace('/_mock/payments', '/checkout')}/events"),
+            frozen.post(f"{path}/advance", json=observed),
+            httpx.get(f"{server.url}/v1/chains", headers=AUTHORIZED | {"X-Mock-Fault": "hang"}),
+        ):
+            assert error_of(reply) == (503, "capacity_exceeded")
+            assert {"retry-after": "1"}.items() <= reply.headers.items()
+            assert "connection" not in reply.headers
+    wait_until(lambda: server.app.waiting == 0)
+    assert frozen.get(f"{path}/wait?timeout=0").status_code == 200
+
+
+class TestFeed:
+    def test_it_needs_a_key(self, server: RunningServer) -> None:
+        assert error_of(httpx.get(f"{server.url}/_mock/events")) == (401, "unauthenticated")
+
+    @pytest.mark.parametrize("query", ["x=1", "payment_id=a&payment_id=b", "limit=1", "%zz"])
+    def test_a_query_that_makes_no_sense_is_refused(self, api: Api, query: str) -> None:
+        assert error_of(api.get(f"/_mock/events?{query}")) == (400, "invalid_query")
+
+    def test_it_tells_the_time_and_what_to_read_again(self, frozen: Api) -> None:
+        with watching(frozen, "/_mock/events") as stream:
+            assert stream.next() == {
+                "clock": {"now": "2030-01-31T12:00:00.000Z", "speed": 0.0},
+                "changed": ["payments", "requests"],
+            }
+            frozen.post("/_mock/clock/advance", json={"seconds": 60})
+            assert stream.next() == {
+                "clock": {"now": "2030-01-31T12:01:00.000Z", "speed": 0.0},
+                "changed": ["payments"],
+            }
+            frozen.get("/v1/chains")
+            assert stream.next()["changed"] == ["requests"]
+
+    def test_reading_what_it_tells_to_read_again_is_no_change(self, frozen: Api) -> None:
+        """A page that reads whenever it is told must not go on for ever."""
+        payment_id = frozen.created()["id"]
+        with watching(frozen, f"/_mock/events?payment_id={payment_id}") as stream:
+            stream.next()
+            for path in ("payments", f"payments/{payment_id}", "requests", "clock"):
+                assert frozen.get(f"/_mock/{path}").status_code == 200
+            frozen.get("/v1/chains")
+            assert stream.next()["changed"] == ["requests"]
+
+
+class TestCheckout:
+    def test_it_needs_no_key_and_shows_what_the_json_shows(self, frozen: Api, server: RunningServer) -> None:
+        payment_id = frozen.created("underpaid_expired")["id"]
+        with following(f"{server.url}/checkout/{payment_id}/events") as stream:
+            assert stream.headers["access-control-allow-origin"] == "*"
+            for target in ("payment_detected", "next", "next", "next", "next", "end"):
+                assert stream.next() == httpx.get(f"{server.url}/checkout/{payment_id}.json").json()
+                frozen.post(f"/_mock/payments/{payment_id}/advance", json={"to": target})
+            assert stream.next()["headline"] == "Partially paid, and the time is up"
+
+    def test_a_reset_ends_it_and_then_there_is_none(self, frozen: Api, server: RunningServer) -> None:
+        url = f"{server.url}/checkout/{frozen.created()['id']}/events"
+        with following(url) as stream:
+            stream.next()
+            frozen.post("/_mock/reset")
+            stream.wait_for_end()
+            assert stream.so_far() == []
+        assert error_of(httpx.get(url)) == (404, "payment_not_found")
+
+    def test_a_client_that_does_not_read_holds_up_nobody(self, frozen: Api, server: RunningServer) -> None:
+        payment_id = frozen.created()["id"]
+        path = f"/checkout/{payment_id}/events"
+        with (
+            socket.create_connection(("127.0.0.1", server.port), 60) as lazy,
+            watching(frozen, path) as stream,
+        ):
+            lazy.sendall(raw.request("GET", path))
+            stream.next()
+            for _ in range(200):
+                frozen.post("/_mock/clock/advance", json={"seconds": 0.001})
+            while stream.next()["now"] != "2030-01-31T12:00:00.200Z":
+                pass
+
+
+def test_no_document_tells_of_them(contract: Contract) -> None:
+    """A generated client, or a fuzzer, would wait for the end of the reply."""
+    assert not [path for path in contract.document["paths"] if path.endswith("/events")]

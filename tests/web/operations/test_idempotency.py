@@ -1,0 +1,107 @@
+"""Idempotency as specified: replay, conflict, and what leaves a key free."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from paymock.payments.records import PaymentRecord
+from paymock.rules.identifiers import sandbox_of
+from tests.support import raw
+from tests.support.client import Api, error_of, fresh_key, order
+from tests.support.contract import Contract
+from tests.support.server import RunningServer
+
+JSON = {"Content-Type": "application/json"}
+CONFLICT = (409, "idempotency_key_reused_with_different_payload")
+
+
+@pytest.mark.parametrize("second", [0, 10**9])
+def test_a_replay_is_the_original_reply_byte_for_byte(api: Api, server: RunningServer, second: int) -> None:
+    first = api.create(key="order-1001-payment")
+    server.clock.advance(second)
+    replay = api.create(key="order-1001-payment")
+    assert (replay.status_code, replay.content) == (201, first.content)
+    for name in ("location", "link"):
+        assert replay.headers[name] == first.headers[name]
+    assert replay.headers["idempotent-replayed"] == "true"
+    assert "idempotent-replayed" not in first.headers
+
+
+def test_the_order_of_members_and_white_space_do_not_matter(api: Api) -> None:
+    first = api.create(key="order-1001-payment")
+    turned = json.dumps(dict(reversed(order().items())), indent=4)
+    headers = {**JSON, "Idempotency-Key": "order-1001-payment"}
+    replay = api.post("/v1/payments", content=turned, headers=headers)
+    assert replay.content == first.content
+
+
+@pytest.mark.parametrize("path", ["/v1/payments", "/v1/payments?not=on-the-fast-path"])
+def test_a_replay_with_another_scenario_has_a_warning(api: Api, path: str) -> None:
+    scenarios = ("late_payment", "late_payment", None, "happy_path", "happy_path")
+    first, *replays = [api.create(key="order-1001-payment", scenario=each, path=path) for each in scenarios]
+    warning = "replayed payment follows late_payment, not happy_path"
+    assert "x-mock-warning" not in first.headers
+    assert [reply.headers.get("x-mock-warning") for reply in replays] == [None, None, warning, warning]
+    assert {reply.content for reply in replays} == {first.content}
+    assert "X-Mock-Warning" in first.headers["access-control-expose-headers"]
+
+
+def test_a_replay_without_a_scenario_header_has_no_warning(api: Api) -> None:
+    api.post("/_mock/next", json={"scenario": "late_payment"})
+    for _ in range(2):
+        assert "x-mock-warning" not in api.create(key="order-1001-payment").headers
+    replay = api.create(key="order-1001-payment", scenario="happy_path")
+    assert replay.headers["x-mock-warning"] == "replayed payment follows late_payment, not happy_path"
+
+
+def test_another_body_under_the_same_key_is_a_conflict(api: Api) -> None:
+    first = api.create(key="order-1001-payment")
+    for other in (
+        order(receive__amount="1000000000000000001"),
+        order(receive__address="0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"),
+        order(metadata={"customer_id": "c_2"}),
+        order(metadata=None),
+        order(refund_to=...),
+        order(memo="unknown"),
+        order(order_id=5),
+        order(expires_at="2001-01-01T00:00:00Z"),
+        {},
+        [order()],
+    ):
+        assert error_of(api.create(other, key="order-1001-payment")) == CONFLICT
+    malformed = api.post(
+        "/v1/payments", content=b"{", headers={**JSON, "Idempotency-Key": "order-1001-payment"}
+    )
+    assert error_of(malformed) == (400, "invalid_json")
+    assert api.create(key="order-1001-payment").content == first.content
+
+
+@pytest.mark.parametrize("threads", [16, pytest.param(64, marks=pytest.mark.ci)])
+def test_concurrent_duplicates_give_one_payment_and_identical_bytes(
+    server: RunningServer, contract: Contract, threads: int
+) -> None:
+    """So many connections send the same request at the same moment, ten times."""
+
+    def create(data: bytes, barrier: Barrier) -> raw.RawReply:
+        barrier.wait()
+        [reply] = raw.exchange(server.port, data, timeout=20)
+        return reply
+
+    headers = {**JSON, "Idempotency-Key": "order-1001-payment"}
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(10):
+            api_key, barrier = f"mk_test_{fresh_key()}", Barrier(threads)
+            authorized = {"Authorization": f"Bearer {api_key}", **headers}
+            data = raw.request("POST", "/v1/payments", authorized, json.dumps(order()).encode())
+
+            replies = [*pool.map(create, [data] * threads, [barrier] * threads)]
+            for reply in replies:
+                assert reply.status == 201
+                contract.check_raw("POST", "/v1/payments", reply)
+            assert len({reply.body for reply in replies}) == 1
+            assert sum("idempotent-replayed" not in reply.headers for reply in replies) == 1
+            stored = asyncio.run(server.store.page(sandbox_of(api_key), PaymentRecord.KIND, limit=9))
+            assert len(stored) == 1
