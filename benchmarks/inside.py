@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from harness.api_client import API_KEY, ORDER
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.sandbox.sandboxes import new_metadata
 from paymock.sandbox.clock import SystemClock
 from paymock.payments import payment as payments

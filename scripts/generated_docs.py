@@ -10,7 +10,7 @@ from functools import partial
 
 import click
 
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.cli.main import COMMANDS, cli
 from paymock.cli.serve import serve
 from paymock.payments.checkout import VIEWS

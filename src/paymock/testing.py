@@ -120,7 +120,7 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     It handles no signals, and can be started from any thread. `settings` are those of
     `paymock.settings.Settings`: `fee_bps=50`, `seed="demo"`, `api_keys=["k"]`. The log goes to standard
     error; `access_log=True` adds every request. Raises TypeError for a setting of a wrong type, and
-    SettingsError, CatalogError, ScenarioFileError or StartError when the server cannot start with them.
+    SettingsError, FileError or StartError when the server cannot start with them.
     """
     # Imported here, since it takes long, and a remote sandbox does not need it.
     from pathlib import Path

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paymock.app.checkout import CheckoutService
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import derive_token, secret_from_seed
 from paymock.sandbox.sandboxes import KeyedRequest

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.rules.scenarios import SCENARIOS

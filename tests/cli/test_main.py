@@ -15,7 +15,7 @@ import pytest
 from harness.server_process import PAYMOCK, environment, server_process
 from paymock import __version__
 from paymock.cli.main import cli
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.control import TARGETS
 from tests.cli.terminal import COMMANDS, TIMEOUT, Terminal, run_until

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from paymock.payments import checkout
 from paymock.payments import payment as payments
-from paymock.payments.catalog_file import load_catalog
 from paymock.payments.checkout import VIEWS, Checkout
+from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus

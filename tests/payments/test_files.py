@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paymock.payments.catalog_file import load_catalog
-from paymock.payments.scenario_file import load_scenarios
+from paymock.payments.files import load_catalog, load_scenarios
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.tables import scenario_rows
 from tests.support.courses import TWO_HALVES
@@ -36,7 +35,7 @@ ANY_FILE = {
 CATALOGS = ANY_FILE | {
     "empty": (b"", "cannot be used"),
     "arrays for chains": (b"chains = " + b"[" * 200 + b"]" * 200, "cannot be used"),
-    "line ends in a name": (b'[[chains]]\n"a\\nb\\r\\u2028" = 1', "cannot be used"),
+    "line ends in a name": (b'[[chains]]\n"a\\nb\\r\\u2028" = 1', "chain 1: a b"),
     "a broken asset": (
         ONE_CHAIN.replace("18 }", "18").encode(),
         "cannot be used: chain one: Invalid initial",
@@ -50,7 +49,7 @@ SCENARIO_FILES = ANY_FILE | {
         "cannot be used: scenario two_halves: plus: Cannot overwrite a value (at ",
     ),
     "no name": (b"[[scenario]]\n[[scenario]]\nname = [", "cannot be used: scenario 2: name: Invalid"),
-    "a name twice": (2 * TWO_HALVES.encode(), "scenario 2: name two_halves is that of scenario 1, too"),
+    "a name twice": (2 * TWO_HALVES.encode(), "scenario must not have the name two_halves twice"),
     "an amount of many digits": (
         TWO_HALVES.encode()
         + b"[[scenario]]\nname = 'b'\n[[scenario.sending]]\nat = 5\nplus = "

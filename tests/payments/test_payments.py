@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paymock.payments import payment as payments
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.payments.payment import NO_SIMULATION
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.rules.amounts import MAX_RAW

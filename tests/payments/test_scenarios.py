@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 
 from paymock.payments import scenarios
-from paymock.payments.scenarios import ScenarioFileError, parse_scenarios
+from paymock.payments.files import parse
+from paymock.payments.scenarios import scenario_from
 from paymock.rules.amounts import MAX_RAW
 from paymock.rules.scenarios import SCENARIOS, Scenario, ScriptedTransfer, Share
 from paymock.rules.timeline import simulate
-from paymock.schemas.scenarios import CourseRequest
+from paymock.schemas.scenarios import CourseRequest, ScenarioFile
 from tests.support.courses import COURSES as ANY_SCENARIO
 from tests.support.specification import COURSES
 
@@ -29,7 +30,8 @@ def test_a_file_has_scenarios_by_name() -> None:
         "review_hold": True,
         "sending": [{"at": 0, "other_asset": True}],
     }
-    assert parse_scenarios({"scenario": [HALVES, other]}) == {
+    entries = parse({"scenario": [HALVES, other]}, ScenarioFile).scenario
+    assert {entry.name: scenario_from(entry) for entry in entries} == {
         "two_halves": Scenario(
             "two_halves",
             "The customer pays in two halves.",
@@ -51,7 +53,7 @@ def test_a_file_has_scenarios_by_name() -> None:
         ({"scenario": [HALVES, 5]}, "scenario 2 must be an object, not a number"),
         ({"scenario": [HALVES, {}]}, "scenario 2: name is required"),
         ({"scenario": [HALVES | {"name": "late_payment"}]}, "scenario 1: name must not be one of the eight"),
-        ({"scenario": [HALVES, HALVES]}, "scenario 2: name two_halves is that of scenario 1, too"),
+        ({"scenario": [HALVES, HALVES]}, "scenario must not have the name two_halves twice"),
         ({"scenario": [HALVES | {"sending": [{"at": 9_999}]}]}, "scenario two_halves: sending[0].at must be"),
         (
             {"scenario": [HALVES | {"send": 1}, HALVES | {"name": "x\x1b", "review_hold": 1}]},
@@ -61,14 +63,14 @@ def test_a_file_has_scenarios_by_name() -> None:
     ],
 )
 def test_a_bad_file_is_refused_with_scenario_field_and_reason(document: Any, message: str) -> None:
-    with pytest.raises(ScenarioFileError) as refused:
-        parse_scenarios(document)
+    with pytest.raises(ValueError, match="scenario") as refused:
+        parse(document, ScenarioFile)
     assert message in str(refused.value)
 
 
 def test_at_most_a_hundred_problems_are_listed() -> None:
-    with pytest.raises(ScenarioFileError) as refused:
-        parse_scenarios({"scenario": [HALVES | {"sending": [{"at": -1}] * 100, "name": "x", "a": 1}] * 2})
+    with pytest.raises(ValueError, match="scenario") as refused:
+        parse({"scenario": [HALVES | {"sending": [{"at": -1}] * 100, "name": "x", "a": 1}] * 2}, ScenarioFile)
     assert str(refused.value).count("; scenario x: ") == 99
 
 

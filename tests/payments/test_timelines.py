@@ -7,7 +7,7 @@ import pytest
 
 from paymock.payments import payment as payments
 from paymock.payments import records, timelines
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, EndpointRecord, SimulationRecord
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules.scenarios import HALF, SCENARIOS, Scenario, ScriptedTransfer

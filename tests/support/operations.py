@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from msgspec.structs import fields
 
 from paymock.http.auth import Keyring
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.schemas.queries import Query
 from paymock.web.openapi import examples

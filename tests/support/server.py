@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from paymock.http.protocol import TransportState
-from paymock.payments.catalog_file import load_catalog
-from paymock.payments.scenario_file import load_scenarios
+from paymock.payments.files import load_catalog, load_scenarios
 from paymock.sandbox.sandboxes import new_metadata
 from paymock.server.metrics_listener import MetricsEndpoint
 from paymock.server.sockets import bind_sockets, server_url

@@ -11,7 +11,7 @@ from paymock.app.checkout import CheckoutService
 from paymock.app.control import ControlService
 from paymock.app.journal import StoredEntry
 from paymock.app.payments import PaymentsService
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of

@@ -1,9 +1,12 @@
 """Virtual time for coroutines that wait for timers and for each other, and for no thread, file or socket."""
 
 import asyncio
+import inspect
 import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+import pytest
 
 T = TypeVar("T")
 
@@ -39,3 +42,13 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine, in virtual time."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine, with its fixtures and parameters; leaves others to pytest."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True

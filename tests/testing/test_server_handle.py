@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from paymock.payments.catalog import CatalogError
-from paymock.payments.scenarios import ScenarioFileError
+from paymock.payments.files import FileError
 from paymock.server.errors import StartError
 from paymock.server.uvicorn_server import Server
 from paymock.settings import SettingsError
@@ -66,8 +65,8 @@ class TestServe:
             ({"host": "0.0.0.0"}, SettingsError, "would let anybody in"),
             ({"speeed": 1}, TypeError, "speeed"),
             ({"ready_file": Path("ready.json")}, SettingsError, "neither another store, nor a ready file"),
-            ({"catalog": "/nope.toml"}, CatalogError, r"/nope\.toml"),
-            ({"scenarios": "/nope.toml"}, ScenarioFileError, r"/nope\.toml"),
+            ({"catalog": "/nope.toml"}, FileError, r"/nope\.toml"),
+            ({"scenarios": "/nope.toml"}, FileError, r"/nope\.toml"),
         ],
     )
     def test_invalid_settings_are_refused(

@@ -161,12 +161,15 @@ def next(  # noqa: A001 - the name of the command
 
 def _read_course(file: Path) -> Any:
     """The scenario of a file, which must have exactly one, as a course."""
-    from paymock.payments.scenario_file import read_scenarios  # imported here, since it takes long
-    from paymock.payments.scenarios import ScenarioFileError, render
+    from paymock.payments.files import (
+        FileError,
+        read_scenarios,  # imported here, since it takes long
+    )
+    from paymock.payments.scenarios import render
 
     try:
         scenarios = [*read_scenarios(file).values()]
-    except ScenarioFileError as error:
+    except FileError as error:
         raise CommandError(str(error)) from None
     if len(scenarios) != 1:
         raise CommandError(f"--course needs a file of one scenario, and {file} has {len(scenarios)}")

@@ -26,8 +26,7 @@ from paymock.cli.api import ApiClient, typed
 from paymock.cli.options import KEY_FROM_VARIABLE, is_given
 from paymock.client.http import Json
 from paymock.client.text import escape_control
-from paymock.payments.catalog import CatalogError
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import FileError, load_catalog
 from paymock.rules.amounts import to_tokens
 from paymock.schemas.catalog import Asset
 from paymock.schemas.public import Payment
@@ -244,7 +243,7 @@ def catalog() -> Mapping[str, Mapping[str, Asset]]:
 def _load_catalog(file: str | None) -> Mapping[str, Mapping[str, Asset]]:
     try:
         catalog = load_catalog(Path(file) if file else None)
-    except CatalogError:
+    except FileError:
         return {}
     return {chain: catalog.assets(chain) or {} for chain in catalog.chains}
 

@@ -41,12 +41,15 @@ def check(*, file: Path, as_json: bool) -> None:
 
     FILE is as for `paymock serve --scenarios`. A file that cannot be used is refused with the same message.
     """
-    from paymock.payments.scenario_file import read_scenarios  # imported here, since it takes long
-    from paymock.payments.scenarios import ScenarioFileError, render_listed
+    from paymock.payments.files import (
+        FileError,
+        read_scenarios,  # imported here, since it takes long
+    )
+    from paymock.payments.scenarios import render_listed
 
     try:
         listed = [render_listed(scenario) for scenario in read_scenarios(file).values()]
-    except ScenarioFileError as error:
+    except FileError as error:
         raise CommandError(str(error)) from None
     lines = [line for scenario in listed for line in ("", *_lines(scenario))]
     show(ScenarioList(data=listed), lines[1:], as_json=as_json)

@@ -152,15 +152,14 @@ def serve(**options: Any) -> None:
         signal.signal(number, _exit_early)
     garbage_collection.suspend()
     from paymock.cli.output import program  # imported here, since they take long
-    from paymock.payments.catalog import CatalogError
-    from paymock.payments.scenarios import ScenarioFileError
+    from paymock.payments.files import FileError
     from paymock.server.errors import StartError
     from paymock.server.run import serve as serve_forever
 
     try:
         serve_forever(settings_from_options(**options), sys.stdout, program())
         _end_line()
-    except (SettingsError, CatalogError, ScenarioFileError, StartError) as error:
+    except (SettingsError, FileError, StartError) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -1,8 +1,5 @@
 """Scenarios of users: from a file or a course to the scenario of the rules, and back to what is shown."""
 
-import re
-from collections.abc import Mapping
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -11,46 +8,10 @@ from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
 from paymock.rules.tables import example_states
 from paymock.rules.timeline import State, changed_deposit, describe_change
 from paymock.schemas.control import ListedScenario, ScenarioChange
-from paymock.schemas.scenarios import Course, CourseRequest, FileScenario, ScenarioFile, Sending, is_name
-from paymock.schemas.validation import MAX_DETAILS, Problems, checker_for
+from paymock.schemas.scenarios import Course, CourseRequest, FileScenario, Sending
 
 DEFAULT_NAME = "course"
 """The name of a course without one."""
-
-_IN_SCENARIO = re.compile(r"scenario\[([0-9]+)\]\.?(.*)", re.DOTALL)
-_check_file = checker_for(ScenarioFile)
-
-
-class ScenarioFileError(ValueError):
-    """An invalid file of scenarios. The message names each scenario, field and problem."""
-
-
-def parse_scenarios(document: Mapping[str, Any]) -> Mapping[str, Scenario]:
-    """The scenarios of a decoded TOML document, by name. Raises ScenarioFileError."""
-    problems: Problems = {}
-    _check_file(document, "", problems)
-    if not problems:
-        entries = msgspec.convert(document, ScenarioFile, strict=False).scenario
-        numbers: dict[str, int] = {}
-        for number, entry in enumerate(entries):
-            first = numbers.setdefault(entry.name, number)
-            if first != number:
-                problems[f"scenario[{number}].name"] = f"{entry.name} is that of scenario {first + 1}, too"
-        if not problems:
-            return {entry.name: scenario_from(entry) for entry in entries}
-    listed = [_problem(document, *problem) for problem in islice(problems.items(), MAX_DETAILS)]
-    raise ScenarioFileError("; ".join(listed))
-
-
-def _problem(document: Mapping[str, Any], path: str, problem: str) -> str:
-    match = _IN_SCENARIO.fullmatch(path)
-    if match is None:
-        return f"{path} {problem}"
-    number, field = int(match[1]), match[2]
-    entry = document["scenario"][number]
-    name = entry.get("name") if isinstance(entry, dict) and field != "name" else None
-    label = name if isinstance(name, str) and is_name(name) else number + 1
-    return f"scenario {label}: {field} {problem}" if field else f"scenario {label} {problem}"
 
 
 def scenario_from(course: CourseRequest | FileScenario) -> Scenario:

@@ -1,13 +1,14 @@
-"""The reply bodies of chains and assets, of which a catalog consists. Specification: "GET /v1/chains", "GET
+"""Chains and assets, as replies and in the file of `--catalog`. Specification: "GET /v1/chains", "GET
 /v1/chains/{chain}/assets".
 """
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from paymock.schemas.fields import Address, AssetId, ChainId
-from paymock.schemas.public import Reply
+from paymock.schemas.public import Reply, Request
 
 
 class Chain(Reply):
@@ -47,3 +48,55 @@ class AssetList(Reply):
     """The assets of a chain."""
 
     data: Annotated[list[Asset], Meta(description="In the order of the catalog.")]
+
+
+_CHAIN_ID = re.compile("[a-z0-9_-]{1,32}")
+_SYMBOL = re.compile("[A-Za-z0-9.]{1,16}")
+_MAX_CHAIN_ID = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly."""
+
+
+def _chain_id_problem(text: str) -> str | None:
+    return None if _CHAIN_ID.fullmatch(text) else "must be 1 to 32 of a-z 0-9 _ -"
+
+
+def _symbol_problem(text: str) -> str | None:
+    return None if _SYMBOL.fullmatch(text) else "must be 1 to 16 of A-Z a-z 0-9 and the dot"
+
+
+def _assets_problem(assets: list[Any]) -> str | None:
+    if len({asset["symbol"].upper() for asset in assets}) < len(assets):
+        return "must not have the same symbol twice"
+    natives = sum(asset.get("contract_address") is None for asset in assets)
+    return None if natives == 1 else "must have one native asset, that is, without a contract_address"
+
+
+def _chains_problem(chains: list[Any]) -> str | None:
+    return (
+        None if len({chain["id"] for chain in chains}) == len(chains) else "must not have the same id twice"
+    )
+
+
+class CatalogAsset(Request):
+    """An asset in a file. It is native without a `contract_address`."""
+
+    symbol: Annotated[str, Meta(extra={"check": _symbol_problem})]
+    name: str
+    decimals: Annotated[int, Meta(ge=0, le=77)]
+    contract_address: Address | None = None
+
+
+class CatalogChain(Request):
+    """A chain in a file. The scenario `asset_mismatch` needs a second asset."""
+
+    id: Annotated[str, Meta(extra={"check": _chain_id_problem})]
+    name: str
+    chain_id: Annotated[int, Meta(ge=1, le=_MAX_CHAIN_ID)]
+    testnet: bool
+    assets: Annotated[list[CatalogAsset], Meta(min_length=2, extra={"check": _assets_problem})]
+
+
+class CatalogFile(Request):
+    """The file of `--catalog`."""
+
+    chains: Annotated[list[CatalogChain], Meta(min_length=1, extra={"check": _chains_problem})]

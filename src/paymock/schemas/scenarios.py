@@ -206,10 +206,19 @@ class FileScenario(CourseRequest):
     name: Name
 
 
+def _twice_problem(entries: list[Any]) -> str | None:
+    names = [entry["name"] for entry in entries]
+    twice = [name for number, name in enumerate(names) if name in names[:number]]
+    return f"must not have the name {twice[0]} twice" if twice else None
+
+
 class ScenarioFile(Request):
     """The file of `--scenarios`."""
 
-    scenario: Annotated[list[FileScenario], Meta(min_length=1, max_length=MAX_SCENARIOS)]
+    scenario: Annotated[
+        list[FileScenario],
+        Meta(min_length=1, max_length=MAX_SCENARIOS, extra={"check": _twice_problem}),
+    ]
 
 
 class Course(Reply):

@@ -10,9 +10,8 @@ from functools import partial
 from typing import TextIO
 
 from paymock.http.connections import raise_file_limit
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
-from paymock.payments.scenario_file import load_scenarios
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import Clock, SystemClock
 from paymock.sandbox.metadata import check_stored
@@ -40,7 +39,7 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     process is tuned for the server. The banner shows commands of `program`.
 
     Raises StartError if the store cannot be used, an address cannot be bound, the ready file cannot be
-    written or workers cannot be started, CatalogError and ScenarioFileError.
+    written or workers cannot be started, FileError.
     """
     if settings.workers > 1 and not hasattr(os, "fork"):
         raise StartError("--workers requires a system with fork")
@@ -130,7 +129,7 @@ def serve_in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECO
     It handles no signals. At the end it waits up to `grace` seconds for requests in progress. A child process
     that is forked within the block can use the server, and does not stop it.
 
-    Raises StartError, CatalogError and ScenarioFileError.
+    Raises StartError, FileError.
     """
     clock = SystemClock(log.warning)
     store = open_store(MEMORY_STORE, limits=_limits(settings))

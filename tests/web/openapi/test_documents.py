@@ -12,7 +12,7 @@ import yaml
 from jsonschema_rs import Draft202012Validator
 
 from paymock.http.auth import Keyring
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.rules.errors import ERRORS
 from paymock.settings import Settings
 from paymock.web.openapi import examples

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from harness.polling import wait_until
-from paymock.payments.catalog_file import load_catalog
+from paymock.payments.files import load_catalog
 from paymock.rules.errors import PaymockError
 from paymock.sandbox import notifier
 from paymock.sandbox.sandboxes import new_metadata

@@ -1,0 +1,121 @@
+"""The TOML files of `--catalog` and `--scenarios`, checked by their types. All problems are told at once."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from paymock.payments.catalog import Catalog, catalog_from
+from paymock.payments.scenarios import scenario_from
+from paymock.rules.scenarios import SCENARIOS, Scenario
+from paymock.schemas.catalog import CatalogFile
+from paymock.schemas.scenarios import ScenarioFile
+from paymock.schemas.validation import MAX_DETAILS, Problems, checker_for
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+BUILT_IN = Path(__file__).with_name("catalog.toml")  # importlib.resources takes 3 ms of each start
+
+MAX_SIZE = 2**20
+"""The largest file, in bytes."""
+
+_NAME = re.compile("[a-z0-9_-]{1,64}")
+_TABLE = re.compile(r"\s*\[\[\s*([a-z]+?)s?\s*\]\]")
+_LABEL = re.compile(r"""\s*(?:name|id)\s*=\s*["']([a-z0-9_-]{1,64})["']""")
+_FIELD = re.compile(r"\s*([A-Za-z0-9_-]{1,64})\s*=")
+_LINE = re.compile(r"at line ([0-9]+)")
+_MANY_DIGITS = re.compile("[0-9_]{4300,}")
+"""What Python does not convert to an integer."""
+_ENTRY = re.compile(r"([a-z]+?)(s?)\[([0-9]+)\]\.?(.*)", re.DOTALL)
+"""The path of a problem in an entry of a table."""
+
+
+class FileError(ValueError):
+    """A file that cannot be used. The message is one line: the file, and each entry, field and problem."""
+
+
+def load_catalog(path: Path | None) -> Catalog:
+    """The catalog in the TOML file at `path`, or the built-in one. Raises FileError."""
+    return catalog_from(_read(path or BUILT_IN, "catalog", CatalogFile))
+
+
+def load_scenarios(path: Path | None) -> Mapping[str, Scenario]:
+    """The built-in scenarios and those in the TOML file at `path`, by name. Raises FileError."""
+    return {**SCENARIOS, **read_scenarios(path)} if path else SCENARIOS
+
+
+def read_scenarios(path: Path) -> Mapping[str, Scenario]:
+    """The scenarios in the TOML file at `path`, by name. Raises FileError."""
+    entries = _read(path, "scenario file", ScenarioFile).scenario
+    return {entry.name: scenario_from(entry) for entry in entries}
+
+
+def _read(path: Path, noun: str, file_type: type[T]) -> T:
+    """The content of the TOML file at `path`, which messages call `noun`. Raises FileError."""
+    try:
+        if path.exists() and not path.is_file():
+            raise ValueError("it is not a regular file")  # a pipe could wait for ever
+        with path.open("rb") as file:
+            content = file.read(MAX_SIZE + 1)
+        if len(content) > MAX_SIZE:
+            raise ValueError(f"it is larger than {MAX_SIZE} bytes")
+        return parse(_decode(content.decode("utf-8")), file_type)
+    except OSError as error:
+        problem = f"cannot read the {noun} {path}: {error.strerror}"
+    except RecursionError:
+        problem = f"the {noun} {path} cannot be used: it is nested too deeply"
+    except ValueError as error:  # of TOML, UTF-8 or its types
+        problem = f"the {noun} {path} cannot be used: {error}"
+    raise FileError(" ".join(problem.splitlines()))
+
+
+def parse(document: Mapping[str, Any], file_type: type[T]) -> T:
+    """A decoded TOML document as its type. Raises ValueError with all problems."""
+    problems: Problems = {}
+    checker_for(file_type)(document, "", problems)
+    if problems:
+        listed = [_labelled(document, *problem) for problem in islice(problems.items(), MAX_DETAILS)]
+        raise ValueError("; ".join(listed))
+    return msgspec.convert(document, file_type, strict=False)
+
+
+def _labelled(document: Mapping[str, Any], path: str, problem: str) -> str:
+    """A problem with the name or the number of its entry."""
+    match = _ENTRY.fullmatch(path)
+    if match is None:
+        return f"{path} {problem}"
+    table, plural, number, field = match.groups()
+    entry = document[table + plural][int(number)]
+    names = [entry.get(key) for key in ("name", "id") if field != key] if isinstance(entry, dict) else []
+    label = next((name for name in reversed(names) if isinstance(name, str) and _NAME.fullmatch(name)), None)
+    return f"{table} {label or int(number) + 1}: {field} {problem}".replace(":  ", " ")
+
+
+def _decode(text: str) -> Mapping[str, Any]:
+    """Decode TOML. Raises ValueError, which names the table and the field, and RecursionError."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = _LINE.search(str(error))
+        raise ValueError(_place(text, int(line[1]) if line else text.count("\n") + 1) + str(error)) from None
+    except ValueError:
+        digits = _MANY_DIGITS.search(text)
+        line_number = text.count("\n", 0, digits.start() if digits else 0) + 1
+        raise ValueError(f"{_place(text, line_number)}too many digits (at line {line_number})") from None
+
+
+def _place(text: str, line_number: int) -> str:
+    """The table and the field in a line of TOML, as far as they are known: `scenario two_halves: plus: `."""
+    table, count, label, line = "", 0, "", ""
+    for line in text.split("\n")[:line_number]:
+        if header := _TABLE.match(line):
+            table, count, label = header[1], count + 1, ""
+        elif not label and (named := _LABEL.match(line)):
+            label = named[1]
+    field = _FIELD.match(line)
+    words = [f"{table} {label or count}"] if table else []
+    return "".join(f"{word}: " for word in [*words, *([field[1]] if field else [])])

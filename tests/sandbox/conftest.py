@@ -1,0 +1,5 @@
+"""Tests that are coroutines run in virtual time."""
+
+from tests.support.virtual_time import pytest_pyfunc_call
+
+__all__ = ["pytest_pyfunc_call"]
