@@ -4,8 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from paymock.http.responses import header_block, header_lines
-from paymock.http.sse import event_stream
+from paymock.http.responses import event_stream, header_block, header_lines
 from paymock.rules.errors import PaymockError
 from paymock.schemas.public import Problem
 from tests.support.virtual_time import run

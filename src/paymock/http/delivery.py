@@ -4,8 +4,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from paymock.http.requests import ClientGone, Request
-from paymock.http.responses import Header, Response
+from paymock.http.requests import ClientGone, Header, Request
+from paymock.http.responses import Response
 from paymock.rules.faults import MAX_HANG, FaultKind
 
 Sleep = Callable[[float], Coroutine[Any, Any, None]]

@@ -13,10 +13,9 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from paymock.http.connections import Connections, connection_limit
+from paymock.http.connections import Connections, WriteBatch, connection_limit
 from paymock.http.headers import CHECKED_HEADERS
 from paymock.http.routing import METHODS, Answer
-from paymock.http.write_batch import WriteBatch
 from paymock.rules.errors import PaymockError
 
 MAX_HEAD = 16 * 1024

@@ -8,12 +8,14 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from paymock.http.responses import Header
 from paymock.rules.errors import PaymockError
 from paymock.schemas import json_decoding
 from paymock.schemas.fields import MAX_ORDER_ID
 
 T = TypeVar("T")
+
+Header = tuple[bytes, bytes]
+"""The name, in lower case, and the value of a header line."""
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 

@@ -1,14 +1,17 @@
-"""Responses of the handlers, and the header lines to send them with."""
+"""Responses: JSON, errors in their envelope, event streams; and their header lines."""
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import cache
 
 import msgspec
+from msgspec.structs import replace
 
+from paymock.http.requests import Header, Request
 from paymock.payments.timelines import RenderedPayment
+from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.faults import Fault
-
-Header = tuple[bytes, bytes]
+from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
 
 JSON = "application/json"
 
@@ -17,6 +20,15 @@ REPLAYED = ("Idempotent-Replayed", "true")
 
 WARNING = "X-Mock-Warning"
 """The name of the header that tells of a part of the request that was ignored."""
+
+_MIN_KEY_LENGTH = 9
+"""A shorter word may be part of a message by chance, and is not a secret API key."""
+
+_RETRY = b"retry: 1000\n\n"
+"""The time after which a browser reconnects, in milliseconds."""
+
+_UNBUFFERED = (("X-Accel-Buffering", "no"),)
+"""Tells nginx and other proxies to pass events on at once."""
 
 _NO_STORE = b"cache-control: no-store\r\n"
 
@@ -84,3 +96,49 @@ def _line(name: str, value: str) -> bytes:
 @cache  # there are few types
 def _content_type(value: str | None) -> bytes:
     return b"" if value is None else _line("content-type", value)
+
+
+def error_response(error: PaymockError) -> Response:
+    """Return the response that carries `error` in the error envelope. Specification: "Errors"."""
+    details = [Problem(field=field, message=message) for field, message in (error.details or {}).items()]
+    body = ErrorDetail(code=error.kind.code, message=error.message)
+    if details:
+        body.details = details
+    headers = error.headers
+    if error.status == 503:
+        headers = (*headers, ("Retry-After", str(RETRY_AFTER_SECONDS)))
+    return Response(
+        error.status,
+        msgspec.json.encode(ErrorEnvelope(error=body)),
+        headers=headers,
+        error=error.kind.code,
+    )
+
+
+def refusal(error: PaymockError, request: Request) -> Response:
+    """Return the response that refuses `request`. The API key in it is masked: a refusal names unknown
+    fields, and a client may send the key as a name.
+    """
+    response = error_response(error)
+    presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
+    if len(presented) < _MIN_KEY_LENGTH or presented not in response.body:
+        return response
+    key, detail = presented.decode("latin-1"), msgspec.json.decode(response.body, type=ErrorEnvelope).error
+    detail.message = detail.message.replace(key, "***")
+    for problem in detail.details or ():
+        problem.field = problem.field.replace(key, "***")
+        problem.message = problem.message.replace(key, "***")
+    return replace(response, body=msgspec.json.encode(ErrorEnvelope(error=detail)))
+
+
+async def event_stream(messages: AsyncGenerator[msgspec.Struct, None]) -> Response:
+    """Return a response that pushes `messages` as events in JSON. Raises what the first one raises."""
+    events = _events(messages)
+    first = await anext(events, b"")
+    return Response(200, _RETRY + first, "text/event-stream", headers=_UNBUFFERED, stream=events)
+
+
+async def _events(messages: AsyncGenerator[msgspec.Struct, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(messages):
+        async for message in messages:
+            yield b"data: " + msgspec.json.encode(message) + b"\n\n"

@@ -23,6 +23,7 @@ from paymock.web.openapi.generator import OpenApiPage
 from paymock.web.operations import checkout, control, health, public
 from paymock.web.operations.faults import ignore_faults, inject_fault, without_faults
 from paymock.web.operations.operations import handler_of
+from paymock.web.pages.checkout import page as checkout_page
 from paymock.web.pages.dashboard import PAGES, DashboardPage
 from paymock.web.pages.fragments import Fragments
 from paymock.web.pages.static_files import redirect_to_swagger, static_files
@@ -75,7 +76,7 @@ def create_app(
         for path, template in PAGES.items():
             routes.add("GET", path, Route(DashboardPage(template, examples, open_mode=settings.open_mode)))
     ancestors = " ".join(settings.frame_ancestors) or "'none'"
-    page = partial(checkout.page, checkout_service, frame_ancestors=ancestors)
+    page = partial(checkout_page, checkout_service, frame_ancestors=ancestors)
     routes.add("GET", checkout.PATH, Route(page))
     routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkout_service)))
     routes.add("GET", "/swagger", Route(redirect_to_swagger))

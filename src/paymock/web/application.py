@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncGenerator
+from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,11 +16,9 @@ from paymock.app.overrides import FaultDue
 from paymock.http.auth import Keyring
 from paymock.http.cors import allowed_methods, cors_headers, options_response
 from paymock.http.delivery import close_connection, interrupt, is_interrupted, send_head
-from paymock.http.error_responses import error_response, refusal
 from paymock.http.hosts import AllowedHosts
-from paymock.http.request_ids import request_ids
 from paymock.http.requests import Body, ClientGone, Request, parse_request
-from paymock.http.responses import Response, header_block, header_lines
+from paymock.http.responses import Response, error_response, header_block, header_lines, refusal
 from paymock.http.routing import PUBLIC, Answer, Route, Routes
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultKind
@@ -57,7 +57,8 @@ class Application:
         self._keyring = keyring
         self._log = log
         self._clock = clock
-        self._request_ids = request_ids()
+        server = os.urandom(5).hex()  # request ids are short, cheap, and unique in practice across servers
+        self._request_ids = (f"req_{server}_{number:x}" for number in count(1))
         self.metrics: RequestMetrics | None = None
         """Records every request, if set."""
 

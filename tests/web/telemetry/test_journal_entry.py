@@ -7,9 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from paymock.app.journal import StoredEntry
-from paymock.http.error_responses import error_response
 from paymock.http.requests import Body, Request
-from paymock.http.responses import REPLAYED, Response
+from paymock.http.responses import REPLAYED, Response, error_response
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault

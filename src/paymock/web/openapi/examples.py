@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paymock.http.auth import Keyring
-from paymock.http.error_responses import error_response
 from paymock.http.headers import requested_scenario
 from paymock.http.requests import Body, Request, parse_request
+from paymock.http.responses import error_response
 from paymock.payments import checkout, endpoints
 from paymock.payments import payment as payments
 from paymock.payments.catalog import Catalog

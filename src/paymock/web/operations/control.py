@@ -5,8 +5,7 @@ from paymock.app.control import ControlService
 from paymock.app.faults import MAX_RULES
 from paymock.app.findings import MAX_BYTES, MAX_FINDINGS
 from paymock.http.requests import Request
-from paymock.http.responses import Response
-from paymock.http.sse import event_stream
+from paymock.http.responses import Response, event_stream
 from paymock.rules.tables import fault_table
 from paymock.schemas import control as schemas
 from paymock.schemas.public import Payment

@@ -12,10 +12,9 @@ from paymock.app.control import ControlService
 from paymock.app.faults import RulesDue
 from paymock.app.overrides import FaultDue
 from paymock.http.auth import REALM
-from paymock.http.error_responses import error_response, refusal
 from paymock.http.headers import idempotency_key
 from paymock.http.requests import Request
-from paymock.http.responses import Response
+from paymock.http.responses import Response, error_response, refusal
 from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault

@@ -9,7 +9,7 @@ from paymock.http.requests import Body, Request
 from paymock.http.responses import Response
 from paymock.rules.errors import PaymockError
 from paymock.stores.memory import MemoryStore
-from paymock.web.operations import checkout
+from paymock.web.pages import checkout
 from tests.support.use_cases import UseCases
 from tests.support.virtual_time import run
 
