@@ -31,7 +31,7 @@ class ClusterStore(SharedStore):
         self.silent: set[int] = set()
         self.shuffle: random.Random | None = None
 
-    def copies(self, sandbox: str) -> Sequence[str]:
+    def replicas(self, sandbox: str) -> Sequence[str]:
         return [sandbox, *(f"{sandbox}.{number}" for number in range(1, COPIES))]
 
     def node(self, sandbox: str) -> int:
@@ -47,14 +47,14 @@ class ClusterStore(SharedStore):
 
     def lose(self, node: int) -> None:
         """Lose what a node has, as one that keeps nothing on disk."""
-        for name in self.copies(METADATA):
+        for name in self.replicas(METADATA):
             if self.node(name) == node:
                 self._sandboxes.pop(name, None)
         self.connections += 1
 
     def stored(self) -> list[StoreMetadata | None]:
         """Return the copies, in order."""
-        values = (self._values(name, STATE)[0] for name in self.copies(METADATA))
+        values = (self._values(name, STATE)[0] for name in self.replicas(METADATA))
         return [None if value is None else records.decode_as(StoreMetadata, value) for value in values]
 
     async def _reach(self, sandbox: str) -> None:
@@ -123,7 +123,7 @@ class TestWithoutMajority:
     async def test_copies_that_disagree_are_decided_for_the_first(self) -> None:
         store = ClusterStore()
         candidates = [new_metadata(NOON, 1, f"{number}") for number in range(NODES)]
-        for name in store.copies(METADATA):
+        for name in store.replicas(METADATA):
             value = records.encode(candidates[store.node(name)])
             await store.replace(name, STATE, None, value, expected_state=None)
         store.dead.add(2)

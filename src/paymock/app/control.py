@@ -34,7 +34,7 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, Scenario
 from paymock.rules.timeline import State, state_at
 from paymock.rules.times import LATEST, to_rfc3339
-from paymock.sandbox.contention import Contention
+from paymock.sandbox.retries import RetryDeadline
 from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
@@ -184,7 +184,7 @@ class ControlService:
         other_asset = asset if asset != receive.asset else None
         fingerprint = request.fingerprint if request else b""
 
-        propagation_ms, contention = self._sandboxes.propagation_ms, Contention()
+        propagation_ms, deadline = self._sandboxes.propagation_ms, RetryDeadline()
         token, replayed = secrets.token_hex(16), False
         while True:
             if request is not None:
@@ -204,7 +204,7 @@ class ControlService:
             if await self._replace(payment, simulation, addition):
                 payment = replace(payment, timeline=payment.timeline.with_simulation(simulation))
                 break
-            contention.check()
+            deadline.check()
             payment = await self._find(sandbox, payment_id)
         if payment.sandbox.clock.speed:
             await self._sandboxes.until(payment.sandbox.real + propagation_ms)
@@ -278,13 +278,13 @@ class ControlService:
         self, sandbox: str, payment_id: str, compute: Callable[[PaymentSnapshot], SimulationRecord]
     ) -> PaymentSnapshot:
         """Replace the simulation record of a payment by the result of `compute`."""
-        contention = Contention()
+        deadline = RetryDeadline()
         while True:
             payment = await self._find(sandbox, payment_id)
             simulation = compute(payment)
             if await self._replace(payment, simulation):
                 return replace(payment, timeline=payment.timeline.with_simulation(simulation))
-            contention.check()
+            deadline.check()
 
     async def _replace(
         self, payment: PaymentSnapshot, simulation: SimulationRecord, addition: Addition | None = None

@@ -11,7 +11,7 @@ from paymock.payments import records
 from paymock.payments.records import SandboxRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultRule, FaultTarget, counted, first_due, parse_fault
-from paymock.sandbox.contention import Contention
+from paymock.sandbox.retries import RetryDeadline
 from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_OPERATIONS
@@ -99,7 +99,7 @@ class FaultRules:
         `operation` tells the attempts of one operation from others: a fault may be limited to the first.
         """
         attempts: dict[str, int] = {}
-        contention = Contention()
+        deadline = RetryDeadline()
         async with self._locks.setdefault(sandbox, asyncio.Lock()):
             while True:
                 before = await self._sandboxes.snapshot(sandbox)
@@ -110,7 +110,7 @@ class FaultRules:
                 after = replace(before.record, rules=counted(rules, target, due))
                 if await self._sandboxes.replace(before, STATE, before.state, records.encode(after)):
                     return due.fault if due else None
-                contention.check()
+                deadline.check()
 
     async def _first_due(
         self,

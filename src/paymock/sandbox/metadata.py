@@ -1,7 +1,7 @@
-"""The metadata of a store. In a cluster its copies are on all nodes, so that no single node is indispensable.
+"""The metadata of a store. In a cluster it is on all nodes, so that no single node is indispensable.
 
-The majority of the copies decides the secret, which is final: only missing copies are written. Without a
-majority nothing is decided, so two secrets are never in use. Of the clocks of its copies the latest counts.
+A quorum of the replicas decides the secret, which is final: only missing replicas are written. Without a
+quorum nothing is decided, so two secrets are never in use. Of the clocks of the replicas the latest counts.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from paymock.payments import records
 from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.contention import Contention
+from paymock.sandbox.retries import RetryDeadline
 from paymock.stores.base import METADATA, STATE, Store, StoreError
 
 _NONE = (b"", 0)
 
 
-class _Copies(NamedTuple):
-    """The copies that were read, by sandbox, in the order of the store; the most frequent secret, and how
+class _Replicas(NamedTuple):
+    """The replicas that were read, by sandbox, in the order of the store; the most frequent secret, and how
     many of them have it; and an error of the others, if any.
     """
 
@@ -52,41 +52,41 @@ def check_format(metadata: StoreMetadata) -> None:
         )
 
 
-async def agree(
+async def read_quorum(
     store: Store, proposal: StoreMetadata, update: Callable[[StoreMetadata], StoreMetadata] | None = None
 ) -> StoreMetadata:
     """Return the metadata of `store`. If it has none, `proposal` becomes it.
 
-    The first majority of equal secrets is enough, so that a silent node delays nothing. With `update`, all
-    copies are read, repaired, and replaced by its result. Raises what `update` raises, and PaymockError
-    `store_unavailable` if no majority can be read and written.
+    The first quorum of equal secrets is enough, so that a silent node delays nothing. With `update`, all
+    replicas are read, repaired, and replaced by its result. Raises what `update` raises, and PaymockError
+    `store_unavailable` if no quorum can be read and written.
     """
-    names = store.copies(METADATA)
-    majority = len(names) // 2 + 1
-    contention = Contention()
+    names = store.replicas(METADATA)
+    quorum = len(names) // 2 + 1
+    deadline = RetryDeadline()
     while True:
-        copies = await _read(store, names, majority if update is None else len(names))
-        if copies.number >= majority:
-            current = copies.latest(copies.secret)
+        replicas = await _read(store, names, quorum if update is None else len(names))
+        if replicas.number >= quorum:
+            current = replicas.latest(replicas.secret)
             metadata = current if update is None else update(current)
-            failure = None if update is None else await _write(store, copies.stored, metadata)
+            failure = None if update is None else await _write(store, replicas.stored, metadata)
             if metadata == current:
                 return metadata
         else:
-            missing = {name: None for name, stored in copies.stored.items() if stored is None}
-            if copies.failure and (len(copies.stored) < majority or not missing):
-                raise copies.failure
-            # Where every copy is there and no majority agrees, all processes choose the first.
-            present = copies.present
-            metadata = copies.latest(present[0].secret) if present else proposal
-            failure = await _write(store, missing or copies.stored, metadata)
+            missing = {name: None for name, stored in replicas.stored.items() if stored is None}
+            if replicas.failure and (len(replicas.stored) < quorum or not missing):
+                raise replicas.failure
+            # Where every replica is there and no quorum agrees, all processes choose the first.
+            present = replicas.present
+            metadata = replicas.latest(present[0].secret) if present else proposal
+            failure = await _write(store, missing or replicas.stored, metadata)
         if failure is not None:
             raise failure
-        contention.check()
+        deadline.check()
 
 
-async def _read(store: Store, names: Sequence[str], enough: int) -> _Copies:
-    """Read the copies, until so many have the same secret."""
+async def _read(store: Store, names: Sequence[str], enough: int) -> _Replicas:
+    """Read the replicas, until so many have the same secret."""
 
     async def read(name: str) -> tuple[str, bytes | PaymockError | None]:
         try:
@@ -115,13 +115,13 @@ async def _read(store: Store, names: Sequence[str], enough: int) -> _Copies:
         for task in tasks:
             task.cancel()
     ordered = {name: stored[name] for name in names if name in stored}
-    return _Copies(ordered, *next(iter(secrets.most_common(1)), _NONE), failure)
+    return _Replicas(ordered, *next(iter(secrets.most_common(1)), _NONE), failure)
 
 
 async def _write(
-    store: Store, copies: Mapping[str, bytes | None], metadata: StoreMetadata
+    store: Store, replicas: Mapping[str, bytes | None], metadata: StoreMetadata
 ) -> PaymockError | None:
-    """Replace the copies that are still as they were read. Return an error if none can be written."""
+    """Replace the replicas that are still as they were read. Return an error if none can be written."""
     new = records.encode(metadata)
 
     async def write(name: str, old: bytes | None) -> PaymockError | None:
@@ -133,7 +133,7 @@ async def _write(
 
     outdated = (
         (name, old)
-        for name, old in copies.items()
+        for name, old in replicas.items()
         if old is None or records.decode_as(StoreMetadata, old) != metadata
     )
     failures = await asyncio.gather(*(write(name, old) for name, old in outdated))

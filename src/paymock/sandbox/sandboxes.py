@@ -25,11 +25,11 @@ from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.sandbox import metadata as metadata_copies
+from paymock.sandbox import metadata as store_metadata
 from paymock.sandbox.clock import MAX_DIFFERENCE_MS, MAX_DRIFT_MS, Clock
-from paymock.sandbox.contention import Contention
 from paymock.sandbox.log_buffer import LogBuffer
 from paymock.sandbox.notifier import Notifier
+from paymock.sandbox.retries import RetryDeadline
 from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
@@ -119,16 +119,16 @@ async def load_metadata(store: Store, now: int, speed: float, seed: str | None) 
     proposal = new_metadata(now, speed, seed)
 
     def with_speed(existing: StoreMetadata) -> StoreMetadata:
-        metadata_copies.check_format(existing)
+        store_metadata.check_format(existing)
         if seed is not None and proposal.secret != existing.secret:
             raise SeedMismatch
         current = replace(existing, format=records.RECORD_FORMAT, version=__version__)
         if existing.clock.speed == speed:
             return current
-        start = max(now, existing.clock.since_real + 1)  # a later clock replaces its copies
+        start = max(now, existing.clock.since_real + 1)  # a later clock replaces its replicas
         return replace(current, clock=existing.clock.with_speed(speed, start))
 
-    return await metadata_copies.agree(store, proposal, with_speed)
+    return await store_metadata.read_quorum(store, proposal, with_speed)
 
 
 async def start_clock(store: Store, clock: Clock, *, reset: bool = False) -> None:
@@ -270,13 +270,13 @@ class Sandboxes:
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
     ) -> SandboxSnapshot:
         """Replace the sandbox's own record by the result of `compute`. Raises what `compute` raises."""
-        contention = Contention()
+        deadline = RetryDeadline()
         while True:
             before = await self.snapshot(sandbox)
             after = records.encode(compute(before))
             if await self.replace(before, STATE, before.state, after):
                 return self._snapshot_of(sandbox, after, [], before.real)
-            contention.check()
+            deadline.check()
 
     async def replace(
         self,
@@ -315,7 +315,7 @@ class Sandboxes:
         sandbox = request.sandbox
         state, _ = self._states.get(sandbox, (None, None))
         snapshot = self._snapshot_of(sandbox, state, [], self._clock())
-        contention = Contention()
+        deadline = RetryDeadline()
         while True:
             token = self.token(snapshot, request.idempotency_key)
             current = await self._newer(snapshot, token) if self.never_waits else None
@@ -335,7 +335,7 @@ class Sandboxes:
             if existing is not None:
                 return _replayed(existing, request, kind, current)
             snapshot = current
-            contention.check()
+            deadline.check()
 
     async def find_key(
         self, snapshot: SandboxSnapshot, request: KeyedRequest, kind: type[R]
@@ -372,14 +372,14 @@ class Sandboxes:
     async def reset(self, sandbox: str) -> None:
         """Delete all data of the sandbox. The same idempotency keys then lead to other ids."""
         await self._log_buffer.flush()
-        contention = Contention()
+        deadline = RetryDeadline()
         while True:
             before = await self.snapshot(sandbox)
             after = records.encode(SandboxRecord(generation=before.record.generation + 1))
             if await self._store.reset(sandbox, after, expected_state=before.state):
                 self._decode_state(sandbox, after)
                 return self.notifier.notify(sandbox)
-            contention.check()
+            deadline.check()
 
     def sandbox_of(self, token: str) -> str:
         return identifiers.sandbox_of_token(self._metadata.secret, token)
@@ -457,8 +457,8 @@ class Sandboxes:
         """Adopt the metadata of the store. Return the error if it cannot be read."""
         connections = self._store.connections  # those that this opens are verified by the next request
         try:
-            metadata = await metadata_copies.agree(self._store, self._metadata)
-            metadata_copies.check_format(metadata)
+            metadata = await store_metadata.read_quorum(self._store, self._metadata)
+            store_metadata.check_format(metadata)
             await _check_clock(self._store, self._clock)
             self._metadata, self._verified = metadata, connections
         except PaymockError as error:

@@ -66,9 +66,9 @@ class Store(Protocol):
     def connections(self) -> int:
         """Number of connections opened so far. When it changes, what was read before may be gone."""
 
-    def copies(self, sandbox: str) -> Sequence[str]:
+    def replicas(self, sandbox: str) -> Sequence[str]:
         """Return `sandbox`, and others in other parts of the store if its parts fail separately: places for
-        copies of what no part may be indispensable for.
+        replicas of what no part may be indispensable for.
         """
 
     async def initialize(self, check: Check | None = None) -> str | None:

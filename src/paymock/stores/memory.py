@@ -45,7 +45,7 @@ class MemoryStore:
         self._shared: BoundedCache[bytes, bytes] = BoundedCache(MAX_EMPTY)
         """The same records, each stored once: most of them are equal."""
 
-    def copies(self, sandbox: str) -> Sequence[str]:
+    def replicas(self, sandbox: str) -> Sequence[str]:
         return [sandbox]
 
     async def initialize(self, check: Check | None = None) -> str | None:

@@ -143,7 +143,7 @@ class TestFailingNodes:
         await eventually(lambda: works(store, unavailable), 10)  # the nodes need time to agree again
 
     def test_the_metadata_of_the_store_is_spread_over_the_nodes(self, cluster: RedisCluster) -> None:
-        names = RedisStore(cluster.url).copies("origin")
+        names = RedisStore(cluster.url).replicas("origin")
         assert names[0] == "origin"
         for node in cluster.nodes:
             assert sum(cluster.owner(slot_of(name)) is node for name in names) == len(names) / 3

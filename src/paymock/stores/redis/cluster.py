@@ -21,8 +21,8 @@ PAUSE_SECONDS = 0.2
 """The least time between two reads of the slot table."""
 
 COPIES = 15
-"""How many copies there are of what no node may be indispensable for, one in each such part of the slots. As
-long as fewer than half of the slots are down, a majority of the copies can be reached.
+"""How many replicas there are of what no node may be indispensable for, one in each such part of the slots. As
+long as fewer than half of the slots are down, a quorum of the replicas can be reached.
 """
 
 _REDIRECTION_SECONDS = 0.9
@@ -40,8 +40,8 @@ class Nodes(Protocol):
         `capacity_exceeded`.
         """
 
-    def copies(self, sandbox: str) -> Sequence[str]:
-        """Return the places for copies of what is in `sandbox`. See `Store.copies`."""
+    def replicas(self, sandbox: str) -> Sequence[str]:
+        """Return the places for replicas of what is in `sandbox`. See `Store.replicas`."""
 
     async def ping(self) -> None:
         """Return when the store can be used."""
@@ -77,7 +77,7 @@ class Single:
         except Redirected as redirection:
             return await _follow(redirection, attempt)
 
-    def copies(self, sandbox: str) -> Sequence[str]:
+    def replicas(self, sandbox: str) -> Sequence[str]:
         return [sandbox]
 
     async def ping(self) -> None:
@@ -120,7 +120,7 @@ class Cluster:
                 self._schedule_refresh()
             raise
 
-    def copies(self, sandbox: str) -> Sequence[str]:
+    def replicas(self, sandbox: str) -> Sequence[str]:
         return _spread(sandbox)
 
     async def ping(self) -> None:

@@ -39,8 +39,8 @@ class RedisStore:
         self.connections = 0
         self._nodes = self._create_nodes()
 
-    def copies(self, sandbox: str) -> Sequence[str]:
-        return self._nodes.copies(sandbox)
+    def replicas(self, sandbox: str) -> Sequence[str]:
+        return self._nodes.replicas(sandbox)
 
     async def initialize(self, check: Check | None = None) -> str | None:
         try:

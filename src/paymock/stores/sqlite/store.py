@@ -69,7 +69,7 @@ class SqliteStore:
     def connections(self) -> int:
         return self._reader.opened + self._writer.opened
 
-    def copies(self, sandbox: str) -> Sequence[str]:
+    def replicas(self, sandbox: str) -> Sequence[str]:
         return [sandbox]
 
     async def initialize(self, check: Check | None = None) -> str | None:

@@ -18,7 +18,7 @@ from paymock.http.responses import Response, error_response, refusal
 from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
-from paymock.sandbox.contention import Contention
+from paymock.sandbox.retries import RetryDeadline
 from paymock.schemas.public import CREATE_PAYMENT
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
@@ -98,7 +98,7 @@ async def _apply_override(
 ) -> Response:
     """Carry out a creation with the first fault of the queue of overrides."""
     target, attempt = await _target(control, request), _attempt(request)
-    contention = Contention()
+    deadline = RetryDeadline()
     while True:
         fault, number = parse_fault(due.fault.value), 1
         if fault and fault.times:
@@ -107,7 +107,7 @@ async def _apply_override(
         if number != last or await control.overrides.take(request.sandbox, due.fault):
             fault = fault if number <= last else None
             return await _apply(fault, target, replace(request, fault_applied=True), carry_out)
-        contention.check()  # a concurrent creation has taken the fault
+        deadline.check()  # a concurrent creation has taken the fault
         try:
             return await carry_out(request)
         except FaultDue as another:

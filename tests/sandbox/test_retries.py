@@ -8,7 +8,7 @@ import pytest
 
 from paymock.payments.records import SandboxRecord, encode
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.contention import CONTENTION_SECONDS
+from paymock.sandbox.retries import RETRY_SECONDS
 from paymock.stores.base import AddResult
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, keyed
@@ -59,10 +59,10 @@ async def test_what_is_always_overtaken_is_refused(operation: str) -> None:
     attempt, time = OPERATIONS[operation], asyncio.get_running_loop().time
     store.busy = True
     started = time()
-    async with asyncio.timeout(10 * CONTENTION_SECONDS):
+    async with asyncio.timeout(10 * RETRY_SECONDS):
         with pytest.raises(PaymockError) as caught:
             await attempt(app, payment.id)
     assert caught.value.kind.code == "store_unavailable"
-    assert CONTENTION_SECONDS <= time() - started <= CONTENTION_SECONDS + 5 * STEP_SECONDS
+    assert RETRY_SECONDS <= time() - started <= RETRY_SECONDS + 5 * STEP_SECONDS
     store.busy = False
     await attempt(app, payment.id)

@@ -1,26 +1,26 @@
-"""The end of attempts that other requests keep overtaking."""
+"""The deadline of optimistic retries."""
 
 import asyncio
 
 from paymock.rules.errors import PaymockError
 
-CONTENTION_SECONDS = 2.0
+RETRY_SECONDS = 2.0
 """How long a change is attempted again after others have overtaken it."""
 
 
-class Contention:
-    """Limits the attempts of one optimistic change."""
+class RetryDeadline:
+    """Limits the retries of one optimistic change, which other requests keep overtaking."""
 
     def __init__(self) -> None:
         self._deadline: float | None = None
 
     def check(self) -> None:
         """Return if the change may be attempted again. Raises PaymockError `store_unavailable` when
-        CONTENTION_SECONDS have passed since the first call.
+        RETRY_SECONDS have passed since the first call.
         """
         now = asyncio.get_running_loop().time()
         if self._deadline is None:
-            self._deadline = now + CONTENTION_SECONDS
+            self._deadline = now + RETRY_SECONDS
         elif now >= self._deadline:
             raise PaymockError(
                 "store_unavailable",
