@@ -223,7 +223,6 @@ class ControlService:
     async def _page(
         self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
     ) -> tuple[list[schemas.ListedPayment], str | None]:
-        """Return the payments of a page, and the cursor of the next one."""
         listed: list[schemas.ListedPayment] = []
         scanned = limit + 1 if payment_filter == ALL_PAYMENTS else _SCANNED
         while True:
@@ -277,7 +276,6 @@ class ControlService:
     async def _simulate(
         self, sandbox: str, payment_id: str, compute: Callable[[PaymentSnapshot], SimulationRecord]
     ) -> PaymentSnapshot:
-        """Replace the simulation record of a payment by the result of `compute`."""
         deadline = RetryDeadline()
         while True:
             payment = await self._find(sandbox, payment_id)
@@ -343,7 +341,6 @@ def _step_to(payment: PaymentSnapshot, target: str) -> int:
 
 
 def _just_after_deposit(payment: PaymentSnapshot, token: str) -> Payment:
-    """Return the payment as it was just after the deposit with this token was observed."""
     deposits = payment.simulation.deposits
     number = next(number for number, deposit in enumerate(deposits) if deposit.token == token)
     simulation = replace(payment.simulation, deposits=deposits[: number + 1])

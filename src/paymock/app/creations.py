@@ -52,7 +52,6 @@ class _Watch:
         self._following = asyncio.create_task(self._follow())
 
     def join(self, order_id: str, created: TimedEvent) -> None:
-        """Look for payments of this order, too."""
         self.orders[created] = order_id
         self._beginning.add(created)
         if self._changed is not None:

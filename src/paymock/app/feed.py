@@ -45,7 +45,6 @@ class _Snapshot(NamedTuple):
         return self.payments, self.requests
 
     def changed_since(self, previous: "_Snapshot") -> list[schemas.Changed]:
-        """Return what differs from `previous`."""
         changed: list[schemas.Changed] = []
         if self.payments != previous.payments:
             changed.append("payments")
@@ -54,7 +53,6 @@ class _Snapshot(NamedTuple):
         return changed
 
     def with_payment(self, payment: PaymentSnapshot | None) -> "_Snapshot":
-        """Return the snapshot with one more payment, if there is one."""
         if payment is None:
             return self
         until = min(self.until, _until(payment, _now()))

@@ -31,7 +31,6 @@ class Findings:
         self._sandboxes = sandboxes
 
     async def list(self, sandbox: str) -> schemas.FindingList:
-        """Return the last findings, newest first."""
         stored = await self._stored(sandbox)
         return schemas.FindingList(data=[records.decode_as(schemas.Finding, entry) for entry in stored])
 

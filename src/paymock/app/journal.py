@@ -67,14 +67,12 @@ class Journal:
         return self._sandboxes.append(sandbox, _LOG, _encode(entry), keep=LENGTH)
 
     async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
-        """Return the last requests, newest first: all, or those about one payment."""
         stored = await self.stored(sandbox, LENGTH if payment_id else limit)
         decoded = (records.decode_as(StoredEntry, entry) for entry in stored)
         entries = (entry for entry in decoded if payment_id in (None, entry.payment_id))
         return schemas.Journal(data=[public_entry(entry) for entry in islice(entries, limit)])
 
     async def mark(self, sandbox: str) -> bytes | None:
-        """Return a mark that differs whenever the journal differs."""
         newest = await self.stored(sandbox, 1)
         return newest[0] if newest else None
 
@@ -95,7 +93,6 @@ class RequestFilter(NamedTuple):
     shown: str | None = None
 
     def matches(self, entry: StoredEntry) -> bool:
-        """Whether the filter matches this entry."""
         return (
             self.operation in (None, entry.operation)
             and self.order_id in (None, entry.order_id)

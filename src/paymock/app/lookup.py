@@ -71,7 +71,6 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def rendered(self) -> RenderedPayment:
-        """The payment in its current state, as JSON."""
         return self.timeline.rendered_at(self.elapsed)
 
     @property

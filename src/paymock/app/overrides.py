@@ -36,12 +36,10 @@ class FaultDue(Exception):
 
 
 def first_for(queue: Queue, order_id: str | None) -> Override | None:
-    """Return the first override for the creations of this order, if any."""
     return next((override for override in queue if override.order_id in (None, order_id)), None)
 
 
 def without(queue: Queue, taken: Override) -> Queue:
-    """Return the queue after a creation has taken this override of it once."""
     if taken.times is None:
         return queue
     number = queue.index(taken)
@@ -57,7 +55,6 @@ class Overrides:
         self._scenarios = scenarios
 
     async def pending(self, sandbox: str) -> schemas.PendingOverrideList:
-        """Return what is pending, in the order in which it will be taken."""
         return _pending(await self._sandboxes.snapshot(sandbox))
 
     async def add(
@@ -93,7 +90,6 @@ class Overrides:
         return _pending(await self._sandboxes.change(sandbox, add))
 
     def _scenario(self, name: str | None, course: CourseRequest | None) -> Scenario | None:
-        """Return the scenario of an override. Raises PaymockError `validation_failed`."""
         if course is not None:
             if name is not None:
                 raise validation_failed({"course": "give a scenario or a course, not both"})

@@ -120,7 +120,6 @@ class Waits:
         return await reads.until(is_observed, deadline)
 
     async def _clock(self, sandbox: str, *, ran_out: bool) -> schemas.FrozenClock | UnsetType:
-        """Return the clock of the sandbox if a wait ran out and it stands still."""
         if not ran_out or (await self._sandboxes.snapshot(sandbox)).clock.speed:
             return UNSET
         return schemas.FrozenClock()

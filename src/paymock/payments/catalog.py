@@ -25,11 +25,9 @@ class Catalog:
         return self._assets.get(chain)
 
     def has_asset(self, chain: str, asset: str) -> bool:
-        """Whether `asset` is an asset of `chain`."""
         return (chain, asset) in self._other_assets
 
     def unknown_asset(self, chain: str) -> str:
-        """The problem of an id that is not one of an asset of `chain`, a supported chain."""
         return f"is not an asset of the chain {chain}; known: {', '.join(self._assets[chain])}"
 
     def another_asset(self, chain: str, asset: str) -> str:
@@ -40,7 +38,6 @@ class Catalog:
 
 
 def catalog_from(file: CatalogFile) -> Catalog:
-    """The catalog of a valid file."""
     chains = {row.id: _chain_of(row) for row in file.chains}
     return Catalog(
         {row.id: tuple(_asset_of(row.id, asset) for asset in row.assets) for row in file.chains}, chains

@@ -84,7 +84,6 @@ def parse(document: Mapping[str, Any], file_type: type[T]) -> T:
 
 
 def _labelled(document: Mapping[str, Any], path: str, problem: str) -> str:
-    """A problem with the name or the number of its entry."""
     match = _ENTRY.fullmatch(path)
     if match is None:
         return f"{path} {problem}"

@@ -180,7 +180,6 @@ def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, 
 
 
 def _is_valid_route(request: CreatePayment, catalog: Catalog) -> bool:
-    """Whether `_check_route` would find no problem: the fast path for a valid request."""
     receive, [pay_with], refund_to = request.receive, request.pay_with, request.refund_to
     return (
         catalog.has_asset(receive.chain, receive.asset)

@@ -140,7 +140,6 @@ _head_decoder = msgspec.msgpack.Decoder(PaymentHead)
 
 
 def encode(record: msgspec.Struct) -> bytes:
-    """Encode `record` for a store."""
     return msgspec.msgpack.encode(record)
 
 

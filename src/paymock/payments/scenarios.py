@@ -15,7 +15,6 @@ DEFAULT_NAME = "course"
 
 
 def scenario_from(course: CourseRequest | FileScenario) -> Scenario:
-    """The scenario that a valid course describes."""
     fractions = [sending.share.split("/") for sending in course.sending]
     return Scenario(
         course.name or DEFAULT_NAME,

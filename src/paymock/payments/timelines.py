@@ -35,7 +35,6 @@ class RenderedPayment(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def attempts_json(self) -> bytes:
-        """Its attempts, the last member of a payment, as JSON."""
         return b'{"data":%b' % self.json[self.json.rindex(_ATTEMPTS) + len(_ATTEMPTS) :]
 
 
@@ -71,7 +70,6 @@ class PaymentTimeline:
         return records.decode_payment(self._stored)
 
     def with_simulation(self, simulation: SimulationRecord) -> "PaymentTimeline":
-        """The timeline of the same payment with other changes."""
         return PaymentTimeline(self.record, self._stored, simulation)
 
     @property
@@ -85,14 +83,12 @@ class PaymentTimeline:
         return payments.age_at(self.created_at, now, self.simulation.time_offset)
 
     def state_at(self, age: int) -> State:
-        """The state of the payment when it is `age` milliseconds old."""
         if self._scripted is None:
             return state_at(self.states, age)
         record = self.record
         return self._scripted.state(self._scripted.index_at(age), int(record.due), record.other_asset)
 
     def status_at(self, age: int) -> PaymentStatus:
-        """The status of the payment when it is `age` milliseconds old."""
         if self._scripted is None:
             return self.state_at(age).status
         return self._scripted.outline(self._scripted.index_at(age)).status

@@ -52,7 +52,6 @@ class SystemClock:
         self._warned = mmap.mmap(-1, 2)
 
     def __call__(self) -> int:
-        """Return the time in milliseconds since the epoch."""
         count = self._monotonic()
         ahead = self._wall() - count - self._wall_offset
         if ahead >= _MIN_JUMP_NS:
@@ -63,7 +62,6 @@ class SystemClock:
         return (count + self._offset) // 1_000_000
 
     def catch_up(self, time: int) -> None:
-        """Go on from `time`, if that is later than now, but not by more than MAX_DIFFERENCE_MS."""
         ahead = time - self()
         if 0 < ahead <= MAX_DIFFERENCE_MS:
             self._offset += ahead * 1_000_000

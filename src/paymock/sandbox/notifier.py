@@ -111,17 +111,14 @@ class Notifier:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Wake all subscribers, since the server stops."""
         self._stopped.set()
         self.notify(None)
 
     async def sleep_until(self, moment: float) -> None:
-        """Wait until `moment` by the clock of the event loop, or until the server stops."""
         await self._stopped.until(moment)
 
     @contextmanager
     def subscribe(self, sandbox: str, *, additions: bool = False) -> Iterator[Subscription]:
-        """Subscribe to the changes of a sandbox within the block."""
         subscription = Subscription(additions=additions)
         self._subscriptions[sandbox].add(subscription)
         if not self._tasks:

@@ -228,21 +228,16 @@ class Sandboxes:
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
-        """Return the newest values of a kind with their positions, newest first; `before` goes on from a
-        position.
-        """
         return await self._store.page(sandbox, kind, limit=limit, before=before)
 
     async def count(self, sandbox: str, kind: str) -> int:
         return await self._store.count(sandbox, kind)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
-        """Return the newest entries of a log, newest first."""
         await self._log_buffer.flush()
         return await self._store.tail(sandbox, log, limit)
 
     async def ping(self) -> None:
-        """Return when the store answers. Raises PaymockError `store_unavailable`."""
         await self._store.ping()
 
     async def close(self) -> None:
@@ -366,7 +361,6 @@ class Sandboxes:
         self.notifier.notify(sandbox, addition=True)
 
     async def increment(self, sandbox: str, key: str) -> int:
-        """Increment a counter of the sandbox, which starts at 0, and return its new value."""
         return await self._store.increment(sandbox, key)
 
     async def reset(self, sandbox: str) -> None:
@@ -385,7 +379,6 @@ class Sandboxes:
         return identifiers.sandbox_of_token(self._metadata.secret, token)
 
     def token(self, snapshot: SandboxSnapshot, idempotency_key: str) -> str:
-        """Return the token of the resource that `idempotency_key` creates in the sandbox."""
         return identifiers.derive_token(
             self._metadata.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
         )
@@ -487,7 +480,6 @@ class Sandboxes:
             return
 
     def _decode_state(self, sandbox: str, state: bytes | None) -> SandboxRecord:
-        """Decode the own record of a sandbox, and cache it."""
         if state is None:
             self._states.pop(sandbox, None)
             return _INITIAL
