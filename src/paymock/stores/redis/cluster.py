@@ -21,8 +21,8 @@ PAUSE_SECONDS = 0.2
 """The least time between two reads of the slot table."""
 
 COPIES = 15
-"""How many replicas there are of what no node may be indispensable for, one in each such part of the slots. As
-long as fewer than half of the slots are down, a quorum of the replicas can be reached.
+"""How many replicas there are of what no node may be indispensable for, one in each such part of the slots:
+while fewer than half of the slots are down, a quorum of them can be reached.
 """
 
 _REDIRECTION_SECONDS = 0.9
