@@ -105,3 +105,11 @@ def test_a_long_wait_looks_for_signals_every_second(monkeypatch: pytest.MonkeyPa
     with socket.socket() as source:
         assert wait_readable(35, [source]) == [source]
     assert waits == [1000] * 3
+
+
+def test_a_wait_of_no_time_finds_what_is_readable_already() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert wait_readable(0, [ours]) == []
+        theirs.send(b"a reply")
+        assert wait_readable(0, [ours]) == [ours]

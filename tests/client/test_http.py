@@ -46,11 +46,11 @@ class TestConnections:
         """Otherwise the next request closes it in a finalizer, where an interrupt is lost."""
         getresponse, replies = HTTPConnection.getresponse, list[HTTPResponse]()
 
-        def kept(connection: HTTPConnection) -> HTTPResponse:
+        def recorded(connection: HTTPConnection) -> HTTPResponse:
             replies.append(getresponse(connection))
             return replies[-1]
 
-        monkeypatch.setattr(HTTPConnection, "getresponse", kept)
+        monkeypatch.setattr(HTTPConnection, "getresponse", recorded)
         paymock.payments()
         assert [reply.closed for reply in replies] == [True]
 

@@ -80,3 +80,8 @@ def test_a_body_over_the_limit_is_refused_as_soon_as_that_is_known(
     with pytest.raises(PaymockError) as refused:
         run(Body(receive=receiving(*messages)).read(announced))
     assert refused.value.kind.code == "payload_too_large"
+
+
+def test_a_client_that_leaves_before_its_request_is_read_is_noticed() -> None:
+    """Then no message tells of it any more. Otherwise a stream would go on until a write fails."""
+    run(Body(receive=receiving(part(b"")), ended=lambda: True).disconnected())

@@ -103,9 +103,11 @@ def wait_readable(timeout: float | None, sources: Sequence[S]) -> list[S]:
     if output is not None:
         poll.register(output, 0)  # errors only
     deadline = math.inf if timeout is None else time.monotonic() + timeout
-    ready: list[int] = []
-    while not ready and (left := deadline - time.monotonic()) > 0:
+    while True:
+        left = max(0.0, deadline - time.monotonic())
         ready = [descriptor for descriptor, _ in poll.poll(min(left, _SIGNAL_SECONDS) * 1000)]
+        if ready or left <= _SIGNAL_SECONDS:
+            break
     if output in ready:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
     return [by_descriptor[descriptor] for descriptor in ready]

@@ -284,6 +284,7 @@ class StrictHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()  # a request before it in the same data may have set it
         self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
         self.scope["paymock.reset"] = self._reset  # type: ignore[typeddict-unknown-key]
+        self.scope["paymock.ended"] = lambda: self._ended  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         self.scope["method"] = self._method.decode("ascii")
         self._receiving = self.cycle

@@ -30,7 +30,7 @@ class ClientGone(Exception):
 class Body(msgspec.Struct, eq=False):
     """The body of a request: its `content`, or the ASGI messages to `receive` when it is read, and the JSON
     value that it was `decoded` to. One that is `too_large` is not read again. `complete`: its last message
-    has been received.
+    has been received. `ended` tells whether the client has closed its side of the connection.
     """
 
     content: bytes | None = None
@@ -38,6 +38,7 @@ class Body(msgspec.Struct, eq=False):
     decoded: Any = msgspec.UNSET
     too_large: bool = False
     complete: bool = False
+    ended: Callable[[], bool] = bool
 
     async def read(self, content_length: bytes) -> bytes:
         """Return the complete body. `content_length` is the announced length.
@@ -52,7 +53,7 @@ class Body(msgspec.Struct, eq=False):
                 raise PaymockError("payload_too_large")
             content = bytearray()
             while True:
-                message = await self._next_message()
+                message = await self.next_message()
                 if message["type"] == "http.disconnect":
                     raise ClientGone
                 content += message.get("body", b"")
@@ -66,14 +67,15 @@ class Body(msgspec.Struct, eq=False):
 
     async def disconnected(self) -> None:
         """Return when the client has closed the connection, or its side of it: then a message comes after
-        the last one.
+        the last one, unless it was closed before that was received.
         """
         was_complete = False
-        while not was_complete:
+        while not (was_complete or (self.complete and self.ended())):
             was_complete = self.complete
-            await self._next_message()
+            await self.next_message()
 
-    async def _next_message(self) -> Mapping[str, Any]:
+    async def next_message(self) -> Mapping[str, Any]:
+        """Return the next ASGI message."""
         if self.receive is None:
             raise RuntimeError("a complete request has no more messages")
         message = await self.receive()
@@ -155,7 +157,8 @@ class Request(msgspec.Struct, frozen=True, eq=False):
         """Whether the client has closed the connection. The body must have been read before."""
         try:
             async with asyncio.timeout(0):
-                await self.content.disconnected()
+                while (await self.content.next_message())["type"] != "http.disconnect":
+                    pass  # one that has closed its side only still gets its reply
         except TimeoutError:
             return False
         return True

@@ -93,7 +93,11 @@ class Application:
         started = time.perf_counter()
         request_id = next(self._request_ids)
         request = parse_request(
-            scope["method"], scope["raw_path"], scope["headers"], Body(receive=receive), scope["query_string"]
+            scope["method"],
+            scope["raw_path"],
+            scope["headers"],
+            Body(receive=receive, ended=scope.get("paymock.ended", bool)),
+            scope["query_string"],
         )
         try:
             request, response = await self._respond(request, request_id)
