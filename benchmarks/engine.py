@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 
 from harness.api_client import ORDER
-from paymock.payments.files import load_catalog
 from paymock.payments import payment as payments
+from paymock.payments.files import load_catalog
 from paymock.payments.records import PaymentRecord
 from paymock.rules.scenarios import DEFAULT_SCENARIO, PAYMENT_WINDOW, SCENARIOS
 from paymock.rules.timeline import State, Transfer, simulate, state_at

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 import msgspec
 
 from harness.api_client import API_KEY, ORDER
-from paymock.payments.files import load_catalog
-from paymock.sandbox.sandboxes import new_metadata
-from paymock.sandbox.clock import SystemClock
 from paymock.payments import payment as payments
 from paymock.payments import records
+from paymock.payments.files import load_catalog
 from paymock.payments.payment import Creation
 from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
+from paymock.sandbox.clock import SystemClock
+from paymock.sandbox.sandboxes import new_metadata
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.app import create_app

@@ -10,10 +10,11 @@ from functools import partial
 
 import click
 
-from paymock.payments.files import load_catalog
 from paymock.cli.main import COMMANDS, cli
 from paymock.cli.serve import serve
+from paymock.http.auth import Keyring
 from paymock.payments.checkout import VIEWS
+from paymock.payments.files import load_catalog
 from paymock.rules import tables
 from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS
@@ -21,7 +22,6 @@ from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import simulate
 from paymock.verify.oracle import RULES
 from paymock.verify.plans import FAULTS, Frequency
-from paymock.http.auth import Keyring
 from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.examples import ExampleContext
 from paymock.web.openapi.generator import Api, document

@@ -2,8 +2,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
-from payments import PaymentError, Payments
 
+from payments import PaymentError, Payments
 from paymock.testing import Sandbox
 
 

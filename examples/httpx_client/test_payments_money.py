@@ -1,8 +1,8 @@
 from decimal import Decimal
 
 from orders import Shop
-from payments import Payments
 
+from payments import Payments
 from paymock.testing import Sandbox
 from paymock.verify import verify
 
