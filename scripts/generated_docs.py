@@ -22,10 +22,9 @@ from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import simulate
 from paymock.verify.oracle import RULES
 from paymock.verify.plans import FAULTS, Frequency
-from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
+from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API, Api
 from paymock.web.openapi.examples import ExampleContext
-from paymock.web.openapi.generator import Api, document
-from paymock.web.openapi.yaml import to_yaml
+from paymock.web.openapi.generator import document, to_yaml
 from paymock.web.telemetry.metrics import METRICS
 from scripts import status_diagram
 from scripts.dependency_metadata import dependencies

@@ -23,10 +23,8 @@ from paymock.web.openapi.generator import OpenApiPage
 from paymock.web.operations import checkout, control, health, public
 from paymock.web.operations.faults import ignore_faults, inject_fault, without_faults
 from paymock.web.operations.operations import handler_of
-from paymock.web.pages.checkout import page as checkout_page
-from paymock.web.pages.dashboard import PAGES, DashboardPage
 from paymock.web.pages.fragments import Fragments
-from paymock.web.pages.static_files import redirect_to_swagger, static_files
+from paymock.web.pages.handlers import PAGES, DashboardPage, checkout_page, redirect_to_swagger, static_files
 from paymock.web.telemetry.access_log import RequestLog
 
 

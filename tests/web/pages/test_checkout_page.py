@@ -9,14 +9,14 @@ from paymock.http.requests import Body, Request
 from paymock.http.responses import Response
 from paymock.rules.errors import PaymockError
 from paymock.stores.memory import MemoryStore
-from paymock.web.pages import checkout
+from paymock.web.pages.handlers import checkout_page
 from tests.support.use_cases import UseCases
 from tests.support.virtual_time import run
 
 
 def page(app: UseCases, payment_id: str) -> Response:
     request = Request("GET", "/", {}, Body(b""), params={"payment_id": payment_id})
-    return run(checkout.page(app.checkouts, request, frame_ancestors="'none'"))
+    return run(checkout_page(app.checkouts, request, frame_ancestors="'none'"))
 
 
 @pytest.fixture

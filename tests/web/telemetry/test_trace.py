@@ -3,7 +3,7 @@
 import pytest
 
 from paymock.http.requests import Body, parse_request
-from paymock.web.telemetry.trace import trace_of
+from paymock.web.telemetry.access_log import trace_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 VALID = f"00-{TRACE}-{PARENT}-01"

@@ -1,9 +1,29 @@
-"""The two OpenAPI documents: the service, which has the operations of the specification and no others, and
-all that only this server has. Specification: "Endpoints".
+"""The two OpenAPI documents, as far as the rows of their operations do not say it: the service, which has the
+operations of the specification and no others, and all that only this server has. Specification: "Endpoints".
 """
 
-from paymock.web.openapi.generator import Api
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from paymock.http.headers import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
+from paymock.rules.scenarios import DEFAULT_SCENARIO
+from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.web.openapi import examples
 from paymock.web.operations import checkout, control, health, public
+from paymock.web.operations.operations import Operation
+
+Json = dict[str, Any]
+
+
+class Api(NamedTuple):
+    """The operations of a document, and the texts that introduce them."""
+
+    title: str
+    summary: str
+    introduction: str
+    tags: Mapping[str, str]
+    operations: Sequence[Operation]
+
 
 TAGS = {
     "Payments": "Create a payment, show its invoice, poll until it is settled.",
@@ -47,3 +67,106 @@ CONTROL_API = Api(
     CONTROL_TAGS,
     (*control.OPERATIONS, *checkout.OPERATIONS, *health.OPERATIONS),
 )
+
+ANY_ERRORS = ("bad_request", "misdirected_request", "headers_too_large", "internal_error")
+"""The error codes of every operation."""
+
+KEYED_ERRORS = ("unauthenticated", "store_unavailable")
+"""The further error codes of operations that need an API key."""
+
+KEY_ERRORS = (
+    "idempotency_key_missing",
+    "idempotency_key_invalid",
+    "idempotency_key_reused_with_different_payload",
+)
+"""The further error codes of operations that take an idempotency key."""
+
+OTHER_ERRORS = ("not_found", "method_not_allowed", "invalid_fault", "injected_fault")
+"""The error codes that belong to no operation: of paths, methods and injected faults."""
+
+SECURITY_SCHEMES: Json = {
+    "apiKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The API key. Keep it on the merchant's backend only. In open mode, "
+        f"`{OPEN_KEY_EXAMPLE}` will do.",
+    }
+}
+
+HEADERS: Json = {
+    "X-Request-Id": {
+        "description": "Names this request in the server's log.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": "req_4f1c09ab3d_1",
+    },
+    "Location": {
+        "description": "The path of the created payment.",
+        "required": True,
+        "schema": {"type": "string"},
+        "example": f"/v1/payments/{examples.payment_id()}",
+    },
+    "Idempotent-Replayed": {
+        "description": "`true` when the reply repeats that of an earlier request with the same key.",
+        "schema": {"type": "string", "pattern": "^true$"},  # generators trip over an enumeration in a header
+    },
+    "WWW-Authenticate": {
+        "description": 'The scheme to use; with `error="invalid_token"` when a key was sent.',
+        "required": True,
+        "schema": {"type": "string"},
+        "example": 'Bearer realm="paymock"',
+    },
+    "Retry-After": {
+        "description": "Seconds to wait before a retry.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        "example": "1",
+    },
+}
+
+_IDEMPOTENCY_KEY = {
+    "type": "string",
+    "minLength": MIN_KEY_LENGTH,
+    "maxLength": MAX_KEY_LENGTH,
+    "pattern": f"^{IDEMPOTENCY_KEY}$",
+}
+
+PARAMETERS: Json = {
+    "IdempotencyKey": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": True,
+        "description": "8 to 128 visible ASCII characters, one key for each business operation. A retry of "
+        "the same operation sends the same key; another body or another scenario needs a new one.",
+        "schema": _IDEMPOTENCY_KEY,
+    },
+    "OptionalIdempotencyKey": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": False,
+        "description": "Makes a retry safe: 8 to 128 visible ASCII characters.",
+        "schema": _IDEMPOTENCY_KEY,
+    },
+    "MockScenario": {
+        "name": "X-Mock-Scenario",
+        "in": "header",
+        "required": False,
+        # No default: generated clients would send it, and an override would never apply.
+        "description": f"What happens to the payment; `{DEFAULT_SCENARIO}` without it.",
+        "schema": {"$ref": "#/components/schemas/Scenario"},
+    },
+}
+
+PAYMENT_LINKS: Json = {
+    "payment": {
+        "operationId": "getPayment",
+        "parameters": {"payment_id": "$response.body#/id"},
+        "description": "Poll the payment by its `id`.",
+    },
+    "attempts": {
+        "operationId": "listAttempts",
+        "parameters": {"payment_id": "$response.body#/id"},
+        "description": "List its attempts by its `id`.",
+    },
+}
+"""The links of the reply to a creation."""

@@ -6,9 +6,9 @@ enumerated values.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from inspect import getdoc
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -23,28 +23,19 @@ from paymock.schemas.fields import ScenarioName
 from paymock.schemas.queries import Query
 from paymock.settings import DEFAULT_PORT
 from paymock.web.openapi import examples
-from paymock.web.openapi.components import (
+from paymock.web.openapi.documents import (
     ANY_ERRORS,
     HEADERS,
+    KEY_ERRORS,
     KEYED_ERRORS,
     OTHER_ERRORS,
     PARAMETERS,
     PAYMENT_LINKS,
     SECURITY_SCHEMES,
+    Api,
     Json,
 )
-from paymock.web.operations.operations import Operation
-
-
-class Api(NamedTuple):
-    """The operations of a document, and the texts that introduce them."""
-
-    title: str
-    summary: str
-    introduction: str
-    tags: Mapping[str, str]
-    operations: Sequence[Operation]
-
+from paymock.web.operations.operations import BODY_ERRORS, Operation
 
 DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
 """The base URL in a document that no server has served."""
@@ -63,8 +54,6 @@ class OpenApiPage:
     async def __call__(self, request: Request) -> Response:
         """Answer with the document as YAML."""
         if not self._yaml:
-            from paymock.web.openapi.yaml import to_yaml  # not needed to start the server
-
             self._yaml = to_yaml(document(self._api, self._context)).encode()
         served = self._yaml.replace(DEFAULT_SERVER.encode(), _base_url(request).encode(), 1)
         return Response(200, served, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
@@ -76,6 +65,7 @@ def document(api: Api, context: examples.ExampleContext) -> Json:
     paths: Json = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, context)
+    named_examples = {name: example._asdict() for name, example in examples.all_examples(context).items()}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -94,15 +84,26 @@ def document(api: Api, context: examples.ExampleContext) -> Json:
             "securitySchemes": SECURITY_SCHEMES,
             "parameters": _used("parameters", PARAMETERS, paths),
             "headers": _used("headers", HEADERS, (paths, _OTHER_RESPONSES)),
-            "examples": _used("examples", _examples(context), (paths, _OTHER_RESPONSES)),
+            "examples": _used("examples", named_examples, (paths, _OTHER_RESPONSES)),
             "responses": _OTHER_RESPONSES,
             "schemas": _schemas(operations, context),
         },
     }
 
 
-def _examples(context: examples.ExampleContext) -> Json:
-    return {name: example._asdict() for name, example in examples.all_examples(context).items()}
+def to_yaml(value: Json) -> str:
+    """Return `value` as YAML: in its own order, long texts as blocks, no anchors, which are hard to read."""
+    import yaml  # not needed to start the server
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def represent(dumper: Dumper, text: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+    Dumper.add_representer(str, represent)
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def _used(section: str, components: Json, document: object) -> Json:
@@ -197,7 +198,16 @@ def _success(operation: Operation) -> Json:
 
 
 def _codes(operation: Operation) -> set[str]:
-    return {*ANY_ERRORS, *(KEYED_ERRORS if operation.needs_key else ()), *operation.errors}
+    """Return the error codes of an operation: those of its row, and those that follow from its form."""
+    return {
+        *ANY_ERRORS,
+        *operation.errors,
+        *(KEYED_ERRORS if operation.needs_key else ()),
+        *(BODY_ERRORS if operation.request else ()),
+        *(KEY_ERRORS if operation.idempotency else ()),
+        *(["invalid_query"] if operation.query else ()),
+        *(["payment_not_found"] if "payment_id" in operation.parameters else ()),
+    }
 
 
 def _refusals(operation: Operation) -> Json:
@@ -206,23 +216,20 @@ def _refusals(operation: Operation) -> Json:
     for code, kind in ERRORS.items():
         if code in codes:
             by_status.setdefault(kind.status, []).append(code)
-    return {str(status): _refusal(status, grouped) for status, grouped in sorted(by_status.items())}
-
-
-def _refusal(status: int, codes: Sequence[str]) -> Json:
-    headers = ["X-Request-Id"]
-    headers += ["WWW-Authenticate"] if status == 401 else []
-    headers += ["Retry-After"] if status == 503 else []
-    headers += ["Allow"] if status == 405 else []
+    headers = {401: ["WWW-Authenticate"], 503: ["Retry-After"]}
     return {
-        "description": "\n\n".join(_meanings(codes)),
-        "headers": _header_references(headers),
-        "content": {"application/json": _content(schemas.ErrorEnvelope.__name__, codes)},
+        str(status): _refusal(grouped, headers=headers.get(status, ()))
+        for status, grouped in sorted(by_status.items())
     }
 
 
-def _meanings(codes: Iterable[str]) -> list[str]:
-    return [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
+def _refusal(codes: Sequence[str], *introduction: str, headers: Iterable[str] = ()) -> Json:
+    meanings = [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
+    return {
+        "description": "\n\n".join([*introduction, *meanings]),
+        "headers": _header_references(["X-Request-Id", *headers]),
+        "content": {"application/json": _content(schemas.ErrorEnvelope.__name__, codes)},
+    }
 
 
 def _body_name(types: type | tuple[type, ...], operation: Operation, suffix: str = "") -> str:
@@ -235,9 +242,8 @@ def _body_name(types: type | tuple[type, ...], operation: Operation, suffix: str
 
 
 def _content(schema: str, names: Iterable[str]) -> Json:
-    content: Json = {"schema": _reference("schemas", schema)}
     references = {name: _reference("examples", name) for name in names}
-    return {**content, "examples": references} if references else content
+    return {"schema": _reference("schemas", schema), **({"examples": references} if references else {})}
 
 
 def _header_references(names: Iterable[str]) -> Json:
@@ -350,11 +356,5 @@ def _base_url(request: Request) -> str:
 
 
 _OTHER_ERROR = "OtherError"
-_OTHER_RESPONSES: Json = {
-    _OTHER_ERROR: {
-        "description": "\n\n".join(["Any other error.", *_meanings(OTHER_ERRORS)]),
-        "headers": _header_references(["X-Request-Id"]),
-        "content": {"application/json": _content(schemas.ErrorEnvelope.__name__, OTHER_ERRORS)},
-    }
-}
+_OTHER_RESPONSES: Json = {_OTHER_ERROR: _refusal(OTHER_ERRORS, "Any other error.")}
 """The replies that belong to no operation."""

@@ -34,7 +34,7 @@ id of a payment, which cannot be guessed, may see this much of it, and pages of 
 
 `{PATH}/events` pushes the same as server-sent events: now, and whenever it changes. `{PATH}` is a page.""",
         reply=Checkout,
-        errors=("payment_not_found", "store_unavailable"),
+        errors=("store_unavailable",),
         parameters=PAYMENT_ID,
     ),
 )

@@ -10,7 +10,7 @@ from paymock.rules.tables import fault_table
 from paymock.schemas import control as schemas
 from paymock.schemas.public import Payment
 from paymock.schemas.queries import QueryParser
-from paymock.web.operations.operations import BODY_ERRORS, PAYMENT_ID, Operation, parse_query
+from paymock.web.operations.operations import PAYMENT_ID, Operation, parse_query
 
 _parse_events = QueryParser(schemas.FollowSandbox)
 
@@ -42,7 +42,6 @@ OPERATIONS = (
         "it. Time never jumps and never runs backwards.",
         request=schemas.SetClock,
         reply=schemas.VirtualClock,
-        errors=BODY_ERRORS,
     ),
     Operation(
         method="POST",
@@ -55,7 +54,6 @@ OPERATIONS = (
         "the new time.",
         request=schemas.Advance,
         reply=schemas.VirtualClock,
-        errors=BODY_ERRORS,
     ),
     Operation(
         method="POST",
@@ -73,7 +71,7 @@ OPERATIONS = (
         request=schemas.AdvancePayment,
         variants=(schemas.AdvanceBy, schemas.AdvanceTo),
         reply=(Payment, schemas.ObservedPayment),
-        errors=("payment_not_found", "status_unreachable", *BODY_ERRORS, "capacity_exceeded"),
+        errors=("status_unreachable", "capacity_exceeded"),
         parameters=PAYMENT_ID,
     ),
     Operation(
@@ -89,14 +87,7 @@ OPERATIONS = (
         request=schemas.MakeDeposit,
         reply=Payment,
         idempotency="optional",
-        errors=(
-            "payment_not_found",
-            "idempotency_key_missing",
-            "idempotency_key_invalid",
-            "idempotency_key_reused_with_different_payload",
-            "capacity_exceeded",
-            *BODY_ERRORS,
-        ),
+        errors=("capacity_exceeded",),
         reply_headers=("Idempotent-Replayed",),
         parameters=PAYMENT_ID,
     ),
@@ -109,7 +100,6 @@ OPERATIONS = (
         summary="List payments",
         description="The payments of this sandbox, newest first. `next_cursor` leads to the next page.",
         reply=schemas.PaymentPage,
-        errors=("invalid_query",),
         query=schemas.ListPayments,
     ),
     Operation(
@@ -122,7 +112,6 @@ OPERATIONS = (
         description="The payment, its scenario, the time on its own clock, and its timeline: every change, "
         "past and future.",
         reply=schemas.PaymentDetail,
-        errors=("payment_not_found",),
         parameters=PAYMENT_ID,
     ),
     Operation(
@@ -138,7 +127,7 @@ OPERATIONS = (
         "somebody moves time or makes a deposit.",
         waits=True,
         reply=schemas.WaitResult,
-        errors=("payment_not_found", "invalid_query", "capacity_exceeded"),
+        errors=("capacity_exceeded",),
         parameters=PAYMENT_ID,
         query=schemas.WaitForPayment,
     ),
@@ -154,7 +143,7 @@ OPERATIONS = (
         "payment can no longer reach it; after `timeout` real seconds at the latest.",
         waits=True,
         reply=schemas.OrderWaitResult,
-        errors=("invalid_query", "capacity_exceeded"),
+        errors=("capacity_exceeded",),
         query=schemas.WaitForOrder,
     ),
     Operation(
@@ -170,7 +159,7 @@ OPERATIONS = (
         "passed.",
         waits=True,
         reply=schemas.RequestWaitResult,
-        errors=("invalid_query", "capacity_exceeded"),
+        errors=("capacity_exceeded",),
         query=schemas.WaitForRequests,
     ),
     Operation(
@@ -192,7 +181,7 @@ The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         request=schemas.SetNext,
         variants=(schemas.ScenarioOverride, schemas.CourseOverride, schemas.FaultOverride),
         reply=schemas.PendingOverrideList,
-        errors=(*BODY_ERRORS, "capacity_exceeded"),
+        errors=("capacity_exceeded",),
     ),
     Operation(
         method="GET",
@@ -214,7 +203,6 @@ The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         description="The next creations take what their own headers say.",
         reply=None,
         status=204,
-        errors=("invalid_query",),
         query=schemas.ClearNext,
     ),
     Operation(
@@ -241,7 +229,7 @@ a method and path.""",
         request=schemas.AddFault,
         reply=schemas.FaultRule,
         status=201,
-        errors=(*BODY_ERRORS, "capacity_exceeded"),
+        errors=("capacity_exceeded",),
     ),
     Operation(
         method="GET",
@@ -297,7 +285,6 @@ a method and path.""",
         description=f"The last {journal.LENGTH:,} requests below `/v1` of this sandbox, newest first, "
         "without keys, headers and bodies.",
         reply=schemas.Journal,
-        errors=("invalid_query",),
         query=schemas.ListRequests,
     ),
     Operation(
@@ -323,7 +310,6 @@ a method and path.""",
         request=schemas.AddFinding,
         reply=schemas.Finding,
         status=201,
-        errors=BODY_ERRORS,
     ),
     Operation(
         method="GET",

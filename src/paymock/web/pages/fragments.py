@@ -4,10 +4,10 @@ request them with an API key, and show each part in the element of its id.
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -26,6 +26,9 @@ from paymock.schemas.control import JournalEntry, ListPayments, PaymentDetail
 from paymock.schemas.queries import Query, QueryParser
 from paymock.web.operations.operations import parse_query
 from paymock.web.pages.templating import HTML, render, security_headers
+
+if TYPE_CHECKING:
+    from paymock.web.pages.timeline_picture import ReadCount
 
 MIN_WIDTH, MAX_WIDTH = 240, 4000
 """Of the drawn timeline, in pixels."""
@@ -67,54 +70,35 @@ class Fragments:
         }
 
     async def payments(self, request: Request) -> Response:
-        """Answer with a page of the list of payments, which takes the query of `GET /_mock/payments`.
-
-        Raises PaymockError `invalid_query`.
-        """
+        """Answer with a page of the list of payments, which takes the query of `GET /_mock/payments`."""
         query = parse_query(request, _parse_payments)
         page = await self._control.payments(request.sandbox, **asdict(query))
         return self._fragment("payments", page=page)
 
     async def next_payment(self, request: Request) -> Response:
-        """Answer with the overrides that are pending, and the fault rules.
-
-        Raises PaymockError `invalid_query`.
-        """
+        """Answer with the overrides that are pending, and the fault rules."""
         parse_query(request, _parse_nothing)
         overrides = await self._control.overrides.pending(request.sandbox)
         rules = await self._control.fault_rules.list(request.sandbox)
         return self._fragment("next_payment", overrides=overrides.data, rules=rules.data)
 
     async def requests(self, request: Request) -> Response:
-        """Answer with the journal; with `failed`, with its errors and faults only.
-
-        Raises PaymockError `invalid_query`.
-        """
+        """Answer with the journal; with `failed`, with its errors and faults only."""
         query = parse_query(request, _parse_requests)
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES)).data
-        shown = (
-            [entry for entry in entries if entry.error or entry.fault]
-            if query.failed is not None
-            else entries
-        )
-        return self._fragment("requests", entries=shown, commands=[_command(entry) for entry in shown])
+        if query.failed is not None:
+            entries = [entry for entry in entries if entry.error or entry.fault]
+        return self._fragment("requests", entries=entries, commands=[_command(entry) for entry in entries])
 
     async def payment(self, request: Request) -> Response:
-        """Answer with a payment. `width`: that of its drawn timeline, in pixels.
-
-        Raises PaymockError `payment_not_found` or `invalid_query`.
-        """
-        # it needs a library for XML, which is imported when the first payment is opened
-        from paymock.web.pages.timeline_picture import read_counts, timeline_picture
-
-        width = _width(request)
+        width = parse_query(request, _parse_drawing).width
         payment_id = request.params["payment_id"]
         detail = await self._control.payment(request.sandbox, payment_id)
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)).data
         payment, before = msgspec.to_builtins((detail.payment, detail.before))
-        age = _seconds_between(detail.payment.created_at, detail.now)
         creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
-        funding, seen = _funding(payment), read_counts(detail.timeline, entries)
+        funding = _funding(payment)
+        picture, seen = _draw(detail, entries, width, all_seen=len(entries) < _MAX_ENTRIES)
         return self._fragment(
             "payment",
             detail=detail,
@@ -124,7 +108,7 @@ class Fragments:
             bar=_funding_bar(funding),
             steps=_steps(detail),
             deposits=self._deposits(payment, funding),
-            picture=timeline_picture(detail, seen, age, width, all_seen=len(entries) < _MAX_ENTRIES),
+            picture=picture,
             read_counts=seen,
             lines=list(json_lines(payment, payment if before is None else before)),
             entries=entries,
@@ -132,28 +116,21 @@ class Fragments:
         )
 
     async def findings(self, request: Request) -> Response:
-        """Answer with the list of findings. Raises PaymockError `invalid_query`."""
         parse_query(request, _parse_nothing)
         return self._fragment("findings", findings=(await self._control.findings.list(request.sandbox)).data)
 
     async def finding(self, request: Request) -> Response:
-        """Answer with a finding, and the drawn course of its payment while that exists. `width`: that of the
-        drawing, in pixels. Raises PaymockError `not_found` or `invalid_query`.
-        """
-        from paymock.web.pages.timeline_picture import read_counts, timeline_picture
-
-        width = _width(request)
+        """Answer with a finding, and the drawn timeline of its payment while that exists."""
+        width = parse_query(request, _parse_drawing).width
         finding = await self._control.findings.find(request.sandbox, request.params["finding_id"])
         picture = ""
         if finding.payment_id is not None:
             with suppress(PaymockError):
                 detail = await self._control.payment(request.sandbox, finding.payment_id)
-                age = _seconds_between(detail.payment.created_at, detail.now)
                 journal = await self._control.journal.newest(
                     request.sandbox, _MAX_ENTRIES, finding.payment_id
                 )
-                seen = read_counts(detail.timeline, journal.data)
-                picture = timeline_picture(detail, seen, age, width, all_seen=bool(journal.data))
+                picture, _ = _draw(detail, journal.data, width, all_seen=bool(journal.data))
         return self._fragment("finding", finding=finding, picture=picture)
 
     def _fragment(self, name: str, **values: object) -> Response:
@@ -184,12 +161,16 @@ _CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "meta
 """The members of a payment that its creation had."""
 
 
-def _width(request: Request) -> int:
-    return parse_query(request, _parse_drawing).width
+def _draw(
+    detail: PaymentDetail, entries: Sequence[JournalEntry], width: int, *, all_seen: bool
+) -> tuple[str, Sequence["ReadCount"]]:
+    """The timeline of a payment as SVG, `width` pixels wide, and how often each of its states was read."""
+    # it needs a library for XML, which is imported when the first payment is opened
+    from paymock.web.pages.timeline_picture import TimelinePicture, read_counts
 
-
-def _seconds_between(start: str, end: str) -> float:
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    age = datetime.fromisoformat(detail.now) - datetime.fromisoformat(detail.payment.created_at)
+    seen = read_counts(detail.timeline, entries)
+    return TimelinePicture(detail, seen, age.total_seconds(), width, all_seen=all_seen).svg(), seen
 
 
 def _amount(raw: int, **more: str | None) -> str:

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paymock.client.text import format_seconds
-
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
@@ -17,7 +15,7 @@ _OWN_FILES = "default-src 'none'; script-src 'self'; style-src 'self'; img-src '
 _BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """The characters that change the direction of the text around them."""
 
-_STATIC = Path(__file__).parents[1] / "pages" / "static" / "pages"
+_STATIC = Path(__file__).parent / "static" / "pages"
 _LONG = 20
 """The longest id that is shown whole."""
 
@@ -79,6 +77,11 @@ def short(identifier: str) -> str:
 def count(number: int, noun: str) -> str:
     """Return how many there are: `1,200 reads`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_seconds(value: float) -> str:
+    """Return seconds, to the millisecond, without trailing zeros, as the stand-alone client does."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def duration(seconds: float) -> str:

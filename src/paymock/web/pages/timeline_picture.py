@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from paymock.client.text import format_seconds
 from paymock.payments.checkout import VIEWS
 from paymock.rules.scenarios import DepositStatus
 from paymock.schemas.control import JournalEntry, PaymentDetail, TimelineEntry
-from paymock.web.pages.templating import count, duration, words
+from paymock.web.pages.templating import count, duration, format_seconds, words
 
 _LEFT, _RIGHT, _TOP, _BAR, _LINE, _GAP = 2, 16, 26, 16, 18, 14
 _LANE = _LINE + _BAR + _LINE + 4
@@ -72,18 +71,13 @@ def read_counts(states: Sequence[TimelineEntry], entries: Sequence[JournalEntry]
     return found
 
 
-def timeline_picture(
-    detail: PaymentDetail, seen: Sequence[ReadCount], age: float, width: int, *, all_seen: bool
-) -> str:
-    """Return the picture of a payment that is `age` seconds old, `width` pixels wide, as SVG. `seen`: what
-    `read_counts` returned; not `all_seen`: of the newest requests only.
+class TimelinePicture:
+    """The picture of a payment that is `age` seconds old, `width` pixels wide. `seen`: what `read_counts`
+    returned; not `all_seen`: of the newest requests only.
     """
-    return _Picture(detail, seen, age, width, "" if all_seen else "at least ").svg()
 
-
-class _Picture:
     def __init__(
-        self, detail: PaymentDetail, seen: Sequence[ReadCount], age: float, width: int, bound: str
+        self, detail: PaymentDetail, seen: Sequence[ReadCount], age: float, width: int, *, all_seen: bool
     ) -> None:
         states = detail.timeline
         self._states, self._closes, self._age, self._width = states, detail.window_seconds, age, width
@@ -101,7 +95,7 @@ class _Picture:
         self._y: float = _TOP
         self._statuses()
         self._deposits()
-        self._application(seen, bound)
+        self._application(seen, "" if all_seen else "at least ")
         self._window()
         self._axis()
         self._now()

@@ -15,7 +15,6 @@ import msgspec
 
 from paymock.http.requests import Request
 from paymock.http.responses import Response
-from paymock.web.telemetry.trace import trace_of
 
 writing = threading.RLock()
 """Held while a line is written. A fork waits for it: otherwise the file that a thread is writing to would
@@ -31,6 +30,9 @@ _SECRET_ORDER = re.compile("0[xX][0-9a-fA-F]{33,}|mk_test_[A-Za-z0-9_-]+|whsec_[
 _WORDS = re.compile("[A-Z]{1,7}|/v1/[a-z]{1,12}(?:/pay_[a-z2-7]{40}(?:/[a-z]{1,12})?)?")
 """Methods, and paths of words and ids of payments: they need no masking. Most requests have such a path."""
 
+_TRACEPARENT = re.compile(
+    "(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
+)
 _SAFE_IN_PATHS = "/:@!$&'()*+,;=~{}"
 _MAX_PATH_LENGTH = 120
 _RED, _YELLOW, _GREEN, _DIM, _RESET = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
@@ -156,6 +158,20 @@ class RequestLog:
 
     def _colored(self, text: str, color: str) -> str:
         return f"{color}{text}{_RESET}" if self._color else text
+
+
+def trace_of(request: Request) -> dict[str, str]:
+    """Return the trace id and the parent id in the header `traceparent` (W3C Trace Context); nothing if it is
+    absent, invalid or repeated.
+    """
+    try:
+        match = _TRACEPARENT.fullmatch(request.header(b"traceparent") or "")
+    except ValueError:
+        match = None
+    # Later versions may append fields; version 00 has exactly four.
+    if match is None or (match[1] == "00" and match[4]):
+        return {}
+    return {"trace_id": match[2], "parent_id": match[3]}
 
 
 def _blocking_descriptor(out: TextIO | None) -> int | None:

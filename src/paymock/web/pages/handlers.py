@@ -1,0 +1,171 @@
+"""The pages: the dashboard, whose scripts request all data from `/v1` and `/_mock` with an API key; the
+checkout for customers, who have none; and static files. See docs/pages.md.
+
+The pages name their scripts and styles by an address that changes with them; Swagger UI, which is no
+template, by one that does not.
+"""
+
+import gzip
+import json
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from paymock.app.checkout import CheckoutService
+from paymock.http.requests import Request
+from paymock.http.responses import Response, error_response
+from paymock.payments.checkout import VIEWS
+from paymock.rules.errors import PaymockError
+from paymock.rules.faults import FAULT_ROWS
+from paymock.rules.scenarios import PAYMENT_WINDOW
+from paymock.rules.tables import scenario_rows
+from paymock.schemas.public import OPERATION_IDS
+from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.web.openapi.examples import ExampleContext
+from paymock.web.pages.templating import HTML, render, security_headers, static_path
+
+PAGES = {
+    "/": "payments.html",
+    "/payments/{payment_id}": "payment.html",
+    "/requests": "requests.html",
+    "/findings": "findings.html",
+    "/findings/{finding_id}": "finding.html",
+}
+"""The templates of the pages by path."""
+
+_REFRESH_SECONDS = 10
+"""The longest time until a page without JavaScript reloads."""
+
+SWAGGER = "/swagger/"
+SWAGGER_CONTROL = "/swagger/control/"
+SWAGGER_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "html": HTML,
+    "js": "text/javascript; charset=utf-8",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+}
+_FOLDER = Path(__file__).with_name("static")
+_REVALIDATED = ("Cache-Control", "no-cache")
+_KEPT = ("Cache-Control", "max-age=31536000, immutable")
+_DOCUMENTS = b"""<nav class="documents" aria-label="Pages">
+      <a href="/">Dashboard</a>
+      <a href="/swagger/">The service, /v1</a>
+      <a href="/swagger/control/">The control API, /_mock</a>
+    </nav>"""
+_SWAGGER_FILES = ("paymock.js", "paymock.css", "swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png")
+
+
+class DashboardPage:
+    """The handler of one page of the dashboard, which is the same for all users."""
+
+    def __init__(self, template: str, context: ExampleContext, *, open_mode: bool) -> None:
+        self._template = template
+        self._context = context
+        self._open_mode = open_mode
+
+    async def __call__(self, request: Request) -> Response:
+        catalog, receive = self._context.catalog, self._context.payment["receive"]
+        html = render(
+            self._template,
+            scenarios=scenario_rows(self._context.scenarios.values()),
+            views=VIEWS,
+            faults=FAULT_ROWS,
+            operations=OPERATION_IDS,
+            chains=catalog.chains.values(),
+            assets={chain: catalog.assets(chain) for chain in catalog.chains},
+            preselected=(receive["chain"], receive["asset"]),
+            example=json.dumps(self._context.payment),
+            open_key=OPEN_KEY_EXAMPLE if self._open_mode else None,
+        )
+        return Response(200, html, HTML, security_headers())
+
+
+async def checkout_page(checkouts: CheckoutService, request: Request, *, frame_ancestors: str) -> Response:
+    headers = security_headers(frame_ancestors)
+    try:
+        view = await checkouts.show(request.params["payment_id"])
+    except PaymockError as error:
+        response = error_response(error)
+        html = render("message.html", status=error.status, message=error.message, refresh=_REFRESH_SECONDS)
+        return replace(response, body=html, content_type=HTML, headers=(*response.headers, *headers))
+    seconds = _REFRESH_SECONDS if view.seconds is None else min(_REFRESH_SECONDS, math.ceil(view.seconds))
+    html = render(
+        "checkout.html",
+        checkout=view.checkout,
+        window=PAYMENT_WINDOW // 1000,
+        qr=qr_code(view.checkout.payment_uri),
+        refresh=None if view.checkout.final else max(1, seconds),
+    )
+    return Response(200, html, HTML, headers)
+
+
+@lru_cache(maxsize=256)
+def qr_code(text: str) -> Any:
+    """Return a QR code of `text` as inline SVG, which templates do not escape."""
+    import segno  # slow to import, and needed only for checkouts
+    from markupsafe import Markup
+
+    svg = segno.make(text, error="m").svg_inline(
+        svgclass="qr", lineclass=None, border=4, omitsize=True, dark="#000", light="#fff"
+    )
+    return Markup(svg)  # noqa: S704 - SVG by segno, not by a client
+
+
+class StaticFile(Struct, frozen=True):
+    """A file below the folder `static`, and its headers. In an HTML file, `documents` replaces the
+    placeholder for the list of documents.
+    """
+
+    path: str
+    headers: tuple[tuple[str, str], ...] = (_REVALIDATED,)
+    documents: bytes = b""
+
+    async def __call__(self, request: Request) -> Response:
+        body = _FOLDER.joinpath(*self.path.split("/")).read_bytes()
+        extension = self.path.rpartition(".")[2]
+        if extension == "html":
+            body = body.replace(b"<!-- documents -->", self.documents)
+        headers = self.headers
+        if _accepts_gzip(request):
+            body, headers = _compressed(body), (*headers, ("Content-Encoding", "gzip"))
+        return Response(200, body, _TYPES[extension], (*headers, ("Vary", "Accept-Encoding")))
+
+
+def static_files(*, with_control: bool) -> Mapping[str, StaticFile]:
+    """Return every static file by its URL path. `with_control`: Swagger UI also shows the control API."""
+    names = sorted(file.name for file in _FOLDER.joinpath("pages").iterdir())
+    swagger_headers = (("Content-Security-Policy", SWAGGER_POLICY), _REVALIDATED)
+    index = StaticFile("swagger/index.html", swagger_headers, _DOCUMENTS if with_control else b"")
+    return {
+        **{f"/assets/{name}": StaticFile(f"pages/{name}") for name in names},
+        **{f"{static_path()}/{name}": StaticFile(f"pages/{name}", (_KEPT,)) for name in names},
+        **{SWAGGER + name: StaticFile(f"swagger/{name}", swagger_headers) for name in _SWAGGER_FILES},
+        SWAGGER: index,
+        **({SWAGGER_CONTROL: index} if with_control else {}),
+    }
+
+
+def _accepts_gzip(request: Request) -> bool:
+    """Whether a list of codings, as browsers send it, has gzip. Any other form gets the file as it is."""
+    codings = request.headers.get(b"accept-encoding", b"").lower().split(b",")
+    return b"gzip" in (coding.strip() for coding in codings)
+
+
+@lru_cache(maxsize=64)
+def _compressed(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
+
+
+async def redirect_to_swagger(request: Request) -> Response:
+    return Response(308, content_type=None, headers=(("Location", SWAGGER),))
