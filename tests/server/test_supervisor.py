@@ -25,9 +25,10 @@ def work(slot):
 def on_ready():
     print("ready", flush=True)
 
-def log_event(event, text, **fields):
-    print(event, text, sorted(fields), flush=True)
-    {on_event}
+class Log:
+    def event(self, name, text, **fields):
+        print(name, text, sorted(fields), flush=True)
+        {on_event}
 
 def counting_fork():
     starts.append(time.monotonic())
@@ -36,7 +37,7 @@ def counting_fork():
 
 os.fork = counting_fork
 try:
-    Supervisor(2, work, [], ConnectionCounts(2), on_ready, log_event).run()
+    Supervisor(2, work, [], ConnectionCounts(2), on_ready, Log()).run()
 except StartError as error:
     print("StartError:", error)
 print(len(starts), "starts")
@@ -79,7 +80,7 @@ def test_a_failed_fork_at_first_fails_the_start() -> None:
 def test_a_failed_fork_later_is_retried() -> None:
     lines = supervise(
         "slot.send_ready(); (time.sleep(60) if slot.number else time.sleep(1))",
-        on_event="if event == 'worker_replaced': os.kill(os.getpid(), signal.SIGTERM)",
+        on_event="if name == 'worker_replaced': os.kill(os.getpid(), signal.SIGTERM)",
         on_fork="if len(starts) == 3: raise OSError(errno.EAGAIN, 'Try again')",
     )
     assert lines[:2] == ["ready", "worker_missing cannot start a worker: Try again ['reason']"]

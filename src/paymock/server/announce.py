@@ -42,18 +42,6 @@ def announce(
     the store and the number of workers. The banner ends with a command of `program` to start with.
     """
     store = _without_secrets(settings.store)
-    if settings.log == "json":
-        log.event(
-            "started",
-            url=url,
-            open_mode=settings.open_mode,
-            workers=settings.workers,
-            store=store,
-            version=__version__,
-            mock=True,
-            **({"metrics": metrics} if metrics else {}),
-        )
-        return
     keys = (
         f"any mk_test_NAME, for example {OPEN_KEY_EXAMPLE} (open mode)"
         if settings.open_mode
@@ -70,7 +58,17 @@ def announce(
     lines["Next"] = f"{program}{_client_options(settings, url)} create"
     lines["Stop"] = "Ctrl-C"
     rows = [f"  {name:<10}{text}" for name, text in lines.items()]
-    log.line("\n".join([f"paymock {__version__}    MOCK: no real funds", *rows]))
+    log.event(
+        "started",
+        "\n".join([f"paymock {__version__}    MOCK: no real funds", *rows]),
+        url=url,
+        open_mode=settings.open_mode,
+        workers=settings.workers,
+        store=store,
+        version=__version__,
+        mock=True,
+        **({"metrics": metrics} if metrics else {}),
+    )
 
 
 def _client_options(settings: Settings, url: str) -> str:

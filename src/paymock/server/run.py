@@ -62,12 +62,6 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
             write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1], metrics.url)
         announce(settings, url, log, metrics.url, program)
 
-    def log_event(event: str, text: str, **fields: int | str) -> None:
-        if settings.log == "json":
-            log.event(event, **fields)
-        else:
-            log.line(text)
-
     counts = ConnectionCounts(settings.workers)
 
     def work(slot: WorkerSlot) -> None:
@@ -86,7 +80,7 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
             Server(config, on_ready, metrics.create_listener(app)).run(sockets=sockets)
         else:
             listeners = [*sockets, *metrics.sockets]
-            Supervisor(settings.workers, work, listeners, counts, on_ready, log_event).run()
+            Supervisor(settings.workers, work, listeners, counts, on_ready, log).run()
     finally:
         for listener in [*sockets, *metrics.sockets]:
             listener.close()

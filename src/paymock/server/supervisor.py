@@ -13,13 +13,14 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn
 
 from msgspec import Struct
 
 from paymock.server.accept import ConnectionCounts
 from paymock.server.errors import StartError
 from paymock.server.signals import STOP_SECONDS, STOP_SIGNALS, handling_signals
+from paymock.web.telemetry.access_log import RequestLog
 
 RESTART_SECONDS = 1.0
 """Shortest time between the start of a worker and that of its replacement."""
@@ -35,13 +36,6 @@ class WorkerSlot(NamedTuple):
 
     def send_ready(self) -> None:
         self.pipe.send(_READY)
-
-
-class LogEvent(Protocol):
-    """Writes an event to the log, as text or with its fields."""
-
-    def __call__(self, event: str, text: str, **fields: int | str) -> None:
-        """Write the event in the format of the log."""
 
 
 class _Worker(Struct):
@@ -85,14 +79,14 @@ class Supervisor:
         sockets: Sequence[socket.socket],
         counts: ConnectionCounts,
         on_ready: Callable[[], None],
-        log_event: LogEvent,
+        log: RequestLog,
     ) -> None:
         self._count = count
         self._work = work
         self._sockets = sockets
         self._counts = counts
         self._on_ready: Callable[[], None] | None = on_ready
-        self._log_event = log_event
+        self._log = log
         self._workers: dict[socket.socket, _Worker] = {}
         self._exits: list[_Exit] = []
         self._deadline: float | None = None  # of the stop, once a signal has come
@@ -183,12 +177,12 @@ class Supervisor:
             new = self._start(old.number)
         except OSError as error:
             text = f"cannot start a worker: {error.strerror}"
-            self._log_event("worker_missing", text, reason=str(error.strerror))
+            self._log.event("worker_missing", text, reason=str(error.strerror))
             ended.restart_at = time.monotonic() + RESTART_SECONDS
             return
         self._exits.remove(ended)
         text = f"worker {old.pid} ended ({ended}); started {new.pid}"
-        self._log_event("worker_replaced", text, ended=old.pid, **ended.fields, started=new.pid)
+        self._log.event("worker_replaced", text, ended=old.pid, **ended.fields, started=new.pid)
 
     def _start(self, number: int) -> _Worker:
         ours, theirs = socket.socketpair()

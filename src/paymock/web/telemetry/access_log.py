@@ -80,7 +80,7 @@ class RequestLog:
             fields |= {"fault": response.fault.text} if response.fault else {}
             fields |= {"warning": response.warning} if response.warning else {}
             fields |= trace_of(request) if request else {}
-            self.event("request", **fields, request_id=request_id)
+            self.event("request", "", **fields, request_id=request_id)
         else:
             status = self._colored(f"{response.status}", _color_of(response.status))
             note = response.error or response.warning or ("replayed" if response.replayed else "")
@@ -96,21 +96,19 @@ class RequestLog:
         exception, _, trace = sys.exc_info()
         frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(trace)]
         name = exception.__name__ if exception else "unknown"
-        if self._json:
-            self.event("defect", exception=name, frames=frames, request_id=request_id)
-        else:
-            self.line("\n    ".join([f"defect in {request_id}: {name}, at", *frames]))
+        text = "\n    ".join([f"defect in {request_id}: {name}, at", *frames])
+        self.event("defect", text, exception=name, frames=frames, request_id=request_id)
 
-    def event(self, name: str, **fields: Any) -> None:
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self.line(msgspec.json.encode({"time": now, "event": name, **fields}).decode())
+    def event(self, name: str, text: str, **fields: Any) -> None:
+        """Log an event: its text, or its name and its fields as JSON."""
+        if self._json:
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            text = msgspec.json.encode({"time": now, "event": name, **fields}).decode()
+        self.line(text)
 
     def warning(self, text: str) -> None:
-        """Write a warning for the operator."""
-        if self._json:
-            self.event("warning", message=text)
-        else:
-            self.line(f"Warning: {text}")
+        """Log a warning for the operator."""
+        self.event("warning", f"Warning: {text}", message=text)
 
     def line(self, text: str) -> None:
         """Write a line. It is dropped if nobody reads the pipe: a full one would block the whole server."""
@@ -119,13 +117,8 @@ class RequestLog:
             return
         if self._dropped:
             dropped, self._dropped = self._dropped, 0
-            if self._json:
-                self.event("lines_left_out", count=dropped)
-            else:
-                self._write(f"({dropped} lines left out: nobody was reading)")
-        self._write(text)
-
-    def _write(self, text: str) -> None:
+            note = f"({dropped} lines left out: nobody was reading)"
+            self.event("lines_left_out", note, count=dropped)
         if self._out is None:
             return
         try:
