@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paymock.schemas.metadata import MAX_SAFE_INTEGER, metadata_problem
+from paymock.schemas.fields import MAX_SAFE_INTEGER, metadata_problem
 
 
 def nested(levels: int) -> dict[str, Any]:

@@ -21,8 +21,7 @@ from paymock.rules.addresses import address_problem
 from paymock.rules.amounts import raw_problem
 from paymock.rules.times import parse_rfc3339
 from paymock.schemas.control import MAX_WAIT
-from paymock.schemas.fields import url_problem
-from paymock.schemas.metadata import metadata_problem
+from paymock.schemas.fields import metadata_problem, url_problem
 from tests.support.client import ORDER
 from tests.support.clock import NOON
 from tests.support.contract import Json

@@ -2,12 +2,11 @@
 /v1/chains/{chain}/assets".
 """
 
-import re
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from paymock.schemas.fields import Address, AssetId, ChainId
+from paymock.schemas.fields import MAX_SAFE_INTEGER, Address, AssetId, ChainId, matching
 from paymock.schemas.public import Reply, Request
 
 
@@ -50,20 +49,6 @@ class AssetList(Reply):
     data: Annotated[list[Asset], Meta(description="In the order of the catalog.")]
 
 
-_CHAIN_ID = re.compile("[a-z0-9_-]{1,32}")
-_SYMBOL = re.compile("[A-Za-z0-9.]{1,16}")
-_MAX_CHAIN_ID = 2**53 - 1
-"""The largest integer that every JSON parser reads exactly."""
-
-
-def _chain_id_problem(text: str) -> str | None:
-    return None if _CHAIN_ID.fullmatch(text) else "must be 1 to 32 of a-z 0-9 _ -"
-
-
-def _symbol_problem(text: str) -> str | None:
-    return None if _SYMBOL.fullmatch(text) else "must be 1 to 16 of A-Z a-z 0-9 and the dot"
-
-
 def _assets_problem(assets: list[Any]) -> str | None:
     if len({asset["symbol"].upper() for asset in assets}) < len(assets):
         return "must not have the same symbol twice"
@@ -72,15 +57,14 @@ def _assets_problem(assets: list[Any]) -> str | None:
 
 
 def _chains_problem(chains: list[Any]) -> str | None:
-    return (
-        None if len({chain["id"] for chain in chains}) == len(chains) else "must not have the same id twice"
-    )
+    ids = {chain["id"] for chain in chains}
+    return None if len(ids) == len(chains) else "must not have the same id twice"
 
 
 class CatalogAsset(Request):
     """An asset in a file. It is native without a `contract_address`."""
 
-    symbol: Annotated[str, Meta(extra={"check": _symbol_problem})]
+    symbol: Annotated[str, matching("^[A-Za-z0-9.]{1,16}$", "must be 1 to 16 of A-Z a-z 0-9 and the dot")]
     name: str
     decimals: Annotated[int, Meta(ge=0, le=77)]
     contract_address: Address | None = None
@@ -89,9 +73,9 @@ class CatalogAsset(Request):
 class CatalogChain(Request):
     """A chain in a file. The scenario `asset_mismatch` needs a second asset."""
 
-    id: Annotated[str, Meta(extra={"check": _chain_id_problem})]
+    id: Annotated[str, matching("^[a-z0-9_-]{1,32}$", "must be 1 to 32 of a-z 0-9 _ -")]
     name: str
-    chain_id: Annotated[int, Meta(ge=1, le=_MAX_CHAIN_ID)]
+    chain_id: Annotated[int, Meta(ge=1, le=MAX_SAFE_INTEGER)]
     testnet: bool
     assets: Annotated[list[CatalogAsset], Meta(min_length=2, extra={"check": _assets_problem})]
 

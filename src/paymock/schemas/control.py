@@ -1,6 +1,5 @@
 """The request and reply bodies of the control API, `/_mock`. See docs/control-api.md."""
 
-import re
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
@@ -18,16 +17,11 @@ from paymock.schemas.fields import (
     Timestamp,
     enumeration,
     identifier,
+    matching,
 )
 from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Reply, Request
 from paymock.schemas.queries import Query
-from paymock.schemas.scenarios import (
-    NAME_PATTERN,
-    AnyScenarioName,
-    Course,
-    CourseRequest,
-    name_format_problem,
-)
+from paymock.schemas.scenarios import NAME_FORMAT, AnyScenarioName, Course, CourseRequest
 
 NEXT, END = "next", "end"
 TARGETS = (*(status.value for status in PaymentStatus), NEXT, END)
@@ -45,14 +39,6 @@ MAX_COUNT = 1_000
 
 MAX_PAGE = 200
 """The most payments on a page."""
-
-
-def _cursor_problem(text: str) -> str | None:
-    return None if re.fullmatch("[0-9]{1,18}", text) else "must be the `next_cursor` of a page"
-
-
-def _payment_id_problem(text: str) -> str | None:
-    return None if re.fullmatch(ID_PATTERNS[PAYMENT_PREFIX], text) else "must be the `id` of a payment"
 
 
 def _speed_problem(number: float) -> str | None:
@@ -77,7 +63,9 @@ Fault = Annotated[
 
 
 PaymentId = Annotated[
-    str, identifier(PAYMENT_PREFIX, "a payment"), Meta(extra={"check": _payment_id_problem})
+    str,
+    identifier(PAYMENT_PREFIX, "a payment"),
+    matching(ID_PATTERNS[PAYMENT_PREFIX], "must be the `id` of a payment"),
 ]
 OperationId = Annotated[
     str, enumeration("OperationId", "The id of an operation in the document of `/v1`.", OPERATION_IDS)
@@ -87,12 +75,7 @@ _Times = Annotated[int, Meta(ge=1, le=MAX_TIMES)]
 
 _Text = Annotated[str, Meta(min_length=1)]
 _Prefix = Annotated[str, Meta(min_length=1, max_length=MAX_ORDER_ID)]
-_Cursor = Annotated[
-    str, Meta(extra_json_schema={"pattern": "^[0-9]{1,18}$"}, extra={"check": _cursor_problem})
-]
-_Name = Annotated[
-    str, Meta(extra_json_schema={"pattern": NAME_PATTERN}, extra={"check": name_format_problem})
-]
+_Cursor = Annotated[str, matching("^[0-9]{1,18}$", "must be the `next_cursor` of a page")]
 _Timeout = Annotated[float, Meta(description=f"Real seconds, at most {MAX_WAIT}.", ge=0, le=MAX_WAIT)]
 
 
@@ -103,7 +86,8 @@ class ListPayments(Query):
     cursor: Annotated[_Cursor | None, Meta(description="The `next_cursor` of the previous page.")] = None
     status: Annotated[PaymentStatus | None, Meta(description="Only payments with this status.")] = None
     scenario: Annotated[
-        _Name | None, Meta(description="Only payments of this scenario, or of the course with this name.")
+        Annotated[str, NAME_FORMAT] | None,
+        Meta(description="Only payments of this scenario, or of the course with this name."),
     ] = None
     order_id: Annotated[str | None, Meta(description="Only payments of this order.")] = None
     search: Annotated[
@@ -325,14 +309,7 @@ class AddFault(Request, kw_only=True):
 class FaultRule(Reply):
     """A rule, and how often it was met."""
 
-    id: Annotated[
-        str,
-        Meta(
-            description="Identifier of a fault rule.",
-            examples=["flt_8c6f2ab1d94e7035c1a2f07d5b3e9a64"],
-            extra_json_schema={"pattern": "^flt_[0-9a-f]{32}$"},
-        ),
-    ]
+    id: Annotated[str, identifier("flt_", "a fault rule")]
     fault: Fault
     operation: Annotated[OperationId | None, Meta(description="`null`: every operation.")]
     order_id: Annotated[str | None, Meta(description="`null`: every order, and none.")]
@@ -563,14 +540,7 @@ LINE_LENGTH = 300
 
 
 class _Finding(Reply, kw_only=True):
-    rule: Annotated[
-        str,
-        Meta(
-            description="The rule that was broken.",
-            extra_json_schema={"pattern": NAME_PATTERN},
-            extra={"check": name_format_problem},
-        ),
-    ]
+    rule: Annotated[str, Meta(description="The rule that was broken."), NAME_FORMAT]
     severity: Annotated[
         Annotated[Literal["money", "advice"], Meta(title="FindingSeverity", description="What it costs.")],
         Meta(description="Whether breaking the rule loses money."),
@@ -604,14 +574,7 @@ class AddFinding(_Finding, forbid_unknown_fields=True):
 class Finding(_Finding):
     """What `paymock verify` has found, with its id."""
 
-    id: Annotated[
-        str,
-        Meta(
-            description="Identifier of a finding.",
-            examples=["fnd_8c6f2ab1d94e7035c1a2f07d5b3e9a64"],
-            extra_json_schema={"pattern": "^fnd_[0-9a-f]{32}$"},
-        ),
-    ]
+    id: Annotated[str, identifier("fnd_", "a finding")]
 
 
 class FindingList(Reply):

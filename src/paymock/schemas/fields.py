@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Meta
 
 from paymock.rules.addresses import ADDRESS_PATTERN, address_problem
@@ -21,10 +22,21 @@ from paymock.rules.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
 from paymock.rules.identifiers import ENDPOINT_PREFIX, ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.rules.times import time_problem
-from paymock.schemas.metadata import MAX_ENTRIES, MAX_KEY_CHARACTERS, metadata_problem
+from paymock.schemas.json_decoding import depth
 
 MAX_ORDER_ID = 128
 """The largest number of characters in an order id."""
+
+MAX_SAFE_INTEGER = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly."""
+
+# Limits of the metadata of a payment. Specification: "Limits"; the figures are in docs/decisions.md.
+_MAX_ENTRIES = 50
+_MAX_KEY_CHARACTERS = 64
+_MAX_METADATA_DEPTH = 8
+_MAX_METADATA_BYTES = 16 * 1024
+_SUSPECT = re.compile(rb"\\u0000|[0-9]{16}")
+"""What the encoding of a NUL character or of an unsafe integer contains."""
 
 ANY_EVENT = "*"
 EVENTS = (ANY_EVENT, *(f"payment.{status}" for status in PaymentStatus))
@@ -63,6 +75,49 @@ def url_problem(text: str) -> str | None:
 
 def _events_problem(events: list[str]) -> str | None:
     return None if len(set(events)) == len(events) else "must not name an event twice"
+
+
+def metadata_problem(metadata: dict[str, Any]) -> str | None:
+    """The limit that `metadata` exceeds, or None when it is valid. Never contains a key or a value."""
+    if len(metadata) > _MAX_ENTRIES:
+        return f"must have at most {_MAX_ENTRIES} entries, not {len(metadata)}"
+    for key in metadata:
+        if not 1 <= len(key) <= _MAX_KEY_CHARACTERS:
+            return f"must have keys of 1 to {_MAX_KEY_CHARACTERS} characters"
+    encoded = msgspec.json.encode(metadata)
+    # The two walks are expensive; the encoded form shows cheaply whether they can find anything.
+    if (
+        encoded.count(b"{") + encoded.count(b"[") > _MAX_METADATA_DEPTH
+        and depth(metadata) > _MAX_METADATA_DEPTH
+    ):
+        return f"must have at most {_MAX_METADATA_DEPTH} levels of nesting"
+    problem = _value_problem(metadata) if _SUSPECT.search(encoded) else None
+    if problem is None and len(encoded) > _MAX_METADATA_BYTES:
+        return f"must take at most {_MAX_METADATA_BYTES} bytes as compact JSON"
+    return problem
+
+
+def _value_problem(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "must not contain the NUL character" if "\0" in value else None
+    if isinstance(value, int):
+        safe = abs(value) <= MAX_SAFE_INTEGER
+        return None if safe else "must not contain integers beyond ±(2^53-1): use strings"
+    if isinstance(value, dict):
+        return next(filter(None, map(_value_problem, [*value, *value.values()])), None)
+    if isinstance(value, list):
+        return next(filter(None, map(_value_problem, value)), None)
+    return None
+
+
+def matching(pattern: str, problem: str) -> Meta:
+    """The pattern of a string, which begins with ^ and ends with $, and the problem of all others."""
+    matches = re.compile(pattern.removeprefix("^").removesuffix("$")).fullmatch
+
+    def check(text: str) -> str | None:
+        return None if matches(text) else problem
+
+    return Meta(extra_json_schema={"pattern": pattern}, extra={"check": check})
 
 
 def enumeration(name: str, description: str, values: Iterable[str]) -> Meta:
@@ -172,8 +227,8 @@ Metadata = Annotated[
         examples=[{"customer_id": "c_1"}],
         extra_json_schema={
             "additionalProperties": True,
-            "maxProperties": MAX_ENTRIES,
-            "propertyNames": {"minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
+            "maxProperties": _MAX_ENTRIES,
+            "propertyNames": {"minLength": 1, "maxLength": _MAX_KEY_CHARACTERS},
         },
         extra={"check": metadata_problem},
     ),
@@ -214,16 +269,15 @@ Note = Annotated[
 ]
 
 
-_ID_EXAMPLE = "rrxs3knrz2yhanobulyh2wz6tjsg3v5c4q7oxk2e"
-_DERIVED_ID_EXAMPLE = "8c6f2ab1d94e7035c1a2f07d5b3e9a64"
+_KEYED_EXAMPLE = "rrxs3knrz2yhanobulyh2wz6tjsg3v5c4q7oxk2e"
+_DERIVED_EXAMPLE = "8c6f2ab1d94e7035c1a2f07d5b3e9a64"
 
 
 def identifier(prefix: str, noun: str) -> Meta:
     """The description, example and pattern of the identifier of `noun`, which begins with `prefix`."""
+    example = _KEYED_EXAMPLE if prefix in (PAYMENT_PREFIX, ENDPOINT_PREFIX) else _DERIVED_EXAMPLE
     return Meta(
         description=f"Identifier of {noun}.",
-        examples=[
-            prefix + (_ID_EXAMPLE if prefix in (PAYMENT_PREFIX, ENDPOINT_PREFIX) else _DERIVED_ID_EXAMPLE)
-        ],
-        extra_json_schema={"pattern": ID_PATTERNS[prefix]},
+        examples=[prefix + example],
+        extra_json_schema={"pattern": ID_PATTERNS.get(prefix, f"^{prefix}[0-9a-f]{{32}}$")},
     )

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from paymock.rules.amounts import MAX_DIGITS, MAX_RAW
 from paymock.rules.scenarios import SCENARIOS
+from paymock.schemas.fields import MAX_SAFE_INTEGER, matching
 from paymock.schemas.public import Reply, Request
 
 MAX_SCENARIOS, MAX_SENDINGS = 100, 100
@@ -16,12 +17,7 @@ MAX_AT = 3_600
 """The latest time of a sending, in seconds after creation."""
 
 NAME_PATTERN = "^[a-z][a-z0-9_]{0,63}$"
-_MAX_INTEGER = 2**53 - 1
-"""The largest integer that every JSON parser reads exactly."""
-
 _NAME = re.compile(NAME_PATTERN.strip("^$"))
-_FRACTION_PATTERN = "^(0|[1-9][0-9]{0,8})/[1-9][0-9]{0,8}$"
-_FRACTION = re.compile(_FRACTION_PATTERN.strip("^$"))
 _RAW_DIFFERENCE = re.compile(f"-?[0-9]{{1,{MAX_DIGITS}}}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -31,13 +27,13 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def name_format_problem(text: str) -> str | None:
+def _name_format_problem(text: str) -> str | None:
     return None if is_name(text) else "must begin with a-z and go on with at most 63 of a-z 0-9 _"
 
 
 def _name_problem(text: str) -> str | None:
     built_in = "must not be one of the eight built-in scenarios" if text in SCENARIOS else None
-    return name_format_problem(text) or built_in
+    return _name_format_problem(text) or built_in
 
 
 def _simulates_problem(text: str) -> str | None:
@@ -48,18 +44,12 @@ def _at_problem(seconds: float) -> str | None:
     return None if round(seconds * 1000) / 1000 == seconds else "must be in steps of 0.001 seconds"
 
 
-def _share_problem(text: str) -> str | None:
-    if _FRACTION.fullmatch(text):
-        return None
-    return 'must be a fraction of due, "1/2", of at most 9 digits each'
-
-
 def _units_problem(value: Any) -> str | None:
     if isinstance(value, str):
         valid = _RAW_DIFFERENCE.fullmatch(value) and abs(int(value)) <= MAX_RAW
     else:
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
-        valid = whole and abs(value) <= _MAX_INTEGER
+        valid = whole and abs(value) <= MAX_SAFE_INTEGER
     if valid:
         return None
     return 'must be an integer of raw units up to 2^53-1, or as a string, "-1000", up to 2^256-1'
@@ -74,14 +64,11 @@ Name = Annotated[
         extra={"check": _name_problem},
     ),
 ]
+NAME_FORMAT = Meta(extra_json_schema={"pattern": NAME_PATTERN}, extra={"check": _name_format_problem})
 AnyScenarioName = Annotated[
     str,
-    Meta(
-        description="A scenario of this server, or the name of a course.",
-        examples=["happy_path"],
-        extra_json_schema={"pattern": NAME_PATTERN},
-        extra={"check": name_format_problem},
-    ),
+    Meta(description="A scenario of this server, or the name of a course.", examples=["happy_path"]),
+    NAME_FORMAT,
 ]
 Simulates = Annotated[
     str,
@@ -113,8 +100,10 @@ Fraction = Annotated[
     Meta(
         description='The fraction of `due` that is sent, rounded down. Default: `"1/1"`.',
         examples=["1/2"],
-        extra_json_schema={"pattern": _FRACTION_PATTERN},
-        extra={"check": _share_problem},
+    ),
+    matching(
+        "^(0|[1-9][0-9]{0,8})/[1-9][0-9]{0,8}$",
+        'must be a fraction of due, "1/2", of at most 9 digits each',
     ),
 ]
 UnitsAsNumber = Annotated[
@@ -122,8 +111,8 @@ UnitsAsNumber = Annotated[
     Meta(
         title="UnitsAsNumber",
         description="Raw units, within what every JSON parser reads exactly.",
-        ge=-_MAX_INTEGER,
-        le=_MAX_INTEGER,
+        ge=-MAX_SAFE_INTEGER,
+        le=MAX_SAFE_INTEGER,
         examples=[1],
     ),
 ]
