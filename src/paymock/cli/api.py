@@ -17,8 +17,8 @@ from paymock.client.text import escape_control
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas import control
+from paymock.schemas.json_decoding import decode_json_reply
 from paymock.schemas.public import OPERATION_IDS
-from paymock.schemas.replies import decode_json_reply
 from paymock.schemas.scenarios import is_name
 from paymock.settings import Settings
 

@@ -23,8 +23,8 @@ from paymock.cli.output import (
 )
 from paymock.client.http import Client, Refused, Unreachable
 from paymock.client.text import format_seconds
+from paymock.schemas.json_decoding import decode_reply
 from paymock.schemas.public import Health
-from paymock.schemas.replies import decode_reply
 from paymock.settings import DEFAULT_PORT
 
 _OVERVIEW_TIMEOUT = 5.0

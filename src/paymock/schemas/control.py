@@ -36,7 +36,6 @@ JOURNAL_LENGTH = 1_000
 MAX_COUNT = 1_000
 """The most requests to wait for."""
 
-
 MAX_PAGE = 200
 """The most payments on a page."""
 
@@ -60,8 +59,6 @@ Fault = Annotated[
         extra={"check": fault_problem},
     ),
 ]
-
-
 PaymentId = Annotated[
     str,
     identifier(PAYMENT_PREFIX, "a payment"),
@@ -71,8 +68,6 @@ OperationId = Annotated[
     str, enumeration("OperationId", "The id of an operation in the document of `/v1`.", OPERATION_IDS)
 ]
 _Times = Annotated[int, Meta(ge=1, le=MAX_TIMES)]
-
-
 _Text = Annotated[str, Meta(min_length=1)]
 _Prefix = Annotated[str, Meta(min_length=1, max_length=MAX_ORDER_ID)]
 _Cursor = Annotated[str, matching("^[0-9]{1,18}$", "must be the `next_cursor` of a page")]
@@ -529,14 +524,13 @@ class RequestWaitResult(Reply):
 MAX_TEXT, MAX_LINES = 2000, 20
 """How many characters a text of a finding has at most, and how many lines its lists."""
 
-_FindingText = Annotated[str, Meta(max_length=MAX_TEXT)]
-
-
 COURSE_LENGTH = 100
 """How many lines of the course of a payment a finding has."""
 
 LINE_LENGTH = 300
 """How many characters such a line has, so that a finding is no larger than a body may be."""
+
+_FindingText = Annotated[str, Meta(max_length=MAX_TEXT)]
 
 
 class _Finding(Reply, kw_only=True):

@@ -1,19 +1,22 @@
-"""Strict decoding of JSON request bodies, which refuses what decoders interpret differently.
+"""Strict decoding of JSON request bodies, which refuses what decoders interpret differently; and decoding of
+replies by a client.
 
-There are two ways to decode a body, which must agree: a fast one, for the bodies that encoders write, and a
-strict one, for all others, which also says what is wrong.
+There are two ways to decode a request body, which must agree: a fast one, for the bodies that encoders write,
+and a strict one, for all others, which also says what is wrong.
 """
 
 import hashlib
 import json
 import math
 from functools import lru_cache
-from typing import Any, Never
+from typing import Any, Never, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from paymock.rules.errors import PaymockError
+
+T = TypeVar("T")
 
 MAX_DEPTH = 32
 _MAX_INTEGER_DIGITS = 309  # the largest double has that many
@@ -88,6 +91,20 @@ def fingerprint(method: str, path: str, value: Any) -> bytes:
     hasher = _hasher(method, path).copy()
     hasher.update(msgspec.json.encode(value, order="sorted"))
     return hasher.digest()
+
+
+def decode_reply(content: bytes, reply_type: type[T]) -> T:
+    """The body of a reply as a `reply_type`. Raises ValueError if it does not fit."""
+    try:
+        return msgspec.json.decode(content, type=reply_type)
+    except msgspec.MsgspecError as error:
+        raise ValueError(error) from None
+
+
+def decode_json_reply(content: bytes, reply_type: type[Any]) -> Any:
+    """The body of a reply as JSON. Raises ValueError if it does not fit `reply_type`."""
+    decode_reply(content, reply_type)
+    return json.loads(content)
 
 
 @lru_cache(maxsize=256)  # copying a hasher is faster than making one

@@ -150,13 +150,13 @@ def _checker(info: inspect.Type) -> Checker:
             return _and_also(_checker(inner), (extra or {}).get("check"))
         case inspect.StructType():
             return _struct(info)
-        case inspect.ListType():
-            return _list(info)
+        case inspect.ListType(item_type=item):
+            return _sized(info, list, "item", _checker(item))
         case inspect.UnionType():
             members = [member for member in info.types if not isinstance(member, inspect.NoneType)]
             return _nullable(_checker(members[0])) if len(members) == 1 else _any_value
         case inspect.StrType():
-            return _string(info)
+            return _sized(info, str, "character")
         case inspect.LiteralType(values=values):
             return _enumeration(list(values))
         case inspect.IntType() | inspect.FloatType():
@@ -195,40 +195,31 @@ def _struct(info: inspect.StructType) -> Checker:
                 check_member(value[name], prefix + name, problems)
             elif required:
                 problems.setdefault(prefix + name, "is required")
-        if value.keys() - members.keys():
-            for name in value:
-                if name not in members:
-                    problems.setdefault(
-                        prefix + _shortened(name), f"is not a field; known here: {', '.join(members)}"
-                    )
+        for name in value:
+            if name not in members:
+                problem = f"is not a field; known here: {', '.join(members)}"
+                problems.setdefault(prefix + _shortened(name), problem)
 
     return check
 
 
-def _list(info: inspect.ListType) -> Checker:
-    check_item = _checker(info.item_type)
+def _sized(
+    info: inspect.ListType | inspect.StrType,
+    kind: type[list[Any] | str],
+    unit: str,
+    check_item: Checker | None = None,
+) -> Checker:
     minimum, maximum = info.min_length or 0, info.max_length
 
     def check(value: Any, path: str, problems: Problems) -> None:
-        if not isinstance(value, list):
-            problems.setdefault(path, _wrong_type("an array", value))
+        if not isinstance(value, kind):
+            problems.setdefault(path, _wrong_type(_TYPE_NAMES[kind], value))
             return
         if len(value) < minimum or (maximum is not None and len(value) > maximum):
-            problems.setdefault(path, f"must have {_range(minimum, maximum, 'item')}, not {len(value)}")
-        for index, item in enumerate(value):
-            check_item(item, f"{path}[{index}]", problems)
-
-    return check
-
-
-def _string(info: inspect.StrType) -> Checker:
-    minimum, maximum = info.min_length or 0, info.max_length
-
-    def check(value: Any, path: str, problems: Problems) -> None:
-        if not isinstance(value, str):
-            problems.setdefault(path, _wrong_type("a string", value))
-        elif len(value) < minimum or (maximum is not None and len(value) > maximum):
-            problems.setdefault(path, f"must have {_range(minimum, maximum, 'character')}, not {len(value)}")
+            problems.setdefault(path, f"must have {_range(minimum, maximum, unit)}, not {len(value)}")
+        if check_item is not None:
+            for index, item in enumerate(value):
+                check_item(item, f"{path}[{index}]", problems)
 
     return check
 
@@ -293,13 +284,10 @@ def _wrong_type(expected: str, value: Any) -> str:
 
 
 def _range(minimum: int, maximum: int | None, unit: str) -> str:
-    if minimum == maximum:
-        return f"exactly {minimum} {unit}{'' if minimum == 1 else 's'}"
-    return (
-        f"{minimum} to {maximum} {unit}s"
-        if maximum is not None
-        else f"at least {minimum} {unit}{'' if minimum == 1 else 's'}"
-    )
+    if maximum is not None and minimum != maximum:
+        return f"{minimum} to {maximum} {unit}s"
+    units = unit if minimum == 1 else f"{unit}s"
+    return f"at least {minimum} {units}" if maximum is None else f"exactly {minimum} {units}"
 
 
 def _shortened(name: str) -> str:
