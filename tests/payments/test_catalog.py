@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paymock.payments.catalog import Catalog, catalog_from
+from paymock.payments.catalog import Catalog
 from paymock.payments.files import parse
 from paymock.rules.addresses import address_problem
 from paymock.schemas.catalog import CatalogFile
@@ -16,7 +16,7 @@ BUILT_IN = tomllib.loads(files("paymock.payments").joinpath("catalog.toml").read
 
 
 def catalog_of(document: dict[str, Any]) -> Catalog:
-    return catalog_from(parse(document, CatalogFile))
+    return Catalog(parse(document, CatalogFile))
 
 
 def document(**changes: Any) -> dict[str, Any]:

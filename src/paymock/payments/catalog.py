@@ -9,16 +9,16 @@ from paymock.schemas.catalog import Asset, CatalogAsset, CatalogChain, CatalogFi
 class Catalog:
     """Chains and their assets, in the order of the file."""
 
-    def __init__(self, assets: Mapping[str, tuple[Asset, ...]], chains: Mapping[str, Chain]) -> None:
-        self.chains = chains
-        self._assets = {chain: {asset.id: asset for asset in listed} for chain, listed in assets.items()}
-        self._other_assets = {
-            (chain, asset.id): min(
-                (other for other in listed if other is not asset), key=lambda other: other.native
-            ).id
-            for chain, listed in assets.items()
-            for asset in listed
-        }
+    def __init__(self, file: CatalogFile) -> None:
+        self.chains: Mapping[str, Chain] = {row.id: _chain_of(row) for row in file.chains}
+        self._assets: dict[str, dict[str, Asset]] = {}
+        self._other_assets: dict[tuple[str, str], str] = {}
+        for row in file.chains:
+            assets = [_asset_of(row.id, asset) for asset in row.assets]
+            self._assets[row.id] = {asset.id: asset for asset in assets}
+            for asset in assets:
+                others = [other for other in assets if other is not asset]
+                self._other_assets[row.id, asset.id] = min(others, key=lambda other: other.native).id
 
     def assets(self, chain: str) -> Mapping[str, Asset] | None:
         """The assets of `chain` by their id, or None when the chain is not supported."""
@@ -35,13 +35,6 @@ class Catalog:
         Specification: scenario `asset_mismatch`.
         """
         return self._other_assets[chain, asset]
-
-
-def catalog_from(file: CatalogFile) -> Catalog:
-    chains = {row.id: _chain_of(row) for row in file.chains}
-    return Catalog(
-        {row.id: tuple(_asset_of(row.id, asset) for asset in row.assets) for row in file.chains}, chains
-    )
 
 
 def _chain_of(row: CatalogChain) -> Chain:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from paymock.payments.catalog import Catalog, catalog_from
+from paymock.payments.catalog import Catalog
 from paymock.payments.scenarios import scenario_from
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.schemas.catalog import CatalogFile
@@ -40,7 +40,7 @@ class FileError(ValueError):
 
 def load_catalog(path: Path | None) -> Catalog:
     """The catalog in the TOML file at `path`, or the built-in one. Raises FileError."""
-    return catalog_from(_read(path or BUILT_IN, "catalog", CatalogFile))
+    return Catalog(_read(path or BUILT_IN, "catalog", CatalogFile))
 
 
 def load_scenarios(path: Path | None) -> Mapping[str, Scenario]:

@@ -2,7 +2,6 @@
 Specification: "POST /v1/payments", "Payment object".
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -65,16 +64,13 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
         _check(body, "", problems)
     if request is None or not _is_valid_route(request, catalog):
         _check_route(body, catalog, problems)
-    if request is None:
-        expires_at = _text_members(body).get("expires_at")
-        amount = _text_members(body, "receive").get("amount")
-    else:
-        expires_at, amount = request.expires_at, request.receive.amount
-    _check_expiry(expires_at, creation.now, problems)
-    due = fee = ""
+    _check_expiry(_text_at(body, "expires_at"), creation.now, problems)
+    amount = _text_at(body, "receive", "amount")
+    due = fee = 0
     if amount is not None and "receive.amount" not in problems:
-        due, fee = _due_and_fee(amount, fee_bps)
-        if not due:
+        fee = fee_for(int(amount), fee_bps)
+        due = int(amount) + fee
+        if due > MAX_RAW:
             problems["receive.amount"] = "must fit in 256 bits together with the fee"
     if problems:
         raise validation_failed(problems)
@@ -93,8 +89,8 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
         refund_to=(refund_to.chain, refund_to.address) if refund_to else None,
         expires_at=request.expires_at,
         metadata=request.metadata,
-        due=due,
-        fee=fee,
+        due=str(due),
+        fee=str(fee),
         other_asset=catalog.another_asset(receive.chain, receive.asset),
         course=course_of(creation.scenario),
     )
@@ -102,7 +98,7 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
 
 def order_of(body: Any) -> str | None:
     """The order in the body of a creation, valid or not; None if it has none."""
-    return _text_members(body).get("order_id")
+    return _text_at(body, "order_id")
 
 
 def course_of(scenario: Scenario) -> Scenario | None:
@@ -190,25 +186,22 @@ def _is_valid_route(request: CreatePayment, catalog: Catalog) -> bool:
 
 
 def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
-    receive, pay_with = _text_members(body, "receive"), _text_members(body, "pay_with", 0)
-    refund_to = _text_members(body, "refund_to")
-    for path, members in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
-        chain, asset = members.get("chain"), members.get("asset")
+    receive = _text_at(body, "receive", "chain"), _text_at(body, "receive", "asset")
+    pay_with = _text_at(body, "pay_with", 0, "chain"), _text_at(body, "pay_with", 0, "asset")
+    refund_to = _text_at(body, "refund_to", "chain"), None
+    for path, (chain, asset) in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
         if chain is None:
             continue
         assets = catalog.assets(chain)
         if assets is None:
-            problems.setdefault(
-                f"{path}.chain", f"is not a supported chain; known: {', '.join(catalog.chains)}"
-            )
+            problem = f"is not a supported chain; known: {', '.join(catalog.chains)}"
+            problems.setdefault(f"{path}.chain", problem)
         elif asset is not None and asset not in assets:
             problems.setdefault(f"{path}.asset", catalog.unknown_asset(chain))
-    for name in ("chain", "asset"):
-        in_both = name in receive and name in pay_with
-        if in_both and receive[name] != pay_with[name]:
-            problems.setdefault(
-                f"pay_with[0].{name}", f"must be the same as receive.{name}: there is no other route"
-            )
+    for name, received, paid in zip(("chain", "asset"), receive, pay_with, strict=True):
+        if None not in (received, paid) and received != paid:
+            problem = f"must be the same as receive.{name}: there is no other route"
+            problems.setdefault(f"pay_with[0].{name}", problem)
 
 
 def _check_expiry(expires_at: str | None, now: int, problems: Problems) -> None:
@@ -217,27 +210,14 @@ def _check_expiry(expires_at: str | None, now: int, problems: Problems) -> None:
         problems.setdefault("expires_at", f"must be in the future; the mock's clock says {to_rfc3339(now)}")
 
 
-def _due_and_fee(amount: str, fee_bps: int) -> tuple[str, str]:
-    """The due amount for a settlement of `amount`, and the fee in it, in raw units; two empty strings where
-    due exceeds 256 bits.
-    """
-    settlement = int(amount)
-    fee = fee_for(settlement, fee_bps)
-    return (str(settlement + fee), str(fee)) if settlement + fee <= MAX_RAW else ("", "")
-
-
-def _text_members(body: Any, *path: str | int) -> Mapping[str, str]:
-    """The string members of the object at `path`; empty where there is no such object."""
-    for step in path:
-        try:
+def _text_at(body: Any, *path: str | int) -> str | None:
+    """The string at `path`, or None where there is none."""
+    try:
+        for step in path:
             body = body[step]
-        except (KeyError, IndexError, TypeError):
-            return {}
-    return (
-        {name: value for name, value in body.items() if isinstance(value, str)}
-        if isinstance(body, dict)
-        else {}
-    )
+    except (KeyError, IndexError, TypeError):
+        return None
+    return body if isinstance(body, str) else None
 
 
 def _attempt(record: PaymentRecord, state: State) -> Attempt:

@@ -2,50 +2,62 @@
 
 from typing import Any
 
-import msgspec
+from msgspec import UNSET
+from msgspec.structs import asdict
 
 from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
 from paymock.rules.tables import example_states
 from paymock.rules.timeline import State, changed_deposit, describe_change
 from paymock.schemas.control import ListedScenario, ScenarioChange
-from paymock.schemas.scenarios import Course, CourseRequest, FileScenario, Sending
+from paymock.schemas.scenarios import Course, CourseRequest, Sending, SendingRequest
 
 DEFAULT_NAME = "course"
 """The name of a course without one."""
 
 
-def scenario_from(course: CourseRequest | FileScenario) -> Scenario:
-    fractions = [sending.share.split("/") for sending in course.sending]
+def scenario_from(course: CourseRequest) -> Scenario:
     return Scenario(
         course.name or DEFAULT_NAME,
         course.simulates,
-        tuple(
-            ScriptedTransfer(
-                round(sending.at * 1000),
-                Share(
-                    int(numerator),
-                    int(denominator),
-                    str(int(sending.plus)),
-                    None if sending.least_excess is msgspec.UNSET else str(int(sending.least_excess)),
-                ),
-                sending.other_asset,
-            )
-            for sending, (numerator, denominator) in zip(course.sending, fractions, strict=True)
-        ),
+        tuple(map(_transfer_from, course.sending)),
         course.payout_succeeds,
         course.review_hold,
     )
 
 
+def _transfer_from(sending: SendingRequest) -> ScriptedTransfer:
+    numerator, denominator = map(int, sending.share.split("/"))
+    least_excess = None if sending.least_excess is UNSET else str(int(sending.least_excess))
+    share = Share(numerator, denominator, str(int(sending.plus)), least_excess)
+    return ScriptedTransfer(round(sending.at * 1000), share, sending.other_asset)
+
+
 def render(scenario: Scenario) -> Course:
-    return Course(**_members(scenario))
+    return Course(
+        name=scenario.name,
+        simulates=scenario.description,
+        payout_succeeds=scenario.payout_succeeds,
+        review_hold=scenario.review_hold,
+        sending=[_render_transfer(transfer) for transfer in scenario.transfers],
+    )
+
+
+def _render_transfer(transfer: ScriptedTransfer) -> Sending:
+    share = transfer.share
+    return Sending(
+        at=transfer.at / 1000,
+        share=f"{share.numerator}/{share.denominator}",
+        plus=share.plus,
+        least_excess=UNSET if share.least_excess is None else share.least_excess,
+        other_asset=transfer.other_asset,
+    )
 
 
 def render_listed(scenario: Scenario) -> ListedScenario:
     """The scenario with what it leads to, for a due of EXAMPLE_DUE raw units."""
     states = example_states(scenario)
     return ListedScenario(
-        **_members(scenario),
+        **asdict(render(scenario)),
         final_status=states[-1].status,
         timeline=[
             ScenarioChange(**change(previous, state))
@@ -67,25 +79,4 @@ def change(previous: State | None, state: State) -> dict[str, Any]:
         "deposit": None if number is None else number + 1,
         "confirmations": None if deposit is None else deposit.confirmations,
         "deposit_status": None if deposit is None else deposit.status,
-    }
-
-
-def _members(scenario: Scenario) -> dict[str, Any]:
-    return {
-        "name": scenario.name,
-        "simulates": scenario.description,
-        "payout_succeeds": scenario.payout_succeeds,
-        "review_hold": scenario.review_hold,
-        "sending": [
-            Sending(
-                at=transfer.at / 1000,
-                share=f"{transfer.share.numerator}/{transfer.share.denominator}",
-                plus=transfer.share.plus,
-                least_excess=(
-                    msgspec.UNSET if transfer.share.least_excess is None else transfer.share.least_excess
-                ),
-                other_asset=transfer.other_asset,
-            )
-            for transfer in scenario.transfers
-        ],
     }
