@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache, lru_cache, partial
 from itertools import chain, count
-from typing import Any, Protocol
+from typing import Any
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
@@ -32,41 +32,18 @@ _REDIRECTION_PAUSE = 0.01  # longer by so much each time, 0.66 seconds in all
 _TIME = pack("TIME")
 
 
-class Nodes(Protocol):
-    """The nodes of a store, for the length of one event loop."""
-
-    async def execute(self, sandbox: str, step: Step) -> Any:
-        """Send a step of a sandbox and return the reply. Raises PaymockError `store_unavailable`,
-        `capacity_exceeded`.
-        """
-
-    def replicas(self, sandbox: str) -> Sequence[str]:
-        """Return the places for replicas of what is in `sandbox`. See `Store.replicas`."""
-
-    async def ping(self) -> None:
-        """Return when the store can be used."""
-
-    async def time(self) -> tuple[bytes, bytes]:
-        """Return the seconds and microseconds by the clock of any node."""
-
-    async def masters(self) -> list[Node]:
-        """Return every node that holds values."""
-
-    def reachable(self) -> list[Address]:
-        """Return the addresses to subscribe to changes at, the best first."""
-
-    async def close(self) -> None:
-        """Close all connections."""
-
-
 class Single:
-    """One node."""
+    """One node, for the length of one event loop."""
 
     def __init__(self, seeds: Iterable[Address], node: Callable[[Address], Node]) -> None:
         [address] = seeds
         self._node = node(address)
 
     async def execute(self, sandbox: str, step: Step) -> Any:
+        """Send a step of a sandbox and return the reply. Raises PaymockError `store_unavailable`,
+        `capacity_exceeded`.
+        """
+
         async def attempt(redirection: Redirected) -> Any:
             if redirection.address is not None:
                 raise unavailable("The store is a cluster, and was not opened as one.")
@@ -84,13 +61,16 @@ class Single:
         await self.execute("", PING.call(("paymock:ping",)))
 
     async def time(self) -> tuple[bytes, bytes]:
+        """Return the seconds and microseconds by the clock of any node."""
         seconds, microseconds = await self.execute("", _TIME)
         return seconds, microseconds
 
     async def masters(self) -> list[Node]:
+        """Return every node that holds values."""
         return [self._node]
 
     def reachable(self) -> list[Address]:
+        """Return the addresses to subscribe to changes at, the best first."""
         return [self._node.address]
 
     async def close(self) -> None:
@@ -124,10 +104,7 @@ class Cluster:
         return _spread(sandbox)
 
     async def ping(self) -> None:
-        def serves(reply: Any) -> bool:
-            return b"cluster_state:ok" in reply
-
-        await self._first_reply(pack("CLUSTER", "INFO"), serves)
+        await self._first_reply(pack("CLUSTER", "INFO"), lambda reply: b"cluster_state:ok" in reply)
 
     async def time(self) -> tuple[bytes, bytes]:
         _, (seconds, microseconds) = await self._first_reply(_TIME, bool)

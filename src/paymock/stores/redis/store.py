@@ -16,7 +16,7 @@ from paymock.stores.batching import Read
 from paymock.stores.redis import scripts
 from paymock.stores.redis.access import Access
 from paymock.stores.redis.checks import check_nodes
-from paymock.stores.redis.cluster import Cluster, Nodes, Single
+from paymock.stores.redis.cluster import Cluster, Single
 from paymock.stores.redis.connection import Node, describe_failure, listen
 from paymock.stores.redis.scripts import encode, pack
 
@@ -172,7 +172,7 @@ class RedisStore:
         nodes, self._nodes = self._nodes, self._create_nodes()
         await nodes.close()
 
-    def _create_nodes(self) -> Nodes:
+    def _create_nodes(self) -> Single | Cluster:
         preamble = [script.load for script in scripts.SCRIPTS]
         node = partial(Node, self._access, preamble, self._count_connection)
         return (Cluster if self._is_cluster else Single)(self._access.seeds, node)

@@ -5,12 +5,12 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import METADATA, STATE, Check, StoreError
@@ -71,7 +71,7 @@ more than add to a list or a log. A sandbox whose name is NULL was reset; its ro
 time.
 """
 
-S = TypeVar("S")
+T = TypeVar("T")
 
 _FileId = tuple[int, int]
 
@@ -155,9 +155,7 @@ class ThreadedConnection:
         self.opened = 0
         """How many times the file has been opened."""
 
-    def try_now(
-        self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
-    ) -> list[Any] | None:
+    def try_now(self, transaction: Callable[[sqlite3.Connection], T]) -> T | None:
         """Run a short transaction, which does not wait for locks, in the thread of the event loop: waking the
         other one would take as long as the transaction. Return None if `run` has to: its thread is busy, or
         the file is not open, locked, or damaged.
@@ -170,7 +168,7 @@ class ThreadedConnection:
             connection, ids = self._connection
             try:
                 self._file.check(ids)
-                return transaction(connection, steps)
+                return transaction(connection)
             except (sqlite3.Error, StoreError, OSError):
                 with suppress(sqlite3.Error):
                     connection.rollback()
@@ -178,15 +176,13 @@ class ThreadedConnection:
         finally:
             self._in_use.release()
 
-    async def run(
-        self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
-    ) -> list[Any]:
+    async def run(self, transaction: Callable[[sqlite3.Connection], T]) -> T:
         """Run `transaction` on the connection. Raises PaymockError `store_unavailable` with the reason;
         nothing of the transaction is then stored, unless only the confirmation of the commit was lost.
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="paymock-sqlite")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, transaction, steps)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, transaction)
 
     async def close(self) -> None:
         """Close the connection and end its thread."""
@@ -195,30 +191,22 @@ class ThreadedConnection:
             self._thread.shutdown()
             self._thread = None
 
-    def _run(
-        self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
-    ) -> list[Any]:
+    def _run(self, transaction: Callable[[sqlite3.Connection], T]) -> T:
         with self._in_use:  # also when nobody waits for the outcome any more
-            return self._transact(transaction, steps)
+            try:
+                return transaction(self._connect())
+            except (sqlite3.Error, StoreError, OSError) as error:
+                if not isinstance(error, _FileDamaged):
+                    self._disconnect()
+                message = f"The store reported: {_reason(error)}. No change was partially stored."
+                raise PaymockError("store_unavailable", message) from None
+            except BaseException:
+                self._disconnect()  # an open transaction would lock out every other process
+                raise
 
     def _close(self) -> None:
         with self._in_use:
             self._disconnect()
-
-    def _transact(
-        self, transaction: Callable[[sqlite3.Connection, Sequence[S]], list[Any]], steps: Sequence[S]
-    ) -> list[Any]:
-        try:
-            return transaction(self._connect(), steps)
-        except (sqlite3.Error, StoreError, OSError) as error:
-            if not isinstance(error, _FileDamaged):
-                self._disconnect()
-            raise PaymockError(
-                "store_unavailable", f"The store reported: {_reason(error)}. No change was partially stored."
-            ) from None
-        except BaseException:
-            self._disconnect()  # an open transaction would lock out every other process
-            raise
 
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:

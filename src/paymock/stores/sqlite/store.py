@@ -18,13 +18,7 @@ from paymock.rules.errors import PaymockError
 from paymock.stores.base import STATE, Addition, AddResult, Change, Check
 from paymock.stores.batching import Batcher, Read, merge_reads
 from paymock.stores.sqlite import queries
-from paymock.stores.sqlite.file import (
-    LOCK_SECONDS,
-    StoreFile,
-    ThreadedConnection,
-    begin,
-    initialize,
-)
+from paymock.stores.sqlite.file import LOCK_SECONDS, StoreFile, ThreadedConnection, begin, initialize
 from paymock.stores.sqlite.queries import MAX_KEYS, SANDBOX_ID, Transaction, select_values
 
 POLL_SECONDS = 0.1
@@ -35,7 +29,6 @@ _PING_BYTES = 64 * 1024
 
 _MAX_POSITION = 2**63 - 1
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -63,7 +56,7 @@ class SqliteStore:
         file = StoreFile(path)
         self._reader, self._writer = ThreadedConnection(file), ThreadedConnection(file)
         self._reads: Batcher[Read] = Batcher(self._run_short_reads)
-        self._changes: Batcher[_Change] = Batcher(partial(self._writer.run, self._run_changes))
+        self._changes: Batcher[_Change] = Batcher(self._run_changes)
 
     @property
     def connections(self) -> int:
@@ -215,50 +208,49 @@ class SqliteStore:
             await connection.close()
 
     async def _read(self, step: Callable[[Connection], T]) -> T:
-        def transaction(connection: Connection, steps: Sequence[Callable[[Connection], T]]) -> list[T]:
-            begin(connection, "DEFERRED")
-            outcomes = [step(connection) for step in steps]
-            connection.execute("COMMIT")
-            return outcomes
-
-        outcome: T
-        [outcome] = await self._reader.run(transaction, [step])
-        return outcome
+        return await self._reader.run(partial(_read, step))
 
     async def _run_short_reads(self, reads: Sequence[Read]) -> list[Any]:
         merged, split = merge_reads(reads)
-        values = self._reader.try_now(partial(_run_reads, lock_seconds=0), merged)
-        return split(await self._reader.run(_run_reads, merged) if values is None else values)
+
+        def select_all(connection: Connection) -> list[list[bytes | None]]:
+            return [select_values(connection, *read) for read in merged]
+
+        values = self._reader.try_now(partial(_read, select_all, lock_seconds=0))
+        return split(await self._read(select_all) if values is None else values)
 
     async def _change(self, step: Callable[[Transaction], T], *, durable: bool = True) -> T:
         outcome: T = await self._changes.submit(_Change(step, durable))
         return outcome
 
-    def _run_changes(self, connection: Connection, changes: Sequence[_Change]) -> list[Any]:
+    async def _run_changes(self, changes: Sequence[_Change]) -> list[Any]:
+        return await self._writer.run(partial(self._commit, changes))
+
+    def _commit(self, changes: Sequence[_Change], connection: Connection) -> list[Any]:
         durable = any(change.durable for change in changes)
         connection.execute(f"PRAGMA synchronous = {self.synchronous if durable else 'normal'}")
         begin(connection, "IMMEDIATE")
         transaction = Transaction(connection)
-        outcomes = [_run(transaction, change.run) for change in changes]
+        outcomes = [_outcome(change, transaction) for change in changes]
         transaction.finish()
         queries.purge(connection)
         connection.execute("COMMIT")
         return outcomes
 
 
-def _run_reads(
-    connection: Connection, reads: Sequence[Read], *, lock_seconds: float = LOCK_SECONDS
-) -> list[Any]:
+def _read(
+    step: Callable[[Connection], T], connection: Connection, *, lock_seconds: float = LOCK_SECONDS
+) -> T:
     begin(connection, "DEFERRED", lock_seconds)
-    values = [select_values(connection, *read) for read in reads]
+    outcome = step(connection)
     connection.execute("COMMIT")
-    return values
+    return outcome
 
 
-def _run(source: S, step: Callable[[S], Any]) -> Any:
-    """Return the result of the step, or the exception that it raises: the other steps of its batch go on."""
+def _outcome(change: _Change, transaction: Transaction) -> Any:
+    """Return the result of the change, or the exception that it raises: the others of its batch go on."""
     try:
-        return step(source)
+        return change.run(transaction)
     except sqlite3.Error:
         raise
     except Exception as error:  # noqa: BLE001 - raised to the caller of this step
