@@ -10,7 +10,7 @@ developer would learn of one mistake at a time.
 
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -90,7 +90,7 @@ def _rule(info: inspect.Type) -> Rule | None:
         case inspect.Metadata(type=inner, extra=extra):
             return _both(_rule(inner), (extra or {}).get("check"))
         case inspect.StructType():
-            return _each_member(dict(_member_rules(info)))
+            return _each_member(_member_rules(info))
         case inspect.ListType(item_type=item):
             return _each_item(_rule(item))
         case inspect.UnionType(types=types):
@@ -118,16 +118,16 @@ def _member_rules(info: inspect.StructType) -> Iterator[tuple[str, Rule]]:
             yield field.name, rule
 
 
-def _each_member(rules: dict[str, Rule]) -> Rule | None:
-    if len(rules) < 2:  # attrgetter of one name returns the value, not a tuple
-        return next((_member(name, rule) for name, rule in rules.items()), None)
-    get_members, member_rules = operator.attrgetter(*rules), [*rules.values()]
-    return lambda value: next(filter(None, map(operator.call, member_rules, get_members(value))), None)
+def _each_member(rules: Iterable[tuple[str, Rule]]) -> Rule | None:
+    getters = [(operator.attrgetter(name), rule) for name, rule in rules]
 
+    def find_problem(value: Any) -> str | None:
+        for get_member, rule in getters:
+            if problem := rule(get_member(value)):
+                return problem
+        return None
 
-def _member(name: str, rule: Rule) -> Rule:
-    get_member = operator.attrgetter(name)
-    return lambda value: rule(get_member(value))
+    return find_problem if getters else None
 
 
 def _each_item(rule: Rule | None) -> Rule | None:

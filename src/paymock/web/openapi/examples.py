@@ -96,13 +96,6 @@ class Example(NamedTuple):
     value: Any
 
 
-class PaymentExample(NamedTuple):
-    """The scenario of an example payment, and its age in milliseconds."""
-
-    scenario: str
-    age: int
-
-
 def payment_id() -> str:
     return identifiers.PAYMENT_PREFIX + _token(IDEMPOTENCY_KEY)
 
@@ -116,19 +109,20 @@ def replies_of(operation_id: str) -> tuple[str, ...]:
 
 
 @cache
-def payment_examples() -> Mapping[str, PaymentExample]:
-    """Return the payment examples by name: the happy path when the deposit is detected, confirming and final,
-    and the end of each scenario.
+def payment_examples() -> Mapping[str, tuple[str, int]]:
+    """Return the scenarios and ages in milliseconds of the example payments by name: the happy path when the
+    deposit is detected, confirming and final, and the end of each scenario.
     """
-    payments_by_name = {
-        "payment_detected": PaymentExample("happy_path", 5_000),
-        "payment_confirming": PaymentExample("happy_path", 9_000),
-        "payment_finalized": PaymentExample("happy_path", 13_000),
+    ends = {
+        f"{name}_ends": (name, simulate(scenario, _ANY_DUE, "")[-1].at)
+        for name, scenario in SCENARIOS.items()
     }
-    for name in SCENARIOS:
-        end = simulate(SCENARIOS[name], _ANY_DUE, "")[-1].at
-        payments_by_name[f"{name}_ends"] = PaymentExample(name, end)
-    return payments_by_name
+    return {
+        "payment_detected": ("happy_path", 5_000),
+        "payment_confirming": ("happy_path", 9_000),
+        "payment_finalized": ("happy_path", 13_000),
+        **ends,
+    }
 
 
 def all_examples(context: ExampleContext) -> Mapping[str, Example]:
@@ -138,6 +132,7 @@ def all_examples(context: ExampleContext) -> Mapping[str, Example]:
     endpoint = endpoints.create_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
     finalized = payments.render(created, NOW + 13_000)
     assets = catalog.assets(context.chain) or {}
+    chain, asset = catalog.chains[created.chain], assets[created.asset]
     all_by_name = {
         "create_payment": Example("Every field", request),
         "create_payment_minimal": Example(
@@ -153,7 +148,9 @@ def all_examples(context: ExampleContext) -> Mapping[str, Example]:
         "create_webhook_endpoint": Example("Two events", ENDPOINT),
         "webhook_endpoint_created": _example("With its secret", endpoints.render_created(endpoint)),
         "webhook_endpoints": _example("One endpoint", {"data": [endpoints.render(endpoint)]}),
-        "checkout": _example("The customer is asked to pay", _checkout(created, catalog)),
+        "checkout": _example(
+            "The customer is asked to pay", checkout.checkout(created, CREATED, 0, 1.0, chain, asset)
+        ),
         "healthy": Example("Healthy", {"status": "ok"}),
     }
     for name, (scenario, age) in payment_examples().items():
@@ -169,11 +166,6 @@ def _token(idempotency_key: str) -> str:
     return identifiers.derive_token(
         identifiers.secret_from_seed(SEED), identifiers.sandbox_of(OPEN_KEY_EXAMPLE), idempotency_key
     )
-
-
-def _checkout(created: PaymentRecord, catalog: Catalog) -> checkout.Checkout:
-    asset = (catalog.assets(created.chain) or {})[created.asset]
-    return checkout.checkout(created, CREATED, 0, 1.0, catalog.chains[created.chain], asset)
 
 
 def _example(summary: str, reply: Any) -> Example:

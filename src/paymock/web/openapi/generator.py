@@ -135,10 +135,8 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
     ]
     parameters += _query_parameters(operation.query) if operation.query else []
     if operation.idempotency:
-        required = operation.idempotency == "required"
-        parameters.append(
-            _reference("parameters", "IdempotencyKey" if required else "OptionalIdempotencyKey")
-        )
+        name = "IdempotencyKey" if operation.idempotency == "required" else "OptionalIdempotencyKey"
+        parameters.append(_reference("parameters", name))
     if operation.takes_scenario:
         parameters.append(_reference("parameters", "MockScenario"))
     if parameters:
@@ -146,12 +144,10 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
     if operation.request:
         entry["requestBody"] = {
             "required": True,
-            "content": {
-                "application/json": _content(
-                    _body_name(operation.variants or operation.request, operation),
-                    examples.requests_of(operation.operation_id),
-                )
-            },
+            "content": _content(
+                _body_name(operation.variants or operation.request, operation),
+                examples.requests_of(operation.operation_id),
+            ),
         }
     entry["responses"] = {
         str(operation.status): _success(operation),
@@ -181,18 +177,16 @@ def _query_parameters(query: type[Query]) -> Iterator[Json]:
 
 def _success(operation: Operation) -> Json:
     if operation.reply is None:
-        return {"description": "Done.", "headers": _header_references(["X-Request-Id"])}
+        return {"description": "Done.", "headers": _references("headers", ["X-Request-Id"])}
     usual = operation.reply[0] if isinstance(operation.reply, tuple) else operation.reply
     reply: Json = {
         "description": _plain(getdoc(usual) or ""),
-        "headers": _header_references(["X-Request-Id", *operation.reply_headers]),
-        "content": {
-            "application/json": _content(
-                _body_name(operation.reply, operation, "Reply"), examples.replies_of(operation.operation_id)
-            )
-        },
+        "headers": _references("headers", ["X-Request-Id", *operation.reply_headers]),
+        "content": _content(
+            _body_name(operation.reply, operation, "Reply"), examples.replies_of(operation.operation_id)
+        ),
     }
-    if usual is schemas.Payment and operation.request is schemas.CreatePayment:
+    if operation.operation_id == schemas.CREATE_PAYMENT:
         reply["links"] = PAYMENT_LINKS
     return reply
 
@@ -227,8 +221,8 @@ def _refusal(codes: Sequence[str], *introduction: str, headers: Iterable[str] = 
     meanings = [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
     return {
         "description": "\n\n".join([*introduction, *meanings]),
-        "headers": _header_references(["X-Request-Id", *headers]),
-        "content": {"application/json": _content(schemas.ErrorEnvelope.__name__, codes)},
+        "headers": _references("headers", ["X-Request-Id", *headers]),
+        "content": _content(schemas.ErrorEnvelope.__name__, codes),
     }
 
 
@@ -241,13 +235,13 @@ def _body_name(types: type | tuple[type, ...], operation: Operation, suffix: str
     return operation.operation_id[0].upper() + operation.operation_id[1:] + suffix
 
 
-def _content(schema: str, names: Iterable[str]) -> Json:
-    references = {name: _reference("examples", name) for name in names}
-    return {"schema": _reference("schemas", schema), **({"examples": references} if references else {})}
+def _content(schema: str, example_names: Sequence[str]) -> Json:
+    examples_of = {"examples": _references("examples", example_names)} if example_names else {}
+    return {"application/json": {"schema": _reference("schemas", schema), **examples_of}}
 
 
-def _header_references(names: Iterable[str]) -> Json:
-    return {name: _reference("headers", name) for name in names}
+def _references(section: str, names: Iterable[str]) -> Json:
+    return {name: _reference(section, name) for name in names}
 
 
 def _reference(section: str, name: str) -> Json:
