@@ -37,16 +37,12 @@ def _register() -> None:
 
 
 def _after_in_child() -> None:
-    writing.release()
-    _detach()
-
-
-def _detach() -> None:
     """Replace the sockets of all servers in a child process.
 
     They are not closed, since objects of the event loop own their descriptors: these would close them later,
     when they may be those of other files.
     """
+    writing.release()
     if not _running:
         return
     null = os.open(os.devnull, os.O_RDWR)

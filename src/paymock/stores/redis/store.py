@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
+from typing import Any
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
@@ -33,7 +34,8 @@ class RedisStore:
     propagation_ms = MAX_PROPAGATION_MS
 
     def __init__(self, url: str, retention: int | None = None) -> None:
-        self._retention = retention
+        self._retention: int | str = "" if retention is None else retention
+        self._counters = () if retention is None else ("counters",)  # what only a retention requires
         self._is_cluster = url.partition("://")[0].endswith("+cluster")
         self._access = Access(url)
         self.connections = 0
@@ -65,21 +67,10 @@ class RedisStore:
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
-        keys = (_values(sandbox), _list(sandbox, kind), _names(sandbox), *self._counters_if_retained(sandbox))
-        reply = await self._nodes.execute(
-            sandbox,
-            scripts.ADD.call(
-                keys,
-                key,
-                value,
-                encode(expected_state),
-                encode(new_state),
-                "" if limit is None else limit,
-                kind,
-                sandbox,
-                self._retention or "",
-            ),
-        )
+        names = ("values", f"kind:{kind}", "names", *self._counters)
+        conditions = (encode(expected_state), encode(new_state), "" if limit is None else limit)
+        arguments = (key, value, *conditions, kind, sandbox, self._retention)
+        reply = await self._call(scripts.ADD, sandbox, names, *arguments)
         if reply == 1:
             return AddResult(expected_state, None)
         if reply == 0:
@@ -87,7 +78,7 @@ class RedisStore:
         return AddResult(*reply)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        values: list[bytes | None] = await self._nodes.execute(sandbox, Read(_values(sandbox), keys))
+        values: list[bytes | None] = await self._nodes.execute(sandbox, Read(_key(sandbox, "values"), keys))
         return values
 
     async def replace(
@@ -100,53 +91,48 @@ class RedisStore:
         expected_state: bytes | None,
         addition: Addition | None = None,
     ) -> bool:
-        keys = [_values(sandbox)]
+        names = ["values"]
         if addition is not None:
             *_, kind = addition
-            keys += [_list(sandbox, kind), _names(sandbox)]
-        elif self._retention is not None:
-            keys.append(_names(sandbox))
-        keys += self._counters_if_retained(sandbox)
-        arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention or "")
-        command = scripts.REPLACE.call(keys, *arguments, *(addition or ()))
-        return bool(await self._nodes.execute(sandbox, command))
+            names += [f"kind:{kind}", "names"]
+        elif self._counters:
+            names.append("names")
+        arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention)
+        names += self._counters
+        return bool(await self._call(scripts.REPLACE, sandbox, names, *arguments, *(addition or ())))
 
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
-        keys = (_values(sandbox), _list(sandbox, kind), *self._counters_if_retained(sandbox))
-        newest, *values = await self._nodes.execute(
-            sandbox, scripts.PAGE.call(keys, kind, limit, "" if before is None else before)
-        )
+        names = ("values", f"kind:{kind}", *self._counters)
+        arguments = (kind, limit, "" if before is None else before)
+        newest, *values = await self._call(scripts.PAGE, sandbox, names, *arguments)
         return [(newest - index, value) for index, value in enumerate(values) if value is not None]
 
     async def count(self, sandbox: str, kind: str) -> int:
-        return int(await self._nodes.execute(sandbox, pack("LLEN", _list(sandbox, kind))))
+        return int(await self._nodes.execute(sandbox, pack("LLEN", _key(sandbox, f"kind:{kind}"))))
 
     async def increment(self, sandbox: str, key: str) -> int:
-        command = scripts.INCREMENT.call((_counters(sandbox),), key, self._retention or "")
-        return int(await self._nodes.execute(sandbox, command))
+        return int(await self._call(scripts.INCREMENT, sandbox, ("counters",), key, self._retention))
 
     async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        keys = (_log(sandbox, log), _names(sandbox))
-        arguments = (keep, sandbox, self._retention or "", *entries[-keep:])
-        await self._nodes.execute(sandbox, scripts.APPEND.call(keys, *arguments))
+        arguments = (keep, sandbox, self._retention, *entries[-keep:])
+        await self._call(scripts.APPEND, sandbox, (f"log:{log}", "names"), *arguments)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         if limit <= 0:
             return []
         entries: list[bytes] = await self._nodes.execute(
-            sandbox, pack("LRANGE", _log(sandbox, log), -limit, -1)
+            sandbox, pack("LRANGE", _key(sandbox, f"log:{log}"), -limit, -1)
         )
         return entries[::-1]
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        await self._nodes.execute(sandbox, scripts.CLEAR_LOG.call((_log(sandbox, log),), sandbox))
+        await self._call(scripts.CLEAR_LOG, sandbox, (f"log:{log}",), sandbox)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
-        keys = (_values(sandbox), _names(sandbox), _counters(sandbox))
-        command = scripts.RESET.call(keys, new_state, encode(expected_state), sandbox, self._retention or "")
-        return bool(await self._nodes.execute(sandbox, command))
+        arguments = (new_state, encode(expected_state), sandbox, self._retention)
+        return bool(await self._call(scripts.RESET, sandbox, ("values", "names", "counters"), *arguments))
 
     async def time(self) -> int | None:
         seconds, microseconds = await self._nodes.time()
@@ -180,25 +166,13 @@ class RedisStore:
     def _count_connection(self) -> None:
         self.connections += 1
 
-    def _counters_if_retained(self, sandbox: str) -> tuple[str, ...]:
-        return () if self._retention is None else (_counters(sandbox),)
+    async def _call(
+        self, script: scripts.Script, sandbox: str, names: Sequence[str], *arguments: str | bytes | int
+    ) -> Any:
+        """Run a script on the keys of a sandbox with these names."""
+        keys = [_key(sandbox, name) for name in names]
+        return await self._nodes.execute(sandbox, script.call(keys, *arguments))
 
 
-def _values(sandbox: str) -> str:
-    return f"paymock:{{{sandbox}}}:values"
-
-
-def _names(sandbox: str) -> str:
-    return f"paymock:{{{sandbox}}}:names"
-
-
-def _counters(sandbox: str) -> str:
-    return f"paymock:{{{sandbox}}}:counters"
-
-
-def _list(sandbox: str, kind: str) -> str:
-    return f"paymock:{{{sandbox}}}:kind:{kind}"
-
-
-def _log(sandbox: str, log: str) -> str:
-    return f"paymock:{{{sandbox}}}:log:{log}"
+def _key(sandbox: str, name: str) -> str:
+    return f"paymock:{{{sandbox}}}:{name}"
