@@ -140,7 +140,7 @@ class Checkout(Reply):
     ]
     now: Annotated[Timestamp, Meta(description="The time on the payment's clock.")]
     speed: Annotated[
-        float, Meta(description="How much faster than real time it runs; 0: it stands still.", ge=0)
+        float, Meta(description="The speed of that clock relative to real time; 0: it is frozen.", ge=0)
     ]
 
 

@@ -152,9 +152,7 @@ class VirtualClock(Reply):
     """The virtual clock of this sandbox."""
 
     now: Annotated[Timestamp, Meta(description="The virtual time.")]
-    speed: Annotated[
-        float, Meta(description="How much faster than real time it runs; 0: it stands still.", ge=0)
-    ]
+    speed: Annotated[float, Meta(description="Its speed relative to real time; 0: it is frozen.", ge=0)]
 
 
 class SetClock(Request):
@@ -163,7 +161,7 @@ class SetClock(Request):
     speed: Annotated[
         float,
         Meta(
-            description=f"From now on; 0 stands still, otherwise at least {MIN_SPEED}. Time does not jump.",
+            description=f"Speed relative to real time: 0 to freeze it, or at least {MIN_SPEED}.",
             ge=0,
             le=MAX_SPEED,
             examples=[10],
@@ -236,7 +234,9 @@ class FaultOverride(_Override, kw_only=True):
 
     fault: Annotated[
         Fault,
-        Meta(description="As in `X-Mock-Fault`; its own `times` says how many tries of each creation."),
+        Meta(
+            description="As in `X-Mock-Fault`; its `times` limits it to the first attempts of each creation."
+        ),
     ]
 
 
@@ -302,13 +302,13 @@ class AddFault(Request, kw_only=True):
 
 
 class FaultRule(Reply):
-    """A rule, and how often it was met."""
+    """A fault rule, and its counts."""
 
     id: Annotated[str, identifier("flt_", "a fault rule")]
     fault: Fault
     operation: Annotated[OperationId | None, Meta(description="`null`: every operation.")]
-    order_id: Annotated[str | None, Meta(description="`null`: every order, and none.")]
-    payment_id: Annotated[str | None, Meta(description="`null`: every payment, and none.")]
+    order_id: Annotated[str | None, Meta(description="`null`: requests of any order, or of none.")]
+    payment_id: Annotated[str | None, Meta(description="`null`: requests about any payment, or none.")]
     skip: Annotated[int, Meta(description="How many requests pass first.", ge=0)]
     times: Annotated[int | None, Meta(description="How many requests get the fault; `null`: all.")]
     seen: Annotated[
@@ -320,7 +320,7 @@ class FaultRule(Reply):
 class FaultRuleList(Reply):
     """The fault rules of this sandbox."""
 
-    data: Annotated[list[FaultRule], Meta(description="In order: a request gets the fault of the first due.")]
+    data: Annotated[list[FaultRule], Meta(description="In order: the first one that is due applies.")]
 
 
 AheadSeconds = Annotated[
@@ -387,14 +387,16 @@ class ScenarioChange(Reply):
 class ListedScenario(Course):
     """A scenario, and what it leads to for a `due` of 1,000,000 raw units."""
 
-    final_status: Annotated[PaymentStatus, Meta(description="What the rules make of it.")]
+    final_status: Annotated[PaymentStatus, Meta(description="The final status of such a payment.")]
     timeline: Annotated[list[ScenarioChange], Meta(description="In order.")]
 
 
 class ScenarioList(Reply):
     """The scenarios of this server."""
 
-    data: Annotated[list[ListedScenario], Meta(description="The built-in ones, then those of its file.")]
+    data: Annotated[
+        list[ListedScenario], Meta(description="The built-in ones, then those of the file of `--scenarios`.")
+    ]
 
 
 class PaymentDetail(Reply):
@@ -428,9 +430,7 @@ class WaitResult(Reply):
     """How a wait ended."""
 
     reached: Annotated[bool, Meta(description="Whether what was waited for has come.")]
-    possible: Annotated[
-        bool, Meta(description="Whether it has come or can still come; `false`: waiting longer is in vain.")
-    ]
+    possible: Annotated[bool, Meta(description="Whether it has come or can still come.")]
     payment: Payment
     clock: _FrozenClock | UnsetType = UNSET
 
@@ -452,7 +452,7 @@ class OrderWaitResult(Reply):
 
 
 class ObservedPayment(Reply):
-    """How an advance until the application has observed it ended."""
+    """How an advance with `until_observed` ended."""
 
     payment: Payment
     observed: Annotated[
@@ -499,12 +499,12 @@ class JournalEntry(Reply):
         Offset | None,
         Meta(
             description="When the state began that the reply showed, in seconds after the payment's creation;"
-            " `null` as `shown`."
+            " `null` where `shown` is."
         ),
     ]
     virtual_at: Annotated[
         Timestamp | None,
-        Meta(description="When it was answered, on the sandbox's clock; `null`: by an earlier version."),
+        Meta(description="When it was answered, on the clock of the sandbox; `null`: by an earlier version."),
     ]
 
 

@@ -143,7 +143,7 @@ class Sending(Reply):
     least_excess: (
         Annotated[
             str,
-            Meta(description="Raw units by which the sum exceeds `due` at least; if given.", examples=["1"]),
+            Meta(description="The minimum excess over `due`, in raw units; absent: none.", examples=["1"]),
         ]
         | UnsetType
     ) = UNSET
@@ -165,7 +165,7 @@ class SendingRequest(Request):
         Annotated[
             UnitsAsNumber | UnitsAsText,
             Meta(
-                description="Raw units by which the sum exceeds `due` at least. Default: it need not.",
+                description="The minimum excess over `due`, in raw units. Default: none.",
                 extra={"check": _units_problem},
             ),
         ]

@@ -81,7 +81,7 @@ OPERATIONS = (
         operation_id="makeDeposit",
         tag="Payments",
         summary="Simulate a deposit",
-        description="A transfer is observed now, beside those of the scenario, and follows the same rules: "
+        description="A transfer is observed now, in addition to those of the scenario, by the same rules: "
         "two halves fund a payment, too much goes to review, another asset is rejected, after the"
         " window it is late. An `Idempotency-Key` is honored when sent.",
         request=schemas.MakeDeposit,
@@ -153,10 +153,9 @@ OPERATIONS = (
         operation_id="waitForRequests",
         tag="Time",
         summary="Wait for requests of the application",
-        description="Answers as soon as the journal has `count` requests that match all given parameters, of "
-        "those `after` a request; after `timeout` real seconds at the latest. Requests that got a fault "
-        "count, too, but they show no status. A request `after` which the journal no longer has counts as "
-        "passed.",
+        description="Answers as soon as the journal has `count` requests that match all given parameters, "
+        "or after `timeout` real seconds. With `after`, only later requests than that one count; all do if "
+        "the journal no longer has it. Requests with an injected fault count, too, but show no status.",
         waits=True,
         reply=schemas.RequestWaitResult,
         errors=("capacity_exceeded",),
