@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from paymock.payments.records import (
     DepositRecord,
     EndpointRecord,
-    Override,
     PaymentRecord,
-    SandboxRecord,
     SimulationRecord,
     decode,
     decode_as,
@@ -21,6 +19,7 @@ from paymock.payments.records import (
     encode,
 )
 from paymock.rules.clock import ClockSetting
+from paymock.rules.decisions import Override, SandboxRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultRule
 from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
