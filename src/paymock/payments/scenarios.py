@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import msgspec
+from msgspec import UNSET
 
-from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
+from paymock.rules import scenarios as rules
+from paymock.rules.scenarios import Scenario
 from paymock.rules.tables import example_states
 from paymock.rules.timeline import State, changed_deposit, describe_change
 from paymock.schemas.control import ListedScenario, ScenarioChange
@@ -15,22 +16,20 @@ DEFAULT_NAME = "course"
 
 
 def scenario_from(course: CourseRequest | FileScenario) -> Scenario:
-    fractions = [sending.share.split("/") for sending in course.sending]
     return Scenario(
         course.name or DEFAULT_NAME,
         course.simulates,
         tuple(
-            ScriptedTransfer(
+            rules.Sending(
                 round(sending.at * 1000),
-                Share(
-                    int(numerator),
-                    int(denominator),
+                rules.Share.of(
+                    sending.share,
                     str(int(sending.plus)),
-                    None if sending.least_excess is msgspec.UNSET else str(int(sending.least_excess)),
+                    None if sending.least_excess is UNSET else str(int(sending.least_excess)),
                 ),
                 sending.other_asset,
             )
-            for sending, (numerator, denominator) in zip(course.sending, fractions, strict=True)
+            for sending in course.sending
         ),
         course.payout_succeeds,
         course.review_hold,
@@ -71,21 +70,14 @@ def change(previous: State | None, state: State) -> dict[str, Any]:
 
 
 def _members(scenario: Scenario) -> dict[str, Any]:
-    return {
-        "name": scenario.name,
-        "simulates": scenario.description,
-        "payout_succeeds": scenario.payout_succeeds,
-        "review_hold": scenario.review_hold,
-        "sending": [
-            Sending(
-                at=transfer.at / 1000,
-                share=f"{transfer.share.numerator}/{transfer.share.denominator}",
-                plus=transfer.share.plus,
-                least_excess=(
-                    msgspec.UNSET if transfer.share.least_excess is None else transfer.share.least_excess
-                ),
-                other_asset=transfer.other_asset,
-            )
-            for transfer in scenario.transfers
-        ],
-    }
+    sending = [
+        Sending(
+            at=one.at / 1000,
+            share=one.share.fraction,
+            plus=one.share.plus,
+            least_excess=UNSET if one.share.least_excess is None else one.share.least_excess,
+            other_asset=one.other_asset,
+        )
+        for one in scenario.sending
+    ]
+    return scenario._asdict() | {"sending": sending}
