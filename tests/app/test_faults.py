@@ -14,8 +14,11 @@ from tests.support.use_cases import SANDBOX, UseCases, refusal
 READ = FaultTarget("getPayment", "order-1", "pay_1")
 
 
-async def count(app: UseCases, operation: str = "GET /v1/payments/pay_1") -> str | None:
-    return await app.control.fault_rules.count(SANDBOX, READ, operation, applies=True)
+async def fault_of(app: UseCases, attempt: str = "GET /v1/payments/pay_1") -> str | None:
+    """The fault of a read."""
+    injection = app.injection(attempt)
+    await injection.decide_alone(READ)
+    return injection.fault and injection.fault.text
 
 
 @pytest.mark.parametrize("about", [{"order_id": "order-1"}, {"payment_id": "pay_" + "a" * 40}])
@@ -23,7 +26,7 @@ async def test_a_rule_about_a_payment_selects_an_operation_on_payments(about: di
     rules = UseCases(MemoryStore()).control.fault_rules
     error = await refusal(rules.add(SANDBOX, "drop", operation="listChains", **about))
     assert (error.kind.code, list(error.details or ())) == ("validation_failed", ["operation"])
-    assert not await rules.exist(SANDBOX)
+    assert (await rules.list(SANDBOX)).data == []
 
 
 async def test_a_sandbox_has_at_most_a_hundred_rules_until_it_is_reset() -> None:
@@ -35,7 +38,7 @@ async def test_a_sandbox_has_at_most_a_hundred_rules_until_it_is_reset() -> None
     assert error.kind.code == "capacity_exceeded"
     assert await control.fault_rules.list(SANDBOX) == before
     await control.reset(SANDBOX)
-    assert not await control.fault_rules.exist(SANDBOX)
+    assert (await control.fault_rules.list(SANDBOX)).data == []
 
 
 async def test_concurrent_requests_to_several_processes_are_counted_exactly() -> None:
@@ -44,7 +47,7 @@ async def test_concurrent_requests_to_several_processes_are_counted_exactly() ->
     second = UseCases(store, first.sandboxes._metadata)
     await first.control.fault_rules.add(SANDBOX, fault="drop", skip=20, times=30)
     await second.control.fault_rules.add(SANDBOX, fault="reset", operation="getPayment", times=5)
-    faults = await asyncio.gather(*(count(app) for _ in range(100) for app in (first, second)))
+    faults = await asyncio.gather(*(fault_of(app) for _ in range(100) for app in (first, second)))
     assert (faults.count("drop"), faults.count("reset"), faults.count(None)) == (30, 5, 165)
     rules = (await first.control.fault_rules.list(SANDBOX)).data
     assert [(rule.seen, rule.applied) for rule in rules] == [(200, 30), (200, 5)]
@@ -54,7 +57,7 @@ async def test_a_request_that_no_rule_selects_changes_nothing() -> None:
     app = UseCases(MemoryStore())
     await app.control.fault_rules.add(SANDBOX, fault="drop", order_id="order-2")
     before = await app.sandboxes.snapshot(SANDBOX)
-    assert await count(app) is None
+    assert await fault_of(app) is None
     assert (await app.sandboxes.snapshot(SANDBOX)).state == before.state
 
 
@@ -63,7 +66,7 @@ async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule
     rules = app.control.fault_rules
     await rules.add(SANDBOX, fault="status=503; times=1", times=None)
     await rules.add(SANDBOX, fault="status=500; times=1", times=None)
-    faults = [await count(app, f"key-{number}") for number in (1, 1, 1, 2, 2)]
+    faults = [await fault_of(app, f"key-{number}") for number in (1, 1, 1, 2, 2)]
     assert faults == [
         "status=503; times=1",
         "status=500; times=1",
@@ -75,6 +78,6 @@ async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule
 
 
 async def test_attempts_are_counted_for_each_operation_and_fault() -> None:
-    rules = UseCases(MemoryStore()).control.fault_rules
+    app = UseCases(MemoryStore())
     attempts = [("key-1", "drop"), ("key-1", "drop"), ("key-2", "drop"), ("key-1", "delay=1")]
-    assert [await rules.count_attempt(SANDBOX, *attempt) for attempt in attempts] == [1, 2, 1, 1]
+    assert [await app.injection(key).count_attempt(fault) for key, fault in attempts] == [1, 2, 1, 1]

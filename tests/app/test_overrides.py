@@ -6,22 +6,10 @@ import pytest
 from msgspec import UNSET
 
 from paymock.app import overrides
-from paymock.app.overrides import first_for, without
-from paymock.payments.records import Override
+from paymock.app.faults import Prevented
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
-
-ONCE, TWICE, ALWAYS = Override("drop", 1), Override("drop", 2), Override("delay=1", None)
-
-
-def test_an_order_takes_the_first_that_is_for_it_or_for_all() -> None:
-    mine, other = Override("drop", 1, order_id="order-1"), Override("reset", 1, order_id="order-2")
-    queue = (other, mine, ALWAYS)
-    assert first_for(queue, "order-1") == mine
-    assert first_for(queue, "order-3") == first_for(queue, None) == ALWAYS
-    assert without(queue, mine) == (other, ALWAYS)
-    assert first_for((other,), "order-1") is None
 
 
 async def test_overrides_of_an_order_are_cleared_alone_and_permanent_ones_stand_before_that_of_all() -> None:
@@ -69,8 +57,10 @@ async def test_a_full_queue_takes_no_more_and_neither_queue_changes(monkeypatch:
 
 
 async def test_of_concurrent_creations_one_takes_a_fault() -> None:
-    pending = UseCases(SharedStore()).control.overrides
-    await pending.add(SANDBOX, fault="drop")
-    taken = await asyncio.gather(*(pending.take(SANDBOX, ONCE) for _ in range(8)))
-    assert taken.count(True) == 1
-    assert (await pending.pending(SANDBOX)).data == []
+    app = UseCases(SharedStore())
+    await app.control.overrides.add(SANDBOX, fault="drop; before")
+    creations = (app.create(f"order-100{number}-payment") for number in range(8))
+    outcomes = await asyncio.gather(*creations, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes].count(Prevented) == 1
+    assert sum(isinstance(outcome, tuple) for outcome in outcomes) == 7
+    assert (await app.control.overrides.pending(SANDBOX)).data == []

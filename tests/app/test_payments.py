@@ -57,13 +57,14 @@ async def test_of_equal_creations_that_interleave_one_is_stored_and_all_see_it()
 
 
 async def test_of_different_creations_under_one_key_one_wins_and_the_others_conflict() -> None:
-    service = UseCases(SharedStore()).service
+    app = UseCases(SharedStore())
+    service = app.service
     creations: list[Any] = []
     for number in range(10):
         body = order(order_id=f"order-{number}")
-        creations.append(service.create_payment(request("/v1/payments", body), "happy_path"))
+        creations.append(service.create_payment(request("/v1/payments", body), "happy_path", app.injection()))
         endpoint = {"url": f"https://{number}.example"}
-        creations.append(service.create_endpoint(request("/v1/webhooks", endpoint)))
+        creations.append(service.create_endpoint(request("/v1/webhooks", endpoint), app.injection()))
     outcomes = await asyncio.gather(*creations, return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, PaymockError)]
     assert len(refused) == 19
@@ -80,7 +81,7 @@ async def test_parallel_runs_of_all_scenarios_give_the_same_transcript(runs: int
         for scenario in SCENARIOS:
             key = f"key-of-{scenario}"
             creation = KeyedRequest(sandbox, key, fingerprint("POST", "/v1/payments", scenario), order())
-            created = await app.service.create_payment(creation, scenario)
+            created = await app.service.create_payment(creation, scenario, app.injection())
             for _ in COURSES[scenario][1:]:
                 payment = await app.control.advance_payment(sandbox, created.payment.id, to="next")
                 assert isinstance(payment, Payment)

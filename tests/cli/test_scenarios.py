@@ -24,7 +24,7 @@ def test_the_scenarios_are_printed_as_json(arguments: list[str]) -> None:
     rows = json.loads(run(*arguments).stdout)["data"]
     assert [row["name"] for row in rows] == list(SCENARIOS)
     late = {"name": "late_payment", "final_status": "manual_review", "after_seconds": 35}
-    assert rows[5] == {**late, "description": SCENARIOS["late_payment"].description}
+    assert rows[5] == {**late, "description": SCENARIOS["late_payment"].simulates}
 
 
 @pytest.mark.parametrize("columns", [60, 140])
@@ -32,7 +32,7 @@ def test_descriptions_are_wrapped_on_a_terminal(columns: int) -> None:
     written = run_on_terminal("scenarios", COLUMNS=str(columns)).stdout
     assert max(map(len, written.splitlines())) <= columns
     for scenario in SCENARIOS.values():
-        assert set(scenario.description.split()) <= set(written.split())
+        assert set(scenario.simulates.split()) <= set(written.split())
 
 
 @pytest.fixture

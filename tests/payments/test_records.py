@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from paymock.payments.records import (
     DepositRecord,
     EndpointRecord,
-    Override,
     PaymentRecord,
-    SandboxRecord,
     SimulationRecord,
     decode,
     decode_as,
@@ -21,9 +19,10 @@ from paymock.payments.records import (
     encode,
 )
 from paymock.rules.clock import ClockSetting
+from paymock.rules.decisions import Override, SandboxRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultRule
-from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
+from paymock.rules.scenarios import Scenario, Sending, Share
 from paymock.rules.timeline import Transfer
 from tests.support.client import order
 from tests.support.courses import COURSES
@@ -78,9 +77,7 @@ def test_a_course_of_an_earlier_format_is_decoded() -> None:
     stored = msgspec.msgpack.encode(
         ["mine", None, ["mine", "", [[5_000, [1, 2, "3"], False]], True, False], None]
     )
-    assert decode_as(Override, stored).course == Scenario(
-        "mine", "", (ScriptedTransfer(5_000, Share(1, 2, "3")),)
-    )
+    assert decode_as(Override, stored).course == Scenario("mine", "", (Sending(5_000, Share(1, 2, "3")),))
 
 
 @pytest.mark.parametrize("record_type", [SimulationRecord, SandboxRecord])

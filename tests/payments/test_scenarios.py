@@ -10,7 +10,7 @@ from paymock.payments import scenarios
 from paymock.payments.files import parse
 from paymock.payments.scenarios import scenario_from
 from paymock.rules.amounts import MAX_RAW
-from paymock.rules.scenarios import SCENARIOS, Scenario, ScriptedTransfer, Share
+from paymock.rules.scenarios import SCENARIOS, Scenario, Sending, Share
 from paymock.rules.timeline import simulate
 from paymock.schemas.scenarios import CourseRequest, ScenarioFile
 from tests.support.courses import COURSES as ANY_SCENARIO
@@ -35,11 +35,9 @@ def test_a_file_has_scenarios_by_name() -> None:
         "two_halves": Scenario(
             "two_halves",
             "The customer pays in two halves.",
-            (ScriptedTransfer(5_000, Share(1, 2)), ScriptedTransfer(10_500, Share(1, 2, "1"))),
+            (Sending(5_000, Share(1, 2)), Sending(10_500, Share(1, 2, "1"))),
         ),
-        "b": Scenario(
-            "b", "", (ScriptedTransfer(0, other_asset=True),), payout_succeeds=False, review_hold=True
-        ),
+        "b": Scenario("b", "", (Sending(0, other_asset=True),), payout_succeeds=False, review_hold=True),
     }
 
 

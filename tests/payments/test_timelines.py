@@ -10,7 +10,7 @@ from paymock.payments import records, timelines
 from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, EndpointRecord, SimulationRecord
 from paymock.payments.timelines import PaymentTimelines
-from paymock.rules.scenarios import HALF, SCENARIOS, Scenario, ScriptedTransfer
+from paymock.rules.scenarios import HALF, SCENARIOS, Scenario, Sending
 from paymock.rules.timeline import state_at
 from paymock.schemas.public import AttemptList
 from tests.support.client import order
@@ -24,7 +24,7 @@ def stored_payment(token: str, scenario: Scenario = SCENARIOS["happy_path"]) -> 
     return records.encode(payments.create_record(order(), creation, CATALOG, 100))
 
 
-HALVES = Scenario("two_halves", "", (ScriptedTransfer(0, HALF), ScriptedTransfer(29_999, HALF)))
+HALVES = Scenario("two_halves", "", (Sending(0, HALF), Sending(29_999, HALF)))
 
 
 @pytest.mark.parametrize("scenario", [SCENARIOS["happy_path"], HALVES], ids=lambda scenario: scenario.name)
@@ -57,8 +57,8 @@ def test_the_age_is_that_of_the_record() -> None:
 
 
 def test_a_timeline_does_not_keep_the_states_of_a_course() -> None:
-    many = tuple(ScriptedTransfer(second * 1000) for second in range(100))
-    timeline = PaymentTimelines().get(stored_payment("a" * 40, HALVES._replace(transfers=many)), None)
+    many = tuple(Sending(second * 1000) for second in range(100))
+    timeline = PaymentTimelines().get(stored_payment("a" * 40, HALVES._replace(sending=many)), None)
     assert timeline is not None
     assert len(timeline.rendered_at(200_000).json) > 10_000
     tracemalloc.start()

@@ -6,11 +6,7 @@ from paymock.rules.faults import (
     FAULT_ROWS,
     Fault,
     FaultKind,
-    FaultRule,
-    FaultTarget,
-    counted,
     fault_problem,
-    first_due,
     parse_fault,
 )
 
@@ -83,53 +79,3 @@ def test_the_table_has_an_example_of_each_kind() -> None:
     for row, example in zip(FAULT_ROWS, examples, strict=True):
         assert example
         assert row.phase.startswith("`after`" if example.after else "`before`")
-
-
-CREATION = FaultTarget("createPayment", "order-1", "pay_1")
-
-
-@pytest.mark.parametrize(
-    ("rule", "selected"),
-    [
-        (FaultRule("r", "drop"), True),
-        (FaultRule("r", "drop", operation="createPayment"), True),
-        (FaultRule("r", "drop", operation="getPayment"), False),
-        (FaultRule("r", "drop", order_id="order-1"), True),
-        (FaultRule("r", "drop", order_id="order-2"), False),
-        (FaultRule("r", "drop", payment_id="pay_1"), True),
-        (FaultRule("r", "drop", payment_id="pay_2"), False),
-        (FaultRule("r", "drop", "createPayment", "order-1", "pay_1"), True),
-    ],
-)
-def test_a_rule_selects_by_operation_order_and_payment(rule: FaultRule, *, selected: bool) -> None:
-    assert rule.selects(CREATION) is selected
-
-
-def test_a_rule_applies_after_those_it_skips_and_so_many_times() -> None:
-    rules: tuple[FaultRule, ...] = (FaultRule("r", "drop", skip=2, times=3),)
-    applied = []
-    for _ in range(7):
-        due = first_due(rules, CREATION)
-        applied.append(due is not None)
-        rules = counted(rules, CREATION, due)
-    assert applied == [False, False, True, True, True, False, False]
-    assert (rules[0].seen, rules[0].applied) == (7, 3)
-
-
-def test_a_rule_without_times_applies_until_it_is_deleted() -> None:
-    rules = (FaultRule("r", "drop", times=None, applied=10**6, seen=10**6),)
-    assert first_due(rules, CREATION) is rules[0]
-
-
-def test_the_first_rule_that_is_due_applies_and_the_others_only_count() -> None:
-    rules = tuple(
-        FaultRule(name, "drop", operation, times=times)
-        for name, operation, times in [("a", "getPayment", 1), ("b", None, 1), ("c", None, None)]
-    )
-    due = first_due(rules, CREATION)
-    assert due is rules[1]
-    assert first_due(rules, CREATION, frozenset("b")) is rules[2]
-    after = counted(rules, CREATION, due)
-    assert [(rule.seen, rule.applied) for rule in after] == [(0, 0), (1, 1), (1, 0)]
-    assert first_due(after, CREATION) is after[2]
-    assert [rule.seen for rule in counted(after, CREATION, None)] == [0, 2, 2]

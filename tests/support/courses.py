@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from paymock.rules.amounts import MAX_RAW
-from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
+from paymock.rules.scenarios import Scenario, Sending, Share
 
 TWO_HALVES = """
 [[scenario]]
@@ -32,7 +32,7 @@ SHARES = st.builds(
     st.none() | st.sampled_from(["0", "1", "-1", str(MAX_RAW)]),
 )
 TRANSFERS = st.builds(
-    ScriptedTransfer,
+    Sending,
     st.sampled_from([0, 1, 5_000, 21_999, 22_000, 29_999, 30_000, 30_001, LATEST]) | st.integers(0, LATEST),
     st.sampled_from([Share(), Share(1, 2)]) | SHARES,
     st.booleans(),

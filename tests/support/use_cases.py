@@ -9,6 +9,7 @@ import pytest
 
 from paymock.app.checkout import CheckoutService
 from paymock.app.control import ControlService
+from paymock.app.faults import Injection
 from paymock.app.journal import StoredEntry
 from paymock.app.payments import PaymentsService
 from paymock.payments.files import load_catalog
@@ -40,12 +41,15 @@ class UseCases:
         self.control = ControlService(load_catalog(None), self.sandboxes)
         self.checkouts = CheckoutService(load_catalog(None), self.sandboxes)
 
+    def injection(self, attempt: str = "") -> Injection:
+        return self.control.injection(SANDBOX, attempt, at_once=False)
+
     async def create(
         self, key: str = "order-1001-payment", scenario: str | None = None, **changes: Any
     ) -> tuple[Payment, bool]:
         body = order(**changes)
         request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
-        created = await self.service.create_payment(request, scenario)
+        created = await self.service.create_payment(request, scenario, self.injection(key))
         return msgspec.json.decode(created.payment.json, type=Payment), created.replayed
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
-from paymock.app.faults import FaultRules
+from paymock.app.faults import FaultRules, Injection
 from paymock.app.feed import Feed, clock_of
 from paymock.app.findings import Findings
 from paymock.app.journal import Journal
@@ -28,7 +28,8 @@ from paymock.payments import payment as payments
 from paymock.payments import records
 from paymock.payments import scenarios as scenario_views
 from paymock.payments.catalog import Catalog
-from paymock.payments.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
+from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
+from paymock.rules.decisions import SandboxRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, Scenario
@@ -258,6 +259,10 @@ class ControlService:
 
     async def reset(self, sandbox: str) -> None:
         await self._sandboxes.reset(sandbox)
+
+    def injection(self, sandbox: str, attempt: str, *, at_once: bool) -> Injection:
+        """The faults of one request."""
+        return Injection(self._sandboxes, sandbox, attempt, at_once=at_once)
 
     async def order_of(self, sandbox: str, payment_id: str) -> str | None:
         """Return the order of a payment, or None if there is no such payment, or no store."""

@@ -1,18 +1,20 @@
-"""The fault rules of sandboxes: which requests get which fault, counted exactly over all processes."""
+"""The fault rules of sandboxes, and what one request gets of them, counted exactly over all processes."""
 
 import asyncio
 import hashlib
 import secrets
+from typing import Any
 from weakref import WeakValueDictionary
 
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from paymock.payments import records
-from paymock.payments.records import SandboxRecord
+from paymock.rules.decisions import Decision, SandboxRecord, counted, decide, take_scenario
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import FaultRule, FaultTarget, counted, first_due, parse_fault
+from paymock.rules.faults import Fault, FaultRule, FaultTarget
 from paymock.sandbox.retries import RetryDeadline
-from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import Created, Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_OPERATIONS
 from paymock.schemas.validation import validation_failed
@@ -24,8 +26,16 @@ MAX_RULES = 100
 _PREFIX = "flt_"
 
 
-class RulesDue(Exception):
-    """The sandbox has fault rules. The caller counts the request before it is carried out."""
+_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+"""One for each sandbox whose rules are being counted: the requests of a process take turns."""
+
+
+class Suspended(Exception):
+    """The request cannot be answered at once, and nothing has been carried out."""
+
+
+class Prevented(Exception):
+    """The request was accepted, but its fault applies before it is carried out."""
 
 
 class FaultRules:
@@ -33,15 +43,10 @@ class FaultRules:
 
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """One for each sandbox whose rules are being counted: the requests of a process take turns."""
 
     async def list(self, sandbox: str) -> schemas.FaultRuleList:
         record = (await self._sandboxes.snapshot(sandbox)).record
         return schemas.FaultRuleList(data=[_public(rule) for rule in record.rules])
-
-    async def exist(self, sandbox: str) -> bool:
-        return bool((await self._sandboxes.snapshot(sandbox)).record.rules)
 
     async def add(
         self,
@@ -92,53 +97,101 @@ class FaultRules:
     async def clear(self, sandbox: str) -> None:
         await self._sandboxes.change(sandbox, lambda snapshot: replace(snapshot.record, rules=()))
 
-    async def count(self, sandbox: str, target: FaultTarget, operation: str, *, applies: bool) -> str | None:
-        """Count a request in all rules that select it, and return the fault of the first one that is due, if
-        any. With `applies` False, another fault has precedence, and no rule applies.
 
-        `operation` tells the attempts of one operation from others: a fault may be limited to the first.
+class Injection(Struct, eq=False):
+    """What one request below `/v1` gets of the fault rules and overrides of its sandbox. It is decided once:
+    with what the request adds or, if it adds nothing, after it was carried out.
+
+    `attempt` tells the attempts of one operation from those of others. A request that is to be answered
+    `at_once` gets nothing: Suspended is raised before anything is stored. `seen` is the own record of the
+    sandbox as the request has read it.
+    """
+
+    sandboxes: Sandboxes
+    sandbox: str
+    attempt: str
+    at_once: bool = False
+    decided: bool = False
+    fault: Fault | None = None
+    order_id: str | None = None
+    seen: SandboxRecord | None = None
+    _decision: Decision | None = None
+    _attempts: dict[str, int] = {}
+
+    @property
+    def is_before(self) -> bool:
+        """Whether the fault applies before the request is carried out."""
+        return self.fault is not None and not self.fault.after
+
+    async def has_rules(self) -> bool:
+        """Whether the sandbox has rules. Raises PaymockError `store_unavailable`."""
+        if self.seen is None:
+            self.seen = (await self.sandboxes.snapshot(self.sandbox)).record
+        return bool(self.seen.rules)
+
+    async def decide(
+        self, snapshot: SandboxSnapshot, target: FaultTarget, *, takes_overrides: bool
+    ) -> Decision | None:
+        """Decide for an accepted request; the decision is to be stored with what it adds. None: the sandbox
+        has changed meanwhile.
+
+        Raises Prevented, with the decision stored, if the fault applies before the request is carried out.
         """
-        attempts: dict[str, int] = {}
+        record = snapshot.record
+        if self.decided:
+            return take_scenario(record, target.order_id) if takes_overrides else Decision(record)
+        if self.at_once and (record.rules or record.faults):
+            raise Suspended
+        decision = await self._decide(record, target, takes_overrides=takes_overrides)
+        if decision.fault is None or decision.fault.after:
+            self._decision, self.order_id = decision, target.order_id
+            return decision
+        if not await self._store(snapshot, decision.record):
+            return None
+        self.settle(target, decision.fault)
+        raise Prevented
+
+    def added(self, created: Created[Any]) -> None:
+        """Settle what was decided, if it was stored: a repeated request has added nothing."""
+        self.seen = created.sandbox
+        if not (created.replayed or self.decided or self._decision is None):
+            self.decided, self.fault = True, self._decision.fault
+
+    async def decide_alone(self, target: FaultTarget, *, has_fault: bool = False) -> None:
+        """Decide for a request that adds nothing. One that has a fault of its own is only counted."""
+        if self.at_once:
+            raise Suspended
         deadline = RetryDeadline()
-        async with self._locks.setdefault(sandbox, asyncio.Lock()):
+        async with _locks.setdefault(self.sandbox, asyncio.Lock()):
             while True:
-                before = await self._sandboxes.snapshot(sandbox)
-                rules = before.record.rules
-                if not any(rule.selects(target) for rule in rules):
-                    return None
-                due = await self._first_due(sandbox, rules, target, operation, attempts) if applies else None
-                after = replace(before.record, rules=counted(rules, target, due))
-                if await self._sandboxes.replace(before, STATE, before.state, records.encode(after)):
-                    return due.fault if due else None
+                snapshot = await self.sandboxes.snapshot(self.sandbox)
+                if has_fault:
+                    decision = Decision(counted(snapshot.record, target))
+                else:
+                    decision = await self._decide(snapshot.record, target, takes_overrides=False)
+                if await self._store(snapshot, decision.record):
+                    return self.settle(target, decision.fault)
                 deadline.check()
 
-    async def _first_due(
-        self,
-        sandbox: str,
-        rules: tuple[FaultRule, ...],
-        target: FaultTarget,
-        operation: str,
-        attempts: dict[str, int],
-    ) -> FaultRule | None:
-        """Return the first rule that is due and whose fault is not limited to earlier attempts.
-        `attempts` are the numbers of this one, by the ids of rules that have counted it already.
-        """
-        exhausted: frozenset[str] = frozenset()
-        while (rule := first_due(rules, target, exhausted)) is not None:
-            fault = parse_fault(rule.fault)
-            if fault is None or fault.times is None:
-                break
-            if rule.id not in attempts:
-                attempts[rule.id] = await self.count_attempt(sandbox, operation, rule.id)
-            if attempts[rule.id] <= fault.times:
-                break
-            exhausted |= {rule.id}
-        return rule
+    def settle(self, target: FaultTarget, fault: Fault | None) -> None:
+        self.decided, self.order_id, self.fault = True, target.order_id, fault
 
-    async def count_attempt(self, sandbox: str, operation: str, fault: str) -> int:
-        """Return how often `operation` has been attempted with `fault`, this time included."""
-        key = hashlib.blake2b(f"{operation}\n{fault}".encode(), digest_size=16).hexdigest()
-        return await self._sandboxes.increment(sandbox, f"fault {key}")
+    async def _decide(self, record: SandboxRecord, target: FaultTarget, *, takes_overrides: bool) -> Decision:
+        while True:
+            decision = decide(record, target, self._attempts, takes_overrides=takes_overrides)
+            if isinstance(decision, Decision):
+                return decision
+            self._attempts[decision.key] = await self.count_attempt(decision.key)
+
+    async def _store(self, snapshot: SandboxSnapshot, record: SandboxRecord) -> bool:
+        if record is snapshot.record:
+            return True
+        return await self.sandboxes.replace(snapshot, STATE, snapshot.state, records.encode(record))
+
+    async def count_attempt(self, fault: str) -> int:
+        """Return how often the operation has been attempted with `fault`, this time included."""
+        key = hashlib.blake2b(f"{self.attempt}\n{fault}".encode(), digest_size=16).hexdigest()
+        return await self.sandboxes.increment(self.sandbox, f"fault {key}")
 
 
 def _public(rule: FaultRule) -> schemas.FaultRule:

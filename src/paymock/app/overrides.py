@@ -10,8 +10,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from paymock.payments.payment import course_of
-from paymock.payments.records import Override, SandboxRecord
 from paymock.payments.scenarios import render, scenario_from
+from paymock.rules.decisions import Override, SandboxRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
@@ -23,28 +23,6 @@ MAX_OVERRIDES = 100
 """The most pending scenarios, and the most pending faults, of a sandbox."""
 
 Queue = tuple[Override, ...]
-
-
-class FaultDue(Exception):
-    """A creation is subject to `fault`, the first of its queue for it. The caller takes the fault and applies
-    it.
-    """
-
-    def __init__(self, fault: Override) -> None:
-        self.fault = fault
-        super().__init__(fault)
-
-
-def first_for(queue: Queue, order_id: str | None) -> Override | None:
-    return next((override for override in queue if override.order_id in (None, order_id)), None)
-
-
-def without(queue: Queue, taken: Override) -> Queue:
-    if taken.times is None:
-        return queue
-    number = queue.index(taken)
-    remaining = [replace(taken, times=taken.times - 1)] if taken.times > 1 else []
-    return (*queue[:number], *remaining, *queue[number + 1 :])
 
 
 class Overrides:
@@ -111,21 +89,6 @@ class Overrides:
             return replace(record, scenarios=left(record.scenarios), faults=left(record.faults))
 
         await self._sandboxes.change(sandbox, cleared)
-
-    async def take(self, sandbox: str, fault: Override) -> bool:
-        """Take `fault` if it is still in the queue, and return whether it was. Of concurrent creations, one
-        takes it.
-        """
-        taken = False
-
-        def take(snapshot: SandboxSnapshot) -> SandboxRecord:
-            nonlocal taken
-            record = snapshot.record
-            taken = fault in record.faults
-            return replace(record, faults=without(record.faults, fault)) if taken else record
-
-        await self._sandboxes.change(sandbox, take)
-        return taken
 
 
 def _enqueued(queue: Queue, added: Override | str | None) -> Queue:

@@ -1,24 +1,23 @@
 """The use cases of `/v1`: take a snapshot, compute, apply."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from paymock.app.faults import RulesDue
+from paymock.app.faults import Injection
 from paymock.app.lookup import find_payment
-from paymock.app.overrides import FaultDue, first_for, without
 from paymock.payments import endpoints, records
 from paymock.payments import payment as payments
 from paymock.payments.catalog import Catalog
-from paymock.payments.records import EndpointRecord, PaymentRecord, SandboxRecord
+from paymock.payments.records import EndpointRecord, PaymentRecord
 from paymock.payments.timelines import RenderedPayment, rendered_at_creation
 from paymock.rules.errors import PaymockError
+from paymock.rules.faults import FaultTarget
+from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario
-from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import Accepted, KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
-from paymock.schemas.public import CreatedWebhookEndpoint, WebhookEndpointList
+from paymock.schemas.public import CREATE_PAYMENT, CreatedWebhookEndpoint, WebhookEndpointList
 
 
 class CreatedPayment(Struct, frozen=True):
@@ -58,79 +57,64 @@ class PaymentsService:
         return AssetList(data=list(assets.values()))
 
     async def create_payment(
-        self,
-        request: KeyedRequest,
-        scenario: str | None,
-        *,
-        rules_counted: bool = False,
-        fault_applied: bool = False,
+        self, request: KeyedRequest, scenario: str | None, injection: Injection
     ) -> CreatedPayment:
         """Return the payment as it was created, and whether this request repeats an earlier one.
 
         Without a `scenario`, a name in `scenarios`, it takes the next override of its sandbox, or
-        DEFAULT_SCENARIO, and the next fault unless one has been applied. A repeated request shows the payment
-        as it was at its creation, so no reply is ever stored. Raises PaymockError `validation_failed`,
-        `capacity_exceeded`, or the idempotency conflict; RulesDue unless the rules have counted the request;
-        and FaultDue. Specification: "POST /v1/payments", "Limits".
+        DEFAULT_SCENARIO. A repeated request shows the payment as it was at its creation, so no reply is ever
+        stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; and
+        Prevented. Specification: "POST /v1/payments", "Limits".
         """
 
-        def accept(token: str, snapshot: SandboxSnapshot) -> tuple[PaymentRecord, SandboxRecord]:
-            sandbox = snapshot.record
-            _check_rules(sandbox, counted=rules_counted)
-            order_id = payments.order_of(request.body) if sandbox.scenarios or sandbox.faults else None
-            pending = first_for(sandbox.scenarios, order_id) if scenario is None else None
-            if pending:
-                chosen = pending.course or SCENARIOS[pending.value]
-            else:
-                chosen = self.scenarios[scenario or DEFAULT_SCENARIO]
+        def new(token: str, snapshot: SandboxSnapshot, chosen: Scenario) -> PaymentRecord:
             creation = payments.Creation(token, request.fingerprint, chosen, snapshot.now)
-            record = payments.create_record(request.body, creation, self._catalog, self._fee_bps)
-            fault = first_for(sandbox.faults, order_id)
-            if fault and scenario is None and not fault_applied:
-                raise FaultDue(fault)
-            if pending:
-                sandbox = replace(sandbox, scenarios=without(sandbox.scenarios, pending))
-            return record, sandbox
+            return payments.create_record(request.body, creation, self._catalog, self._fee_bps)
+
+        async def accept(token: str, snapshot: SandboxSnapshot) -> Accepted[PaymentRecord] | None:
+            record = new(token, snapshot, self.scenarios[scenario or DEFAULT_SCENARIO])
+            target = FaultTarget(CREATE_PAYMENT, record.order_id, PAYMENT_PREFIX + token)
+            decision = await injection.decide(snapshot, target, takes_overrides=scenario is None)
+            if decision is None:
+                return None
+            if decision.scenario is not None:
+                chosen = decision.scenario.course or SCENARIOS[decision.scenario.value]
+                record = new(token, snapshot, chosen)
+            return record, decision.record
 
         created = await self._sandboxes.create(request, PaymentRecord, accept)
-        _check_rules(created.sandbox, counted=rules_counted)
+        injection.added(created)
         record = created.record
         timeline = self._sandboxes.timelines.get(created.stored, None) if created.replayed else None
         payment = timeline.at_creation if timeline else rendered_at_creation(record)
         return CreatedPayment(payment, record.scenario, created.replayed)
 
-    async def payment(self, sandbox: str, payment_id: str, *, rules_counted: bool = False) -> RenderedPayment:
-        """Return the payment in its current state. Raises PaymockError `payment_not_found`; RulesDue unless
-        the rules have counted the request. Specification: "GET /v1/payments/{payment_id}" and the attempts.
+    async def payment(self, sandbox: str, payment_id: str, injection: Injection) -> RenderedPayment:
+        """Return the payment in its current state. Raises PaymockError `payment_not_found`. Specification:
+        "GET /v1/payments/{payment_id}" and the attempts.
         """
         payment = await find_payment(self._sandboxes, sandbox, payment_id)
-        _check_rules(payment.sandbox.record, counted=rules_counted)
+        injection.seen = payment.sandbox.record
         return payment.rendered
 
-    async def check_rules(self, sandbox: str) -> None:
-        """Check the fault rules for a request that needs no data of its sandbox, and is answered even if the
-        store is unavailable. Raises RulesDue.
-        """
-        with suppress(PaymockError):
-            _check_rules((await self._sandboxes.snapshot(sandbox)).record, counted=False)
-
     async def create_endpoint(
-        self, request: KeyedRequest, *, rules_counted: bool = False
+        self, request: KeyedRequest, injection: Injection
     ) -> tuple[CreatedWebhookEndpoint, bool]:
         """Return the endpoint as it was created, with its secret, and whether this request repeats an earlier
         one.
 
-        Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; RulesDue
-        unless the rules have counted the request. Specification: "POST /v1/webhooks".
+        Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; and
+        Prevented. Specification: "POST /v1/webhooks".
         """
 
-        def accept(token: str, snapshot: SandboxSnapshot) -> tuple[EndpointRecord, SandboxRecord]:
-            _check_rules(snapshot.record, counted=rules_counted)
+        async def accept(token: str, snapshot: SandboxSnapshot) -> Accepted[EndpointRecord] | None:
             record = endpoints.create_record(request.body, token, request.fingerprint, snapshot.now)
-            return record, snapshot.record
+            target = FaultTarget("createWebhookEndpoint")
+            decision = await injection.decide(snapshot, target, takes_overrides=False)
+            return decision and (record, decision.record)
 
         created = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
-        _check_rules(created.sandbox, counted=rules_counted)
+        injection.added(created)
         return endpoints.render_created(created.record), created.replayed
 
     async def endpoints(self, sandbox: str) -> WebhookEndpointList:
@@ -144,9 +128,3 @@ class PaymentsService:
     async def ready(self) -> None:
         """Return when requests can be served. Raises PaymockError `store_unavailable`."""
         await self._sandboxes.ping()
-
-
-def _check_rules(sandbox: SandboxRecord, *, counted: bool) -> None:
-    """Raise RulesDue if the sandbox has fault rules that have not counted the request yet."""
-    if sandbox.rules and not counted:
-        raise RulesDue

@@ -88,7 +88,7 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     names that were sent more than once.
 
     The application adds the operation, the template of the path, the values of its parameters, and the
-    sandbox of the key. `rules_counted`: the fault rules have counted it. `fault_applied`: it got its fault.
+    sandbox of the key.
     """
 
     method: str
@@ -101,8 +101,6 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     params: Mapping[str, str] = {}
     sandbox: str = ""
     operation: str = ""
-    rules_counted: bool = False
-    fault_applied: bool = False
 
     def __repr__(self) -> str:
         return f"Request({self.method})"  # its headers hold an API key

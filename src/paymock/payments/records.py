@@ -11,7 +11,6 @@ import msgspec
 
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import FaultRule
 from paymock.rules.scenarios import Scenario
 from paymock.rules.timeline import Transfer
 
@@ -86,30 +85,6 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return tuple(
             Transfer(deposit.at, int(deposit.amount), deposit.other_asset) for deposit in self.deposits
         )
-
-
-class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A scenario or a fault for the next `times` creations that have no header for it; None: for all of
-    them. `course` is the scenario, unless it is one of SCENARIOS. With an `order_id`, it is for the creations
-    of that order only.
-    """
-
-    value: str
-    times: int | None
-    course: Scenario | None = None
-    order_id: str | None = None
-
-
-class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A sandbox: how often it was reset, its clock once that was changed, the scenarios and faults of its
-    next creations, and the fault rules of its requests, in order.
-    """
-
-    generation: int = 0
-    clock: ClockSetting | None = None
-    scenarios: tuple[Override, ...] = ()
-    faults: tuple[Override, ...] = ()
-    rules: tuple[FaultRule, ...] = ()
 
 
 class StoreMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):

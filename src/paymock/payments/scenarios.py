@@ -5,7 +5,8 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from paymock.rules.scenarios import Scenario, ScriptedTransfer, Share
+from paymock.rules import scenarios as rules
+from paymock.rules.scenarios import Scenario
 from paymock.rules.tables import example_states
 from paymock.rules.timeline import State, changed_deposit, describe_change
 from paymock.schemas.control import ListedScenario, ScenarioChange
@@ -19,38 +20,30 @@ def scenario_from(course: CourseRequest) -> Scenario:
     return Scenario(
         course.name or DEFAULT_NAME,
         course.simulates,
-        tuple(map(_transfer_from, course.sending)),
+        tuple(map(_sending_from, course.sending)),
         course.payout_succeeds,
         course.review_hold,
     )
 
 
-def _transfer_from(sending: SendingRequest) -> ScriptedTransfer:
-    numerator, denominator = map(int, sending.share.split("/"))
+def _sending_from(sending: SendingRequest) -> rules.Sending:
     least_excess = None if sending.least_excess is UNSET else str(int(sending.least_excess))
-    share = Share(numerator, denominator, str(int(sending.plus)), least_excess)
-    return ScriptedTransfer(round(sending.at * 1000), share, sending.other_asset)
+    share = rules.Share.of(sending.share, str(int(sending.plus)), least_excess)
+    return rules.Sending(round(sending.at * 1000), share, sending.other_asset)
 
 
 def render(scenario: Scenario) -> Course:
-    return Course(
-        name=scenario.name,
-        simulates=scenario.description,
-        payout_succeeds=scenario.payout_succeeds,
-        review_hold=scenario.review_hold,
-        sending=[_render_transfer(transfer) for transfer in scenario.transfers],
-    )
-
-
-def _render_transfer(transfer: ScriptedTransfer) -> Sending:
-    share = transfer.share
-    return Sending(
-        at=transfer.at / 1000,
-        share=f"{share.numerator}/{share.denominator}",
-        plus=share.plus,
-        least_excess=UNSET if share.least_excess is None else share.least_excess,
-        other_asset=transfer.other_asset,
-    )
+    sending = [
+        Sending(
+            at=one.at / 1000,
+            share=one.share.fraction,
+            plus=one.share.plus,
+            least_excess=UNSET if one.share.least_excess is None else one.share.least_excess,
+            other_asset=one.other_asset,
+        )
+        for one in scenario.sending
+    ]
+    return Course(**scenario._asdict() | {"sending": sending})
 
 
 def render_listed(scenario: Scenario) -> ListedScenario:

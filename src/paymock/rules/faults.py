@@ -5,12 +5,10 @@ A fault is text, the same in the header `X-Mock-Fault`, in a rule and in an over
 """
 
 import re
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 MAX_DELAY = 30_000
 """The longest delay, in milliseconds."""
@@ -174,24 +172,3 @@ class FaultRule(Struct, frozen=True, gc=False, array_like=True):
     @property
     def is_due(self) -> bool:
         return self.seen >= self.skip and (self.times is None or self.applied < self.times)
-
-
-def first_due(
-    rules: Sequence[FaultRule], target: FaultTarget, excluded: frozenset[str] = frozenset()
-) -> FaultRule | None:
-    """The first rule that applies to this request, without those whose ids are `excluded`."""
-    return next(
-        (rule for rule in rules if rule.selects(target) and rule.is_due and rule.id not in excluded), None
-    )
-
-
-def counted(
-    rules: Sequence[FaultRule], target: FaultTarget, applied: FaultRule | None
-) -> tuple[FaultRule, ...]:
-    """The rules after this request, which got the fault of the rule `applied`, if any."""
-    return tuple(
-        replace(rule, seen=rule.seen + 1, applied=rule.applied + (rule is applied))
-        if rule.selects(target)
-        else rule
-        for rule in rules
-    )

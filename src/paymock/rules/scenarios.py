@@ -8,7 +8,7 @@ Specification: "Scenarios", "Happy-path timing".
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from paymock.rules.amounts import MAX_RAW
 
@@ -78,6 +78,16 @@ class Share(NamedTuple):
     plus: str = "0"
     least_excess: str | None = None
 
+    @classmethod
+    def of(cls, fraction: str, plus: str = "0", least_excess: str | None = None) -> Self:
+        """The share with this fraction, such as `1/2`."""
+        numerator, denominator = map(int, fraction.split("/"))
+        return cls(numerator, denominator, plus, least_excess)
+
+    @property
+    def fraction(self) -> str:
+        return f"{self.numerator}/{self.denominator}"
+
     def amount(self, due: int) -> int:
         """The raw units to send for a payment of `due` raw units: at least 1, and at most MAX_RAW unless
         there is a `least_excess`.
@@ -91,7 +101,7 @@ class Share(NamedTuple):
 FULL, HALF, EXCESS = Share(), Share(1, 2), Share(11, 10, least_excess="1")
 
 
-class ScriptedTransfer(NamedTuple):
+class Sending(NamedTuple):
     """A transfer by the simulated customer, `at` milliseconds after creation; `other_asset`: not in the
     asset of the instructions.
     """
@@ -102,11 +112,13 @@ class ScriptedTransfer(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """What happens outside the service. One of the eight is a row of the specification's table."""
+    """What happens outside the service, by the names of docs/scenarios.md. One of the eight is a row of the
+    specification's table.
+    """
 
     name: str
-    description: str
-    transfers: tuple[ScriptedTransfer, ...] = (ScriptedTransfer(5_000),)
+    simulates: str
+    sending: tuple[Sending, ...] = (Sending(5_000),)
     payout_succeeds: bool = True
     review_hold: bool = False
 
@@ -119,27 +131,27 @@ _ROWS = (
     Scenario(
         "no_payment_expired",
         "No deposit before expiry.",
-        transfers=(),
+        sending=(),
     ),
     Scenario(
         "underpaid_expired",
         "The customer sends half of `due`; the funding finalizes and stays insufficient at expiry.",
-        transfers=(ScriptedTransfer(5_000, HALF),),
+        sending=(Sending(5_000, HALF),),
     ),
     Scenario(
         "overpaid_review",
         "The customer sends more than `due`; the payment is held for review after finality.",
-        transfers=(ScriptedTransfer(5_000, EXCESS),),
+        sending=(Sending(5_000, EXCESS),),
     ),
     Scenario(
         "asset_mismatch",
         "A transfer in another supported asset of the chain arrives; the deposit is rejected for funding.",
-        transfers=(ScriptedTransfer(5_000, other_asset=True),),
+        sending=(Sending(5_000, other_asset=True),),
     ),
     Scenario(
         "late_payment",
         "The payment expires first; a deposit is observed later.",
-        transfers=(ScriptedTransfer(35_000),),
+        sending=(Sending(35_000),),
     ),
     Scenario(
         "settlement_failed",

@@ -85,7 +85,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _row(scenario: Scenario) -> ScenarioRow:
     states = example_states(scenario)
     final = next(state for state in states if state.status is states[-1].status)
-    return ScenarioRow(scenario.name, final.status, _seconds(final.at), scenario.description)
+    return ScenarioRow(scenario.name, final.status, _seconds(final.at), scenario.simulates)
 
 
 def _seconds(milliseconds: int) -> float:

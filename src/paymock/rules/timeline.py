@@ -26,7 +26,7 @@ from paymock.rules.scenarios import (
     DepositStatus,
     PaymentStatus,
     Scenario,
-    ScriptedTransfer,
+    Sending,
 )
 
 
@@ -117,12 +117,12 @@ def simulate(
     """Every state of a payment of `due` raw units in `scenario`, in order, with `extra` transfers in addition
     to the scripted ones. `other_asset` is the asset of a mismatched transfer.
     """
-    scripted = tuple(_transfer(transfer, due, other_asset) for transfer in scenario.transfers)
+    scripted = tuple(_transfer(sending, due, other_asset) for sending in scenario.sending)
     return timeline(due, World(scripted + extra, scenario.payout_succeeds, scenario.review_hold))
 
 
-def _transfer(scripted: ScriptedTransfer, due: int, other_asset: str) -> Transfer:
-    return Transfer(scripted.at, scripted.share.amount(due), other_asset if scripted.other_asset else None)
+def _transfer(sending: Sending, due: int, other_asset: str) -> Transfer:
+    return Transfer(sending.at, sending.share.amount(due), other_asset if sending.other_asset else None)
 
 
 class ScenarioTimeline:
@@ -134,7 +134,7 @@ class ScenarioTimeline:
     def __init__(self, scenario: Scenario) -> None:
         self._states = simulate(scenario, due=100, other_asset="")
         self._starts = [state.at for state in self._states]
-        self._transfers = sorted(scenario.transfers, key=lambda transfer: transfer.at)  # as they are observed
+        self._sending = sorted(scenario.sending, key=lambda sending: sending.at)  # as they are observed
 
     def index_at(self, elapsed: int) -> int:
         """The index of the state that holds `elapsed` milliseconds after creation."""
@@ -149,10 +149,10 @@ class ScenarioTimeline:
         state = self._states[index]
         if not state.deposits:
             return state
-        observed = zip(self._transfers, state.deposits, strict=False)  # some transfers are later
+        observed = zip(self._sending, state.deposits, strict=False)  # some transfers are later
         deposits = [
-            Deposit(_transfer(transfer, due, other_asset), deposit.status, deposit.confirmations)
-            for transfer, deposit in observed
+            Deposit(_transfer(sending, due, other_asset), deposit.status, deposit.confirmations)
+            for sending, deposit in observed
         ]
         return State(state.at, state.status, tuple(deposits))
 

@@ -4,7 +4,7 @@ a sandbox, and notifies its subscribers.
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
@@ -18,12 +18,12 @@ from paymock.payments.records import (
     DepositRecord,
     EndpointRecord,
     PaymentRecord,
-    SandboxRecord,
     StoreMetadata,
 )
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
+from paymock.rules.decisions import SandboxRecord
 from paymock.rules.errors import PaymockError
 from paymock.sandbox import metadata as store_metadata
 from paymock.sandbox.clock import MAX_DIFFERENCE_MS, MAX_DRIFT_MS, Clock
@@ -33,6 +33,9 @@ from paymock.sandbox.retries import RetryDeadline
 from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
+
+Accepted = tuple[R, SandboxRecord]
+"""A new record, and the own record of its sandbox after it."""
 
 _TIME, _TIMES = "time", 16
 """The log of the metadata in which processes note the time, and how many of these notes count."""
@@ -295,15 +298,16 @@ class Sandboxes:
         self,
         request: KeyedRequest,
         kind: type[R],
-        accept: Callable[[str, SandboxSnapshot], tuple[R, SandboxRecord]],
+        accept: Callable[[str, SandboxSnapshot], Awaitable[Accepted[R] | None]],
         limit: int | None = None,
     ) -> Created[R]:
         """Return the record behind an idempotency key, which is created if it is missing.
 
-        `accept` returns it for its token and the sandbox, with the new own record of the sandbox. The token
-        of the idempotency key is the key of the record, so that adding it is both the insert and the check,
-        and one of any number of concurrent duplicates is stored. Raises what `accept` raises, unless the key
-        has been used; PaymockError `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
+        `accept` returns it for its token and the sandbox, with the new own record of the sandbox, or None if
+        it has met another one in the store. The token of the idempotency key is the key of the record, so
+        that adding it is both the insert and the check, and one of any number of concurrent duplicates is
+        stored. Raises what `accept` raises, PaymockErrors unless the key has been used; PaymockError
+        `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
@@ -313,19 +317,25 @@ class Sandboxes:
         deadline = RetryDeadline()
         while True:
             token = self.token(snapshot, request.idempotency_key)
-            current = await self._newer(snapshot, token) if self.never_waits else None
+            # what `accept` may store before the addition is for an unused key only
+            checked = self.never_waits or snapshot.record.rules or snapshot.record.faults
+            current = await self._newer(snapshot, token) if checked else None
             if current is None:
                 try:
-                    record, new_state = accept(token, snapshot)
-                    value = records.encode(record)
-                except Exception:
+                    accepted = await accept(token, snapshot)
+                except PaymockError:
                     current = await self.snapshot(sandbox, token)
                     if current.values == [None] and current.state == snapshot.state:  # the key is unused
                         raise
                 else:
-                    current = await self._add(snapshot, token, value, record.KIND, new_state, limit)
-                    if current is None:
-                        return Created(record, value, replayed=False, sandbox=snapshot.record)
+                    if accepted is None:
+                        current = await self.snapshot(sandbox, token)
+                    else:
+                        record, new_state = accepted
+                        value = records.encode(record)
+                        current = await self._add(snapshot, token, value, record.KIND, new_state, limit)
+                        if current is None:
+                            return Created(record, value, replayed=False, sandbox=snapshot.record)
             [existing] = current.values
             if existing is not None:
                 return _replayed(existing, request, kind, current)

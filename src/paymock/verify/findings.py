@@ -155,7 +155,7 @@ class Findings:
 
 def _story(trial: Trial, violation: Violation) -> list[str]:
     """What happened, in five lines."""
-    description = SCENARIOS[trial.plan.scenario].description if trial.plan.scenario in SCENARIOS else ""
+    description = SCENARIOS[trial.plan.scenario].simulates if trial.plan.scenario in SCENARIOS else ""
     faults = []
     for injection in trial.plan.injections:
         request = injection.request

@@ -21,7 +21,7 @@ from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.examples import ExampleContext
 from paymock.web.openapi.generator import OpenApiPage
 from paymock.web.operations import checkout, control, health, public
-from paymock.web.operations.faults import ignore_faults, inject_fault, without_faults
+from paymock.web.operations.faults import ignore_faults, inject_fault
 from paymock.web.operations.operations import handler_of
 from paymock.web.pages.fragments import Fragments
 from paymock.web.pages.handlers import PAGES, DashboardPage, checkout_page, redirect_to_swagger, static_files
@@ -49,11 +49,11 @@ def create_app(
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
         carry_out = handler_of(operation, payments_service)
-        handler: Handler = partial(ignore_faults, carry_out=carry_out)
+        handler: Handler = partial(ignore_faults, sandboxes, carry_out=carry_out)
         fast_handler = handler
         if control_service is not None:
             handler = partial(inject_fault, control_service, carry_out=carry_out)
-            fast_handler = partial(without_faults, control_service, carry_out=carry_out)
+            fast_handler = partial(handler, at_once=True)
         route = Route(handler, needs_key=True, fast_handler=fast_handler, operation=operation.operation_id)
         routes.add(operation.method, operation.path, route)
     for operation in health.OPERATIONS:

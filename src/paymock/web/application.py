@@ -11,8 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from paymock.app.control import ControlService
-from paymock.app.faults import RulesDue
-from paymock.app.overrides import FaultDue
+from paymock.app.faults import Suspended
 from paymock.http.auth import Keyring
 from paymock.http.cors import allowed_methods, cors_headers, options_response
 from paymock.http.delivery import close_connection, interrupt, is_interrupted, send_head
@@ -29,10 +28,6 @@ from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.metrics import RequestMetrics
 
 _FAULT = b"x-mock-fault"
-
-
-class Suspended(Exception):
-    """The request cannot be answered on the fast path."""
 
 
 class Application:
@@ -139,7 +134,7 @@ class Application:
         except StopIteration as done:
             answer: Answer = done.value
             return answer
-        except (Suspended, RulesDue, FaultDue):
+        except Suspended:
             return None
         answering.close()  # it has to wait
         return None
@@ -164,7 +159,7 @@ class Application:
     ) -> tuple[Request, Response]:
         """Return the response, and the request with its sandbox, as far as that is known.
 
-        Raises ClientGone; on the `fast` path Suspended, RulesDue and FaultDue if it must be left.
+        Raises ClientGone; on the `fast` path Suspended if it must be left.
         """
         try:
             request, route = self._route(request)
@@ -172,11 +167,9 @@ class Application:
             if handler is None:
                 raise Suspended
             return request, await handler(request)
-        except ClientGone:
+        except (ClientGone, Suspended):
             raise
-        except Exception as error:
-            if fast and isinstance(error, (Suspended, RulesDue, FaultDue)):
-                raise
+        except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the envelope
             return request, self._error_response(error, request, request_id)
 
     def _route(self, request: Request) -> tuple[Request, Route]:

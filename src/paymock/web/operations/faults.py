@@ -3,22 +3,21 @@ docs/faults.md.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
 
 from msgspec.structs import replace
 
 from paymock.app.control import ControlService
-from paymock.app.faults import RulesDue
-from paymock.app.overrides import FaultDue
+from paymock.app.faults import Injection, Prevented
 from paymock.http.auth import REALM
 from paymock.http.headers import idempotency_key
 from paymock.http.requests import Request
 from paymock.http.responses import Response, error_response, refusal
-from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
-from paymock.sandbox.retries import RetryDeadline
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas.public import CREATE_PAYMENT
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
@@ -35,111 +34,72 @@ _GATEWAY_PAGE = (
 )
 
 
-async def ignore_faults(request: Request, carry_out: Handler) -> Response:
+CarryOut = Callable[[Request, Injection], Awaitable[Response]]
+"""Carries out a request, and decides about its fault if it adds something."""
+
+
+async def ignore_faults(sandboxes: Sandboxes, request: Request, carry_out: CarryOut) -> Response:
     """Carry out a request whatever faults another server has left in the store."""
-    return await carry_out(replace(request, rules_counted=True, fault_applied=True))
+    return await carry_out(request, Injection(sandboxes, request.sandbox, "", decided=True))
 
 
-async def without_faults(control: ControlService, request: Request, carry_out: Handler) -> Response:
-    """Carry out a request without a fault header, unless a fault may be injected into it. Raises RulesDue or
-    FaultDue if one may; then nothing has been carried out.
-    """
-    try:
-        return await carry_out(request)
-    except PaymockError as error:
-        # A refused request has not met the rules yet.
-        if error.kind.code != "store_unavailable" and await control.fault_rules.exist(request.sandbox):
-            raise RulesDue from None
-        raise
-
-
-async def inject_fault(control: ControlService, request: Request, carry_out: Handler) -> Response:
+async def inject_fault(
+    control: ControlService, request: Request, carry_out: CarryOut, *, at_once: bool = False
+) -> Response:
     """Carry out a request below `/v1` with the fault of its header, or of a rule or an override of its
-    sandbox, in this order. The response has the fault that was applied. Raises PaymockError `invalid_fault`.
+    sandbox, in this order. The response has the fault that was applied.
+
+    Raises PaymockError `invalid_fault`; `at_once` Suspended, if a fault may be injected.
     """
     header = _fault_header(request)
-    try:
-        if header is None:
-            return await without_faults(control, request, carry_out)
-    except RulesDue:
-        pass
-    except FaultDue as due:  # there were no rules; those that are added from now on are for later requests
-        return await _apply_override(control, replace(request, rules_counted=True), carry_out, due)
-    return await _apply_rules(control, request, carry_out, header)
-
-
-async def _apply_rules(
-    control: ControlService, request: Request, carry_out: Handler, header: str | None
-) -> Response:
-    """Carry out a request with the fault of its header or of a rule, and count it in the rules."""
-    target, attempt = await _target(control, request), _attempt(request)
-    counting = control.fault_rules.count(request.sandbox, target, attempt, applies=header is None)
-    request = replace(request, rules_counted=True)
+    injection = control.injection(request.sandbox, _attempt(request), at_once=at_once)
     if header is not None:
-        with suppress(PaymockError):  # the fault of a header needs no store
-            await counting
-        fault = requested_fault(header)
-        if fault.times is not None:
-            number = await control.fault_rules.count_attempt(request.sandbox, attempt, header)
-            if number > fault.times:
-                return await carry_out(request)
-        return await _apply(fault, target, request, carry_out)
-    rule_fault = await counting
-    if rule_fault is not None:
-        return await _apply(parse_fault(rule_fault), target, replace(request, fault_applied=True), carry_out)
-    try:
-        return await carry_out(request)
-    except FaultDue as due:
-        return await _apply_override(control, request, carry_out, due)
-
-
-async def _apply_override(
-    control: ControlService, request: Request, carry_out: Handler, due: FaultDue
-) -> Response:
-    """Carry out a creation with the first fault of the queue of overrides."""
-    target, attempt = await _target(control, request), _attempt(request)
-    deadline = RetryDeadline()
-    while True:
-        fault, number = parse_fault(due.fault.value), 1
-        if fault and fault.times:
-            number = await control.fault_rules.count_attempt(request.sandbox, attempt, due.fault.value)
-        last = (fault and fault.prevents and fault.times) or number
-        if number != last or await control.overrides.take(request.sandbox, due.fault):
-            fault = fault if number <= last else None
-            return await _apply(fault, target, replace(request, fault_applied=True), carry_out)
-        deadline.check()  # a concurrent creation has taken the fault
-        try:
-            return await carry_out(request)
-        except FaultDue as another:
-            due = another
-
-
-async def _apply(fault: Fault | None, target: FaultTarget, request: Request, carry_out: Handler) -> Response:
+        await _take_header(control, request, injection, header)
+    response = Response(0) if injection.is_before else await _result(request, carry_out, injection)
+    if not injection.decided and await _meets_rules(injection, response):
+        await injection.decide_alone(await _target(control, request))
+    fault = injection.fault
     if fault is None:
-        return await carry_out(request)
+        return response
     if fault.kind is FaultKind.DELAY:
-        return await _delay(fault, request, carry_out)
-    carried_out = await _result(request, carry_out) if fault.after else None
-    response = _error_reply(fault) if fault.kind is FaultKind.STATUS else carried_out or Response(0)
-    return replace(response, fault=fault, carried_out=carried_out, order_id=target.order_id)
+        await asyncio.sleep(fault.number / 1000)
+        if not fault.after:
+            response = await _result(request, carry_out, injection)
+        return replace(response, fault=fault, lost=await request.client_has_left())
+    carried_out = response if fault.after else None
+    shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else carried_out or Response(0)
+    return replace(shown, fault=fault, carried_out=carried_out, order_id=injection.order_id)
 
 
-async def _delay(fault: Fault, request: Request, carry_out: Handler) -> Response:
-    seconds = fault.number / 1000
-    if fault.after:
-        response = await _result(request, carry_out)
-        await asyncio.sleep(seconds)
-    else:
-        await asyncio.sleep(seconds)
-        response = await _result(request, carry_out)
-    return replace(response, fault=fault, lost=await request.client_has_left())
+async def _take_header(control: ControlService, request: Request, injection: Injection, header: str) -> None:
+    """Give the request the fault of its header, which only counts in the rules."""
+    target = await _target(control, request)
+    with suppress(PaymockError):  # the fault of a header needs no store
+        await injection.decide_alone(target, has_fault=True)
+    fault = requested_fault(header)
+    limited = fault.times is not None and await injection.count_attempt(header) > fault.times
+    injection.settle(target, None if limited else fault)
 
 
-async def _result(request: Request, carry_out: Handler) -> Response:
+async def _result(request: Request, carry_out: CarryOut, injection: Injection) -> Response:
     try:
-        return await carry_out(request)
+        return await carry_out(request, injection)
+    except Prevented:
+        return Response(0)
     except PaymockError as error:
         return refusal(error, request)
+
+
+async def _meets_rules(injection: Injection, response: Response) -> bool:
+    """Whether the rules of the sandbox have yet to count the request."""
+    if response.error == "store_unavailable":
+        return False
+    try:
+        return await injection.has_rules()
+    except PaymockError:
+        if response.error is None:
+            return False  # the catalog needs no store
+        raise
 
 
 def requested_fault(header: str) -> Fault:

@@ -15,7 +15,6 @@ from paymock.http.headers import check_json_body, idempotency_key
 from paymock.http.requests import Request
 from paymock.http.responses import REPLAYED, Response
 from paymock.http.routing import CONTROL, PUBLIC
-from paymock.http.routing import Handler as RequestHandler
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.sandboxes import KeyedRequest
 from paymock.schemas import json_decoding
@@ -36,8 +35,8 @@ BODY_ERRORS = (
 )
 """The error codes of every operation with a body."""
 
-Handler = Callable[[Any, Request], Awaitable[Response]]
-"""A handler. Its first argument is the service that it calls."""
+Handler = Callable[..., Awaitable[Response]]
+"""A handler. Its first arguments are the service that it calls and the request."""
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -84,7 +83,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         return self.path.startswith((PUBLIC, CONTROL))
 
 
-def handler_of(operation: Operation, service: Any) -> RequestHandler:
+def handler_of(operation: Operation, service: Any) -> Handler:
     """The handler of a row of the table, for a service."""
     if operation.handler is not None:
         return partial(operation.handler, service)

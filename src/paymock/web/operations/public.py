@@ -6,43 +6,34 @@ Specification: "Endpoints".
 
 import msgspec
 
+from paymock.app.faults import Injection
 from paymock.app.payments import CreatedPayment, PaymentsService
-from paymock.http.headers import check_json_body, idempotency_key, requested_scenario
+from paymock.http.headers import requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import REPLAYED, WARNING, Response
 from paymock.http.routing import CHECKOUT
-from paymock.payments.timelines import RenderedPayment
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.rules.tables import scenario_table, timing_table
-from paymock.sandbox.sandboxes import KeyedRequest
 from paymock.schemas import catalog as catalog_schemas
-from paymock.schemas import json_decoding
 from paymock.schemas import public as schemas
-from paymock.web.operations.operations import BODY_ERRORS, PAYMENT_ID, Operation
+from paymock.web.operations.operations import BODY_ERRORS, PAYMENT_ID, Operation, keyed_request
 
 _encode = msgspec.json.Encoder().encode
 
 
-async def list_chains(service: PaymentsService, request: Request) -> Response:
-    await _check_rules(service, request)
+async def list_chains(service: PaymentsService, request: Request, _: Injection) -> Response:
     return Response(200, _encode(service.chains()))
 
 
-async def list_assets(service: PaymentsService, request: Request) -> Response:
-    await _check_rules(service, request)
+async def list_assets(service: PaymentsService, request: Request, _: Injection) -> Response:
     return Response(200, _encode(service.assets(request.params["chain"])))
 
 
-async def create_payment(service: PaymentsService, request: Request) -> Response:
+async def create_payment(service: PaymentsService, request: Request, injection: Injection) -> Response:
     requested = scenario = requested_scenario(request, service.scenarios)
     if scenario is None and b"x-mock-fault" in request.headers:
         scenario = DEFAULT_SCENARIO  # a request with a fault header takes no override
-    created = await service.create_payment(
-        await _keyed(request),
-        scenario,
-        rules_counted=request.rules_counted,
-        fault_applied=request.fault_applied,
-    )
+    created = await service.create_payment(await keyed_request(request), scenario, injection)
     payment = created.payment
     location = ("Location", f"/v1/payments/{payment.id}")
     link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
@@ -57,46 +48,23 @@ def _replay_headers(payment: CreatedPayment, requested: str | None) -> tuple[tup
     return (REPLAYED, (WARNING, f"replayed payment follows {payment.scenario}, not {requested}"))
 
 
-async def read_payment(service: PaymentsService, request: Request) -> Response:
-    payment = await _payment(service, request)
+async def read_payment(service: PaymentsService, request: Request, injection: Injection) -> Response:
+    payment = await service.payment(request.sandbox, request.params["payment_id"], injection)
     return Response(200, payment.json, payment=payment)
 
 
-async def list_attempts(service: PaymentsService, request: Request) -> Response:
-    payment = await _payment(service, request)
+async def list_attempts(service: PaymentsService, request: Request, injection: Injection) -> Response:
+    payment = await service.payment(request.sandbox, request.params["payment_id"], injection)
     return Response(200, payment.attempts_json, payment=payment)
 
 
-async def create_endpoint(service: PaymentsService, request: Request) -> Response:
-    endpoint, replayed = await service.create_endpoint(
-        await _keyed(request), rules_counted=request.rules_counted
-    )
+async def create_endpoint(service: PaymentsService, request: Request, injection: Injection) -> Response:
+    endpoint, replayed = await service.create_endpoint(await keyed_request(request), injection)
     return Response(201, _encode(endpoint), headers=(REPLAYED,) if replayed else ())
 
 
-async def list_endpoints(service: PaymentsService, request: Request) -> Response:
-    await _check_rules(service, request)
+async def list_endpoints(service: PaymentsService, request: Request, _: Injection) -> Response:
     return Response(200, _encode(await service.endpoints(request.sandbox)))
-
-
-async def _payment(service: PaymentsService, request: Request) -> RenderedPayment:
-    return await service.payment(
-        request.sandbox, request.params["payment_id"], rules_counted=request.rules_counted
-    )
-
-
-async def _check_rules(service: PaymentsService, request: Request) -> None:
-    if not request.rules_counted:
-        await service.check_rules(request.sandbox)
-
-
-async def _keyed(request: Request) -> KeyedRequest:
-    check_json_body(request)
-    key = idempotency_key(request)
-    body = await request.json()
-    return KeyedRequest(
-        request.sandbox, key, json_decoding.fingerprint(request.method, request.path, body), body
-    )
 
 
 _CHAIN = "A chain identifier: an `id` of `GET /v1/chains`."
