@@ -64,8 +64,9 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
         _check(body, "", problems)
     if request is None or not _is_valid_route(request, catalog):
         _check_route(body, catalog, problems)
-    _check_expiry(_text_at(body, "expires_at"), creation.now, problems)
-    amount = _text_at(body, "receive", "amount")
+    expires_at = request.expires_at if request else _text_at(body, "expires_at")
+    _check_expiry(expires_at, creation.now, problems)
+    amount = request.receive.amount if request else _text_at(body, "receive", "amount")
     due = fee = 0
     if amount is not None and "receive.amount" not in problems:
         fee = fee_for(int(amount), fee_bps)
