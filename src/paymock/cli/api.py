@@ -5,10 +5,9 @@ temporary server.
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-import msgspec
 
 from paymock.cli.options import NEWEST, Choice, api_key, server_url
 from paymock.client.http import DEFAULT_TIMEOUT, Refused, Unreachable
@@ -21,8 +20,6 @@ from paymock.schemas.public import OPERATION_IDS
 from paymock.schemas.replies import decode_json_reply
 from paymock.schemas.scenarios import is_name
 from paymock.settings import Settings
-
-T = TypeVar("T")
 
 
 class ScenarioName(Choice):
@@ -100,11 +97,6 @@ class ApiClient(Sandbox):
             message = "This sandbox has no payments. `paymock create` creates one."
             raise RequestRefused(f"payment_not_found: {message}")
         return str(newest[0]["id"])
-
-
-def typed(value: Any, reply_type: type[T]) -> T:
-    """The reply of a call as its type."""
-    return msgspec.convert(value, reply_type)
 
 
 def with_client(command: Callable[..., None]) -> Callable[..., None]:

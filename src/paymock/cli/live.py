@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 import click
+import msgspec
 
-from paymock.cli.api import ApiClient, api_errors, temporary_server, typed, with_client
+from paymock.cli.api import ApiClient, api_errors, temporary_server, with_client
 from paymock.cli.options import Number, as_json, payment_argument
 from paymock.cli.output import echo, echo_json, wait_readable
 from paymock.client.sandbox import GRACE_PERIOD
@@ -49,7 +50,7 @@ class PaymentFollower:
             query={"timeout": self._wait_seconds},
             timeout=self._wait_seconds + GRACE_PERIOD,
         )
-        self.detail = typed(self._client.detail(self._payment_id), PaymentDetail)
+        self.detail = msgspec.convert(self._client.detail(self._payment_id), PaymentDetail)
         self.speed: float = self._client.clock()["speed"]
         self._read_at = time.monotonic()
 

@@ -23,15 +23,15 @@ COMMANDS = {
     "clock": "clock",
     "wait": "payments",
     "deposit": "payments",
-    "next": "faults",
-    "fault": "faults",
+    "next": "simulation",
+    "fault": "simulation",
     "requests": "journal",
     "coverage": "journal",
     "reset": "sandbox",
     "ready": "sandbox",
     "demo": "live",
     "verify": "verify",
-    "scenarios": "scenarios",
+    "scenarios": "simulation",
 }
 """The commands in the order of the help, each with its module."""
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import click
 import msgspec
 
-from paymock.cli.api import ApiClient, typed
+from paymock.cli.api import ApiClient
 from paymock.cli.options import KEY_FROM_VARIABLE, is_given
 from paymock.client.http import Json
 from paymock.client.text import escape_control
@@ -188,7 +188,8 @@ def _truncated(text: str, width: int) -> str:
 # Payments
 
 
-def payment_lines(client: ApiClient, payment: Payment) -> list[str]:
+def payment_lines(client: ApiClient, reply: Json) -> list[str]:
+    payment = msgspec.convert(reply, Payment)
     [attempt, *_] = payment.attempts
     instructions, receive = attempt.instructions, payment.receive
     amounts, chain, asset = instructions.amounts, instructions.chain, instructions.asset
@@ -213,7 +214,7 @@ def payment_lines(client: ApiClient, payment: Payment) -> list[str]:
 
 
 def show_payment(client: ApiClient, payment: Json, *, as_json: bool) -> None:
-    show(payment, payment_lines(client, typed(payment, Payment)), as_json=as_json)
+    show(payment, payment_lines(client, payment), as_json=as_json)
 
 
 def format_amount(raw: str, chain: str, asset: str) -> str:
