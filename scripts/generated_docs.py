@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -182,12 +183,13 @@ def _judge_faults() -> str:
 
 def _judge_score() -> str:
     """The shops of the corpus; a test fails unless each is judged as its row says."""
-    rows = [("none: they are right", str(len(shops.GOOD)), f"{len(shops.GOOD)} `SAFE`, without a finding")]
+    rows = [("none (correct shops)", str(len(shops.GOOD)), f"{len(shops.GOOD)} `SAFE`, without a finding")]
     for rule in RULES.values():
         cases = [case for case in shops.BAD if rule.name in case.rules]
-        verdict = ", ".join(sorted({f"`{case.verdict}`" for case in cases}))
-        rows.append((f"`{rule.name}`", str(len(cases)), f"{len(cases)} {verdict}, with that rule"))
-    return tables.markdown(("The bug breaks", "Shops", "Judged"), rows)
+        verdicts = sorted(Counter(case.verdict for case in cases).items())
+        counts = ", ".join(f"{count} `{verdict}`" for verdict, count in verdicts)
+        rows.append((f"`{rule.name}`", str(len(cases)), f"{counts}, rule reported"))
+    return tables.markdown(("Broken rule", "Shops", "Verdicts"), rows)
 
 
 def _openapi(api: Api) -> str:

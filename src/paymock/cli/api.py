@@ -4,7 +4,7 @@ temporary server.
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -106,7 +106,7 @@ def with_client(command: Callable[..., None]) -> Callable[..., None]:
     @api_key
     @functools.wraps(command)
     def wrapper(*, url: str, key: str, **options: Any) -> None:
-        with api_errors(), closing(ApiClient(url, key)) as client:
+        with api_errors(), ApiClient(url, key) as client:
             command(client, **options)
 
     return wrapper

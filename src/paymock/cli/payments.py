@@ -306,10 +306,10 @@ def wait(
     order: str | None,
     as_json: bool,
 ) -> None:
-    """Wait until a payment reaches a status, or changes; with --order, until there is one.
+    """Wait until a payment reaches a status or changes.
 
-    Without ID and --order, the newest payment. Exit status 4 after a timeout, 1 when the change can no longer
-    come.
+    Without ID and --order, waits for the newest payment. With --order but no --status, waits until the order
+    has a payment. Exit status 4 after a timeout, 1 when the change can no longer happen.
     """
     if order is not None and payment_id != NEWEST:
         raise click.UsageError("Give ID or --order, not both.")

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from paymock.client.sandbox import Sandbox
 from paymock.rules.scenarios import PaymentStatus
@@ -107,9 +106,9 @@ class Verifier:
         self._findings = Findings(sandbox, self.runner, command)
 
     def run(self) -> Iterator[Progress]:
-        """Run the trials, and yield after each."""
         self._speed = self._sandbox.clock()["speed"]
-        frozen_at = self._set_speed(0)
+        self._sandbox.freeze()
+        frozen_at = self._sandbox.now()
         self.runner.start()
         yield from self._run_baselines()
         plans = [*self._plans()]
@@ -122,8 +121,7 @@ class Verifier:
         self.runner.final_check()
         yield from self._findings.find()
         self._findings.publish()
-        clock = self._sandbox.clock()
-        if clock["speed"] or clock["now"] != frozen_at:
+        if self._sandbox.clock()["speed"] or self._sandbox.now() != frozen_at:
             self.runner.undetermined["clock"] = (
                 "the clock of the sandbox was moved meanwhile, for instance by a `sleep` that advances it: "
                 "the judge moves each payment by itself"
@@ -136,7 +134,7 @@ class Verifier:
             self.runner.close()
         with contextlib.suppress(Exception):
             if self._speed:
-                self._set_speed(self._speed)
+                self._sandbox.speed(self._speed)
         self._sandbox.close()
 
     def report(self) -> Report:
@@ -160,10 +158,6 @@ class Verifier:
             seconds=time.monotonic() - runner.began,
             command=self._command,
         )
-
-    def _set_speed(self, speed: float) -> Any:
-        """Set the speed of the clock of the sandbox, and return its time."""
-        return self._sandbox.call("setClock", body={"speed": speed})["now"]
 
     def _known_scenarios(self, names: Iterable[str] | None) -> list[str]:
         with contextlib.closing(self._sandbox):  # which can be used again
