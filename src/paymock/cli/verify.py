@@ -66,24 +66,17 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     "--order",
     required=True,
     metavar="CALL",
-    help="How to place an order: a shell command, with ORDER_ID, PAYMOCK_URL and PAYMOCK_API_KEY in its "
+    help="Place an order: a shell command, with ORDER_ID, PAYMOCK_URL and PAYMOCK_API_KEY in its "
     "environment, or a request like 'POST http://127.0.0.1:8000/orders/{order_id}'.",
 )
 @click.option(
     "--deliveries",
     required=True,
     metavar="CALL",
-    help="How to count the deliveries of an order: a call that prints or returns an integer, true or false.",
+    help="Count the deliveries of an order: a call that prints or returns an integer, true or false.",
 )
-@click.option(
-    "--tick", metavar="CALL", help="How to make the application poll once, unless it polls by itself."
-)
-@click.option(
-    "--run",
-    "run_command",
-    metavar="CMD",
-    help="Command that starts the application; it is stopped at the end.",
-)
+@click.option("--tick", metavar="CALL", help="Make the application poll once, unless it polls by itself.")
+@click.option("--run", "run_command", metavar="CMD", help="Start the application, and stop it at the end.")
 @click.option("--ready", metavar="URL", help="Wait until this URL of the application answers with 2xx.")
 @click.option("--fulfil-at", type=STATUS, default="completed", help="Status at which the goods are due.")
 @click.option("--scenario", "scenarios", multiple=True, type=SCENARIO, help="Only this scenario. Repeatable.")
