@@ -146,7 +146,7 @@ def watch(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     if live:
         from paymock.cli import drawing  # imported here, since rich takes long to import
 
-        drawing.show([follower], lambda symbols: drawing.payment_view(follower, symbols))
+        drawing.show([follower], lambda symbols, _: drawing.payment_view(follower, symbols))
     else:
         _print_changes([follower], as_json=as_json, with_scenario=False)
 
@@ -172,6 +172,6 @@ def demo(*, speed: float, as_json: bool) -> None:
             from paymock.cli import drawing  # imported here, since rich takes long to import
 
             title = f"{len(followers)} payments, one for each scenario, at {speed:g} times real time"
-            drawing.show(followers, lambda symbols: drawing.overview(followers, title, symbols))
+            drawing.show(followers, lambda *screen: drawing.overview(followers, title, *screen))
         else:
             _print_changes(followers, as_json=as_json, with_scenario=True)

@@ -150,6 +150,7 @@ def verify(
     # Imported here, since help and completion do not need them.
     from paymock.verify.campaign import Verifier
     from paymock.verify.commands import NotStarted, application_of, running
+    from paymock.verify.runner import Options
 
     _check_writable(junit, markdown)
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
@@ -157,16 +158,14 @@ def verify(
         _interrupt_on_termination()  # so that the application is ended in every case
         sandbox = stack.enter_context(_sandbox(ctx, url, key, stack))
         environment = {"PAYMOCK_URL": sandbox.url, "PAYMOCK_API_KEY": sandbox.api_key}
-        command = _repeated_command(ctx, sandbox.api_key)
+        options = Options(jobs=jobs, command=_repeated_command(ctx, sandbox.api_key), **settings)
         try:
             if run_command is not None:
                 stack.enter_context(running(run_command, environment, ready, _READY_SECONDS))
             application = stack.enter_context(
-                application_of(order, deliveries, tick, environment, settings["budget"])
+                application_of(order, deliveries, tick, environment, options.budget)
             )
-            judge = stack.enter_context(
-                closing(Verifier(sandbox, application, jobs=jobs, command=command, **settings))
-            )
+            judge = stack.enter_context(closing(Verifier(sandbox, application, options)))
         except NotStarted as error:
             raise NotJudged(*without_key(str(error), sandbox.api_key).splitlines()) from None
         except ValueError as error:
