@@ -79,7 +79,7 @@ def _follow(client: ApiClient, entries: list[Json], *, as_json: bool) -> None:
         after = entries[0]["request_id"] if entries else after
         query = {"after": after, "timeout": DEFAULT_WAIT}
         waiting = client.send("waitForRequests", query=query, timeout=timeout)
-        wait_readable(timeout, [waiting])
+        wait_readable(timeout, [waiting.fileno()])
         entries = waiting.result()["data"]
         if after and len(entries) == JOURNAL_LENGTH:
             echo_note("there were more requests than the journal holds: some are not shown")

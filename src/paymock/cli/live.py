@@ -101,8 +101,9 @@ def follow(followers: Sequence[PaymentFollower], redraw_seconds: float | None) -
     yield
     while active := [follower for follower in followers if follower.next_entry]:
         running = any(follower.speed for follower in active)
-        for follower in wait_readable(redraw_seconds if running else None, active):
-            follower.refresh()
+        by_socket = {follower.fileno(): follower for follower in active}
+        for socket in wait_readable(redraw_seconds if running else None, by_socket):
+            by_socket[socket].refresh()
         yield
 
 

@@ -133,7 +133,6 @@ def verify(
     tick: str | None,
     run_command: str | None,
     ready: str | None,
-    jobs: int | None,
     junit: Path | None,
     markdown: Path | None,
     as_json: bool,
@@ -158,7 +157,7 @@ def verify(
         _interrupt_on_termination()  # so that the application is ended in every case
         sandbox = stack.enter_context(_sandbox(ctx, url, key, stack))
         environment = {"PAYMOCK_URL": sandbox.url, "PAYMOCK_API_KEY": sandbox.api_key}
-        options = Options(jobs=jobs, command=_repeated_command(ctx, sandbox.api_key), **settings)
+        options = Options(command=_repeated_command(ctx, sandbox.api_key), **settings)
         try:
             if run_command is not None:
                 stack.enter_context(running(run_command, environment, ready, _READY_SECONDS))
