@@ -108,10 +108,10 @@ def _request_line(entry: Json) -> str:
 )
 @as_json
 def coverage(client: ApiClient, *, fail_under: float | None, as_json: bool) -> None:
-    """Show which scenarios, statuses and faults your application has seen.
+    """Show which scenarios, statuses and faults were seen.
 
-    Counts scenarios, statuses, transitions, errors and faults in the journal and the payments of the sandbox,
-    and warns about faulty requests.
+    Lists the scenarios, statuses, transitions, errors and faults that your application has met, according to
+    the journal and the payments of the sandbox; and warns about its requests.
     """
     from paymock.analysis import coverage as seen  # imported here, since help and completion do not need it
     from paymock.analysis.lint import lint

@@ -49,7 +49,7 @@ _ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
 @with_client
 @as_json
 def overview(client: ApiClient, *, as_json: bool) -> None:
-    """Show whether a server answers, its newest payment, and what is needed next."""
+    """Show whether a server answers, its newest payment, and what to do next."""
     rows = {"Server": client.url}
     document: dict[str, Any] = {"url": client.url, "newest": None, "problem": None}
     try:

@@ -25,7 +25,7 @@ from paymock.schemas.control import MAX_TIMES, ListedScenario, ScenarioList
 def scenarios(ctx: click.Context, /, *, as_json: bool) -> None:
     """List the scenarios.
 
-    `check` shows the timelines of those of a file of your own.
+    `check` shows the timelines of the scenarios in a file of your own.
     """
     if ctx.invoked_subcommand is not None:
         return

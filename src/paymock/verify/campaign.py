@@ -100,8 +100,8 @@ class Verifier:
         self._findings.publish()
         if self._sandbox.clock()["speed"] or self._sandbox.now() != frozen_at:
             self.runner.undetermined["clock"] = (
-                "the clock of the sandbox was moved meanwhile, for instance by a `sleep` that advances it: "
-                "the judge moves each payment by itself"
+                "the clock of the sandbox was moved during the run, for instance by a `sleep` that advances "
+                "it: the judge advances each payment itself"
             )
         self._ended = True
 
@@ -177,8 +177,8 @@ class Verifier:
             yield f"`tick` failed {len(errors)} times, the last time with {errors[-1]}"
         if self._only in runner.violations and not runner.violations[self._only]:
             yield (
-                f"{self._only.token} broke no rule: this does not prove that a bug is gone which takes other "
-                "orders at the same time"
+                f"{self._only.token} broke no rule: this does not prove that there is no bug that needs "
+                "other orders at the same time"
             )
         never = [scenario for scenario in self._scenarios if scenario not in runner.baselines]
         if never:
