@@ -172,7 +172,7 @@ class Client:
         reason = getattr(error, "strerror", None) or error
         return Unreachable(f"cannot reach {self.url}: {reason}. Is `paymock serve` running there?")
 
-    def unexpected_reply(self, status: int = 200) -> Unreachable:
+    def unexpected_reply(self, status: int) -> Unreachable:
         if status >= 500:
             return Unreachable(f"the server at {self.url} failed with {status}: it is stopping or broken")
         return Unreachable(f"the server at {self.url} is not paymock, or is another version of it")
