@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -159,12 +160,13 @@ def _judge_faults() -> str:
 
 def _judge_score() -> str:
     """The shops of the corpus; a test fails unless each is judged as its row says."""
-    rows = [("none", str(len(shops.GOOD)), "`SAFE`")]
+    rows = [("none", f"{len(shops.GOOD)} `SAFE`")]
     for rule in RULES.values():
-        cases = [case for case in shops.BAD if rule.name in case.rules]
-        verdict = ", ".join(sorted({f"`{case.verdict}`" for case in cases}))
-        rows.append((f"`{rule.name}`", str(len(cases)), verdict))
-    return tables.markdown(("Broken rule", "Applications", "Verdict"), rows)
+        verdicts = Counter(case.verdict for case in shops.BAD if rule.name in case.rules)
+        rows.append(
+            (f"`{rule.name}`", ", ".join(f"{n} `{verdict}`" for verdict, n in sorted(verdicts.items())))
+        )
+    return tables.markdown(("Broken rule", "Verdicts"), rows)
 
 
 def _openapi(api: Api) -> str:

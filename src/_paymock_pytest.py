@@ -52,7 +52,6 @@ def paymock(paymock_server: "ServerHandle") -> "Iterator[Sandbox]":
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of paymock."""
     group = parser.getgroup("paymock")
     group.addoption(
         "--paymock-coverage",
@@ -107,7 +106,6 @@ class _CoveragePlugin:
             self._messages.append((self._test, full))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Note which test runs."""
         self._test = nodeid
 
     @pytest.hookimpl(optionalhook=True)
@@ -129,7 +127,6 @@ class _CoveragePlugin:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Show the coverage and the warnings."""
         write = terminalreporter.write_line
         terminalreporter.section("paymock coverage")
         for line in str(self._coverage()).splitlines():

@@ -103,13 +103,13 @@ def test_a_long_wait_looks_for_signals_every_second(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(select, "poll", Poll)
     with socket.socket() as source:
-        assert wait_readable(35, [source]) == [source]
+        assert wait_readable(35, [source.fileno()]) == [source.fileno()]
     assert waits == [1000] * 3
 
 
 def test_a_wait_of_no_time_finds_what_is_readable_already() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert wait_readable(0, [ours]) == []
+        assert wait_readable(0, [ours.fileno()]) == []
         theirs.send(b"a reply")
-        assert wait_readable(0, [ours]) == [ours]
+        assert wait_readable(0, [ours.fileno()]) == [ours.fileno()]

@@ -8,6 +8,7 @@ from paymock.testing import Sandbox
 from paymock.verify import Report, verify
 from paymock.verify.campaign import Verifier
 from paymock.verify.pacing import Application, InlineExecutor
+from paymock.verify.runner import Options
 from tests.verify.shops import bad
 from tests.verify.shops.base import Shop
 
@@ -37,5 +38,5 @@ def judged(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Report:
 def verifier_of(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Iterator[Verifier]:
     with shop_type(sandbox.url, sandbox.api_key) as shop:
         application = Application(shop.order, shop.deliveries, shop.tick, InlineExecutor())
-        with closing(Verifier(sandbox, application, **{**NARROW, **settings})) as verifier:
+        with closing(Verifier(sandbox, application, Options(**{**NARROW, **settings}))) as verifier:
             yield verifier

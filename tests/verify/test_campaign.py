@@ -14,6 +14,7 @@ from paymock.testing import Sandbox
 from paymock.verify import Report, Verdict, pacing, runner
 from paymock.verify.campaign import Verifier
 from paymock.verify.pacing import Application
+from paymock.verify.runner import Options
 from tests.support.clock import NOON
 from tests.support.courses import TWO_HALVES
 from tests.support.server import running_server
@@ -106,7 +107,8 @@ class TestVerdicts:
         with good.Worker(paymock.url, paymock.api_key) as shop, ThreadPoolExecutor(4) as executor:
             application = Application(shop.order, shop.deliveries, None, executor)
             scenarios = ["happy_path", "late_payment", "settlement_failed"]
-            with closing(Verifier(paymock, application, scenarios=scenarios, faults=[], jobs=2)) as verifier:
+            options = Options(scenarios=scenarios, faults=[], jobs=2)
+            with closing(Verifier(paymock, application, options)) as verifier:
                 assert len([*verifier.run()]) == 3
                 assert verifier.report().verdict == "SAFE"
 

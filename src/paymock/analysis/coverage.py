@@ -53,7 +53,7 @@ class Group(NamedTuple):
 
     name: str
     items: Collection[str]
-    seen: Collection[str]
+    seen: list[str]
 
     @property
     def missing(self) -> list[str]:
@@ -62,7 +62,8 @@ class Group(NamedTuple):
 
     @property
     def percent(self) -> float:
-        return _percent(self)
+        """The share of the items that were seen, rounded down to a tenth: 100 means all."""
+        return len(self.seen) * 1000 // len(self.items) / 10
 
 
 class Coverage:
@@ -74,35 +75,33 @@ class Coverage:
             for name, items in _items().items()
         ]
 
+        items = [item for group in self.groups for item in group.items]
+        self._total = Group("total", items, [item for group in self.groups for item in group.seen])
+
     @property
     def percent(self) -> float:
         """The share of all items that were seen, rounded down to a tenth: 100 means all."""
-        return _percent(*self.groups)
+        return self._total.percent
 
     @property
     def seen(self) -> dict[str, list[str]]:
-        return {group.name: list(group.seen) for group in self.groups}
+        return {group.name: group.seen for group in self.groups}
 
     def as_json(self) -> dict[str, Any]:
-        """The attributes as a JSON object."""
         groups = [
-            {
-                "name": group.name,
-                "percent": group.percent,
-                "seen": list(group.seen),
-                "missing": group.missing,
-            }
+            {"name": group.name, "percent": group.percent, "seen": group.seen, "missing": group.missing}
             for group in self.groups
         ]
         return {"percent": self.percent, "groups": groups}
 
     def __str__(self) -> str:
         rows = [("Group", "Seen", "Percent", "Missing")]
-        for group in self.groups:
-            first, *rest = wrap(", ".join(group.missing), _MISSING_WIDTH, break_on_hyphens=False) or [""]
-            rows.append((group.name, _fraction(group), f"{group.percent:g}%", first))
+        for group in (*self.groups, self._total):
+            missing = "" if group is self._total else ", ".join(group.missing)
+            first, *rest = wrap(missing, _MISSING_WIDTH, break_on_hyphens=False) or [""]
+            seen = f"{len(group.seen)}/{len(group.items)}"
+            rows.append((group.name, seen, f"{group.percent:g}%", first))
             rows += [("", "", "", line) for line in rest]
-        rows.append(("total", _fraction(*self.groups), f"{self.percent:g}%", ""))
         lines = [f"{name:<11}  {seen:>7}  {percent:>7}  {missing}" for name, seen, percent, missing in rows]
         return "\n".join(line.rstrip() for line in lines)
 
@@ -144,17 +143,3 @@ def merged(coverages: Iterable[Coverage]) -> Coverage:
         for name, items in one.seen.items():
             seen.setdefault(name, set()).update(items)
     return Coverage(seen)
-
-
-def _counts(*groups: Group) -> tuple[int, int]:
-    return sum(len(group.seen) for group in groups), sum(len(group.items) for group in groups)
-
-
-def _fraction(*groups: Group) -> str:
-    return "{}/{}".format(*_counts(*groups))
-
-
-def _percent(*groups: Group) -> float:
-    """The share of the items that were seen, rounded down to a tenth."""
-    seen, total = _counts(*groups)
-    return seen * 1000 // total / 10

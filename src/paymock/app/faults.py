@@ -123,11 +123,14 @@ class Injection(Struct, eq=False):
         """Whether the fault applies before the request is carried out."""
         return self.fault is not None and not self.fault.after
 
-    async def has_rules(self) -> bool:
-        """Whether the sandbox has rules. Raises PaymockError `store_unavailable`."""
-        if self.seen is None:
-            self.seen = (await self.sandboxes.snapshot(self.sandbox)).record
-        return bool(self.seen.rules)
+    @property
+    def is_due(self) -> bool:
+        """Whether there are rules that have not counted the request."""
+        return not self.decided and self.seen is not None and bool(self.seen.rules)
+
+    async def see(self) -> None:
+        """Read the rules of the sandbox. Raises PaymockError `store_unavailable`."""
+        self.seen = (await self.sandboxes.snapshot(self.sandbox)).record
 
     async def decide(
         self, snapshot: SandboxSnapshot, target: FaultTarget, *, takes_overrides: bool
@@ -154,8 +157,8 @@ class Injection(Struct, eq=False):
     def added(self, created: Created[Any]) -> None:
         """Settle what was decided, if it was stored: a repeated request has added nothing."""
         self.seen = created.sandbox
-        if not (created.replayed or self.decided or self._decision is None):
-            self.decided, self.fault = True, self._decision.fault
+        if not (created.replayed or self.decided):
+            self.decided, self.fault = True, self._decision and self._decision.fault
 
     async def decide_alone(self, target: FaultTarget, *, has_fault: bool = False) -> None:
         """Decide for a request that adds nothing. One that has a fault of its own is only counted."""

@@ -4,11 +4,10 @@ temporary server.
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Any
 
 import click
-import msgspec
 
 from paymock.cli.options import NEWEST, Choice, api_key, server_url
 from paymock.client.http import DEFAULT_TIMEOUT, Refused, Unreachable
@@ -21,8 +20,6 @@ from paymock.schemas.json_decoding import decode_json_reply
 from paymock.schemas.public import OPERATION_IDS
 from paymock.schemas.scenarios import is_name
 from paymock.settings import Settings
-
-T = TypeVar("T")
 
 
 class ScenarioName(Choice):
@@ -102,11 +99,6 @@ class ApiClient(Sandbox):
         return str(newest[0]["id"])
 
 
-def typed(value: Any, reply_type: type[T]) -> T:
-    """The reply of a call as its type."""
-    return msgspec.convert(value, reply_type)
-
-
 def with_client(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options --url and --key to a command, and call it with a client of that server."""
 
@@ -114,7 +106,7 @@ def with_client(command: Callable[..., None]) -> Callable[..., None]:
     @api_key
     @functools.wraps(command)
     def wrapper(*, url: str, key: str, **options: Any) -> None:
-        with api_errors(), closing(ApiClient(url, key)) as client:
+        with api_errors(), ApiClient(url, key) as client:
             command(client, **options)
 
     return wrapper

@@ -82,15 +82,17 @@ class Bar:
         return Measurement(_MIN_BAR_WIDTH, options.max_width)
 
 
-def show(followers: Sequence[PaymentFollower], render: Callable[[Symbols], RenderableType]) -> None:
-    """Redraw the display until all payments have ended; the last state stays. Raises Refused, Unreachable."""
+def show(followers: Sequence[PaymentFollower], render: Callable[[Symbols, int], RenderableType]) -> None:
+    """Redraw the display until all payments have ended; the last state stays. `render` gets the width of the
+    terminal. Raises Refused, Unreachable.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # an order id may be in any script
     console = Console(highlight=False)
     symbols = ASCII_SYMBOLS if console.options.ascii_only else Symbols()
     with Live(console=console, auto_refresh=False) as live:
         for _ in follow(followers, _REDRAW_SECONDS):
-            live.update(render(symbols), refresh=True)
+            live.update(render(symbols, console.width), refresh=True)
 
 
 def payment_view(follower: PaymentFollower, symbols: Symbols) -> RenderableType:
@@ -115,30 +117,23 @@ def payment_view(follower: PaymentFollower, symbols: Symbols) -> RenderableType:
     return Group(header, due, warning, "", progress, _countdown(follower), _timeline(follower, symbols))
 
 
-def overview(followers: Sequence[PaymentFollower], title: str, symbols: Symbols) -> RenderableType:
-    """Several payments side by side, on one time axis."""
-    return Group(_line((title, "bold")), "", ProgressTable(followers, symbols))
-
-
-@dataclass
-class ProgressTable:
-    """A row with a bar for each payment. On a narrow terminal, clocks are omitted and names truncated."""
-
-    followers: Sequence[PaymentFollower]
-    symbols: Symbols
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text_width = options.max_width - _MIN_BAR_WIDTH - 2 * _GAP
-        with_clocks = text_width >= _NAME_WIDTH + _STATUS_WIDTH + _GAP + _CLOCK_WIDTH
-        name_width = max(1, min(_NAME_WIDTH, text_width // 2))
-        status_width = max(1, min(_STATUS_WIDTH, text_width - name_width))
-        table = _columns(name_width, None, status_width, *([_CLOCK_WIDTH] if with_clocks else []))
-        axis = max(follower.end for follower in self.followers)
-        for follower in self.followers:
-            name = _line(follower.detail.scenario)
-            clock = [_clock(follower)] if with_clocks else []
-            table.add_row(name, _progress_bar(follower, self.symbols, axis), _status(follower), *clock)
-        yield table
+def overview(
+    followers: Sequence[PaymentFollower], title: str, symbols: Symbols, width: int
+) -> RenderableType:
+    """Several payments side by side, on one time axis. On a narrow terminal, clocks are omitted and names
+    truncated.
+    """
+    text_width = width - _MIN_BAR_WIDTH - 2 * _GAP
+    with_clocks = text_width >= _NAME_WIDTH + _STATUS_WIDTH + _GAP + _CLOCK_WIDTH
+    name_width = max(1, min(_NAME_WIDTH, text_width // 2))
+    status_width = max(1, min(_STATUS_WIDTH, text_width - name_width))
+    table = _columns(name_width, None, status_width, *([_CLOCK_WIDTH] if with_clocks else []))
+    axis = max(follower.end for follower in followers)
+    for follower in followers:
+        name = _line(follower.detail.scenario)
+        clock = [_clock(follower)] if with_clocks else []
+        table.add_row(name, _progress_bar(follower, symbols, axis), _status(follower), *clock)
+    return Group(_line((title, "bold")), "", table)
 
 
 def _line(*parts: str | tuple[str, str], justify: Literal["left", "right"] = "left") -> Text:

@@ -2,13 +2,13 @@
 
 import click
 
-from paymock.cli.api import OPERATION, STATUS, ApiClient, CommandError, typed, with_client
+from paymock.cli.api import OPERATION, STATUS, ApiClient, CommandError, with_client
 from paymock.cli.options import SECONDS_OF_A_DAY, as_json
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, show, wait_readable
 from paymock.client.http import Json
 from paymock.client.sandbox import GRACE_PERIOD
 from paymock.client.text import format_seconds, refusal_reasons
-from paymock.schemas.control import DEFAULT_WAIT, JOURNAL_LENGTH, MAX_COUNT, JournalEntry
+from paymock.schemas.control import DEFAULT_WAIT, JOURNAL_LENGTH, MAX_COUNT
 
 
 @click.command
@@ -79,26 +79,23 @@ def _follow(client: ApiClient, entries: list[Json], *, as_json: bool) -> None:
         after = entries[0]["request_id"] if entries else after
         query = {"after": after, "timeout": DEFAULT_WAIT}
         waiting = client.send("waitForRequests", query=query, timeout=timeout)
-        wait_readable(timeout, [waiting])
+        wait_readable(timeout, [waiting.fileno()])
         entries = waiting.result()["data"]
         if after and len(entries) == JOURNAL_LENGTH:
             echo_note("there were more requests than the journal holds: some are not shown")
 
 
 def _request_lines(newest_first: list[Json]) -> list[str]:
-    return [_request_line(entry) for entry in reversed(typed(newest_first, list[JournalEntry]))]
+    return [*map(_request_line, reversed(newest_first))]
 
 
-def _request_line(entry: JournalEntry) -> str:
-    status = entry.status or "dropped"
-    words = entry.error, entry.idempotency, entry.fault and f"fault {entry.fault}"
-    outcome = "".join(f"  {word}" for word in words if word)
-    problems = ((problem.field, problem.message) for problem in entry.details)
-    reasons = "".join(f"  {reason}" for reason in refusal_reasons(entry.message, problems))
-    return (
-        f"{entry.at}  {status}  {entry.method:<4}  {entry.path}{outcome}  "
-        f"{entry.duration_ms:.1f} ms  {entry.request_id}{reasons}"
+def _request_line(entry: Json) -> str:
+    words = [entry["at"], entry["status"] or "dropped", f"{entry['method']:<4}", entry["path"]]
+    words += filter(
+        None, [entry["error"], entry["idempotency"], entry["fault"] and f"fault {entry['fault']}"]
     )
+    words += [f"{entry['duration_ms']:.1f} ms", entry["request_id"], *refusal_reasons(entry)]
+    return "  ".join(map(str, words))
 
 
 @click.command
@@ -111,10 +108,10 @@ def _request_line(entry: JournalEntry) -> str:
 )
 @as_json
 def coverage(client: ApiClient, *, fail_under: float | None, as_json: bool) -> None:
-    """Show which scenarios, statuses and faults your application has met.
+    """Show which scenarios, statuses and faults were seen.
 
-    Scenarios, statuses, transitions, errors and faults, from the journal and the payments of the sandbox; and
-    what is wrong with the requests.
+    Lists the scenarios, statuses, transitions, errors and faults that your application has met, according to
+    the journal and the payments of the sandbox; and warns about its requests.
     """
     from paymock.analysis import coverage as seen  # imported here, since help and completion do not need it
     from paymock.analysis.lint import lint

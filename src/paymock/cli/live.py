@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 import click
+import msgspec
 
-from paymock.cli.api import ApiClient, api_errors, temporary_server, typed, with_client
+from paymock.cli.api import ApiClient, api_errors, temporary_server, with_client
 from paymock.cli.options import Number, as_json, payment_argument
 from paymock.cli.output import echo, echo_json, wait_readable
 from paymock.client.sandbox import GRACE_PERIOD
@@ -49,7 +50,7 @@ class PaymentFollower:
             query={"timeout": self._wait_seconds},
             timeout=self._wait_seconds + GRACE_PERIOD,
         )
-        self.detail = typed(self._client.detail(self._payment_id), PaymentDetail)
+        self.detail = msgspec.convert(self._client.detail(self._payment_id), PaymentDetail)
         self.speed: float = self._client.clock()["speed"]
         self._read_at = time.monotonic()
 
@@ -100,8 +101,9 @@ def follow(followers: Sequence[PaymentFollower], redraw_seconds: float | None) -
     yield
     while active := [follower for follower in followers if follower.next_entry]:
         running = any(follower.speed for follower in active)
-        for follower in wait_readable(redraw_seconds if running else None, active):
-            follower.refresh()
+        by_socket = {follower.fileno(): follower for follower in active}
+        for socket in wait_readable(redraw_seconds if running else None, by_socket):
+            by_socket[socket].refresh()
         yield
 
 
@@ -145,7 +147,7 @@ def watch(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     if live:
         from paymock.cli import drawing  # imported here, since rich takes long to import
 
-        drawing.show([follower], lambda symbols: drawing.payment_view(follower, symbols))
+        drawing.show([follower], lambda symbols, _: drawing.payment_view(follower, symbols))
     else:
         _print_changes([follower], as_json=as_json, with_scenario=False)
 
@@ -171,6 +173,6 @@ def demo(*, speed: float, as_json: bool) -> None:
             from paymock.cli import drawing  # imported here, since rich takes long to import
 
             title = f"{len(followers)} payments, one for each scenario, at {speed:g} times real time"
-            drawing.show(followers, lambda symbols: drawing.overview(followers, title, symbols))
+            drawing.show(followers, lambda *screen: drawing.overview(followers, title, *screen))
         else:
             _print_changes(followers, as_json=as_json, with_scenario=True)

@@ -19,19 +19,19 @@ COMMANDS = {
     "watch": "live",
     "payment": "payments",
     "payments": "payments",
-    "advance": "clock",
-    "clock": "clock",
+    "advance": "sandbox",
+    "clock": "sandbox",
     "wait": "payments",
     "deposit": "payments",
-    "next": "faults",
-    "fault": "faults",
+    "next": "simulation",
+    "fault": "simulation",
     "requests": "journal",
     "coverage": "journal",
     "reset": "sandbox",
     "ready": "sandbox",
     "demo": "live",
     "verify": "verify",
-    "scenarios": "scenarios",
+    "scenarios": "simulation",
 }
 """The commands in the order of the help, each with its module."""
 
@@ -98,8 +98,8 @@ def _load(module: str, name: str) -> click.Command:
 def cli(ctx: click.Context, /, **common: Any) -> None:
     """A mock of a crypto payment-collection service. No real funds move.
 
-    Without a command: the server, its newest payment, and what is needed next. The options are those of the
-    commands, and can stand after the command, too.
+    Without a command, shows the server, its newest payment, and what to do next. The options can also follow
+    the command.
     """
     if ctx.invoked_subcommand is None:
         with _load("sandbox", "overview").make_context(None, [], parent=ctx) as overview:

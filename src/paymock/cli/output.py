@@ -12,17 +12,17 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
-from paymock.cli.api import ApiClient, typed
+from paymock.cli.api import ApiClient
 from paymock.cli.options import KEY_FROM_VARIABLE, is_given
 from paymock.client.http import Json
 from paymock.client.text import escape_control
@@ -74,30 +74,19 @@ def show(document: Any, lines: Sequence[str], *, as_json: bool, empty: str = "")
         echo_note(empty)
 
 
-class HasSocket(Protocol):
-    """Something that `select` can wait for."""
-
-    def fileno(self) -> int:
-        """The file descriptor of the socket."""
-
-
-S = TypeVar("S", bound=HasSocket)
-
-
 _SIGNAL_SECONDS = 1.0
 """How late Ctrl-C may be: a signal that comes between two instructions does not interrupt the next wait."""
 
 
-def wait_readable(timeout: float | None, sources: Sequence[S]) -> list[S]:
-    """Wait `timeout` seconds, or until one of `sources` is readable; return those that are.
+def wait_readable(timeout: float | None, descriptors: Collection[int]) -> list[int]:
+    """Wait `timeout` seconds, or until one of the file descriptors is readable; return those that are.
 
     Raises BrokenPipeError as soon as the reader of standard output has closed it.
     """
     if not hasattr(select, "poll"):  # Windows, which does not report a closed pipe
-        return select.select(sources, (), (), timeout)[0]
+        return select.select(descriptors, (), (), timeout)[0]
     poll = select.poll()
-    by_descriptor = {source.fileno(): source for source in sources}
-    for descriptor in by_descriptor:
+    for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     output = _output_pipe()
     if output is not None:
@@ -110,7 +99,7 @@ def wait_readable(timeout: float | None, sources: Sequence[S]) -> list[S]:
             break
     if output in ready:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-    return [by_descriptor[descriptor] for descriptor in ready]
+    return ready
 
 
 def _output_pipe() -> int | None:
@@ -188,7 +177,8 @@ def _truncated(text: str, width: int) -> str:
 # Payments
 
 
-def payment_lines(client: ApiClient, payment: Payment) -> list[str]:
+def payment_lines(client: ApiClient, reply: Json) -> list[str]:
+    payment = msgspec.convert(reply, Payment)
     [attempt, *_] = payment.attempts
     instructions, receive = attempt.instructions, payment.receive
     amounts, chain, asset = instructions.amounts, instructions.chain, instructions.asset
@@ -213,7 +203,7 @@ def payment_lines(client: ApiClient, payment: Payment) -> list[str]:
 
 
 def show_payment(client: ApiClient, payment: Json, *, as_json: bool) -> None:
-    show(payment, payment_lines(client, typed(payment, Payment)), as_json=as_json)
+    show(payment, payment_lines(client, payment), as_json=as_json)
 
 
 def format_amount(raw: str, chain: str, asset: str) -> str:

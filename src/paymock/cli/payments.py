@@ -15,7 +15,6 @@ from paymock.cli.api import (
     RequestRefused,
     ServerUnreachable,
     split_payment_id,
-    typed,
     with_client,
 )
 from paymock.cli.options import (
@@ -53,9 +52,8 @@ from paymock.client.sandbox import (
     default_order_id,
     payment_request,
 )
-from paymock.client.text import format_seconds, timeline_line
-from paymock.schemas.control import MAX_PAGE, ListedPayment, PaymentDetail
-from paymock.schemas.public import Payment
+from paymock.client.text import format_seconds, marked_timeline_line
+from paymock.schemas.control import MAX_PAGE
 
 _DEFAULT_CHAIN = "bsc"
 _DEFAULT_ASSET = "USDT"
@@ -183,17 +181,9 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     Past and upcoming changes; past ones are marked. Without ID, the newest payment.
     """
     detail = client.detail(client.resolve(payment_id))
-    show(detail, _detail_lines(client, typed(detail, PaymentDetail)), as_json=as_json)
-
-
-def _detail_lines(client: ApiClient, detail: PaymentDetail) -> list[str]:
-    """The lines that describe a payment, its scenario and its timeline; reached entries are marked."""
-    first, *rest = payment_lines(client, detail.payment)
-    timeline = [
-        f"  {'x' if entry.reached else ' '} {timeline_line(entry.offset_seconds, entry.status, entry.event)}"
-        for entry in detail.timeline
-    ]
-    return [f"{first}  {detail.scenario}", *rest, "", *timeline]
+    first, *rest = payment_lines(client, detail["payment"])
+    timeline = [f"  {marked_timeline_line(entry)}" for entry in detail["timeline"]]
+    show(detail, [f"{first}  {detail['scenario']}", *rest, "", *timeline], as_json=as_json)
 
 
 @click.command
@@ -214,26 +204,24 @@ def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | N
         page = next_page | {"data": page["data"] + next_page["data"]}
         if page["next_cursor"] is None or len(page["data"]) >= limit:
             break
-    lines = _payment_table(typed(page["data"], list[ListedPayment]), terminal_width())
+    lines = _payment_table(page["data"], terminal_width()) if page["data"] else []
     show(page, lines, as_json=as_json, empty="no payments")
 
 
-def _payment_table(payments: Sequence[ListedPayment], width: int | None) -> list[str]:
-    """A header and a line for each payment, if there are any. On a terminal, amounts are in tokens only."""
-    if not payments:
-        return []
+def _payment_table(payments: Sequence[Json], width: int | None) -> list[str]:
+    """A header and a line for each payment. On a terminal, amounts are in tokens only."""
     due = []
     for item in payments:
-        instructions = item.attempts[0].instructions
-        amount = (instructions.amounts.due, instructions.chain, instructions.asset)
+        instructions = item["attempts"][0]["instructions"]
+        amount = (instructions["amounts"]["due"], instructions["chain"], instructions["asset"])
         due.append((format_tokens(*amount) if width else None) or format_amount(*amount))
     columns = [
-        Column("ID", [item.id for item in payments]),
-        Column("STATUS", [item.status for item in payments]),
-        Column("CREATED", [item.created_at for item in payments], 4),
-        Column("SCENARIO", [item.scenario for item in payments], 3),
+        Column("ID", [item["id"] for item in payments]),
+        Column("STATUS", [item["status"] for item in payments]),
+        Column("CREATED", [item["created_at"] for item in payments], 4),
+        Column("SCENARIO", [item["scenario"] for item in payments], 3),
         Column("DUE", due, 2),
-        Column("ORDER", [item.order_id for item in payments], 1),
+        Column("ORDER", [item["order_id"] for item in payments], 1),
     ]
     return table_lines(columns, width)
 
@@ -273,8 +261,9 @@ def deposit(
         raise click.UsageError("--exact cannot be retried: give AMOUNT with --idempotency-key.")
     payment_id = client.resolve(payment_id)
     if raw_amount is None:
-        payment = typed(client.payment(payment_id), Payment)
-        raw_amount = str(_missing_amount(payment) if exact else _due(payment) // 2)
+        attempt = client.payment(payment_id)["attempts"][0]
+        due = int(attempt["instructions"]["amounts"]["due"])
+        raw_amount = str(_missing_amount(due, attempt.get("funding")) if exact else due // 2)
     body = {"amount": raw_amount} if asset is None else {"amount": raw_amount, "asset": asset}
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
     call = client.send("makeDeposit", payment_id=payment_id, body=body, headers=headers)
@@ -284,19 +273,14 @@ def deposit(
     show_payment(client, funded, as_json=as_json)
 
 
-def _due(payment: Payment) -> int:
-    """What the customer pays, in raw units."""
-    return int(payment.attempts[0].instructions.amounts.due)
-
-
-def _missing_amount(payment: Payment) -> int:
+def _missing_amount(due: int, funding: Json | None) -> int:
     """What is missing of `due`, in raw units. Raises RequestRefused if nothing is."""
-    funding = payment.attempts[0].funding
-    received = int(funding.amount_received_pending) + int(funding.amount_received_finalized) if funding else 0
-    missing = _due(payment) - received
-    if missing <= 0:
-        raise RequestRefused(f"nothing is missing: {received} raw units of {_due(payment)} have arrived")
-    return missing
+    received = 0
+    if funding is not None:
+        received = int(funding["amount_received_pending"]) + int(funding["amount_received_finalized"])
+    if received >= due:
+        raise RequestRefused(f"nothing is missing: {received} raw units of {due} have arrived")
+    return due - received
 
 
 @click.command
@@ -322,10 +306,10 @@ def wait(
     order: str | None,
     as_json: bool,
 ) -> None:
-    """Wait until a payment reaches a status, or changes; with --order, until there is one.
+    """Wait until a payment reaches a status or changes.
 
-    Without ID and --order, the newest payment. Exit status 4 after a timeout, 1 when the change can no longer
-    come.
+    Without ID and --order, waits for the newest payment. With --order but no --status, waits until the order
+    has a payment. Exit status 4 after a timeout, 1 when the change can no longer happen.
     """
     if order is not None and payment_id != NEWEST:
         raise click.UsageError("Give ID or --order, not both.")
@@ -343,4 +327,4 @@ def wait(
             echo_json({"reached": False, "possible": error.timed_out, "payment": error.payment})
         raise
     document = {"reached": True, "possible": True, "payment": payment}
-    show(document, payment_lines(client, typed(payment, Payment)), as_json=as_json)
+    show(document, payment_lines(client, payment), as_json=as_json)

@@ -66,27 +66,27 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     "--order",
     required=True,
     metavar="CALL",
-    help="Place an order: a command of the shell, which gets ORDER_ID, PAYMOCK_URL and PAYMOCK_API_KEY, or a "
-    "request like 'POST http://127.0.0.1:8000/orders/{order_id}'.",
+    help="Place an order: a shell command, with ORDER_ID, PAYMOCK_URL and PAYMOCK_API_KEY in its "
+    "environment, or a request like 'POST http://127.0.0.1:8000/orders/{order_id}'.",
 )
 @click.option(
     "--deliveries",
     required=True,
     metavar="CALL",
-    help="Print or answer how often the goods of an order went out: an integer, true or false.",
+    help="Count the deliveries of an order: a call that prints or returns an integer, true or false.",
 )
-@click.option("--tick", metavar="CALL", help="Let the application poll once, if it does not by itself.")
-@click.option("--run", "run_command", metavar="CMD", help="Start the application, and end it afterwards.")
+@click.option("--tick", metavar="CALL", help="Make the application poll once, unless it polls by itself.")
+@click.option("--run", "run_command", metavar="CMD", help="Start the application, and stop it at the end.")
 @click.option("--ready", metavar="URL", help="Wait until this URL of the application answers with 2xx.")
-@click.option("--fulfil-at", type=STATUS, default="completed", help="The status at which goods are due.")
-@click.option("--scenario", "scenarios", multiple=True, type=SCENARIO, help="Only this one. Repeatable.")
+@click.option("--fulfil-at", type=STATUS, default="completed", help="Status at which the goods are due.")
+@click.option("--scenario", "scenarios", multiple=True, type=SCENARIO, help="Only this scenario. Repeatable.")
 @click.option(
     "--fault",
     "faults",
     multiple=True,
     callback=_check_faults,
     metavar="FAULT",
-    help="Only this fault, at every request. Repeatable.",
+    help="Only this fault, in every request. Repeatable.",
 )
 @click.option(
     "--pairs",
@@ -94,7 +94,7 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     default=0,
     show_default=False,
     metavar="N",
-    help="N more trials, of two faults each.",
+    help="Add N trials with two faults each.",
 )
 @click.option(
     "--seed",
@@ -114,10 +114,10 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     "--jobs",
     type=click.IntRange(1, _MAX_JOBS),
     metavar="N",
-    help="The most trials at a time. [default: 96 with --tick, else 16]",
+    help="Maximum number of concurrent trials. [default: 96 with --tick, else 16]",
 )
 @click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")
-@click.option("--junit", type=FILE, metavar="FILE", help="Write the report as JUnit.")
+@click.option("--junit", type=FILE, metavar="FILE", help="Write the report as JUnit XML.")
 @click.option("--markdown", type=FILE, metavar="FILE", help="Write a summary as Markdown.")
 @as_json
 @click.pass_context
@@ -133,23 +133,23 @@ def verify(
     tick: str | None,
     run_command: str | None,
     ready: str | None,
-    jobs: int | None,
     junit: Path | None,
     markdown: Path | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
-    """Judge whether an application handles money safely.
+    """Test whether an application handles money safely.
 
-    Drives it through all scenarios, and each of its requests into each kind of fault; then tells whether
-    goods went out without payment, never, or twice, and whether a customer could have paid twice. On the
-    server of --url or PAYMOCK_URL, or else on one of its own.
+    Runs it through all scenarios and injects each kind of fault into each of its requests; then reports
+    whether goods were delivered without payment, twice, or never, and whether a customer could have paid
+    twice. Uses the server of --url or PAYMOCK_URL, or else a temporary one.
 
     Exit status: 0 SAFE, 1 UNSAFE, 3 UNDETERMINED.
     """
     # Imported here, since help and completion do not need them.
     from paymock.verify.campaign import Verifier
     from paymock.verify.commands import NotStarted, application_of, running
+    from paymock.verify.runner import Options
 
     _check_writable(junit, markdown)
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
@@ -157,16 +157,14 @@ def verify(
         _interrupt_on_termination()  # so that the application is ended in every case
         sandbox = stack.enter_context(_sandbox(ctx, url, key, stack))
         environment = {"PAYMOCK_URL": sandbox.url, "PAYMOCK_API_KEY": sandbox.api_key}
-        command = _repeated_command(ctx, sandbox.api_key)
+        options = Options(command=_repeated_command(ctx, sandbox.api_key), **settings)
         try:
             if run_command is not None:
                 stack.enter_context(running(run_command, environment, ready, _READY_SECONDS))
             application = stack.enter_context(
-                application_of(order, deliveries, tick, environment, settings["budget"])
+                application_of(order, deliveries, tick, environment, options.budget)
             )
-            judge = stack.enter_context(
-                closing(Verifier(sandbox, application, jobs=jobs, command=command, **settings))
-            )
+            judge = stack.enter_context(closing(Verifier(sandbox, application, options)))
         except NotStarted as error:
             raise NotJudged(*without_key(str(error), sandbox.api_key).splitlines()) from None
         except ValueError as error:

@@ -13,8 +13,8 @@ from paymock.client.text import (
     escape_control,
     fault_rule_line,
     format_seconds,
+    marked_timeline_line,
     refusal_reasons,
-    timeline_line,
     without_key,
 )
 
@@ -72,8 +72,7 @@ def _payment_lines(detail: Json) -> Iterator[str]:
     reached = sum(entry["reached"] for entry in timeline)
     first = max(0, min(reached - MAX_CHANGES // 2, len(timeline) - MAX_CHANGES))
     for entry in timeline[first : first + MAX_CHANGES]:
-        mark = "x" if entry["reached"] else " "
-        yield f"    {mark} {timeline_line(entry['offset_seconds'], entry['status'], entry['event'])}"
+        yield f"    {marked_timeline_line(entry)}"
     attempt = payment["attempts"][0]
     due, asset = attempt["instructions"]["amounts"]["due"], attempt["instructions"]["asset"]
     yield f"    due      {due} {asset}"
@@ -97,9 +96,8 @@ def _request_lines(entries: Iterable[Json]) -> Iterator[list[str]]:
         if entry["shown"] and entry["method"] == "GET":
             since = format_seconds(entry["shown_offset_seconds"])
             parts.append(f"{'last ' if others else ''}shown {entry['shown']} at {since} s")
-        problems = ((problem["field"], problem["message"]) for problem in entry["details"])
-        reasons = refusal_reasons(entry["message"], problems)
-        yield [f"  {'  '.join(filter(None, parts))}", *(f"    {reason}" for reason in reasons)]
+        reasons = [f"    {reason}" for reason in refusal_reasons(entry)]
+        yield [f"  {'  '.join(filter(None, parts))}", *reasons]
 
 
 def _without_time(entry: Json) -> Json:

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -171,34 +172,28 @@ class Client:
         reason = getattr(error, "strerror", None) or error
         return Unreachable(f"cannot reach {self.url}: {reason}. Is `paymock serve` running there?")
 
-    def unexpected_reply(self, status: int = 200) -> Unreachable:
+    def unexpected_reply(self, status: int) -> Unreachable:
         if status >= 500:
             return Unreachable(f"the server at {self.url} failed with {status}: it is stopping or broken")
         return Unreachable(f"the server at {self.url} is not paymock, or is another version of it")
 
 
+@dataclass(eq=False)
 class Call(Generic[T]):
     """A request that has been sent. It can be passed to `select`: it is readable once the reply arrives.
 
     The reply belongs to the process that sent the request.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        connection: http.client.HTTPConnection,
-        request: str,
-        decode: Callable[[bytes], T],
-    ) -> None:
-        self._client = client
-        self._connection = connection
-        self._request = request
-        self._decode = decode
-        self._process = os.getpid()
-        self.replayed = False
-        """Whether the reply repeats that of an earlier request with the same idempotency key."""
-        self.warning: str | None = None
-        """What the reply says of a part of the request that was ignored."""
+    _client: Client
+    _connection: http.client.HTTPConnection
+    _request: str
+    _decode: Callable[[bytes], T]
+    _process: int = field(default_factory=os.getpid)
+    replayed: bool = False
+    """Whether the reply repeats that of an earlier request with the same idempotency key."""
+    warning: str | None = None
+    """What the reply says of a part of the request that was ignored."""
 
     def fileno(self) -> int:
         return self._connection.sock.fileno()

@@ -170,16 +170,14 @@ class Sandbox:
         """List the payments of the sandbox, newest first. The arguments are filters; `search` is what the
         order or the id begins with.
         """
-        query = {"status": status, "scenario": scenario, "order_id": order_id, "search": search}
-        page: Json = {"next_cursor": None}
-        payments: list[Json] = []
-        while True:
-            page = self.call(
-                "listPayments", query=query | {"limit": _MAX_PAGE, "cursor": page["next_cursor"]}
-            )
+        filters = {"status": status, "scenario": scenario, "order_id": order_id, "search": search}
+        query = {**filters, "limit": _MAX_PAGE}
+        page = self.call("listPayments", query=query)
+        payments: list[Json] = page["data"]
+        while page["next_cursor"]:
+            page = self.call("listPayments", query={**query, "cursor": page["next_cursor"]})
             payments += page["data"]
-            if page["next_cursor"] is None:
-                return payments
+        return payments
 
     def advance_payment(
         self,
@@ -242,13 +240,11 @@ class Sandbox:
         all until `reset`; with an `order_id`, to those of that order only. Returns all pending overrides.
         """
         override = {"scenario": scenario, "course": course, "fault": fault, "order_id": order_id}
-        pending: list[Json] = self.call("setNext", body=_given(override) | {"times": times})["data"]
-        return pending
+        return self._list("setNext", body=_given(override) | {"times": times})
 
     def pending(self) -> list[Json]:
         """List the pending overrides in the order in which they are taken."""
-        pending: list[Json] = self.call("getNext")["data"]
-        return pending
+        return self._list("getNext")
 
     def clear_next(self, order_id: str | None = None) -> None:
         """Delete all pending overrides, or those for the creations of one order."""
@@ -278,8 +274,7 @@ class Sandbox:
         """List the fault rules in their order: `seen` requests were selected, `applied` of them got the
         fault.
         """
-        rules: list[Json] = self.call("listFaults")["data"]
-        return rules
+        return self._list("listFaults")
 
     def clear_faults(self, rule_id: str | None = None) -> None:
         """Delete the fault rule with this id, or all."""
@@ -290,8 +285,7 @@ class Sandbox:
 
     def scenarios(self) -> list[Json]:
         """List the scenarios of the server, each with what it leads to."""
-        scenarios: list[Json] = self.call("listScenarios")["data"]
-        return scenarios
+        return self._list("listScenarios")
 
     def wait(self, payment_id: str, status: str | None = None, timeout: float | timedelta = 30) -> Json:
         """Wait until the payment reaches `status` or, without one, until its next change; return the payment.
@@ -368,8 +362,7 @@ class Sandbox:
         `shown` (the status of the payment in the reply), `idempotency` (`new`, `replayed`, `conflict`),
         `fault`, `at` (in real time), `virtual_at`, `request_id`, `duration_ms`.
         """
-        entries: list[Json] = self.call("listRequests", query={"limit": limit})["data"]
-        return entries
+        return self._list("listRequests", query={"limit": limit})
 
     def clear_requests(self) -> None:
         """Empty the list of requests."""
@@ -377,8 +370,7 @@ class Sandbox:
 
     def findings(self) -> list[Json]:
         """List what `paymock verify` has found in this sandbox, newest first."""
-        findings: list[Json] = self.call("listFindings")["data"]
-        return findings
+        return self._list("listFindings")
 
     def add_finding(self, finding: Json) -> Json:
         """Show a finding on the dashboard; return it with its `id`."""
@@ -401,7 +393,7 @@ class Sandbox:
         A frozen sandbox stays frozen.
         """
         frozen = self.clock()["speed"] == 0
-        self._reset()
+        self.call("reset")
         if frozen:
             self.freeze()
 
@@ -417,9 +409,6 @@ class Sandbox:
 
     def __repr__(self) -> str:
         return f"<Sandbox of {self.url}>"
-
-    def _reset(self) -> None:
-        self.call("reset")
 
     def send(
         self,
@@ -452,6 +441,10 @@ class Sandbox:
         Unreachable.
         """
         return self.send(operation, **request).result() or {}
+
+    def _list(self, operation: str, **request: Any) -> list[Json]:
+        data: list[Json] = self.call(operation, **request)["data"]
+        return data
 
     def _decoder(self, reply: str | None) -> Callable[[bytes], Any]:
         """A function that decodes the body of a reply of this type. Raises ValueError for another body."""

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 _CONTROL_CHARACTERS = re.compile(
@@ -47,9 +47,16 @@ def timeline_line(offset_seconds: float, status: str, event: str) -> str:
     return f"{offset:>6} s  {status:<{_STATUS_WIDTH}}  {event_text(event, status)}".rstrip()
 
 
-def refusal_reasons(message: str | None, problems: Iterable[tuple[str, str]]) -> list[str]:
-    """Why a request was refused: the problems of its body, each with the field, or else the message."""
-    return [f"{field}: {problem}" for field, problem in problems] or ([message] if message else [])
+def marked_timeline_line(entry: Mapping[str, Any]) -> str:
+    """An entry of a timeline, marked if it has been reached."""
+    line = timeline_line(entry["offset_seconds"], entry["status"], entry["event"])
+    return f"{'x' if entry['reached'] else ' '} {line}"
+
+
+def refusal_reasons(entry: Mapping[str, Any]) -> list[str]:
+    """Why a request of the journal was refused: the problems of its body, or else the message."""
+    problems = [f"{problem['field']}: {problem['message']}" for problem in entry["details"]]
+    return problems or ([entry["message"]] if entry["message"] else [])
 
 
 def format_times(times: int | None) -> str:

@@ -36,6 +36,11 @@ class SandboxRecord(Struct, frozen=True, gc=False, array_like=True):
     faults: tuple[Override, ...] = ()
     rules: tuple[FaultRule, ...] = ()
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything waits for requests."""
+        return bool(self.rules or self.faults or self.scenarios)
+
 
 class Decision(NamedTuple):
     """The sandbox after a request, and what the request gets."""

@@ -1,6 +1,6 @@
-"""The judge of an integration: it drives the user's own backend through scenarios and faults, and tells from
-what the backend sent and delivered whether it handles money safely. `verify` plans the trials, runs them side
-by side in one sandbox, and reports what broke a rule. See docs/verify.md.
+"""Verification of an integration: runs the user's backend through scenarios and faults, and decides from its
+requests and deliveries whether it handles money safely. `verify` plans the trials, runs them concurrently in
+one sandbox, and reports which rules were broken. See docs/verify.md.
 """
 
 from paymock.verify.campaign import verify

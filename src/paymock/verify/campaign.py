@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from paymock.client.sandbox import Sandbox
 from paymock.rules.scenarios import PaymentStatus
@@ -20,7 +19,7 @@ from paymock.verify.plans import (
     single_faults,
 )
 from paymock.verify.report import Report
-from paymock.verify.runner import Progress, Runner
+from paymock.verify.runner import Options, Progress, Runner
 
 _NAMED = 5
 """How many of the trials that did not begin are named."""
@@ -55,18 +54,9 @@ def verify(
     scenario, fault or token that does not exist; Refused and Unreachable.
     """
     sandbox.is_judged = True
-    verifier = Verifier(
-        sandbox,
-        Application(order, deliveries, tick, InlineExecutor()),
-        fulfil_at=fulfil_at,
-        scenarios=scenarios,
-        faults=faults,
-        pairs=pairs,
-        seed=seed,
-        budget=budget,
-        only=only,
-    )
-    with contextlib.closing(verifier):
+    application = Application(order, deliveries, tick, InlineExecutor())
+    options = Options(fulfil_at, scenarios, faults, pairs, seed, budget, only)
+    with contextlib.closing(Verifier(sandbox, application, options)) as verifier:
         for _ in verifier.run():
             pass
         return verifier.report()
@@ -74,42 +64,28 @@ def verify(
 
 class Verifier:
     """The verification of one application. `run` yields whenever a trial has ended; `report` can be asked for
-    at any time. The arguments are those of `verify`; `command` is the command line that repeats it.
+    at any time. Raises what `verify` does.
     """
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        application: Application,
-        *,
-        fulfil_at: str = "completed",
-        scenarios: Iterable[str] | None = None,
-        faults: Iterable[str] | None = None,
-        pairs: int = 0,
-        seed: int = 0,
-        budget: float | None = None,
-        only: str | None = None,
-        jobs: int | None = None,
-        command: str = "",
-    ) -> None:
-        if fulfil_at not in [*PaymentStatus]:
-            raise ValueError(f"fulfil_at must be one of {', '.join(PaymentStatus)}, not {fulfil_at!r}")
+    def __init__(self, sandbox: Sandbox, application: Application, options: Options) -> None:
+        if options.fulfil_at not in [*PaymentStatus]:
+            raise ValueError(
+                f"fulfil_at must be one of {', '.join(PaymentStatus)}, not {options.fulfil_at!r}"
+            )
         self._sandbox = sandbox
-        self._only = None if only is None else parse_token(only)
-        self._scenarios = self._known_scenarios(scenarios)
-        self._faults = frequencies(faults)
-        self._pairs = pairs
-        self._seed = seed
-        self._command = command
+        self._options = options
+        self._only = None if options.only is None else parse_token(options.only)
+        self._scenarios = self._known_scenarios(options.scenarios)
+        self._faults = frequencies(options.faults)
         self._speed = 0.0
         self._ended = False
-        self.runner = Runner(sandbox, application, fulfil_at, budget, jobs)
-        self._findings = Findings(sandbox, self.runner, command)
+        self.runner = Runner(sandbox, application, options)
+        self._findings = Findings(sandbox, self.runner)
 
     def run(self) -> Iterator[Progress]:
-        """Run the trials, and yield after each."""
         self._speed = self._sandbox.clock()["speed"]
-        frozen_at = self._set_speed(0)
+        self._sandbox.freeze()
+        frozen_at = self._sandbox.now()
         self.runner.start()
         yield from self._run_baselines()
         plans = [*self._plans()]
@@ -122,11 +98,10 @@ class Verifier:
         self.runner.final_check()
         yield from self._findings.find()
         self._findings.publish()
-        clock = self._sandbox.clock()
-        if clock["speed"] or clock["now"] != frozen_at:
+        if self._sandbox.clock()["speed"] or self._sandbox.now() != frozen_at:
             self.runner.undetermined["clock"] = (
-                "the clock of the sandbox was moved meanwhile, for instance by a `sleep` that advances it: "
-                "the judge moves each payment by itself"
+                "the clock of the sandbox was moved during the run, for instance by a `sleep` that advances "
+                "it: the judge advances each payment itself"
             )
         self._ended = True
 
@@ -136,7 +111,7 @@ class Verifier:
             self.runner.close()
         with contextlib.suppress(Exception):
             if self._speed:
-                self._set_speed(self._speed)
+                self._sandbox.speed(self._speed)
         self._sandbox.close()
 
     def report(self) -> Report:
@@ -158,12 +133,8 @@ class Verifier:
             scenarios=[*runner.baselines],
             notes=[*self._notes()],
             seconds=time.monotonic() - runner.began,
-            command=self._command,
+            command=self._options.command,
         )
-
-    def _set_speed(self, speed: float) -> Any:
-        """Set the speed of the clock of the sandbox, and return its time."""
-        return self._sandbox.call("setClock", body={"speed": speed})["now"]
 
     def _known_scenarios(self, names: Iterable[str] | None) -> list[str]:
         with contextlib.closing(self._sandbox):  # which can be used again
@@ -197,7 +168,7 @@ class Verifier:
         if self._only is not None:
             return [self._only] if self._only.injections else []
         baselines = [*self.runner.baselines.values()]
-        pairs = pairs_of_faults(baselines, self._faults, self._pairs, self._seed)
+        pairs = pairs_of_faults(baselines, self._faults, self._options.pairs, self._options.seed)
         return dict.fromkeys([*single_faults(baselines, self._faults), *pairs])
 
     def _notes(self) -> Iterator[str]:
@@ -206,8 +177,8 @@ class Verifier:
             yield f"`tick` failed {len(errors)} times, the last time with {errors[-1]}"
         if self._only in runner.violations and not runner.violations[self._only]:
             yield (
-                f"{self._only.token} broke no rule: this does not prove that a bug is gone which takes other "
-                "orders at the same time"
+                f"{self._only.token} broke no rule: this does not prove that there is no bug that needs "
+                "other orders at the same time"
             )
         never = [scenario for scenario in self._scenarios if scenario not in runner.baselines]
         if never:

@@ -27,13 +27,12 @@ breaks the rule without a fault.
 
 
 class Findings:
-    """What `runner` has found. `command` is the command line to repeat it."""
+    """What `runner` has found."""
 
-    def __init__(self, sandbox: Sandbox, runner: Runner, command: str) -> None:
+    def __init__(self, sandbox: Sandbox, runner: Runner) -> None:
         self.confirmed: list[Finding] = []
         self._sandbox = sandbox
         self._runner = runner
-        self._command = command
         self._examined: set[_Group] = set()
 
     def find(self) -> Iterator[Progress]:
@@ -86,7 +85,7 @@ class Findings:
         """The best example: few faults, and goods that are never due first."""
 
         def rank(plan: Plan) -> tuple[int, int, bool, int]:
-            is_due = self._runner.fulfil_at in self._runner.trials[plan].statuses
+            is_due = self._runner.options.fulfil_at in self._runner.trials[plan].statuses
             times = sum(injection.times for injection in plan.injections)
             is_early = rule == "free_goods" and is_due
             return len(plan.injections), times, is_early, self._runner.plans.index(plan)
@@ -137,6 +136,7 @@ class Findings:
     def _finding(self, trial: Trial, violation: Violation, occurrences: int) -> Finding:
         payment_id = trial.payments[-1] if trial.payments else None
         token = trial.plan.token
+        command = self._runner.options.command
         return Finding(
             rule=violation.rule,
             scenario=trial.plan.scenario,
@@ -149,7 +149,7 @@ class Findings:
             order_id=trial.order_id,
             payment_id=payment_id,
             occurrences=occurrences,
-            command=f"{self._command} --only {shell_word(token)}" if self._command else "",
+            command=command and f"{command} --only {shell_word(token)}",
         )
 
 

@@ -129,7 +129,9 @@ def parse_token(token: str) -> Plan:
     for part in parts:
         match = _INJECTION.fullmatch(part)
         if match is None:
-            raise ValueError(f"{token!r} is no token of a finding: {part!r} must be like getPayment@5=drop")
+            raise ValueError(
+                f"{token!r} is not the token of a finding: {part!r} must be like getPayment@5=drop"
+            )
         operation, at, number, fault = match.groups()
         request = Request(operation, None if at is None else float(at), int(number or 1))
         injections.append(Injection(request, fault.replace("+", "; ")))

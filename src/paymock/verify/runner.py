@@ -21,6 +21,20 @@ between the change and the fault, and stop.
 """
 
 
+class Options(NamedTuple):
+    """The options of `verify`; how many trials may run at a time, and the command line that repeats it."""
+
+    fulfil_at: str = "completed"
+    scenarios: Iterable[str] | None = None
+    faults: Iterable[str] | None = None
+    pairs: int = 0
+    seed: int = 0
+    budget: float | None = None
+    only: str | None = None
+    jobs: int | None = None
+    command: str = ""
+
+
 class Progress(NamedTuple):
     """Trials that have ended, how many there will be as far as known, and how many broke a rule."""
 
@@ -30,7 +44,7 @@ class Progress(NamedTuple):
 
 
 class Runner:
-    """Runs trials, at most `jobs` at a time. Raises Refused and Unreachable.
+    """Runs trials. Raises Refused and Unreachable.
 
     Attributes: all `plans`, in the order in which they stand in reports; the last trial of each, and the
     rules that it broke; the `baselines` of scenarios; tokens of plans that were `unstarted` within the
@@ -39,16 +53,9 @@ class Runner:
     patience.
     """
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        application: Application,
-        fulfil_at: str,
-        budget: float | None,
-        jobs: int | None,
-    ) -> None:
+    def __init__(self, sandbox: Sandbox, application: Application, options: Options) -> None:
+        self.options = options
         self.pacing = pacing_of(sandbox, application)
-        self.fulfil_at = fulfil_at
         self.baselines: dict[str, Baseline] = {}
         self.trials: dict[Plan, Trial] = {}
         self.violations: dict[Plan, list[Violation]] = {}
@@ -58,8 +65,8 @@ class Runner:
         self.unsent: dict[str, None] = {}
         self.confirmed: set[str] = set()
         self.began = time.monotonic()
-        self._budget = math.inf if budget is None else budget
-        self._jobs = jobs or self.pacing.default_jobs
+        self._budget = math.inf if options.budget is None else options.budget
+        self._jobs = options.jobs or self.pacing.default_jobs
         self._active: list[Trial] = []
 
     def start(self) -> None:
@@ -130,7 +137,7 @@ class Runner:
                 trial = Trial(
                     plan,
                     self.pacing,
-                    self.fulfil_at,
+                    self.options.fulfil_at,
                     baseline=self.baselines.get(plan.scenario),
                     record_deliveries=record_deliveries,
                     confirmed=self.confirmed,

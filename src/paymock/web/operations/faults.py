@@ -52,11 +52,13 @@ async def inject_fault(
     Raises PaymockError `invalid_fault`; `at_once` Suspended, if a fault may be injected.
     """
     header = _fault_header(request)
-    injection = control.injection(request.sandbox, _attempt(request), at_once=at_once)
+    injection = control.injection(request.sandbox, "" if at_once else _attempt(request), at_once=at_once)
     if header is not None:
         await _take_header(control, request, injection, header)
     response = Response(0) if injection.is_before else await _result(request, carry_out, injection)
-    if not injection.decided and await _meets_rules(injection, response):
+    if injection.seen is None and not injection.decided:
+        await _see(injection, response)
+    if injection.is_due:
         await injection.decide_alone(await _target(control, request))
     fault = injection.fault
     if fault is None:
@@ -90,16 +92,16 @@ async def _result(request: Request, carry_out: CarryOut, injection: Injection) -
         return refusal(error, request)
 
 
-async def _meets_rules(injection: Injection, response: Response) -> bool:
-    """Whether the rules of the sandbox have yet to count the request."""
+async def _see(injection: Injection, response: Response) -> None:
+    """Read the rules for a request that has not read its sandbox."""
     if response.error == "store_unavailable":
-        return False
+        return
     try:
-        return await injection.has_rules()
+        await injection.see()
     except PaymockError:
-        if response.error is None:
-            return False  # the catalog needs no store
-        raise
+        if response.error is not None:
+            raise
+        # the catalog needs no store
 
 
 def requested_fault(header: str) -> Fault:

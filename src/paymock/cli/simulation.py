@@ -1,0 +1,224 @@
+"""Commands on what is simulated: `scenarios`, `next` and `fault`, each with its subcommands."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from paymock.cli.api import OPERATION, SCENARIO, ApiClient, CommandError, with_client
+from paymock.cli.options import FILE, CommandGroup, api_key, as_json, complete_newest, server_url
+from paymock.cli.output import Column, show, table_lines, terminal_width
+from paymock.client.http import Json
+from paymock.client.text import fault_rule_line, format_times, timeline_line
+from paymock.payments.files import FileError, read_scenarios
+from paymock.payments.scenarios import render, render_listed
+from paymock.rules.faults import FAULT_FORM
+from paymock.rules.scenarios import Scenario
+from paymock.rules.tables import scenario_rows
+from paymock.schemas.control import MAX_TIMES, ListedScenario, ScenarioList
+
+
+@click.group(invoke_without_command=True)
+@as_json
+@click.pass_context
+def scenarios(ctx: click.Context, /, *, as_json: bool) -> None:
+    """List the scenarios.
+
+    `check` shows the timelines of the scenarios in a file of your own.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    rows = scenario_rows()
+    columns = [
+        Column("SCENARIO", [row.name for row in rows]),
+        Column("FINAL STATUS", [row.final_status for row in rows], 2),
+        Column("AFTER", [row.after for row in rows], 3),
+        Column("SIMULATES", [row.description for row in rows], 1),
+    ]
+    lines = table_lines(columns, terminal_width(), wrapped=True)
+    show({"data": [row._asdict() for row in rows]}, lines, as_json=as_json)
+
+
+@scenarios.command
+@click.argument("file", type=FILE)
+@as_json
+def check(*, file: Path, as_json: bool) -> None:
+    """Show the timelines of the scenarios of FILE, for a due of 1,000,000 raw units.
+
+    FILE is as for `paymock serve --scenarios`. A file that cannot be used is refused with the same message.
+    """
+    listed = [*map(render_listed, _read(file))]
+    lines = [line for scenario in listed for line in ("", *_scenario_lines(scenario))]
+    show(ScenarioList(data=listed), lines[1:], as_json=as_json)
+
+
+def _read(file: Path) -> list[Scenario]:
+    try:
+        return [*read_scenarios(file).values()]
+    except FileError as error:
+        raise CommandError(str(error)) from None
+
+
+def _scenario_lines(scenario: ListedScenario) -> list[str]:
+    timeline = [timeline_line(one.offset_seconds, one.status, one.event) for one in scenario.timeline]
+    simulates = [f"  {scenario.simulates}"] if scenario.simulates else []
+    return [f"{scenario.name}  {scenario.final_status}", *simulates, *(f"  {line}" for line in timeline)]
+
+
+@click.command
+@with_client
+@click.option("--scenario", type=SCENARIO, metavar="NAME", help="Scenario to apply.")
+@click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")
+@click.option("--fault", metavar="FAULT", help=f"Fault to inject: {FAULT_FORM}.")
+@click.option(
+    "--times", type=click.IntRange(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]"
+)
+@click.option("--always", is_flag=True, help="All creations, until --clear or a reset.")
+@click.option("--order", "order_id", metavar="ID", help="Only creations of this order.")
+@click.option("--clear", is_flag=True, help="Delete all pending overrides, or those of the order.")
+@as_json
+def next(  # noqa: A001 - the name of the command
+    client: ApiClient,
+    *,
+    scenario: str | None,
+    course: Path | None,
+    fault: str | None,
+    times: int | None,
+    always: bool,
+    order_id: str | None,
+    clear: bool,
+    as_json: bool,
+) -> None:
+    """Set a scenario, a fault or both for the next payments.
+
+    They apply to creations without headers of their own. Prints all pending overrides; without
+    options, nothing changes.
+    """
+    has_override = any(value is not None for value in (scenario, course, fault))
+    if clear and (has_override or always or times):
+        raise click.UsageError("--clear can be combined with --order only.")
+    repeat = _times(times, always=always)
+    if (always or times or order_id) and not (has_override or clear):
+        raise click.UsageError("--times, --always and --order need --scenario, --course or --fault.")
+    if scenario and course:
+        raise click.UsageError("Give --scenario or --course, not both.")
+    if clear:
+        client.clear_next(order_id)
+    if has_override:
+        custom = None if course is None else _read_course(course)
+        overrides = client.next(scenario, fault, repeat, course=custom, order_id=order_id)
+    else:
+        overrides = client.pending()
+    lines = [*map(_override_line, overrides)]
+    show({"data": overrides}, lines, as_json=as_json, empty="nothing is pending")
+
+
+def _read_course(file: Path) -> Any:
+    """The scenario of a file, which must have exactly one, as a course."""
+    scenarios = _read(file)
+    if len(scenarios) != 1:
+        raise CommandError(f"--course needs a file of one scenario, and {file} has {len(scenarios)}")
+    return msgspec.to_builtins(render(scenarios[0]))
+
+
+def _override_line(override: Json) -> str:
+    order = f"order {override['order_id']}" if "order_id" in override else None
+    effects = "  ".join(filter(None, (override["scenario"], override["fault"], order)))
+    return f"{format_times(override['times']):<10}  {effects}"
+
+
+def _times(times: int | None, *, always: bool) -> int | None:
+    """The value of --times, by default 1; None for --always."""
+    if always and times:
+        raise click.UsageError("Give --times or --always, not both.")
+    return None if always else times or 1
+
+
+@click.group(cls=CommandGroup)
+@server_url
+@api_key
+@as_json
+def fault(**common: Any) -> None:
+    """Add, list and delete fault rules.
+
+    A rule injects a fault into requests that it selects, so that the application needs no headers.
+    """
+
+
+@fault.command(epilog=f"FAULT is {FAULT_FORM}. In a shell, quote a fault that contains a semicolon.")
+@with_client
+@click.argument("text", metavar="FAULT")
+@click.option("--operation", type=OPERATION, metavar="NAME", help="Only requests of this operation.")
+@click.option("--order", "order_id", metavar="ID", help="Only requests about payments of this order.")
+@click.option(
+    "--payment",
+    "payment_id",
+    metavar="ID",
+    shell_complete=complete_newest,
+    help="Only requests about this payment, an id or `newest`.",
+)
+@click.option(
+    "--skip",
+    type=click.IntRange(0, MAX_TIMES),
+    default=0,
+    metavar="N",
+    help="Number of requests that pass first.",
+)
+@click.option(
+    "--times", type=click.IntRange(1, MAX_TIMES), metavar="N", help="Number of requests. [default: 1]"
+)
+@click.option("--always", is_flag=True, help="All requests, until the rule is deleted.")
+@as_json
+def add(
+    client: ApiClient,
+    *,
+    text: str,
+    payment_id: str | None,
+    times: int | None,
+    always: bool,
+    as_json: bool,
+    **selection: Any,
+) -> None:
+    """Add a rule that injects FAULT into the requests that it selects, and print it."""
+    repeat = _times(times, always=always)
+    if payment_id is not None:
+        payment_id = client.resolve(payment_id)
+    rule = client.fault(text, payment_id=payment_id, times=repeat, **selection)
+    show(rule, [_rule_line(rule)], as_json=as_json)
+
+
+@fault.command("list")
+@with_client
+@as_json
+def list_rules(client: ApiClient, *, as_json: bool) -> None:
+    """List the rules in their order.
+
+    Each with the number of requests that it has selected (seen) and injected its fault into (applied).
+    """
+    _show_rules(client, as_json=as_json)
+
+
+@fault.command
+@with_client
+@click.argument("rule_ids", metavar="[RULE_ID]...", nargs=-1)
+@as_json
+def clear(client: ApiClient, *, rule_ids: tuple[str, ...], as_json: bool) -> None:
+    """Delete the rules with these ids, or all rules.
+
+    Prints the rules that are left.
+    """
+    if not all(rule_ids):
+        raise click.UsageError("A rule ID is empty.")
+    for rule_id in rule_ids or (None,):
+        client.clear_faults(rule_id)
+    _show_rules(client, as_json=as_json)
+
+
+def _show_rules(client: ApiClient, *, as_json: bool) -> None:
+    rules = client.faults()
+    show({"data": rules}, [*map(_rule_line, rules)], as_json=as_json, empty="no fault rules")
+
+
+def _rule_line(rule: Json) -> str:
+    return f"{fault_rule_line(rule)}  {rule['id']}"
