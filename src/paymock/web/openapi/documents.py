@@ -74,6 +74,15 @@ ANY_ERRORS = ("bad_request", "misdirected_request", "headers_too_large", "intern
 KEYED_ERRORS = ("unauthenticated", "store_unavailable")
 """The further error codes of operations that need an API key."""
 
+BODY_ERRORS = (
+    "invalid_json",
+    "payload_too_large",
+    "unsupported_media_type",
+    "unsupported_content_encoding",
+    "validation_failed",
+)
+"""The error codes of every operation with a body."""
+
 KEY_ERRORS = (
     "idempotency_key_missing",
     "idempotency_key_invalid",

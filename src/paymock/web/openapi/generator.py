@@ -25,6 +25,7 @@ from paymock.settings import DEFAULT_PORT
 from paymock.web.openapi import examples
 from paymock.web.openapi.documents import (
     ANY_ERRORS,
+    BODY_ERRORS,
     HEADERS,
     KEY_ERRORS,
     KEYED_ERRORS,
@@ -35,7 +36,7 @@ from paymock.web.openapi.documents import (
     Api,
     Json,
 )
-from paymock.web.operations.operations import BODY_ERRORS, Operation
+from paymock.web.operations.operations import Operation
 
 DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
 """The base URL in a document that no server has served."""

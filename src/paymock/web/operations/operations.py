@@ -26,21 +26,12 @@ _encode = msgspec.json.Encoder().encode
 PAYMENT_ID = {"payment_id": "The `id` of the create reply."}
 """The description of the path parameter of most operations."""
 
-BODY_ERRORS = (
-    "invalid_json",
-    "payload_too_large",
-    "unsupported_media_type",
-    "unsupported_content_encoding",
-    "validation_failed",
-)
-"""The error codes of every operation with a body."""
-
 Handler = Callable[..., Awaitable[Response]]
 """A handler. Its first arguments are the service that it calls and the request."""
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """An operation of the API. `errors` are its codes besides those of every operation."""
+    """An operation of the API. `errors` are its codes besides those that follow from its form."""
 
     method: str
     path: str

@@ -16,7 +16,7 @@ from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.rules.tables import scenario_table, timing_table
 from paymock.schemas import catalog as catalog_schemas
 from paymock.schemas import public as schemas
-from paymock.web.operations.operations import BODY_ERRORS, PAYMENT_ID, Operation, keyed_request
+from paymock.web.operations.operations import PAYMENT_ID, Operation, keyed_request
 
 _encode = msgspec.json.Encoder().encode
 
@@ -68,13 +68,6 @@ async def list_endpoints(service: PaymentsService, request: Request, _: Injectio
 
 
 _CHAIN = "A chain identifier: an `id` of `GET /v1/chains`."
-_CREATION_ERRORS = (
-    *BODY_ERRORS,
-    "idempotency_key_missing",
-    "idempotency_key_invalid",
-    "idempotency_key_reused_with_different_payload",
-)
-
 OPERATIONS = (
     Operation(
         method="GET",
@@ -124,7 +117,7 @@ them make one token. `due` = `settlement` + `fee`.
         reply=schemas.Payment,
         status=201,
         takes_scenario=True,
-        errors=("invalid_scenario", *_CREATION_ERRORS, "capacity_exceeded"),
+        errors=("invalid_scenario", "capacity_exceeded"),
         reply_headers=("Location", "Idempotent-Replayed"),
     ),
     Operation(
@@ -141,7 +134,6 @@ Reading changes nothing.
 
 {timing_table()}""",
         reply=schemas.Payment,
-        errors=("payment_not_found",),
         parameters=PAYMENT_ID,
     ),
     Operation(
@@ -153,7 +145,6 @@ Reading changes nothing.
         summary="List attempts of a payment",
         description="The invoice attempts of a payment, as they stand now. In the mock there is exactly one.",
         reply=schemas.AttemptList,
-        errors=("payment_not_found",),
         parameters=PAYMENT_ID,
     ),
     Operation(
@@ -170,7 +161,7 @@ The create reply carries the endpoint's `secret`.""",
         idempotency="required",
         reply=schemas.CreatedWebhookEndpoint,
         status=201,
-        errors=(*_CREATION_ERRORS, "capacity_exceeded"),
+        errors=("capacity_exceeded",),
         reply_headers=("Idempotent-Replayed",),
     ),
     Operation(
