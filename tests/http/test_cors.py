@@ -7,35 +7,6 @@ from tests.support.client import Api
 from tests.support.server import RunningServer
 
 
-def test_a_page_of_any_origin_may_call_the_api(api: Api) -> None:
-    preflight = _preflight(api, "/v1/payments", "POST")
-    assert preflight.status == 204
-    assert preflight.headers["access-control-allow-origin"] == "*"
-    assert preflight.headers["access-control-allow-methods"] == "POST, OPTIONS"
-    assert preflight.headers["access-control-allow-headers"] == (
-        "Authorization, Content-Type, Idempotency-Key, X-Mock-Scenario, X-Mock-Fault"
-    )
-    for response in (api.create(), api.get("/v1/payments/pay_unknown")):
-        assert response.headers["access-control-allow-origin"] == "*"
-        assert response.headers["access-control-expose-headers"] == (
-            "Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, X-Mock-Warning, "
-            "WWW-Authenticate, Allow"
-        )
-        assert "access-control-allow-credentials" not in response.headers
-
-
-@pytest.mark.parametrize("path", ["/checkout/{}.json", "/checkout/{}/events", "/checkout/pay_unknown.json"])
-def test_a_page_of_any_origin_may_show_a_checkout(api: Api, path: str) -> None:
-    path = path.format(api.created()["id"])
-    preflight = _preflight(api, path, "GET")
-    assert preflight.status == 204
-    assert preflight.headers["access-control-allow-origin"] == "*"
-    assert preflight.headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
-    response = api.head(path, headers={"Origin": "https://shop.example"})
-    assert response.headers["access-control-allow-origin"] == "*"
-    assert "access-control-allow-credentials" not in response.headers
-
-
 def test_other_origins_may_not_read_what_the_control_api_says(api: Api) -> None:
     for path in ("/_mock/payments", "/_mock/events", "/_mock/nothing"):
         for reply in (api.head(path), _preflight(api, path, "POST")):

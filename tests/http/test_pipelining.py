@@ -1,6 +1,5 @@
 """Several requests on one connection: each gets its own answer, in order."""
 
-import contextlib
 import json
 import socket
 from typing import Any
@@ -15,15 +14,6 @@ from tests.support.fast_paths import Pair
 from tests.support.server import RunningServer
 
 
-def test_requests_of_one_connection_are_answered_in_order(server: RunningServer) -> None:
-    paths = ["/v1/chains", "/nowhere", "/livez", "/v1/chains/bsc/assets"]
-    data = b"".join(raw.request("GET", path, AUTHORIZED) for path in paths)
-    replies = raw.exchange(server.port, data, replies=4)
-    assert [reply.status for reply in replies] == [200, 404, 200, 200]
-    assert json.loads(replies[2].body) == {"status": "ok"}
-    assert len({reply.headers["x-request-id"] for reply in replies}) == 4
-
-
 def test_what_takes_longer_holds_up_what_was_asked_for_after_it(server: RunningServer) -> None:
     slow = {**AUTHORIZED, "X-Mock-Fault": "delay=200"}
     create = creation(json.dumps(order()).encode())
@@ -34,23 +24,6 @@ def test_what_takes_longer_holds_up_what_was_asked_for_after_it(server: RunningS
     assert [reply.status for reply in replies] == [200, 201, 404, 201, 200]
     assert replies[1].body == replies[3].body
     assert "idempotent-replayed" in replies[3].headers
-
-
-def test_an_offer_to_upgrade_is_ignored_and_the_connection_goes_on(server: RunningServer) -> None:
-    """Java's client makes this offer with its first request."""
-    offer = {
-        "Connection": "Upgrade, HTTP2-Settings",
-        "Upgrade": "h2c",
-        "HTTP2-Settings": "AAEAAEAAAAIAAAABAAMAAABk",
-    }
-    first, second, third = raw.exchange(
-        server.port,
-        creation(json.dumps(order()).encode(), offer)
-        + raw.request("GET", "/v1/chains", {**AUTHORIZED, **offer})
-        + GET,
-        replies=3,
-    )
-    assert (first.status, second.status, third.status) == (201, 200, 200)
 
 
 def test_headers_are_not_seen_by_other_requests_of_the_connection(server: RunningServer) -> None:
@@ -168,19 +141,6 @@ def test_many_offers_to_upgrade_in_one_packet_are_ignored_one_by_one(server: Run
     offer = raw.request("GET", "/livez", {"Connection": "Upgrade", "Upgrade": "h2c"})
     replies = raw.exchange(server.port, offer * 300, replies=300)
     assert [reply.status for reply in replies] == [200] * 300
-
-
-@pytest.mark.ci  # thousands of requests
-def test_a_client_that_sends_without_reading_takes_no_memory(server: RunningServer) -> None:
-    """Its requests wait on its own side once those that were read are not answered yet."""
-    ping = raw.request("GET", "/livez") * 1000
-    sent = 0
-    with socket.create_connection(("127.0.0.1", server.port), 60) as flood:
-        flood.settimeout(0.5)
-        with contextlib.suppress(TimeoutError):
-            for _ in range(2000):
-                sent += flood.send(ping)
-    assert sent < 32 * 2**20
 
 
 def test_a_dropped_request_ends_although_another_came_after_it(server: RunningServer) -> None:

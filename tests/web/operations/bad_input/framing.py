@@ -70,7 +70,8 @@ HOSTS = [
     *cases(
         421, "misdirected_request",
         *map(_hosts, (" evil.example", " attacker.example:8080", " localhost.evil.example", " evillocalhost",
-                      " 127.0.0.1.nip.io", " 0.0.0.0", " 127.0.0.2", " [::]", " 192.168.1.1")),
+                      " 127.0.0.1.nip.io", " 0.0.0.0", " 127.0.0.2", " [::]", " 192.168.1.1",
+                      " localhost.")),
         head(READ, "Host: evil.example"),
         head("GET /swagger/ HTTP/1.1", "Host: evil.example"),
         head(f"OPTIONS {PAYMENTS} HTTP/1.1", "Host: evil.example"),
@@ -154,6 +155,8 @@ LENGTHS = [
         _coded("gzip, chunked", body=chunked(gzip.compress(ORDER_BYTES))),
         *map(_coded, ("xchunked", "chunked, gzip", "gzip, chunked", "chunked, chunked", "\x0bchunked")),
         _coded("gzip", "chunked"),
+        _coded("chunked", "chunked"),
+        _coded("chunked").replace(b"HTTP/1.1", b"HTTP/1.0"),
     ),
     *cases(201, "", _coded("CHUNKED"), _posted(f"Content-Length: 000{_LENGTH}")),
 ]  # fmt: skip
@@ -182,6 +185,8 @@ HEADS = [
         *map(_many_lines, (101, 10_000)),
         *map(_head_of, (16 * KIB + 1, 17 * KIB, 64 * KIB, 1024 * KIB)),
         _chunks(_CHUNK + b"0\r\n" + head(*(f"X-{number}: x" for number in range(101)))),
+        _raw(*(f"X-{number}: {'x' * 250}" for number in range(80))),
+        b"\r\n" * 10_000,
         _raw("X" * 20 * KIB + ": x"),
         _raw("X-Header: x" + " " * 20 * KIB),
         _raw("X-Header: " + "x" * 20 * KIB)[:-4],

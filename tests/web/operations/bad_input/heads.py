@@ -82,7 +82,8 @@ HEADERS = [
            send("POST", PAYMENTS, *KEYED_JSON, f"Content-Length: {2**63 - 1}"),
            send("POST", PAYMENTS, *KEYED_JSON, f"Content-Length: {10**9:025}"),
            send("POST", PAYMENTS, *KEYED_JSON, CHUNKED) + b"40000000\r\n" + b" " * (MAX_BODY + 1)),
-    *cases(201, "", post(ORDER_BYTES.ljust(MAX_BODY))),
+    *cases(201, "", post(ORDER_BYTES.ljust(MAX_BODY)),
+           send("POST", PAYMENTS, *KEYED_JSON, CHUNKED) + chunked(ORDER_BYTES.ljust(MAX_BODY))),
 ]  # fmt: skip
 
 _READABLE = (
@@ -116,7 +117,9 @@ METHODS = [
 _NOWHERE = (
     "/v1", "//v1/chains", "/V1/chains", "/v1/chains%2F", "/v1/x/../chains", "/v1\\chains", "/v1/payments/",
     "/swagger/..%2f..%2fetc%2fpasswd", "/swagger/%2e%2e/%2e%2e/etc/passwd", "/swagger/swagger-ui.css%00.js",
-    "/%zz", "//", "*", "/checkout/{payment}.json/", "/Checkout/{payment}.json", "/" + "a/" * 2000,
+    "/v1/chains/", "/v1//chains", "/v1/%63hains", "/v1/chains;x=1", "/openapi.yaml/", "/.env",
+    "/swagger/index.html", "/%zz", "//", "*", "/checkout/{payment}.json/",
+    "/Checkout/{payment}.json", "/" + "a/" * 2000,
 )  # fmt: skip
 _NO_PAYMENT = ("{payment}a", "{payment}%0A", "{payment}%2Fattempts", "%c0%af", "pay_", "a" * 5000)
 
