@@ -13,7 +13,9 @@ from http.client import HTTPConnection, HTTPResponse
 import pytest
 
 from paymock.client.http import Client
+from paymock.client.sandbox import ROUTES
 from paymock.testing import Json, Sandbox, ServerHandle, Unreachable, remote
+from paymock.web.operations import control, public
 from tests.client.canned_server import CLOCK, canned_server, reply
 from tests.support.forks import child, forks, in_child
 
@@ -144,3 +146,13 @@ class TestConnections:
     def test_the_repr_shows_the_url_and_no_key(self, paymock: Sandbox) -> None:
         assert repr(paymock) == f"<Sandbox of {paymock.url}>"
         assert repr(ServerHandle(paymock.url, ["k"])) == f"<ServerHandle on {paymock.url}>"
+
+
+def test_each_operation_of_the_control_api_has_a_call() -> None:
+    served = {}
+    for operation in control.OPERATIONS:
+        reply = operation.reply[0] if isinstance(operation.reply, tuple) else operation.reply
+        served[operation.operation_id] = (operation.method, operation.path, reply and reply.__name__)
+    creation = next(one for one in public.OPERATIONS if one.operation_id == "createPayment")
+    served["createPayment"] = (creation.method, creation.path, "Payment")
+    assert served == ROUTES

@@ -20,10 +20,6 @@ changes = st.lists(
 )
 
 
-def test_a_new_clock_at_speed_1_is_real_time() -> None:
-    assert ClockSetting(NOON, NOON, 1).at(NOON + 1234) == NOON + 1234
-
-
 def test_a_frozen_clock_stands_still_and_moves_when_advanced() -> None:
     frozen = ClockSetting(NOON, NOON, 1).with_speed(0, NOON + 500)
     assert [frozen.at(NOON + elapsed) for elapsed in (500, 10**9)] == [NOON + 500] * 2

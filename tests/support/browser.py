@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, expect, sync_playwright
 
 from harness.browser import LAUNCH_ARGUMENTS
@@ -75,3 +76,14 @@ class Visit:
     def _asked(self, dialog: Dialog) -> None:
         self.dialogs.append(dialog.message)
         dialog.dismiss()
+
+
+TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+
+
+def violations(page: Page, rule: str | None = None) -> list[str]:
+    """The violations of all rules, or of one: the name of the rule, and where it is broken."""
+    selection = {"type": "rule", "values": [rule]} if rule else {"type": "tag", "values": TAGS}
+    options = {"resultTypes": ["violations"], "runOnly": selection}
+    found = Axe().run(page, options=options).response["violations"]
+    return [f"{broken['id']}: {node['target']}" for broken in found for node in broken["nodes"]]

@@ -50,17 +50,6 @@ def test_the_ready_file_has_the_supervisor_and_comes_once_all_workers_answer(tmp
             assert httpx.get(f"http://{host}:{served.port}/readyz").status_code == 200
 
 
-def test_the_banner_comes_once_and_names_workers_and_store(tmp_path: Path) -> None:
-    with server_with_workers(
-        tmp_path, "--store", f"sqlite://{tmp_path}/other.db?synchronous=normal"
-    ) as served:
-        status, output = served.stop(signal.SIGTERM)
-    assert status == 0
-    assert output.count("MOCK: no real funds") == 1
-    assert re.search(r"^  Workers   2$", output, re.MULTILINE)
-    assert re.search(rf"^  Store     sqlite://{tmp_path}/other\.db$", output, re.MULTILINE)
-
-
 def smaller_share_of_a_burst(served: ServerProcess) -> int:
     """Of 32 concurrent connections, those of the worker that has fewer."""
     with ExitStack() as stack:
@@ -112,19 +101,6 @@ def test_an_advance_ends_waits_of_another_worker(tmp_path: Path) -> None:
             assert reply.result().json()["reached"] is True
             assert time.monotonic() - started < 60  # it would end by itself
             assert worker_behind(reply.result()) != worker_behind(advanced)
-
-
-def test_changes_of_one_worker_are_sent_by_another(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path) as served, one_connection_each(served) as (follower, client):
-        client.put("/_mock/clock", json={"speed": 0})
-        payment_id = create(client).json()["id"]
-        with follower.stream("GET", f"/checkout/{payment_id}/events") as reply:
-            events = (json.loads(line[6:]) for line in reply.iter_lines() if line.startswith("data: "))
-            assert next(events)["view"] == "pay"
-            for seconds, view in ((5, "detected"), (8, "received"), (32, "complete")):
-                advanced = client.post("/_mock/clock/advance", json={"seconds": seconds})
-                assert next(events)["view"] == view
-                assert worker_behind(reply) != worker_behind(advanced)
 
 
 @pytest.mark.nightly

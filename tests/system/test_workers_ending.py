@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from harness.polling import wait_until
-from harness.server_process import ServerProcess, run
+from harness.server_process import ServerProcess
 from paymock.server.errors import StartError
 from paymock.server.run import serve
 from paymock.settings import Settings
@@ -171,14 +171,6 @@ def test_a_ready_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> N
             "Error: cannot write the ready file /no/ready: No such file or directory\n",
         )
         assert processes_of(process) == set()
-
-
-def test_a_port_in_use_is_named(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path) as served:
-        store = f"sqlite://{tmp_path}/store.db"
-        outcome = run("serve", "--workers", "2", "--store", store, "--port", str(served.port))
-    assert outcome.returncode == 1
-    assert outcome.stderr.startswith(f"Error: port {served.port} is in use")
 
 
 def test_workers_need_a_system_with_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

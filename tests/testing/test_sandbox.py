@@ -26,13 +26,6 @@ class TestTime:
         paymock.freeze()
         assert paymock.now() == paymock.now()
 
-    def test_one_payment_can_be_advanced(self, paymock: Sandbox) -> None:
-        first, second = paymock.create(), paymock.create()
-        assert paymock.advance_payment(first["id"], seconds=13)["status"] == "payment_finalized"
-        assert paymock.advance_payment(first["id"], "next")["status"] == "settlement_pending"
-        assert paymock.advance_payment(first["id"], to="completed")["status"] == "completed"
-        assert paymock.payment(second["id"]) == second
-
     def test_an_unreachable_status_is_refused(self, paymock: Sandbox) -> None:
         payment = paymock.create()
         with pytest.raises(Refused, match=f"POST /_mock/payments/{payment['id']}/advance") as caught:
@@ -160,13 +153,6 @@ class TestPayments:
         assert (payment["order_id"], payment["metadata"]) == ("a", {"b": 1})
         assert paymock.advance_payment(payment["id"], "end")["status"] == "expired"
 
-    def test_the_same_key_with_the_same_body_replays(self, paymock: Sandbox) -> None:
-        first = paymock.create(order_id="a", idempotency_key="order-a-payment")
-        paymock.advance(45)
-        assert paymock.create(order_id="a", idempotency_key="order-a-payment") == first
-        with pytest.raises(Refused, match="409 idempotency_key_reused_with_different_payload"):
-            paymock.create(order_id="b", idempotency_key="order-a-payment")
-
     def test_the_same_key_without_an_order_is_a_retry(self, paymock: Sandbox) -> None:
         first = paymock.create("late_payment", idempotency_key="order-a-payment")
         assert paymock.create("late_payment", idempotency_key="order-a-payment") == first
@@ -198,17 +184,6 @@ class TestPayments:
         assert pending == {**expiring, **only_listed}
         assert paymock.payments(order_id="a") == paymock.payments(search=paid["id"]) == [completed]
         assert paymock.payments(order_id="a", status="failed") == []
-
-    def test_deposits_fund_a_payment(self, paymock: Sandbox) -> None:
-        payment = paymock.create("no_payment_expired")
-        assert paymock.deposit(payment["id"], DUE // 2)["status"] == "payment_detected"
-        paymock.deposit(payment["id"], str(DUE // 2), "USDT")
-        paymock.advance(8)
-        assert paymock.payment(payment["id"])["status"] == "payment_finalized"
-
-        payment = paymock.create("no_payment_expired")
-        paymock.deposit(payment["id"], DUE, asset="BNB")
-        assert paymock.advance_payment(payment["id"], "next")["status"] == "manual_review"
 
 
 class TestOverridesAndRequests:

@@ -23,12 +23,6 @@ class TestSqliteStore(StoreContract):
     """The contract."""
 
 
-async def test_a_change_is_committed_when_the_call_returns(store: SqliteStore, path: Path) -> None:
-    await add(store, "sandbox", "key", b"value")
-    with closing(sqlite3.connect(path)) as other:
-        assert other.execute("SELECT value FROM entry WHERE key = 'key'").fetchall() == [(b"value",)]
-
-
 async def test_concurrent_changes_share_commits(store: SqliteStore, path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
         version = "PRAGMA data_version"

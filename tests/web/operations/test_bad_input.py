@@ -15,12 +15,12 @@ from tests.support.client import ORDER, fresh_key
 from tests.support.contract import Contract
 from tests.support.raw import RawReply, exchange
 from tests.support.server import RunningServer
-from tests.web.operations.bad_input import bodies, framing, heads
+from tests.web.operations.bad_input import bodies, heads
 from tests.web.operations.bad_input.building import ORDER_BYTES, Case, encoded, post
 
 CASES = [
     pytest.param(case, id=f"{name} {number}")
-    for module in (heads, bodies, framing)
+    for module in (heads, bodies)
     for name, cases in vars(module).items()
     if isinstance(cases, list)
     for number, case in enumerate(cases, 1)

@@ -23,21 +23,6 @@ class TestOverrides:
         status: str = move(api, payment, to="end").json()["status"]
         return status
 
-    def test_the_next_creations_take_them_in_their_order(self, api: Api) -> None:
-        self.next(api, scenario="settlement_failed", times=2)
-        pending = self.next(api, scenario="no_payment_expired")
-        assert [one["times"] for one in pending["data"]] == [2, 1]
-        assert [self.ends(api) for _ in range(4)] == ["failed", "failed", "expired", "completed"]
-
-    def test_a_standing_one_comes_last_and_stays_until_a_reset(self, api: Api) -> None:
-        self.next(api, scenario="no_payment_expired", times=None)
-        self.next(api, scenario="settlement_failed", times=1)
-        assert [self.ends(api) for _ in range(3)] == ["failed", "expired", "expired"]
-        self.next(api, scenario="manual_review", times=None)
-        assert self.ends(api) == "manual_review"
-        api.post("/_mock/reset")
-        assert self.ends(api) == "completed"
-
     def test_a_refusal_that_was_asked_for_leaves_the_scenario_to_the_retry(self, api: Api) -> None:
         pending = self.next(api, fault="status=503", scenario="settlement_failed")
         assert pending == {
@@ -70,21 +55,6 @@ class TestOverrides:
     def test_a_refused_request_takes_no_fault(self, api: Api, fault: str) -> None:
         pending = self.next(api, fault=fault, scenario="settlement_failed")
         assert api.create(order(order_id="")).status_code == 422
-        assert api.get("/_mock/next").json() == pending
-
-    def test_what_is_pending_can_be_read_and_forgotten(self, api: Api) -> None:
-        assert api.get("/_mock/next").json() == {"data": []}
-        pending = self.next(api, scenario="settlement_failed")
-        assert api.get("/_mock/next").json() == pending
-        assert api.delete("/_mock/next").status_code == 204
-        assert api.get("/_mock/next").json() == {"data": []}
-        assert self.ends(api) == "completed"
-
-    def test_a_hundred_can_be_pending(self, api: Api) -> None:
-        for _ in range(100):
-            pending = self.next(api, scenario="settlement_failed")
-        refused = api.post("/_mock/next", json={"scenario": "happy_path"})
-        assert error_of(refused) == (503, "capacity_exceeded")
         assert api.get("/_mock/next").json() == pending
 
     def test_an_override_that_makes_no_sense_is_refused(self, api: Api) -> None:

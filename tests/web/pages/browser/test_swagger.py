@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.support.accessibility import violations
+from tests.support.browser import violations
 from tests.support.server import RunningServer
 from tests.web.pages.browser.conftest import NewTab
 from tests.web.pages.browser.steps import Tab
