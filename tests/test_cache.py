@@ -1,5 +1,3 @@
-"""The bounded cache."""
-
 from paymock.cache import BoundedCache
 
 

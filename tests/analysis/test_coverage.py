@@ -1,5 +1,3 @@
-"""What counts as seen, out of all that there is."""
-
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any

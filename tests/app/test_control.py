@@ -1,5 +1,3 @@
-"""The use cases of the control API, without HTTP."""
-
 import asyncio
 from typing import Any
 

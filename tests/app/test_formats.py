@@ -26,7 +26,6 @@ def unpacked(number: int, folder: Path) -> Path:
 
 
 def killed(path: Path) -> Path:
-    """Return a copy of the file with a log, as a killed server leaves it."""
     copy = path.with_name("killed.db")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("CREATE TABLE last (x)")

@@ -29,7 +29,6 @@ ORDER = "order-1001"
 
 
 async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayment:
-    """A poll by the application, with its entry in the journal."""
     payment = await app.service.payment(SANDBOX, payment_id)
     request = Request("GET", "/v1/payments/x", {}, Body(b""), operation="getPayment")
     response = Response(200, payment=payment, fault=parse_fault(fault))

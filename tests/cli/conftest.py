@@ -1,5 +1,3 @@
-"""Terminals with and without a server."""
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +37,6 @@ def silent() -> Iterator[Terminal]:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> str:
-    """The path of a catalog with other decimals than the built-in one."""
     path = tmp_path / "chains.toml"
     path.write_text(
         '[[chains]]\nid = "bsc"\nname = "Mine"\nchain_id = 7\ntestnet = true\n'

@@ -104,7 +104,6 @@ def meanwhile(action: Callable[[], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def killed_after(seconds: float, process: subprocess.Popen[Any]) -> Iterator[None]:
-    """Kill a process that hangs in the block."""
     timer = threading.Timer(seconds, process.kill)
     timer.start()
     try:
@@ -138,7 +137,6 @@ def run_until(until: str | None, *command: str, **variables: str) -> tuple[int, 
 
 
 def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
-    """Read the next lines of a running command."""
     assert process.stdout is not None
     with killed_after(TIMEOUT, process):
         return [process.stdout.readline().rstrip("\n") for _ in range(count)]

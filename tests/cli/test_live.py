@@ -1,5 +1,3 @@
-"""`watch` and `demo`, in a pipe and on a terminal."""
-
 import json
 import re
 import signal
@@ -78,7 +76,6 @@ COLOR = re.compile(r"\x1b\[[0-9;]*3[0-9]m")
 
 
 def lines_without_colors(written: str) -> list[str]:
-    """The lines of all redraws."""
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written)
     return [line.rstrip() for line in plain.replace("\r", "\n").split("\n")]
 

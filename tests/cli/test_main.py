@@ -33,7 +33,6 @@ def test_the_version_is_printed() -> None:
 
 
 def completions(words: str, **variables: str) -> list[str]:
-    """What a shell offers for the last word of a command line."""
     count = str(len(words.split(" ")) - 1)
     outcome = run(_PAYMOCK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=count, **variables)
     return [line.partition(",")[2] for line in outcome.stdout.splitlines()]

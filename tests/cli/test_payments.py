@@ -1,5 +1,3 @@
-"""`create`, `payment`, `payments`, `deposit` and `wait`."""
-
 import json
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""`verify`."""
-
 import json
 import re
 import shlex
@@ -46,7 +44,6 @@ def shop(terminal: Terminal, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def arguments(url: str) -> list[str]:
-    """Verify the shop of this URL in one scenario with one fault."""
     return [
         "verify", "--order", f"POST {url}/orders/{{order_id}}",
         "--deliveries", f"GET {url}/deliveries/{{order_id}}", "--scenario", "happy_path", "--fault", "drop",

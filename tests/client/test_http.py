@@ -1,5 +1,3 @@
-"""Connections and errors of the client."""
-
 import json
 import re
 import select

@@ -1,5 +1,3 @@
-"""Waiting for payments, orders and requests."""
-
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +14,6 @@ STOPPED = "the clock stands still until it is advanced"
 
 
 def after_each_reply(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
-    """Do something after each reply to a wait."""
     result = Call.result
 
     def result_and_action(call: Call[Any]) -> Any:
@@ -29,7 +26,6 @@ def after_each_reply(monkeypatch: pytest.MonkeyPatch, action: Callable[[], objec
 
 
 def read(paymock: Sandbox, payment: Json) -> Json:
-    """Read a payment, as an application does."""
     headers = {"Authorization": f"Bearer {paymock.api_key}"}
     found: Json = httpx.get(f"{paymock.url}/v1/payments/{payment['id']}", headers=headers).json()
     return found

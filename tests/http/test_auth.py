@@ -1,5 +1,3 @@
-"""API keys, and the host names that a server answers to."""
-
 from collections.abc import Iterator
 
 import pytest

@@ -81,7 +81,6 @@ def crowd() -> Iterator[Crowd]:
 
 
 def only_protocol(server: RunningServer) -> Any:
-    """The server side of the one connection."""
     [protocol] = server.transport_state.connections._group_of
     return protocol
 

@@ -1,5 +1,3 @@
-"""Requests from pages of other origins."""
-
 import pytest
 
 from tests.support import raw

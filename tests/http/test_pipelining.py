@@ -1,5 +1,3 @@
-"""Several requests on one connection: each gets its own answer, in order."""
-
 import json
 import socket
 from typing import Any

@@ -1,5 +1,3 @@
-"""Requests: their headers, queries and bodies."""
-
 from collections.abc import Mapping
 from typing import Any
 

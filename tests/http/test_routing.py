@@ -1,5 +1,3 @@
-"""What a path leads to, and what it says."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""The checkout in every state of a payment."""
-
 import msgspec
 import pytest
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""The record of a create request, and the reply bodies of a record."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Scenarios of a file, and as the control API shows them."""
-
 from typing import Any
 
 import msgspec

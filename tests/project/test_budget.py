@@ -1,5 +1,3 @@
-"""Budgets and tiers of the tests themselves: tests/support/budget.py and groups.py."""
-
 import tomllib
 from pathlib import Path
 

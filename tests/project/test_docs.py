@@ -1,5 +1,3 @@
-"""The documentation: generated parts are current, examples run, links resolve."""
-
 import inspect
 import itertools
 import json
@@ -149,7 +147,6 @@ def test_a_command_says_what_troubleshooting_quotes(server: RunningServer, comma
 
 
 def example_shop() -> list[Block]:
-    """The shop that several pages test."""
     return [
         block for block in markdown.blocks(markdown.read("docs/faults.md")) if file_of(block) == "shop.py"
     ]

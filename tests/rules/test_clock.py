@@ -1,5 +1,3 @@
-"""The virtual clock: it never goes back, jumps only when it is advanced, and loses nothing to rounding."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""The table of errors, and the error that carries one of its rows."""
-
 import pytest
 
 from paymock.rules.errors import ERRORS, PaymockError

@@ -43,7 +43,6 @@ def short_gap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def after_the_first(told: AsyncGenerator[T, None]) -> AsyncIterator[AsyncGenerator[T, None]]:
-    """What is told after the beginning."""
     async with aclosing(told), asyncio.timeout(SOON):
         await anext(told)
         yield told

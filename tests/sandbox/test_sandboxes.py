@@ -234,7 +234,6 @@ class TestServersWhoseClocksDiffer:
     """Two servers on one store, or one server before and after a restart."""
 
     def servers(self, ahead_seconds: float = 0) -> tuple[UseCases, UseCases]:
-        """The clock of the first is ahead."""
         store, metadata = SharedStore(), new_metadata(NOON, 1, "tests")
         ahead, behind = UseCases(store, metadata), UseCases(store, metadata)
         ahead.clock.advance(ahead_seconds)

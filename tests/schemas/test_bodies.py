@@ -1,5 +1,3 @@
-"""The rules of request bodies."""
-
 from typing import Any
 
 import msgspec

@@ -1,5 +1,3 @@
-"""The rules of fields and of metadata."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""The fast converters and the slow checkers of wire types agree."""
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,3 @@
-"""The ready file and the banner."""
-
 import io
 import json
 import os

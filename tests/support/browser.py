@@ -61,12 +61,10 @@ class Visit:
         page.on("dialog", self._asked)
 
     def complaints(self) -> list[str]:
-        """Warnings, errors and violations of the policy, up to now."""
         self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
         return self._complaints
 
     def foreign(self) -> list[str]:
-        """What it has requested from anywhere but its server."""
         return [url for url in self.requested if not url.startswith((f"{self.origin}/", "blob:", "data:"))]
 
     def _heard(self, message: ConsoleMessage) -> None:

@@ -87,21 +87,18 @@ class Api(httpx.Client):
         scenario: str | None = None,
         path: str = "/v1/payments",
     ) -> httpx.Response:
-        """Creates a payment, whatever comes of it."""
         headers = {"Idempotency-Key": key or fresh_key()}
         if scenario is not None:
             headers["X-Mock-Scenario"] = scenario
         return self.post(path, json=order() if body is None else body, headers=headers)
 
     def created(self, scenario: str | None = None, **changes: Any) -> Json:
-        """A payment that was created."""
         response = self.create(order(**changes), scenario=scenario)
         assert response.status_code == 201, response.text
         payment: Json = response.json()
         return payment
 
     def payment(self, payment_id: str) -> Json:
-        """The payment as it stands."""
         response = self.get(f"/v1/payments/{payment_id}")
         assert response.status_code == 200, response.text
         payment: Json = response.json()
@@ -109,7 +106,6 @@ class Api(httpx.Client):
 
 
 def error_of(response: httpx.Response) -> tuple[int, str]:
-    """(status, code) of a refusal."""
     return response.status_code, response.json()["error"]["code"]
 
 

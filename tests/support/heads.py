@@ -315,7 +315,6 @@ def _put_word(choice: random.Random, data: bytearray) -> None:
 
 
 def _put_line(choice: random.Random, data: bytearray) -> None:
-    """A line of the list, where a line begins."""
     place = data.find(b"\r\n", _at(choice, data)) + 2
     data[place:place] = choice.choice(_LINES)
 
@@ -384,7 +383,6 @@ def _splice(choice: random.Random, data: bytearray) -> None:
 
 
 def _follow(choice: random.Random, data: bytearray) -> None:
-    """Another one in the same breath."""
     data += choice.choice(GOOD)
 
 

@@ -55,7 +55,6 @@ def slot_of(sandbox: str) -> int:
 
 
 async def warning_of(url: str) -> str | None:
-    """Return the warning for the operator at the start."""
     store = RedisStore(url)
     try:
         return await store.initialize()

@@ -23,7 +23,6 @@ NEEDS_REDIS = pytest.mark.redis
 
 
 def with_markers(names: Iterable[str]) -> list[Any]:
-    """Parameters by the name of a store, with a marker where it is Redis."""
     return [pytest.param(name, marks=[NEEDS_REDIS] * name.startswith("Redis")) for name in names]
 
 

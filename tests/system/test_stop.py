@@ -1,5 +1,3 @@
-"""Stop of a server by a signal."""
-
 import signal
 import socket
 import threading

@@ -1,5 +1,3 @@
-"""`paymock serve --workers N`: several processes that serve one port."""
-
 import json
 import os
 import re

@@ -1,5 +1,3 @@
-"""Stop of several processes, failing starts, and a supervisor that cannot start workers."""
-
 import json
 import os
 import signal
@@ -39,7 +37,6 @@ pytestmark = [NEEDS_PROCESSES, pytest.mark.ci]
 
 @contextmanager
 def serving(tmp_path: Path, workers: int = 2) -> Iterator[tuple[ServerProcess, list[httpx.Client]]]:
-    """A server, and a client of each of its processes."""
     with (
         server_with_workers(tmp_path, workers=workers) as served,
         one_connection_each(served, workers) as clients,

@@ -1,5 +1,3 @@
-"""The options `--paymock-coverage` and `--paymock-fail-under` of pytest."""
-
 import re
 from collections.abc import Callable
 

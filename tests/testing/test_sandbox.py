@@ -1,5 +1,3 @@
-"""A sandbox: clock, payments, overrides and requests."""
-
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any

@@ -1,5 +1,3 @@
-"""Servers in a thread, and handles on local and remote servers."""
-
 import signal
 import socket
 import threading

@@ -1,5 +1,3 @@
-"""The judge, with shops of tests/verify/shops and with applications that cannot be judged."""
-
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -29,7 +27,6 @@ ORDERED = ["createPayment", *["getPayment"] * 9]
 
 
 def state_of(sandbox: Sandbox) -> tuple[float, list[Any], list[Any]]:
-    """The speed of the clock, the fault rules, and the overrides."""
     headers = {"Authorization": f"Bearer {sandbox.api_key}"}
     speed = httpx.get(f"{sandbox.url}/_mock/clock", headers=headers).json()["speed"]
     overrides = httpx.get(f"{sandbox.url}/_mock/next", headers=headers).json()["data"]

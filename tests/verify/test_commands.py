@@ -1,5 +1,3 @@
-"""Applications behind commands and requests, and their process."""
-
 import shlex
 import signal
 import socket

@@ -1,5 +1,3 @@
-"""Findings: how violations are grouped, made smaller, confirmed and told."""
-
 import pytest
 
 from paymock.testing import Sandbox

@@ -1,5 +1,3 @@
-"""The URL of a Redis store."""
-
 import pytest
 
 from paymock.stores.base import StoreError

@@ -1,5 +1,3 @@
-"""Notifications of changes between processes that share a Redis store."""
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager

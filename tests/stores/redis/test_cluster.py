@@ -1,5 +1,3 @@
-"""The Redis store on a cluster whose slots migrate and whose nodes fail."""
-
 import asyncio
 import socket
 from collections.abc import Iterator
@@ -45,7 +43,6 @@ class Migration:
         self.source.execute("CLUSTER SETSLOT", self._slot, "MIGRATING", target)
 
     def keys(self) -> list[str]:
-        """Return the keys that are still on the source node."""
         keys: list[str] = self.source.execute("CLUSTER GETKEYSINSLOT", self._slot, 100)
         return keys
 

@@ -1,5 +1,3 @@
-"""Errors and warnings when a Redis store is initialized."""
-
 import socket
 import subprocess
 from pathlib import Path

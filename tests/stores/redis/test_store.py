@@ -1,5 +1,3 @@
-"""The Redis store: the contract, round trips and retention."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

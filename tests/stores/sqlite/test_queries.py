@@ -1,5 +1,3 @@
-"""The SQL of the SQLite store, on a connection of its own."""
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing

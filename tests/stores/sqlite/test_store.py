@@ -1,5 +1,3 @@
-"""The SQLite store: the contract, shared commits, durability and capacity."""
-
 import asyncio
 import sqlite3
 import threading

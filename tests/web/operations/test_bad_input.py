@@ -45,7 +45,6 @@ class Caller:
         return replies[0]
 
     def stored(self) -> list[bytes]:
-        """What the server keeps for the API key."""
         store, sandbox = self.server.store, sandbox_of(self.api_key)
         kinds = (PaymentRecord.KIND, EndpointRecord.KIND)
         return [record for kind in kinds for _, record in asyncio.run(store.page(sandbox, kind, limit=999))]
@@ -109,7 +108,6 @@ def check_refusal(case: Case, reply: RawReply) -> None:
 
 
 def secrets_of(case: Case) -> list[str]:
-    """The addresses and metadata of the order, and of the usual one."""
     parts = []
     for order in (ORDER, case.body if isinstance(case.body, dict) else {}):
         places = [order.get(name) for name in ("receive", "refund_to")]

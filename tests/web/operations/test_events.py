@@ -1,5 +1,3 @@
-"""Server-sent events over HTTP: how they begin, what they tell, how they end."""
-
 import asyncio
 import socket
 from collections.abc import Iterator
@@ -27,7 +25,6 @@ from tests.support.stream import following
 
 @pytest.fixture
 def frozen(api: Api) -> Api:
-    """A client whose sandbox stands still."""
     assert api.put("/_mock/clock", json={"speed": 0}).status_code == 200
     return api
 

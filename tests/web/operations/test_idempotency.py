@@ -1,5 +1,3 @@
-"""Idempotency as specified: replay, conflict, and what leaves a key free."""
-
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor

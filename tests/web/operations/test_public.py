@@ -1,5 +1,3 @@
-"""What the seven operations create and keep. The client holds every reply against the OpenAPI document."""
-
 import httpx
 import pytest
 

@@ -51,12 +51,10 @@ class Owner:
     """What is in its replies, and in those of nobody else."""
 
     def state(self, server: RunningServer) -> object:
-        """All that the server keeps of it."""
         self.client.get("/_mock/requests")  # what is still to be written to the journal is written
         return everything_in(server.store._sandboxes[sandbox_of(self.api_key)])
 
     def foreign(self) -> dict[str, str]:
-        """Parameters of a query that name what belongs to the owner."""
         page = self.client.get("/_mock/payments?limit=1").json()
         named = {"payment_id": self.payment_ids[0], "order_id": page["data"][0]["order_id"]}
         return {**BRIEFLY, **named, "cursor": page["next_cursor"]}

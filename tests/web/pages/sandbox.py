@@ -9,7 +9,6 @@ from tests.support.contract import Json
 
 
 def plain(html: str) -> str:
-    """The text of a part of a page, with single spaces."""
     return " ".join(unescape(re.sub("<[^>]*>", " ", html.replace("<wbr>", ""))).split())
 
 
@@ -39,12 +38,10 @@ class Sandbox(Api):
         return found
 
     def fragment(self, path: str) -> str:
-        """A part of a page, as the server renders it."""
         reply = self.get(f"/fragments/{path}")
         assert reply.status_code == 200, reply.text
         return reply.text
 
     def rows(self, path: str) -> list[str]:
-        """The texts of the rows of the table in a fragment."""
         found = re.findall('<tr role="row"[^>]*>\\s*(<td.*?)</tr>', self.fragment(path), re.DOTALL)
         return [plain(row) for row in found]

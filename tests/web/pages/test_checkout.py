@@ -1,5 +1,3 @@
-"""The checkout as the server renders it."""
-
 import re
 from typing import NoReturn
 

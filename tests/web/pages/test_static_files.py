@@ -1,5 +1,3 @@
-"""What the pages are made of: a few small files of this server, and what they may do."""
-
 import gzip
 import re
 from importlib.resources import files
@@ -18,7 +16,6 @@ MOST_BYTES = 60_000
 
 
 def imports_of(name: str) -> set[str]:
-    """What a script imports."""
     text = FOLDER.joinpath(name).read_text("utf-8")
     return {*re.findall(r"""(?:\bfrom|\bimport)\s*\(?\s*["']([^"']+)["']""", text)}
 

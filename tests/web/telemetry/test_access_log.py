@@ -1,5 +1,3 @@
-"""The log of a server: one line a request, nothing secret, and never a reason to stop."""
-
 import json
 import os
 import re
@@ -18,7 +16,6 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 def logged(*requests: bytes, **settings: object) -> list[str]:
-    """The lines about these requests, of a server that has stopped."""
     with running_server(Settings(port=0, **settings)) as server:  # type: ignore[arg-type]
         for request in requests:
             raw.exchange(server.port, request)

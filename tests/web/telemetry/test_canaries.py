@@ -74,7 +74,6 @@ LINES = ("User-Agent", "Cookie", "Referer", "X-Request-Id", "X-Forwarded-For", "
 
 
 def forms(word: str) -> set[str]:
-    """How a word may be written, in small letters."""
     plain = {word, word.removeprefix("0x"), quote(word, safe=""), json.dumps(word)[1:-1], html.escape(word)}
     encoded = {base64.b64encode(word.encode()).decode().rstrip("="), word.encode().hex()}
     return {form.lower() for form in plain | encoded}
@@ -108,7 +107,6 @@ class Merchant:
         self.found[place].append(f"{reply.headers} {reply.text}")
 
     def created(self) -> str:
-        """The id of a new payment, with all the words that a payment can keep."""
         headers = {"Idempotency-Key": f"{IDEMPOTENCY}-{fresh_key()}"}
         reply = self.ask("POST", "/v1/payments", headers, json=BODIES["createPayment"])
         assert reply is not None
@@ -144,7 +142,6 @@ class Merchant:
             self.ask(operation.method, path, headers, json={NAME: VALUE})  # a conflict
 
     def spoil(self, operation: Operation, path: str, value: str, name: str, line: str) -> None:
-        """With a wrong body, or a wrong header."""
         body = own_body(operation)
         word = BROKEN if value == VALUE else value
         contents = [f'{{"{word}": ', f'{{"{word}": 1, "{word}": 2}}', f'"{word}', f"[{word}]", f"{word}\xff"]
@@ -206,8 +203,6 @@ class Merchant:
             self.found[REFUSALS].append(f"{reply.headers} {reply.body!r}")
 
     def meet_a_defect(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An exception that tells everything."""
-
         async def broken(*_: object, **__: object) -> None:
             raise RuntimeError(f"{self.api_key} {VALUE} {PAYOUT}")
 
@@ -227,7 +222,6 @@ class Merchant:
         self.found[STORE].append(repr(everything_in(self.server.store)))
 
     def look_as_another(self) -> None:
-        """At what others are told, who may ask for anything."""
         paid, other = self.created(), {"Authorization": f"Bearer {OTHER_KEYS[self.api_key]}"}
         with httpx.Client(base_url=self.server.url, headers=other, timeout=60) as client:
             for operation in OPERATIONS:
@@ -255,7 +249,6 @@ class Merchant:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """All that was found at each place, in small letters."""
         return {place: "".join(self.found[place]).lower() for place in PLACES}
 
     def where(self, word: str) -> tuple[str, ...]:
@@ -295,7 +288,6 @@ FEW = [one for one in OPERATIONS if one.operation_id in ("createPayment", "creat
     ],
 )
 def merchant(request: pytest.FixtureRequest) -> Iterator[Merchant]:
-    """After everything has been tried."""
     form, key, operations = request.param
     keys = () if key == OPEN_KEY else (key, OTHER_KEYS[key])
     settings = Settings(port=0, log=form, api_keys=keys, metrics_address="127.0.0.1:0")

@@ -1,5 +1,3 @@
-"""Journal entries of requests."""
-
 from typing import Any
 
 import msgspec

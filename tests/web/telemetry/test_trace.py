@@ -1,5 +1,3 @@
-"""The trace that a request belongs to, where its client says so: W3C Trace Context."""
-
 import pytest
 
 from paymock.http.requests import Body, parse_request

@@ -37,7 +37,6 @@ class Exchange(NamedTuple):
 
 
 def send(path: str, more: Mapping[str, str] = {}, method: str = "GET", body: bytes | None = None) -> bytes:
-    """A request with an API key."""
     return raw.request(method, path, {**KEY, **more}, body, HOST)
 
 

@@ -26,7 +26,6 @@ from tests.web.operations.bad_input.building import (
 
 
 def _metadata(value: bytes) -> bytes:
-    """An order whose metadata has this one value."""
     return encoded(changed("metadata", {"x": "?"})).replace(b'"?"', value)
 
 

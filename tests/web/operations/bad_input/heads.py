@@ -51,7 +51,6 @@ AUTH = [
 
 
 def _orders(status: int, code: str, name: str, *lists: list[str]) -> list[Case]:
-    """Orders whose headers of this name have these values."""
     others = [line for line in KEYED_JSON if not line.startswith(name)]
     return [
         Case(post(ORDER_BYTES, *others, *(f"{name}:{value}" for value in values)), status, code)

@@ -1,5 +1,3 @@
-"""What the next creations take: scenarios and faults."""
-
 import contextlib
 from typing import Any
 

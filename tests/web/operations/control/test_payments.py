@@ -1,5 +1,3 @@
-"""Simulated deposits, and lists of payments."""
-
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx

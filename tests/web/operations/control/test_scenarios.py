@@ -19,7 +19,6 @@ HALVES = {"sending": [{"at": 0, "share": "1/2"}, {"at": 1.5, "share": "1/2"}, {"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with a file of scenarios."""
     path: Path = tmp_path_factory.mktemp("scenarios") / "scenarios.toml"
     path.write_text(TWO_HALVES + '[[scenario]]\nname = "at_once"\nsending = [{ at = 0 }]\n')
     with running_server(Settings(port=0, scenarios=path)) as server:

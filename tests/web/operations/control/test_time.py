@@ -1,5 +1,3 @@
-"""The clock of a sandbox, and of one payment that is ahead of it."""
-
 from collections.abc import Callable
 
 import httpx

@@ -1,5 +1,3 @@
-"""Waiting for payments and requests, over HTTP."""
-
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx

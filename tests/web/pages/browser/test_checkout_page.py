@@ -1,5 +1,3 @@
-"""What a customer sees at `/checkout/{id}`."""
-
 import pytest
 from playwright.sync_api import Browser, expect
 

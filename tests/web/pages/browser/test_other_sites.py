@@ -24,7 +24,6 @@ addEventListener("message", ({ origin, data }) => messages.push({ origin, data }
 
 @contextmanager
 def shop(context: BrowserContext, folder: Path, body: str) -> Iterator[Page]:
-    """The page of a site that consists of one."""
     html = f"<!doctype html><title>Shop</title><script>{RECORD_MESSAGES}</script><body>{body}"
     (folder / "index.html").write_text(html, "utf-8")
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
@@ -40,7 +39,6 @@ def shop(context: BrowserContext, folder: Path, body: str) -> Iterator[Page]:
 
 
 def example(language: str) -> str:
-    """The example in this language in docs/pages.md."""
     [text] = [
         block.text for block in markdown.blocks(markdown.read("docs/pages.md")) if block.language == language
     ]
