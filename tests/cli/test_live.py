@@ -8,14 +8,14 @@ import pytest
 from harness.server_process import PAYMOCK, server_process
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.tables import scenario_rows
-from tests.cli.terminal import TIMEOUT, Terminal, advance, freeze, meanwhile, read_lines, run_until
+from tests.cli.terminal import TIMEOUT, Terminal, meanwhile, read_lines, run_until
 from tests.support.client import Api
 from tests.support.in_process import run, run_on_terminal
 
 
 def test_watch_prints_changes_in_quick_succession(terminal: Terminal, api: Api) -> None:
     payment = api.created()["id"]
-    freeze(api)
+    api.speed(0)
     with meanwhile(lambda: api.post(f"/_mock/payments/{payment}/advance", json={"to": "next"})):
         changes = [json.loads(line) for line in terminal.text("watch", payment, "--json").splitlines()]
     timeline = api.get(f"/_mock/payments/{payment}").json()["timeline"]
@@ -28,14 +28,14 @@ def test_watch_prints_changes_in_quick_succession(terminal: Terminal, api: Api) 
 @pytest.mark.process
 def test_watch_prints_each_change_as_it_comes(terminal: Terminal, api: Api) -> None:
     api.created("asset_mismatch")
-    freeze(api)
+    api.speed(0)
     with terminal.start("watch") as process:
         assert read_lines(process, 1) == ["     0 s  awaiting_payment      Created"]
-        advance(api, 6)
+        api.advance(6)
         assert read_lines(process, 1) == [
             "     5 s  payment_detected      Deposit observed, confirmations 0/16, pending"
         ]
-        advance(api, 1)
+        api.advance(1)
         assert read_lines(process, 2) == ["     7 s  manual_review         Confirmations 0/16, rejected", ""]
         assert process.wait() == 0
 

@@ -116,25 +116,6 @@ class TestWait:
 
 
 class TestWaitingForTheApplication:
-    def test_an_application_sees_every_status_in_order(self, paymock: Sandbox) -> None:
-        payment = paymock.create()
-        seen = dict.fromkeys(["awaiting_payment"])
-        with ThreadPoolExecutor(1) as threads:
-            advancing = threads.submit(
-                paymock.advance_payment, payment["id"], "completed", until_observed=True, timeout=60
-            )
-            while not advancing.done():
-                seen[read(paymock, payment)["status"]] = None
-        seen[advancing.result()["status"]] = None
-        assert [*seen] == [
-            "awaiting_payment",
-            "payment_detected",
-            "payment_finalized",
-            "settlement_pending",
-            "settlement_submitted",
-            "completed",
-        ]
-
     def test_a_change_that_nobody_reads_is_reported(self, paymock: Sandbox) -> None:
         payment = paymock.create()
         with pytest.raises(NotReached, match="has not read that after 0 s") as caught:

@@ -104,6 +104,25 @@ class Api(httpx.Client):
         payment: Json = response.json()
         return payment
 
+    def speed(self, speed: float) -> None:
+        assert self.put("/_mock/clock", json={"speed": speed}).status_code == 200
+
+    def advance(self, seconds: float) -> None:
+        response = self.post("/_mock/clock/advance", json={"seconds": seconds})
+        assert response.status_code == 200, response.text
+
+    def move(self, payment: Json, **target: Any) -> httpx.Response:
+        return self.post(f"/_mock/payments/{payment['id']}/advance", json=target)
+
+    def deposit(self, payment: Json, amount: int, *, key: str | None = None, **more: Any) -> httpx.Response:
+        headers = {"Idempotency-Key": key} if key else {}
+        body = {"amount": str(amount), **more}
+        return self.post(f"/_mock/payments/{payment['id']}/deposits", json=body, headers=headers)
+
+    def detail(self, payment: Json) -> Json:
+        found: Json = self.get(f"/_mock/payments/{payment['id']}").json()
+        return found
+
 
 def error_of(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]

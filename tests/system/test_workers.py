@@ -82,25 +82,6 @@ def test_an_advance_is_visible_on_every_connection(tmp_path: Path) -> None:
         assert json.loads(seen.pop())["status"] == "completed"
 
 
-def test_an_advance_ends_waits_of_another_worker(tmp_path: Path) -> None:
-    with (
-        server_with_workers(tmp_path) as served,
-        one_connection_each(served) as (waiting, advancing),
-        ThreadPoolExecutor(1) as pool,
-    ):
-        advancing.put("/_mock/clock", json={"speed": 0})
-        payment_id = create(advancing).json()["id"]
-        for status in ("payment_detected", "payment_finalized", "completed"):
-            started = time.monotonic()
-            target = f"/_mock/payments/{payment_id}/wait?status={status}&timeout=60"
-            reply = pool.submit(waiting.get, target, timeout=120)
-            advanced = advancing.post(f"/_mock/payments/{payment_id}/advance", json={"to": status})
-            assert advanced.status_code == 200
-            assert reply.result().json()["reached"] is True
-            assert time.monotonic() - started < 60  # it would end by itself
-            assert worker_behind(reply.result()) != worker_behind(advanced)
-
-
 @pytest.mark.nightly
 def test_concurrent_log_lines_are_not_mixed(tmp_path: Path) -> None:
     requests = 1500

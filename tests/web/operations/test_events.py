@@ -8,7 +8,6 @@ import pytest
 
 from harness.polling import wait_until
 from paymock.payments.files import load_catalog
-from paymock.rules.errors import PaymockError
 from paymock.sandbox import notifier
 from paymock.sandbox.sandboxes import new_metadata
 from paymock.settings import Settings
@@ -25,7 +24,7 @@ from tests.support.stream import following
 
 @pytest.fixture
 def frozen(api: Api) -> Api:
-    assert api.put("/_mock/clock", json={"speed": 0}).status_code == 200
+    api.speed(0)
     return api
 
 
@@ -92,24 +91,6 @@ class TestBeginAndEnd:
         assert (head.status, head.headers["content-type"], head.body) == (200, "text/event-stream", b"")
         assert after.status == 200
         assert server.app.waiting == 0
-
-    def test_a_store_that_fails_meanwhile_ends_it(
-        self, frozen: Api, server: RunningServer, path: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async def failing(*args: Any) -> list[bytes | None]:
-            raise PaymockError("store_unavailable")
-
-        monkeypatch.setattr(notifier, "RESYNC_SECONDS", 0.05)
-        path = path.format(frozen.created()["id"])
-        with watching(frozen, path) as stream:
-            stream.next()
-            with monkeypatch.context() as patch:
-                patch.setattr(server.store, "get", failing)
-                stream.wait_for_end()
-                assert server.app.waiting == 0
-                assert error_of(frozen.get(path)) == (503, "store_unavailable")
-        with watching(frozen, path) as stream:
-            stream.next()
 
 
 def test_a_defect_ends_it_and_is_logged_without_its_message(

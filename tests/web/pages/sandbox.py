@@ -2,7 +2,6 @@
 
 import re
 from html import unescape
-from typing import Any
 
 from tests.support.client import Api
 from tests.support.contract import Json
@@ -14,20 +13,6 @@ def plain(html: str) -> str:
 
 class Sandbox(Api):
     """A merchant's backend with a sandbox of its own, whose time only moves when it is told to."""
-
-    def speed(self, speed: float) -> None:
-        assert self.put("/_mock/clock", json={"speed": speed}).status_code == 200
-
-    def advance(self, seconds: float) -> None:
-        assert self.post("/_mock/clock/advance", json={"seconds": seconds}).status_code == 200
-
-    def move(self, payment: Json, **target: Any) -> None:
-        reply = self.post(f"/_mock/payments/{payment['id']}/advance", json=target)
-        assert reply.status_code == 200, reply.text
-
-    def deposit(self, payment: Json, amount: int, **more: Any) -> None:
-        reply = self.post(f"/_mock/payments/{payment['id']}/deposits", json={"amount": str(amount), **more})
-        assert reply.status_code == 200, reply.text
 
     def payments(self) -> list[Json]:
         found: list[Json] = self.get("/_mock/payments").json()["data"]

@@ -10,5 +10,5 @@ from tests.support.server import RunningServer
 @pytest.fixture
 def api(server: RunningServer, contract: Contract) -> Iterator[Api]:
     with Api(server.url, contract) as client:
-        assert client.put("/_mock/clock", json={"speed": 0}).status_code == 200
+        client.speed(0)
         yield client

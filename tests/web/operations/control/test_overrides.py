@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.client import Api, error_of, fields_of, order
 from tests.support.contract import Json
-from tests.web.operations.control.steps import move
 
 
 class TestOverrides:
@@ -18,7 +17,7 @@ class TestOverrides:
 
     def ends(self, api: Api, scenario: str | None = None) -> str:
         payment = api.created(scenario)
-        status: str = move(api, payment, to="end").json()["status"]
+        status: str = api.move(payment, to="end").json()["status"]
         return status
 
     def test_a_refusal_that_was_asked_for_leaves_the_scenario_to_the_retry(self, api: Api) -> None:
@@ -32,7 +31,7 @@ class TestOverrides:
         assert error_of(api.create(key="order-1001-payment")) == (503, "injected_fault")
         created = api.create(key="order-1001-payment")
         assert created.status_code == 201
-        assert move(api, created.json(), to="end").json()["status"] == "failed"
+        assert api.move(created.json(), to="end").json()["status"] == "failed"
 
     def test_the_times_of_a_fault_are_tries_of_each_creation(self, api: Api) -> None:
         self.next(api, fault="status=503; times=2", times=2)
@@ -46,7 +45,7 @@ class TestOverrides:
         with contextlib.suppress(httpx.RemoteProtocolError):
             api.create(key="order-1001-payment")
         [payment] = api.get("/_mock/payments").json()["data"]
-        assert move(api, payment, to="end").json()["status"] == "failed"
+        assert api.move(payment, to="end").json()["status"] == "failed"
         assert self.ends(api) == "failed"
 
     @pytest.mark.parametrize("fault", ["delay=1", "status=503"])

@@ -7,22 +7,21 @@ from paymock.app import control as control_service
 from tests.support.client import HALF, Api, error_of, fields_of
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer
-from tests.web.operations.control.steps import advance, deposit
 
 
 class TestDeposits:
     def test_a_key_makes_a_retry_safe(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
-        first = deposit(api, payment, HALF, key="deposit-1")
-        advance(api, 20)
-        deposit(api, payment, 1, key="deposit-2")
-        again = deposit(api, payment, HALF, key="deposit-1")
+        first = api.deposit(payment, HALF, key="deposit-1")
+        api.advance(20)
+        api.deposit(payment, 1, key="deposit-2")
+        again = api.deposit(payment, HALF, key="deposit-1")
         assert again.content == first.content
         assert again.headers["idempotent-replayed"] == "true"
         assert len(api.payment(payment["id"])["attempts"][0]["deposits"]) == 2
-        assert error_of(deposit(api, payment, HALF + 1, key="deposit-1"))[0] == 409
+        assert error_of(api.deposit(payment, HALF + 1, key="deposit-1"))[0] == 409
         assert error_of(api.create(key="deposit-1"))[0] == 409
-        assert error_of(deposit(api, payment, HALF, key="short")) == (400, "idempotency_key_invalid")
+        assert error_of(api.deposit(payment, HALF, key="short")) == (400, "idempotency_key_invalid")
 
     def test_a_deposit_that_makes_no_sense_is_refused(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
@@ -38,7 +37,7 @@ class TestDeposits:
 
         def make(_: int) -> httpx.Response:
             with Api(server.url, contract, api.api_key) as own:
-                return deposit(own, payment, 7, key="deposit-1001")
+                return own.deposit(payment, 7, key="deposit-1001")
 
         with ThreadPoolExecutor(16) as threads:
             replies = list(threads.map(make, range(16)))

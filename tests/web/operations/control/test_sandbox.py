@@ -8,12 +8,11 @@ from paymock.settings import Settings
 from tests.support.client import Api, error_of, order
 from tests.support.contract import Contract
 from tests.support.server import running_server
-from tests.web.operations.control.steps import advance
 
 
 class TestJournal:
     def test_it_has_the_time_of_the_sandbox_even_of_requests_that_do_not_need_it(self, api: Api) -> None:
-        advance(api, 90)
+        api.advance(90)
         for path in ("nothing", "chains", "payments/pay_x"):
             api.get(f"/v1/{path}")
         api.create()

@@ -12,7 +12,6 @@ from tests.support.client import Api, error_of, fields_of
 from tests.support.contract import Contract
 from tests.support.courses import TWO_HALVES
 from tests.support.server import RunningServer, running_server
-from tests.web.operations.control.steps import advance, detail
 
 HALVES = {"sending": [{"at": 0, "share": "1/2"}, {"at": 1.5, "share": "1/2"}, {"at": 3, "other_asset": True}]}
 
@@ -44,9 +43,9 @@ class TestFile:
     def test_a_payment_follows_the_scenario_of_its_header(self, own: Api) -> None:
         payment = own.created("two_halves")
         assert payment["status"] == "awaiting_payment"
-        advance(own, 5)
+        own.advance(5)
         assert own.payment(payment["id"])["status"] == "payment_detected"
-        advance(own, 13)
+        own.advance(13)
         assert own.payment(payment["id"])["status"] == "overpaid_review"
         assert own.get("/_mock/payments?scenario=two_halves").json()["data"][0]["id"] == payment["id"]
 
@@ -54,7 +53,7 @@ class TestFile:
         created, replay = (own.create(key="at-once-payment", scenario="at_once") for _ in range(2))
         assert created.json()["status"] == "awaiting_payment"
         assert own.payment(created.json()["id"])["status"] == "payment_detected"
-        advance(own, 60)
+        own.advance(60)
         later = own.create(key="at-once-payment", scenario="happy_path")
         assert created.content == replay.content == later.content
         assert "follows at_once" in later.headers["X-Mock-Warning"]
@@ -71,7 +70,7 @@ class TestFile:
     def test_a_name_can_be_given_to_the_next_creation(self, own: Api) -> None:
         [pending] = own.post("/_mock/next", json={"scenario": "at_once"}).json()["data"]
         assert (pending["scenario"], pending["course"]["sending"][0]["share"]) == ("at_once", "1/1")
-        timeline = detail(own, own.created())["timeline"]
+        timeline = own.detail(own.created())["timeline"]
         assert (8.0, "payment_finalized") in [(one["offset_seconds"], one["status"]) for one in timeline]
 
     def test_the_documents_of_this_server_name_them(self, served: RunningServer, own: Api) -> None:
@@ -101,10 +100,10 @@ class TestCourse:
         assert api.create(key="the-first-try").status_code == 503
         payment = api.create(key="the-first-try").json()
         assert payment["status"] == "awaiting_payment"
-        advance(api, 3)
+        api.advance(3)
         attempt = api.payment(payment["id"])["attempts"][0]
         assert [deposit["asset"] for deposit in attempt["deposits"]] == ["USDT", "USDT", "USDC"]
-        advance(api, 30)
+        api.advance(30)
         assert api.payment(payment["id"])["status"] == "manual_review"
         assert len(api.get("/_mock/payments?scenario=course").json()["data"]) == 1
 

@@ -10,7 +10,6 @@ from tests.support.client import DUE, HALF, Api, error_of, fields_of
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer
 from tests.support.specification import COURSES, FINAL_STATUS
-from tests.web.operations.control.steps import advance, deposit, detail, move
 
 TINY_SPEEDS = (5e-324, 1e-320, 1e-9, 0.000999, -5e-324)
 """Numbers by which a division overflows, or leads to a time that never comes."""
@@ -49,26 +48,26 @@ class TestOnePayment:
     @pytest.mark.parametrize("scenario", SCENARIOS)
     def test_next_goes_through_every_change_and_end_stays_there(self, api: Api, scenario: str) -> None:
         payment = api.created(scenario)
-        assert detail(api, payment)["before"] is None
+        assert api.detail(payment)["before"] is None
         statuses, seen = [payment["status"]], payment
-        while (response := move(api, payment, to="next")).status_code == 200:
-            assert detail(api, payment)["before"] == seen
+        while (response := api.move(payment, to="next")).status_code == 200:
+            assert api.detail(payment)["before"] == seen
             seen = response.json()
-            advance(api, 0.5)
-            assert detail(api, payment)["payment"] == seen
+            api.advance(0.5)
+            assert api.detail(payment)["payment"] == seen
             if seen["status"] != statuses[-1]:
                 statuses.append(seen["status"])
         assert error_of(response) == (409, "status_unreachable")
         assert statuses == [status for _, status in COURSES[scenario]]
         other = api.created(scenario)
-        final = move(api, other, to="end").json()
+        final = api.move(other, to="end").json()
         assert final["status"] == FINAL_STATUS[scenario]
-        assert move(api, other, to="end").json() == final == api.payment(other["id"])
+        assert api.move(other, to="end").json() == final == api.payment(other["id"])
 
     def test_before_a_deposit_of_this_moment_it_had_none(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
-        deposit(api, payment, DUE)
-        assert detail(api, payment)["before"]["status"] == "awaiting_payment"
+        api.deposit(payment, DUE)
+        assert api.detail(payment)["before"]["status"] == "awaiting_payment"
 
 
 @pytest.mark.parametrize("examples", [12, pytest.param(100, marks=pytest.mark.nightly)])
@@ -106,8 +105,8 @@ def test_every_read_works_after_whatever_was_accepted(
         requests: dict[str, Callable[[], httpx.Response]] = {
             "speed": lambda: api.put("/_mock/clock", json={"speed": number}),
             "advance": lambda: api.post("/_mock/clock/advance", json={"seconds": number}),
-            "payment": lambda: move(api, payment, seconds=number),
-            "deposit": lambda: deposit(api, payment, HALF),
+            "payment": lambda: api.move(payment, seconds=number),
+            "deposit": lambda: api.deposit(payment, HALF),
         }
         return requests[step]().status_code
 
