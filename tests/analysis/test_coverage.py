@@ -46,9 +46,7 @@ class TestSeen:
         assert NOTHING.percent == 0
 
     @pytest.mark.parametrize("scenario", COURSES)
-    def test_a_scenario_is_seen_when_its_final_status_was_shown(
-        self, journal: JournalWriter, scenario: str
-    ) -> None:
+    def test_a_scenario_is_seen_by_its_final_status(self, journal: JournalWriter, scenario: str) -> None:
         *earlier, final = [status for _, status in COURSES[scenario]]
         for status in earlier:
             journal.read(status)

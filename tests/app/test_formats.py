@@ -41,9 +41,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("number", STORED.keys() - {*READABLE_FORMATS})
 @pytest.mark.parametrize("after_a_kill", [False, True])
-def test_a_store_of_another_format_is_refused_and_left_as_it_is(
-    tmp_path: Path, number: int, *, after_a_kill: bool
-) -> None:
+def test_a_store_of_another_format_is_refused(tmp_path: Path, number: int, *, after_a_kill: bool) -> None:
     path = unpacked(number, tmp_path)
     path = killed(path) if after_a_kill else path
     before = contents(tmp_path)

@@ -81,9 +81,7 @@ def test_common_options_stand_after_a_command(name: str) -> None:
     assert options & COMMON == {"demo": {"--json"}, "ready": {"--url", "--json"}}.get(name, COMMON)
 
 
-def test_the_server_and_the_key_can_be_given_before_the_command(
-    terminal: Terminal, unconnected: Terminal, api: Api
-) -> None:
+def test_server_and_key_can_precede_the_command(terminal: Terminal, unconnected: Terminal, api: Api) -> None:
     url, key = terminal.url, terminal.variables["PAYMOCK_API_KEY"]
     created = json.loads(unconnected.text("--url", f"{url}/", "--api-key", key, "--json", "create"))
     assert api.payment(created["id"]) == created
@@ -172,7 +170,7 @@ main()
         ("ready --wait 60 --url http://127.0.0.1:1", "not ready yet, waiting up to 60 s"),
     ],
 )
-def test_the_line_of_an_interrupt_is_ended_on_a_terminal(
+def test_an_interrupt_ends_the_line_on_a_terminal(
     terminal: Terminal, api: Api, command: str, until: str
 ) -> None:
     api.created()

@@ -91,7 +91,7 @@ class TestConnections:
         with pytest.raises(Unreachable, match=r"cannot reach http://a\.\.b"):
             Sandbox("http://a..b", "mk_test_demo").now()
 
-    def test_an_interrupted_request_does_not_affect_the_next(
+    def test_an_interrupt_leaves_the_next_request(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def interrupt(*_: object) -> None:

@@ -215,9 +215,7 @@ def test_thousands_that_are_let_go_leave_others_their_turn() -> None:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/v1/chains"])
-def test_a_connection_lasts_while_it_is_used_and_ends_in_silence(
-    path: str,
-) -> None:
+def test_a_connection_lasts_while_it_is_used_and_ends_in_silence(path: str) -> None:
     """Whichever way its requests are answered. Its timer expires when the test says so."""
     request = raw.request("GET", path, AUTHORIZED)
     with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 60) as connection:

@@ -61,9 +61,7 @@ def test_a_method_that_a_page_has_made_up_is_not_granted(api: Api, method: str) 
         (b"GET /v1/chains HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
     ],
 )
-def test_a_page_may_read_why_its_request_is_refused_before_it_is_routed(
-    server: RunningServer, data: bytes, status: int
-) -> None:
+def test_a_page_may_read_refusals_before_routing(server: RunningServer, data: bytes, status: int) -> None:
     for target, allowed in ((b" /v1/", True), (b" /_mock/", False)):
         [reply] = raw.exchange(server.port, data.replace(b" /v1/", target, 1))
         assert reply.status == status

@@ -64,7 +64,7 @@ MALFORMED = {
 @pytest.mark.parametrize("what", MALFORMED)
 @pytest.mark.parametrize("before", VALID)
 @pytest.mark.parametrize("packets", ["one packet", "own packets", "own turns"])
-def test_a_malformed_request_is_refused_after_the_replies_to_those_before_it(
+def test_a_malformed_request_is_refused_after_earlier_replies(
     pair: Pair, what: str, before: str, packets: str
 ) -> None:
     malformed, status = MALFORMED[what]
@@ -124,9 +124,7 @@ def test_the_rest_of_an_answered_request_is_not_answered_again(server: RunningSe
     ],
     ids=["no HTTP at all", "a header of 16 KiB"],
 )
-def test_what_comes_after_an_answered_request_gets_its_own_refusal(
-    server: RunningServer, refused: bytes
-) -> None:
+def test_bytes_after_an_answered_request_are_refused(server: RunningServer, refused: bytes) -> None:
     head = raw.request("POST", "/v1/payments", {"Content-Length": "2"})
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         connection.sendall(head)
@@ -151,9 +149,7 @@ def test_a_dropped_request_ends_although_another_came_after_it(server: RunningSe
     wait_until(lambda: not protocol.tasks)
 
 
-def test_a_wait_ends_when_its_client_leaves_although_another_request_came_after_it(
-    server: RunningServer,
-) -> None:
+def test_a_pipelined_wait_ends_when_its_client_leaves(server: RunningServer) -> None:
     [created] = raw.exchange(server.port, creation(json.dumps(order()).encode()))
     path = f"/_mock/payments/{json.loads(created.body)['id']}/wait?status=completed&timeout=60"
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:

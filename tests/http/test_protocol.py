@@ -22,9 +22,7 @@ def padded(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("chunk", [None, 65536])
-def test_a_body_of_10_mib_gets_its_answer_and_the_connection_goes_on(
-    server: RunningServer, chunk: int | None
-) -> None:
+def test_a_connection_goes_on_after_a_body_of_10_mib(server: RunningServer, chunk: int | None) -> None:
     first, second = raw.exchange(server.port, creation(padded(10 * 2**20), chunk=chunk) + GET, replies=2)
     assert (first.status, first.code) == (413, "payload_too_large")
     assert second.status == 200
@@ -32,9 +30,7 @@ def test_a_body_of_10_mib_gets_its_answer_and_the_connection_goes_on(
 
 @pytest.mark.parametrize(("size", "status"), [(16 * 1024, 200), (16 * 1024 + 1, 431)])
 @pytest.mark.parametrize("piece", [16 * 1024 + 1, 1000])
-def test_a_head_of_16_kib_is_accepted_and_one_byte_more_is_not(
-    server: RunningServer, size: int, status: int, piece: int
-) -> None:
+def test_the_largest_head_is_16_kib(server: RunningServer, size: int, status: int, piece: int) -> None:
     bare = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Big": ""})
     head = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Big": "x" * (size - len(bare))})
     assert len(head) == size
@@ -54,9 +50,7 @@ def test_a_head_of_16_kib_is_accepted_and_one_byte_more_is_not(
         b"(GET)",
     ],
 )
-def test_a_malformed_request_line_is_refused_before_the_rest_of_the_head(
-    server: RunningServer, line: bytes
-) -> None:
+def test_a_malformed_request_line_is_refused_at_once(server: RunningServer, line: bytes) -> None:
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         for byte in line + b"\r\n":
             with contextlib.suppress(OSError):  # it is refused at the first byte that is wrong
@@ -66,9 +60,7 @@ def test_a_malformed_request_line_is_refused_before_the_rest_of_the_head(
 
 @pytest.mark.parametrize("method", ["FOO", "get", "PROPFIND", "QUERY", "X" * 30])
 @pytest.mark.parametrize("piece", [1, 1000])
-def test_an_unknown_method_is_not_allowed_and_the_connection_goes_on(
-    server: RunningServer, method: str, piece: int
-) -> None:
+def test_a_connection_goes_on_after_an_unknown_method(server: RunningServer, method: str, piece: int) -> None:
     data = raw.request(method, "/v1/payments", AUTHORIZED, b"{}")
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         for start in range(0, len(data), piece):
@@ -89,7 +81,7 @@ CHECKED = {
 
 @pytest.mark.parametrize("name", CHECKED)
 @pytest.mark.parametrize("packets", [1, 2])
-def test_any_character_that_a_header_may_not_have_gets_the_error_of_the_header(
+def test_an_invalid_character_gets_the_error_of_its_header(
     server: RunningServer, name: str, packets: int
 ) -> None:
     values = {
@@ -114,7 +106,7 @@ def test_any_character_that_a_header_may_not_have_gets_the_error_of_the_header(
 
 @pytest.mark.parametrize("character", [b"\0", b"\r", b"\n"])
 @pytest.mark.parametrize("name", CHECKED)
-def test_a_character_that_ends_a_line_for_others_is_malformed_in_any_header(
+def test_line_ends_and_nul_are_malformed_in_headers(
     server: RunningServer, name: str, character: bytes
 ) -> None:
     data = raw.request("POST", "/v1/payments", {**AUTHORIZED, name: "abcd?efgh"}, b"{}")
@@ -156,9 +148,7 @@ CUT = {
 
 
 @pytest.mark.parametrize("what", CUT)
-def test_a_head_means_the_same_whole_and_cut_anywhere_in_an_offer_to_upgrade(
-    server: RunningServer, what: str
-) -> None:
+def test_a_head_means_the_same_cut_anywhere_in_an_upgrade(server: RunningServer, what: str) -> None:
     data, status = CUT[what]
     start = data.index(b"Upgrade")
     for cut in range(start, data.index(b"\r\n\r\n") + 4):
@@ -196,7 +186,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("what", SLOW)
-def test_a_request_that_does_not_come_to_its_end_is_let_go(
+def test_an_incomplete_request_times_out(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 0.1)
@@ -212,7 +202,7 @@ def test_a_request_that_does_not_come_to_its_end_is_let_go(
     assert stored(server) == before
 
 
-def test_a_request_in_small_pieces_within_its_time_is_answered(
+def test_a_request_in_small_pieces_is_answered(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 60)

@@ -40,7 +40,7 @@ def routes(request: pytest.FixtureRequest) -> Routes[str]:
         ("/pay/all.json", "/pay/{id}.json", "all"),
     ],
 )
-def test_a_path_leads_to_the_route_with_the_longest_end(
+def test_the_route_with_the_longest_end_wins(
     routes: Routes[str], path: str, template: str, value: str | None
 ) -> None:
     match = routes.find(path)
@@ -61,9 +61,7 @@ SEGMENTS = ("", "pay", "all", "events", "a", "a.json", "a.tar.json", ".json", "%
 
 
 @given(st.permutations(TEMPLATES), st.lists(st.sampled_from(SEGMENTS), max_size=3).map("/".join))
-def test_the_dictionaries_of_fixed_paths_agree_with_the_search_of_the_tree(
-    templates: list[str], path: str
-) -> None:
+def test_fixed_paths_agree_with_the_search_of_the_tree(templates: list[str], path: str) -> None:
     routes: Routes[str] = Routes()
     for template in templates:
         routes.add("GET", template, template)

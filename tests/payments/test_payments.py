@@ -60,9 +60,7 @@ def test_rendering_depends_on_the_time_alone(scenario: str, moments: list[int], 
         (45_001, None, False),
     ],
 )
-def test_a_status_is_reachable_by_itself_or_with_one_more_deposit(
-    age: int, status: str | None, *, reachable: bool
-) -> None:
+def test_a_status_is_reachable_or_not(age: int, status: str | None, *, reachable: bool) -> None:
     assert payments.is_reachable(create(), NO_SIMULATION, age, status) == reachable
 
 

@@ -177,9 +177,7 @@ def test_tests_and_commands_of_a_page_lead_to_what_is_shown(tmp_path: Path, page
 
 
 @pytest.mark.nightly
-def test_the_commands_of_the_page_on_testing_run_its_tests(
-    tmp_path: Path, paymock_server: ServerHandle
-) -> None:
+def test_the_commands_of_docs_testing_run_its_tests(tmp_path: Path, paymock_server: ServerHandle) -> None:
     blocks = markdown.blocks(markdown.read("docs/testing.md"))
     write_files(tmp_path, [*example_shop(), *blocks], paymock_server.url)
     for block in blocks:

@@ -59,9 +59,7 @@ def assert_agreement(wire_type: type, body: Any) -> None:
 @example(("metadata",), {"a" * 65: 1})
 @example(("pay_with",), [])
 @example(("expires_at",), None)
-def test_converter_and_checker_agree_on_a_changed_create_request(
-    path: tuple[str | int, ...], value: Any
-) -> None:
+def test_converter_and_checker_agree_on_a_create_request(path: tuple[str | int, ...], value: Any) -> None:
     assert_agreement(CreatePayment, changed(path, value))
 
 

@@ -118,9 +118,7 @@ def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> N
 )
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("workers", [8, pytest.param(1, marks=pytest.mark.nightly)])
-def test_a_signal_during_the_start_leaves_nothing_behind(
-    tmp_path: Path, workers: int, number: int, milliseconds: int
-) -> None:
+def test_a_signal_during_the_start(tmp_path: Path, workers: int, number: int, milliseconds: int) -> None:
     with supervisor_process(tmp_path, workers=workers, stderr=subprocess.PIPE) as process:
         wait_until((tmp_path / "store.db").exists)
         time.sleep(milliseconds / 1000)  # at different moments of the start

@@ -71,9 +71,7 @@ class TestFixtures:
             run(KEY_OF_ITS_OWN).assert_outcomes(passed=8)
 
     @pytest.mark.process
-    def test_workers_of_xdist_share_the_keys_of_a_server(
-        self, run: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_workers_of_xdist_share_keys(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         with serve(api_keys=("first-key", "second-key")) as server:
             monkeypatch.setenv("PAYMOCK_URL", server.url)
             monkeypatch.setenv("PAYMOCK_API_KEY", "first-key,second-key")

@@ -125,9 +125,7 @@ class TestArguments:
             (lambda paymock, payment: paymock.wait(payment, "paid"), "400 invalid_query: status must be"),
         ],
     )
-    def test_an_argument_that_the_server_refuses_is_named(
-        self, paymock: Sandbox, call: Any, message: str
-    ) -> None:
+    def test_a_refused_argument_is_named(self, paymock: Sandbox, call: Any, message: str) -> None:
         payment = paymock.create()["id"]
         with pytest.raises(Refused, match=message):
             call(paymock, payment)

@@ -323,9 +323,7 @@ class TestUndetermined:
         )
         assert report.trials == 1
 
-    def test_an_application_that_polls_its_oldest_order_only(
-        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_polling_the_oldest_order_only(self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pacing, "_STARVED_SECONDS", 0.2)
 
         class PollsOldestOnly(Poller):
@@ -354,7 +352,7 @@ class TestArguments:
             ({"only": "happy_path/getPayment=explode"}, "'explode' must be status=CODE"),
         ],
     )
-    def test_what_does_not_exist_is_refused_with_what_does(
+    def test_unknown_names_are_refused(
         self, paymock: Sandbox, settings: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(ValueError, match=message):

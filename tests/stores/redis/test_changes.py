@@ -66,7 +66,7 @@ class TestChanges:
             assert received.empty()
         await store.close()
 
-    async def test_a_subscription_survives_a_restart_of_the_engine(
+    async def test_a_subscription_survives_a_restart(
         self, store: RedisStore, own_engine: RedisEngine
     ) -> None:
         other = RedisStore(own_engine.url)
@@ -95,9 +95,7 @@ class TestChanges:
             own_engine.resume()
             assert await received.get() == Change(None)
 
-    async def test_after_a_failure_another_node_of_the_cluster_is_subscribed_to(
-        self, store: RedisStore, own_cluster: RedisCluster
-    ) -> None:
+    async def test_another_node_is_subscribed_to(self, store: RedisStore, own_cluster: RedisCluster) -> None:
         other = RedisStore(own_cluster.url)
         [sandbox] = sandboxes_of(own_cluster, own_cluster.nodes[2])
         async with self.subscribed(other) as received, within(2 * OUTAGE_SECONDS):

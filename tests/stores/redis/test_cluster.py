@@ -65,7 +65,7 @@ class TestMigratingSlots:
         for node in cluster.nodes:
             node.execute("CONFIG SET", "cluster-preferred-endpoint-type", "ip")
 
-    async def test_a_sandbox_is_usable_during_and_after_its_migration(
+    async def test_a_migrating_sandbox_is_usable(
         self, store: RedisStore, cluster: RedisCluster, endpoint: str
     ) -> None:
         sandbox = f"migrating by {endpoint}"
@@ -148,9 +148,7 @@ class TestFailingNodes:
     @pytest.mark.parametrize(
         "failed", [0, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 2))]
     )
-    async def test_a_server_starts_and_works_without_any_one_node(
-        self, own_cluster: RedisCluster, failed: int
-    ) -> None:
+    async def test_a_server_starts_without_any_one_node(self, own_cluster: RedisCluster, failed: int) -> None:
         node = own_cluster.nodes[failed]
         available = [
             sandbox

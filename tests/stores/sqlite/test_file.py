@@ -182,7 +182,7 @@ class TestFilesInUse:
         assert values(created, "key", "another") == [b"value", b"value"]
 
     @pytest.mark.parametrize("kept", [0, 10, 4096])
-    async def test_a_file_that_was_overwritten_is_not_written_to(
+    async def test_an_overwritten_file_is_not_written_to(
         self, store: SqliteStore, path: Path, kept: int
     ) -> None:
         await add(store, "sandbox", "key", b"value")
@@ -203,9 +203,7 @@ class TestFilesInUse:
             successor(path)
         await refused(store)
 
-    async def test_a_new_store_in_the_place_of_a_deleted_one_is_used(
-        self, store: SqliteStore, path: Path
-    ) -> None:
+    async def test_a_new_store_in_place_of_a_deleted_one(self, store: SqliteStore, path: Path) -> None:
         await add(store, "sandbox", "key", b"value")
         assert await store.get("sandbox", "key") == [b"value"]
         delete(path)

@@ -34,7 +34,7 @@ async def test_concurrent_changes_share_commits(store: SqliteStore, path: Path) 
         assert len(versions) - 1 <= 5
 
 
-async def test_logs_and_counters_do_not_wait_for_the_disk(
+async def test_logs_do_not_wait_for_the_disk(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes: list[str] = []
@@ -85,7 +85,7 @@ async def test_while_another_process_holds_the_lock_reads_go_on_and_changes_are_
     assert await add(store, "sandbox", "other", b"") is None
 
 
-async def test_a_read_shows_what_another_process_has_committed_before(store: SqliteStore, path: Path) -> None:
+async def test_a_read_shows_commits_of_other_processes(store: SqliteStore, path: Path) -> None:
     await reads_show_changes_of(SqliteStore(path), store)
 
 

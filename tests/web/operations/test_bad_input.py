@@ -51,7 +51,7 @@ class Caller:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_input_is_refused_and_its_neighbors_are_accepted(
+def test_bad_input_is_refused_and_good_input_accepted(
     server: RunningServer, contract: Contract, case: Case
 ) -> None:
     logged = len(server.log.getvalue())

@@ -69,9 +69,7 @@ class TestBeginAndEnd:
                 received += client.recv(65536)
         assert b"\r\nretry: 1000\n\ndata: {" in received
 
-    def test_clients_that_leave_are_not_followed_any_more(
-        self, frozen: Api, server: RunningServer, path: str
-    ) -> None:
+    def test_clients_that_leave_are_forgotten(self, frozen: Api, server: RunningServer, path: str) -> None:
         path = path.format(frozen.created()["id"])
         with watching(frozen, path) as one, watching(frozen, path) as other:
             one.next()
@@ -93,7 +91,7 @@ class TestBeginAndEnd:
         assert server.app.waiting == 0
 
 
-def test_a_defect_ends_it_and_is_logged_without_its_message(
+def test_a_defect_is_logged_without_its_message(
     frozen: Api, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*args: Any) -> list[bytes | None]:

@@ -47,7 +47,7 @@ def test_another_body_under_the_same_key_is_a_conflict(api: Api) -> None:
 
 
 @pytest.mark.parametrize("threads", [16, pytest.param(64, marks=pytest.mark.ci)])
-def test_concurrent_duplicates_give_one_payment_and_identical_bytes(
+def test_concurrent_duplicates_get_identical_bytes(
     server: RunningServer, contract: Contract, threads: int
 ) -> None:
     """So many connections send the same request at the same moment, ten times."""

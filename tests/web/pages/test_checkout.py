@@ -123,9 +123,7 @@ def test_the_page_of_an_unknown_payment_is_a_message_for_customers(app: UseCases
     assert b"No payment has this id." in response.body
 
 
-def test_the_page_tries_again_while_the_store_is_not_available(
-    app: UseCases, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_reloads_while_the_store_is_down(app: UseCases, monkeypatch: pytest.MonkeyPatch) -> None:
     async def show(payment_id: str) -> NoReturn:
         raise PaymockError("store_unavailable", "The store does not answer.")
 
@@ -149,8 +147,6 @@ def test_the_page_tries_again_while_the_store_is_not_available(
         ("\u05e9\u05dc\u05d5\u05dd", "\u05e9\u05dc\u05d5\u05dd"),
     ],
 )
-def test_the_order_is_isolated_and_its_bidirectional_controls_are_visible(
-    app: UseCases, order_id: str, shown: str
-) -> None:
+def test_bidirectional_controls_of_the_order_are_visible(app: UseCases, order_id: str, shown: str) -> None:
     payment, _ = run(app.create(order_id=order_id))
     assert f'<bdi id="order">{shown}</bdi>' in page(app, payment.id).body.decode()

@@ -33,7 +33,7 @@ def test_a_script_imports_only_its_neighbors(name: str) -> None:
 @pytest.mark.parametrize(
     ("folder", "cached"), [("/assets", "no-cache"), (static_path(), "max-age=31536000, immutable")]
 )
-def test_files_are_served_as_they_are_or_compressed(
+def test_files_are_served_plain_or_compressed(
     server: RunningServer, folder: str, cached: str, name: str
 ) -> None:
     content = FOLDER.joinpath(name).read_bytes()

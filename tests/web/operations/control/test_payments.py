@@ -30,9 +30,7 @@ class TestDeposits:
         assert [[*fields_of(reply)] for reply in replies] == [["amount"]] * 3 + [["asset"]]
         assert api.payment(payment["id"]) == payment
 
-    def test_of_concurrent_ones_with_one_key_one_is_made(
-        self, api: Api, server: RunningServer, contract: Contract
-    ) -> None:
+    def test_one_key_makes_one_deposit(self, api: Api, server: RunningServer, contract: Contract) -> None:
         payment = api.created("no_payment_expired")
 
         def make(_: int) -> httpx.Response:
@@ -47,7 +45,7 @@ class TestDeposits:
 
 
 class TestLists:
-    def test_the_total_is_that_of_the_sandbox_whatever_is_listed(
+    def test_the_total_is_that_of_the_sandbox(
         self, api: Api, server: RunningServer, contract: Contract
     ) -> None:
         assert api.get("/_mock/payments").json() == {"data": [], "next_cursor": None, "total": 0}

@@ -71,7 +71,7 @@ class TestOnePayment:
 
 
 @pytest.mark.parametrize("examples", [12, pytest.param(100, marks=pytest.mark.nightly)])
-def test_every_read_works_after_whatever_was_accepted(
+def test_reads_work_after_whatever_was_accepted(
     server: RunningServer, contract: Contract, examples: int
 ) -> None:
     """The contract allows no negative age, offset or countdown, though clocks of servers may be behind."""

@@ -33,9 +33,7 @@ def test_a_wait_says_whether_its_status_was_reached_and_still_can_be(
 
 
 @pytest.mark.parametrize("wake", ["advance", "move", "deposit", "speed"])
-def test_a_wait_ends_when_somebody_moves_time_or_makes_a_deposit(
-    api: Api, server: RunningServer, contract: Contract, wake: str
-) -> None:
+def test_a_wait_ends_with_a_change(api: Api, server: RunningServer, contract: Contract, wake: str) -> None:
     payment = api.created("no_payment_expired" if wake == "deposit" else None)
     path = f"/_mock/payments/{payment['id']}/wait?status=payment_detected&timeout=60"
     with Api(server.url, contract, api.api_key) as waiting, ThreadPoolExecutor(1) as thread:
@@ -54,9 +52,7 @@ def test_a_wait_ends_when_somebody_moves_time_or_makes_a_deposit(
         assert result.result().json()["reached"]
 
 
-def test_a_client_that_leaves_stops_the_advance_that_waits_for_an_observer(
-    api: Api, server: RunningServer
-) -> None:
+def test_a_client_that_leaves_stops_its_observed_advance(api: Api, server: RunningServer) -> None:
     payment = api.created()
     body = {"to": "completed", "until_observed": True}
     with pytest.raises(httpx.ReadTimeout):

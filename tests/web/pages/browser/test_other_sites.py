@@ -55,7 +55,7 @@ def test_page_of_ones_own_follows_a_payment_with_the_script_of_the_documentation
         expect(page.locator("body")).to_have_text("Payment detected: 1.01, 25 s left")
 
 
-def test_embedded_checkout_fits_and_is_followed_as_documented(
+def test_embedded_checkout_works_as_documented(
     context: BrowserContext, contract: Contract, tmp_path: Path
 ) -> None:
     settings = Settings(port=0, frame_ancestors=("http://127.0.0.1:*",))
