@@ -13,7 +13,7 @@ from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus
 from paymock.rules.timeline import state_at
 from tests.support.client import ORDER, order
 from tests.support.clock import NOON
-from tests.support.views import SHOWN
+from tests.support.specification import SHOWN
 
 CATALOG = load_catalog(None)
 TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"

@@ -9,8 +9,8 @@ from harness.redis_engine import RedisCluster, RedisEngine
 from paymock.stores.base import STATE, Change, Store
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
-from tests.support.loop_time import within
 from tests.support.redis_store import OUTAGE_SECONDS, eventually, sandboxes_of, works
+from tests.support.virtual_time import within
 
 
 @pytest.mark.usefixtures("each_loop")

@@ -13,7 +13,6 @@ from paymock.stores.base import STATE
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
-from tests.support.loop_time import within
 from tests.support.redis_store import (
     describe_failure,
     eventually,
@@ -23,6 +22,7 @@ from tests.support.redis_store import (
     warning_of,
     works,
 )
+from tests.support.virtual_time import within
 
 
 class Migration:

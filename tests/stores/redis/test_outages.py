@@ -17,8 +17,8 @@ from paymock.stores.base import Change
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
-from tests.support.loop_time import within
 from tests.support.redis_store import eventually, refused, slot_of, works
+from tests.support.virtual_time import within
 
 
 @pytest.mark.usefixtures("each_loop")

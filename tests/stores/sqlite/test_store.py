@@ -13,8 +13,8 @@ from paymock.stores.sqlite.file import LOCK_SECONDS, begin
 from paymock.stores.sqlite.queries import Transaction
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import StoreContract, add, reads_show_changes_of, run
-from tests.support.loop_time import within
 from tests.support.use_cases import refusal
+from tests.support.virtual_time import within
 
 
 class TestSqliteStore(StoreContract):

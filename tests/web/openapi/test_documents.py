@@ -1,5 +1,5 @@
 """The OpenAPI documents are valid and agree with the server, in both directions. That they change only when
-somebody means it is a test of docs/openapi.yaml: tests/project/test_api_documents.py.
+somebody means it is a test of docs/openapi.yaml: tests/project/test_docs.py.
 """
 
 import json

@@ -11,8 +11,8 @@ from paymock.rules.scenarios import SCENARIOS
 from paymock.stores.memory import MemoryStore
 from paymock.web.pages import checkout
 from tests.support.client import DUE, HALF
+from tests.support.specification import SHOWN
 from tests.support.use_cases import UseCases
-from tests.support.views import SHOWN
 from tests.support.virtual_time import run
 from tests.web.pages.sandbox import Sandbox, plain
 
