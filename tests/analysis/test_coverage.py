@@ -31,14 +31,6 @@ class TestItems:
             f"{before}->{after}" for course in courses for before, after in pairwise(course)
         }
 
-    def test_errors_are_those_that_need_no_defect_of_the_application(self) -> None:
-        assert set(group(NOTHING, "errors").items) == {
-            "chain_not_found",
-            "payment_not_found",
-            "validation_failed",
-            "injected_fault",
-        }
-
 
 class TestSeen:
     def test_nothing_is_seen_without_requests(self) -> None:

@@ -66,18 +66,6 @@ class TestWait:
                 paymock.wait(payment["id"], status, timeout=600)
             assert not caught.value.timed_out
 
-    def test_a_long_wait_takes_several_requests(
-        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("paymock.client.sandbox.MAX_WAIT", 0.01)
-        payment = paymock.create()
-        with pytest.raises(NotReached, match=r"after 0\.05 s"):
-            paymock.wait(payment["id"], "completed", timeout=0.05)
-        paymock.advance(2)
-        paymock.speed(60)
-        assert paymock.wait(payment["id"])["status"] == "payment_detected"
-        assert paymock.wait(payment["id"], "completed")["status"] == "completed"
-
     def test_a_change_between_requests_counts(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:

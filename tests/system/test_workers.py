@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -29,7 +29,6 @@ from tests.support.client import AUTHORIZED, fresh_key
 from tests.support.workers import (
     NEEDS_PROCESSES,
     ask,
-    connections,
     create,
     in_progress,
     one_connection_each,
@@ -39,7 +38,6 @@ from tests.support.workers import (
     supervisor_process,
     wait_for_successor,
     wait_until_refused,
-    worker_behind,
     workers_of,
 )
 
@@ -58,40 +56,6 @@ def test_the_ready_file_has_the_supervisor_and_comes_once_all_workers_answer(tmp
             pass  # all of them answer
         for host in ("127.0.0.1", "[::1]"):
             assert httpx.get(f"http://{host}:{served.port}/readyz").status_code == 200
-
-
-def smaller_share_of_a_burst(served: ServerProcess) -> int:
-    """Of 32 concurrent connections, those of the worker that has fewer."""
-    with ExitStack() as stack:
-        address = ("127.0.0.1", served.port)
-        burst = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(32)]
-        for connection in burst:
-            connection.sendall(raw.request("GET", "/livez"))
-        replies = [raw.next_reply(connection) for connection in burst]
-    counts = Counter(map(worker_behind, replies))
-    return 32 - max(counts.values())
-
-
-def test_connections_are_shared_evenly(tmp_path: Path) -> None:
-    shares = []
-    with server_with_workers(tmp_path, "--no-access-log") as served:
-        for _ in range(6):  # the system may not run a worker for a while
-            shares.append(sorted(smaller_share_of_a_burst(served) for _ in range(5)))
-            if shares[-1][2] >= 8:
-                return
-    pytest.fail(f"the smaller shares of 32 connections: {shares}")
-
-
-def test_an_advance_is_visible_on_every_connection(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path) as served, connections(served, 16) as clients:
-        assert clients[0].put("/_mock/clock", json={"speed": 0}).status_code == 200
-        payment = create(clients[0]).json()
-        for seconds, client in enumerate(clients, start=1):
-            now = client.post("/_mock/clock/advance", json={"seconds": seconds}).json()["now"]
-            assert {other.get("/_mock/clock").json()["now"] for other in clients} == {now}
-        seen = {client.get(f"/v1/payments/{payment['id']}").content for client in clients}
-        assert len(seen) == 1
-        assert json.loads(seen.pop())["status"] == "completed"
 
 
 @pytest.mark.nightly
@@ -157,26 +121,6 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: 
     assert status == 0
     replaced = re.findall(r"^worker (\d+) ended \(signal 9\); started (\d+)$", output, re.MULTILINE)
     assert {int(old) for old, _ in replaced} == before
-
-
-def test_a_replacement_is_logged_as_json(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path, "--log", "json") as served:
-        assert served.process.stdout is not None
-        killed, terminated = sorted(workers_of(served.process))
-        os.kill(killed, signal.SIGKILL)
-        wait_for_successor(served, killed)
-        os.kill(terminated, signal.SIGTERM)
-        wait_for_successor(served, terminated)
-        now = workers_of(served.process)
-        _, output = served.stop(signal.SIGTERM)
-    events = [json.loads(line) for line in output.splitlines()][1:]
-    assert {event.pop("started") for event in events} == now
-    for event in events:
-        del event["time"]
-    assert events == [
-        {"event": "worker_replaced", "ended": killed, "signal": 9},
-        {"event": "worker_replaced", "ended": terminated, "status": 0},
-    ]
 
 
 @pytest.mark.nightly
@@ -319,32 +263,6 @@ def test_a_signal_during_the_start(tmp_path: Path, workers: int, number: int, mi
 
 
 # A start that fails
-
-
-@pytest.mark.nightly
-def test_a_crash_of_a_worker_ends_the_start(tmp_path: Path) -> None:
-    # All workers may answer before one is killed.
-    assert any(fails_with_a_worker(tmp_path / str(attempt)) for attempt in range(10))
-
-
-def fails_with_a_worker(folder: Path) -> bool:
-    """Kill a worker during a start, and check how that ends. False if the start was completed before."""
-    folder.mkdir()
-    ready_file = folder / "ready.json"
-    with supervisor_process(folder, workers=16, stderr=subprocess.PIPE) as process:
-        wait_until((folder / "store.db").exists)
-        while not (first := workers_of(process)):
-            assert process.poll() is None
-        os.kill(min(first), signal.SIGKILL)
-        wait_until(lambda: ready_file.exists() or process.poll() is not None)
-        if process.poll() is None:
-            return False
-        output, errors = process.communicate()
-        assert process.returncode == 1
-        assert (output, errors) == ("", "Error: a worker ended before all of them were ready (signal 9)\n")
-        assert processes_of(process) == set()
-    assert not ready_file.exists()
-    return True
 
 
 def test_a_ready_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from paymock.testing import NotReached, Refused, Sandbox, Unreachable, remote, serve
-from tests.support.client import DUE
 
 
 class TestTime:
@@ -132,13 +131,6 @@ class TestArguments:
 
 
 class TestPayments:
-    def test_a_payment_is_created_with_defaults(self, paymock: Sandbox) -> None:
-        first, second = paymock.create(), paymock.create()
-        assert first["status"] == "awaiting_payment"
-        assert first["attempts"][0]["instructions"]["amounts"]["due"] == str(DUE)
-        assert (first["receive"]["chain"], first["receive"]["asset"]) == ("bsc", "USDT")
-        assert first["order_id"] != second["order_id"]
-
     def test_a_payment_is_created_with_arguments(self, paymock: Sandbox) -> None:
         payment = paymock.create(
             "no_payment_expired", amount=5, chain="base", asset="USDC", order_id="a", metadata={"b": 1}
