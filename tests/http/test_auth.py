@@ -31,12 +31,7 @@ def test_configured_keys_with_the_scheme_in_any_case(keyed_server: RunningServer
 @pytest.mark.parametrize(
     ("authorization", "suffix"),
     [
-        (None, ""),
-        ("", ""),
-        ("Bearer", ""),
         (KEYS[0], ""),
-        (f"Basic {KEYS[0]}", ""),
-        (f"Bearer\t{KEYS[0]}", ""),
         (f"Bearer {KEYS[0]} x", ""),
         (f"Bearer {KEYS[0]},", INVALID_TOKEN),
         (f"Bearer {KEYS[0]}x", INVALID_TOKEN),

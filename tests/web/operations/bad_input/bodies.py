@@ -136,6 +136,7 @@ _BAD_URLS = (
     None, "/hooks", "https:///hooks", "ftp://merchant.example/", "https://user:hunter2@merchant.example/",
     "https://merchant.example/#x", "https://merchant.example:65536/", f"{_URL}\n", _URL.ljust(2049, "a"),
     "https://merchant.example\\@evil.example/", "https://händler.example/", "https://[::1/hooks",
+    "https://merchant.example:0/", "http://[::g]/",
 )  # fmt: skip
 
 WEBHOOK = [

@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paymock.rules.scenarios import SCENARIOS
-from tests.support.client import DUE, HALF, Api, error_of, fields_of
+from tests.support.client import DUE, HALF, Api, fields_of
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer
-from tests.support.specification import COURSES, FINAL_STATUS
 
 TINY_SPEEDS = (5e-324, 1e-320, 1e-9, 0.000999, -5e-324)
 """Numbers by which a division overflows, or leads to a time that never comes."""
@@ -45,25 +43,6 @@ class TestClock:
 
 
 class TestOnePayment:
-    @pytest.mark.parametrize("scenario", SCENARIOS)
-    def test_next_goes_through_every_change_and_end_stays_there(self, api: Api, scenario: str) -> None:
-        payment = api.created(scenario)
-        assert api.detail(payment)["before"] is None
-        statuses, seen = [payment["status"]], payment
-        while (response := api.move(payment, to="next")).status_code == 200:
-            assert api.detail(payment)["before"] == seen
-            seen = response.json()
-            api.advance(0.5)
-            assert api.detail(payment)["payment"] == seen
-            if seen["status"] != statuses[-1]:
-                statuses.append(seen["status"])
-        assert error_of(response) == (409, "status_unreachable")
-        assert statuses == [status for _, status in COURSES[scenario]]
-        other = api.created(scenario)
-        final = api.move(other, to="end").json()
-        assert final["status"] == FINAL_STATUS[scenario]
-        assert api.move(other, to="end").json() == final == api.payment(other["id"])
-
     def test_before_a_deposit_of_this_moment_it_had_none(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
         api.deposit(payment, DUE)
