@@ -190,14 +190,6 @@ def test_without_a_file_left_an_idle_connection_gives_way_at_once(tmp_path: Path
         assert reply.status == 200
 
 
-def test_whoever_is_too_slow_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 0.1)
-    with running_server() as server, ExitStack() as stack:
-        crowd = Crowd(server, stack)
-        slow = [one for _ in range(70) for one in crowd.come(HALF, 4)]
-        assert {raw.next_reply(one).status for one in slow} == {400}
-
-
 def test_thousands_that_are_let_go_leave_others_their_turn() -> None:
     async def order() -> list[str]:
         seen: list[str] = []

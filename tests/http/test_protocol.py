@@ -159,13 +159,6 @@ def test_a_head_means_the_same_cut_anywhere_in_an_upgrade(server: RunningServer,
         assert reply.status == status, cut
 
 
-def test_a_slow_client_does_not_hold_up_others(server: RunningServer) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), 60) as slow:
-        slow.sendall(creation(json.dumps(order()).encode())[:-10])
-        [reply] = raw.exchange(server.port, GET)
-        assert reply.status == 200
-
-
 def test_a_client_that_waits_for_100_continue_and_sends_garbage_is_no_defect(server: RunningServer) -> None:
     announced = {"Content-Length": "9", "Expect": "100-continue"}
     head = creation(b"", announced).replace(b"Content-Length: 0\r\n", b"")

@@ -1,9 +1,6 @@
 """The server against the reference model, in chosen and in random histories."""
 
-import ast
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -74,16 +71,3 @@ def test_the_server_answers_as_the_model_does(fee_bps: int, histories: int) -> N
     """At night in histories that differ from run to run."""
     shown = compare_histories(fee_bps, histories, derandomize=histories < 2_500)
     assert histories < 2_500 or shown >= {*STATUSES, "status_unreachable", "validation_failed"}
-
-
-def test_the_model_shares_no_code_with_the_server() -> None:
-    imported = set()
-    for name in ("reference_model", "reference_views"):
-        tree = ast.parse(Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
-                imported.add(str(node.module))
-            elif isinstance(node, ast.Import):
-                imported |= {alias.name for alias in node.names}
-    foreign = {name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names}
-    assert foreign == {"tests.model.reference_model"}

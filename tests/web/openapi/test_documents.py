@@ -20,6 +20,7 @@ from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.openapi.generator import document
 from tests.support.client import Api
 from tests.support.contract import Contract, Json
+from tests.support.courses import OTHER_CATALOG
 from tests.support.server import RunningServer, running_server
 
 CONTEXT = examples.ExampleContext(load_catalog(None), 100, Keyring(()))
@@ -178,12 +179,7 @@ def test_examples_of_refusals(api: Api) -> None:
 
 def test_the_examples_are_those_of_a_server_with_its_own_catalog_fee_and_keys(tmp_path: Path) -> None:
     catalog = tmp_path / "chains.toml"
-    catalog.write_text(
-        '[[chains]]\nid = "mine"\nname = "Mine"\nchain_id = 7\ntestnet = true\n'
-        '[[chains.assets]]\nsymbol = "ONE"\nname = "One"\ndecimals = 18\n'
-        '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
-        'contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"\n'
-    )
+    catalog.write_text(OTHER_CATALOG)
     with running_server(Settings(port=0, catalog=catalog, fee_bps=0, api_keys=("own-key",))) as server:
         own = Contract.of(server.url)
         with Api(server.url, own, "own-key") as api:

@@ -15,12 +15,6 @@ def test_a_sandbox_has_at_most_a_hundred_webhook_endpoints(api: Api) -> None:
     assert len(api.get("/v1/webhooks").json()["data"]) == 100
 
 
-def test_an_endpoint_id_is_no_payment_id(api: Api) -> None:
-    endpoint = api.create({"url": "https://x.example"}, path="/v1/webhooks").json()
-    disguised = endpoint["id"].replace("we_", "pay_")
-    assert error_of(api.get(f"/v1/payments/{disguised}")) == (404, "payment_not_found")
-
-
 def test_health_needs_no_key(api: Api) -> None:
     for path in ("/livez", "/readyz"):
         response = api.get(path, headers={"Authorization": ""})
