@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.client import DUE, HALF, Api, fields_of
+from tests.support.client import DUE, HALF, Api, error_of, fields_of
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer
 
@@ -43,6 +43,15 @@ class TestClock:
 
 
 class TestOnePayment:
+    def test_a_status_is_reached_if_it_lies_ahead(self, api: Api) -> None:
+        payment = api.created()
+        for status in ("failed", "expired", "awaiting_payment"):
+            assert error_of(api.move(payment, to=status)) == (409, "status_unreachable")
+            assert api.payment(payment["id"]) == payment
+        for status in ("payment_detected", "payment_finalized", "settlement_submitted", "completed"):
+            assert api.move(payment, to=status).json()["status"] == status
+            assert error_of(api.move(payment, to=status)) == (409, "status_unreachable")
+
     def test_before_a_deposit_of_this_moment_it_had_none(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
         api.deposit(payment, DUE)
