@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -38,6 +38,7 @@ from tests.support.workers import (
     supervisor_process,
     wait_for_successor,
     wait_until_refused,
+    worker_behind,
     workers_of,
 )
 
@@ -56,6 +57,28 @@ def test_the_ready_file_has_the_supervisor_and_comes_once_all_workers_answer(tmp
             pass  # all of them answer
         for host in ("127.0.0.1", "[::1]"):
             assert httpx.get(f"http://{host}:{served.port}/readyz").status_code == 200
+
+
+def smaller_share_of_a_burst(served: ServerProcess) -> int:
+    """Of 32 concurrent connections, those of the worker that has fewer."""
+    with ExitStack() as stack:
+        address = ("127.0.0.1", served.port)
+        burst = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(32)]
+        for connection in burst:
+            connection.sendall(raw.request("GET", "/livez"))
+        replies = [raw.next_reply(connection) for connection in burst]
+    counts = Counter(map(worker_behind, replies))
+    return 32 - max(counts.values())
+
+
+def test_connections_are_shared_evenly(tmp_path: Path) -> None:
+    shares = []
+    with server_with_workers(tmp_path, "--no-access-log") as served:
+        for _ in range(6):  # the system may not run a worker for a while
+            shares.append(sorted(smaller_share_of_a_burst(served) for _ in range(5)))
+            if shares[-1][2] >= 8:
+                return
+    pytest.fail(f"the smaller shares of 32 connections: {shares}")
 
 
 @pytest.mark.nightly

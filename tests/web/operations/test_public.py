@@ -4,6 +4,13 @@ import pytest
 from tests.support.client import Api, error_of
 
 
+def test_webhook_endpoints_are_listed_in_the_order_of_their_creation(api: Api) -> None:
+    urls = [f"https://merchant.example/{number}" for number in range(3)]
+    for url in urls:
+        api.create({"url": url}, path="/v1/webhooks")
+    assert [endpoint["url"] for endpoint in api.get("/v1/webhooks").json()["data"]] == urls
+
+
 def test_a_sandbox_has_at_most_a_hundred_webhook_endpoints(api: Api) -> None:
     def create(number: int) -> httpx.Response:
         body = {"url": f"https://merchant.example/{number}"}

@@ -1,20 +1,26 @@
+import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness.polling import wait_until
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import Settings
 from paymock.web.telemetry.metrics import BUCKETS, COURSE, METHODS, METRICS, SharedCounters, WorkerCounters
 from tests.support import raw
-from tests.support.client import fresh_key, order
+from tests.support.client import ORDER, fresh_key, order
 from tests.support.server import RunningServer, running_server
+from tests.support.workers import server_with_workers, wait_for_successor, worker_behind, workers_of
 
 AUTHORIZED = {"Authorization": "Bearer mk_test_metrics"}
 
@@ -187,6 +193,35 @@ def test_a_page_in_a_browser_cannot_read_the_figures(watched: Watched) -> None:
 
 
 # Several processes
+
+
+@pytest.mark.nightly
+def test_figures_are_those_of_all_workers_and_none_goes_back_when_one_is_killed(tmp_path: Path) -> None:
+    with server_with_workers(tmp_path, "--metrics-address", "127.0.0.1:0", workers=2) as served:
+        metrics, seen = str(served.ready["metrics"]), set[str]()
+
+        def ask(times: int) -> None:
+            for _ in range(times):  # over a connection each, so that the workers take turns
+                reply = httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED)
+                assert reply.status_code == 200
+                seen.add(worker_behind(reply))
+
+        def counted() -> int:
+            return requests(figures(metrics))["GET", "/v1/chains", "200"]
+
+        ask(30)
+        headers = {**AUTHORIZED, "Idempotency-Key": fresh_key(), "X-Mock-Scenario": "late_payment"}
+        httpx.post(f"{served.url}/v1/payments", json=dict(ORDER), headers=headers)
+        wait_until(lambda: counted() == 30)
+        for asked, killed in enumerate(sorted(workers_of(served.process)), start=1):
+            os.kill(killed, signal.SIGKILL)
+            wait_for_successor(served, killed)
+            assert counted() == 30 * asked
+            ask(30)
+            wait_until(partial(lambda expected: counted() == expected, 30 * asked + 30))
+        assert figures(metrics)["paymock_payments_created_total", "late_payment"] == 1
+        assert len(seen) > 2  # they were of more processes than there are at a time
+        assert served.stop(signal.SIGTERM)[0] == 0
 
 
 def test_a_successor_goes_on_from_the_figures_of_its_predecessor() -> None:
