@@ -9,7 +9,6 @@ from paymock.payments.files import load_catalog
 from paymock.payments.payment import NO_SIMULATION
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.validation import checker_for
 from tests.support.client import order
 from tests.support.clock import NOON
 
@@ -20,11 +19,6 @@ TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
 def create(body: Any = None, scenario: str = "happy_path") -> PaymentRecord:
     creation = payments.Creation(TOKEN, b"fingerprint", SCENARIOS[scenario], NOON)
     return payments.create_record(order() if body is None else body, creation, CATALOG, 100)
-
-
-def test_an_unsupported_type_has_no_checker() -> None:
-    with pytest.raises(TypeError, match="no checker"):
-        checker_for(bytes)
 
 
 @pytest.mark.parametrize("name", ["refund_to", "expires_at", "metadata"])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from paymock.rules.errors import PaymockError
 from paymock.schemas.control import SetNext
 from paymock.schemas.public import CreatePayment, CreateWebhookEndpoint
+from paymock.schemas.queries import Query, QueryParser
 from paymock.schemas.validation import MAX_DETAILS, Checker, Problems, checker_for, converter_for, validate
 from tests.support.client import ORDER
 
@@ -85,3 +86,16 @@ def test_a_message_contains_no_address_and_no_long_name() -> None:
     with pytest.raises(PaymockError) as caught:
         validate(checker_for(SetNext), {address: 1, long: 1}, SetNext)
     assert list(caught.value.details or {}) == ["0x***", "n" * 63 + "…"]
+
+
+class Bytes(Query):
+    """A query with a parameter of a type that no query has."""
+
+    data: bytes = b""
+
+
+def test_an_unsupported_type_has_neither_checker_nor_reader() -> None:
+    with pytest.raises(TypeError, match="no checker"):
+        checker_for(bytes)
+    with pytest.raises(TypeError, match="no reader"):
+        QueryParser(Bytes)
