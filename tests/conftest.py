@@ -1,5 +1,3 @@
-"""Fixtures that every test can use."""
-
 import asyncio
 import functools
 import os
@@ -60,7 +58,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def shared_browser() -> Iterator["tuple[Browser, asyncio.AbstractEventLoop]"]:
-    """One browser for all tests of a process, and the event loop that it needs."""
     from tests.support.browser import chromium, running_loop  # where there is no browser, none is imported
 
     with chromium() as browser:
@@ -71,7 +68,6 @@ def shared_browser() -> Iterator["tuple[Browser, asyncio.AbstractEventLoop]"]:
 
 @pytest.fixture
 def browser(shared_browser: "tuple[Browser, asyncio.AbstractEventLoop]") -> Iterator["Browser"]:
-    """The browser, and its event loop for the length of the test."""
     from tests.support.browser import running_loop
 
     browser, loop = shared_browser
@@ -96,7 +92,6 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture(scope="session")
 def contract(shared_server: RunningServer) -> Contract:
-    """What the server promises in its two OpenAPI documents."""
     return Contract.of(shared_server.url, "/openapi.yaml", "/_mock/openapi.yaml")
 
 

@@ -1,14 +1,4 @@
-"""The bounded cache."""
-
 from paymock.cache import BoundedCache
-
-
-def test_a_full_cache_forgets_its_oldest_entry() -> None:
-    cache: BoundedCache[str, int] = BoundedCache(2)
-    for number, key in enumerate(("first", "second", "third")):
-        cache[key] = number
-    assert cache == {"second": 1, "third": 2}
-    assert cache.get("first") is None
 
 
 def test_an_entry_that_is_replaced_makes_no_other_go() -> None:

@@ -1,5 +1,3 @@
-"""Validation of the settings."""
-
 import math
 from typing import Any
 

@@ -234,7 +234,7 @@ def test_every_retry_that_comes_at_once_is_named() -> None:
         ([creation("conflict", None, status=409, order_id="sk_live_4eC39HqLyjWD")], ("***", None)),
     ],
 )
-def test_a_warning_names_the_order_and_the_payment_but_no_secret(
+def test_a_warning_names_order_and_payment(
     steps: Sequence[Step], about: tuple[str | None, str | None]
 ) -> None:
     [warning] = lint(journal_of(steps).entries)

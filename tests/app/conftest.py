@@ -1,5 +1,3 @@
-"""Tests that are coroutines run in virtual time."""
-
 from tests.support.virtual_time import pytest_pyfunc_call
 
 __all__ = ["pytest_pyfunc_call"]

@@ -12,6 +12,7 @@ from paymock.rules.identifiers import derive_token, secret_from_seed
 from paymock.sandbox.sandboxes import KeyedRequest
 from paymock.schemas.json_decoding import fingerprint
 from paymock.stores.memory import MemoryStore
+from tests.support.courses import OTHER_CATALOG
 from tests.support.use_cases import SANDBOX, UseCases
 
 FOREIGN = "pay_" + derive_token(secret_from_seed("another server"), SANDBOX, "order-1001-payment")
@@ -56,10 +57,5 @@ async def test_an_endpoint_of_the_same_token_is_no_payment() -> None:
 async def test_a_payment_of_an_asset_that_the_catalog_has_lost_cannot_be_shown(tmp_path: Path) -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create()
-    (tmp_path / "chains.toml").write_text(
-        '[[chains]]\nid = "bsc"\nname = "Mine"\nchain_id = 56\ntestnet = true\n'
-        '[[chains.assets]]\nsymbol = "ONE"\nname = "One"\ndecimals = 18\n'
-        '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
-        'contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"\n'
-    )
+    (tmp_path / "chains.toml").write_text(OTHER_CATALOG)
     await refused(CheckoutService(load_catalog(tmp_path / "chains.toml"), app.sandboxes), payment.id)

@@ -1,11 +1,14 @@
-"""The use cases of the control API, without HTTP."""
-
 import asyncio
 from typing import Any
 
 import pytest
 
+from paymock.app.findings import MAX_BYTES, MAX_FINDINGS
+from paymock.app.lookup import PaymentFilter, newest_payments
+from paymock.stores.base import Store
 from paymock.stores.memory import MemoryStore
+from tests.support.findings import finding
+from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
 
 
@@ -48,3 +51,54 @@ async def test_a_search_lets_others_in_after_every_fifty_payments() -> None:
     assert (await app.control.payments(SANDBOX, 9, status="completed")).data == []
     running.cancel()
     assert turns == 2
+
+
+async def test_a_search_finds_ids_and_orders_by_any_beginning() -> None:
+    app = UseCases(MemoryStore())
+    payment, _ = await app.create(order_id="pay_заказ", scenario="late_payment")
+    other, _ = await app.create("key-number-2", order_id=payment.id)
+
+    async def found(**wanted: str) -> list[str]:
+        page = await newest_payments(app.sandboxes, SANDBOX, 9, payment_filter=PaymentFilter(**wanted))
+        return [one.payment.id for _, one in page.payments]
+
+    for length in range(1, len(payment.id) + 1):
+        assert await found(search=payment.id[:length]) == [other.id, payment.id]
+    assert await found(search=other.id) == [other.id]
+    assert await found(search="pay_за") == [payment.id]
+    for nothing in ("заказ", "PAY_", f"{payment.id}x", "att_", "late"):
+        assert await found(search=nothing) == []
+    assert await found(order_id="pay_за") == await found(search="pay_", status="expired") == []
+    assert await found(order_id="pay_заказ", scenario="late_payment") == [payment.id]
+
+
+async def test_findings_are_listed_newest_first_found_and_cleared() -> None:
+    findings = UseCases(MemoryStore()).control.findings
+    added = [await findings.add(SANDBOX, **finding(rule=rule)) for rule in ("lost_sale", "gives_up")]
+    assert (await findings.list(SANDBOX)).data == added[::-1]
+    assert await findings.find(SANDBOX, added[0].id) == added[0]
+    assert (await refusal(findings.find("another sandbox", added[0].id))).status == 404
+    await findings.clear(SANDBOX)
+    assert (await findings.list(SANDBOX)).data == []
+
+
+async def test_only_the_last_findings_are_kept_and_a_reset_deletes_them() -> None:
+    control = UseCases(MemoryStore()).control
+    for number in range(3 * MAX_FINDINGS):
+        await control.findings.add(SANDBOX, **finding(token=f"happy_path/{number}"))
+    listed = (await control.findings.list(SANDBOX)).data
+    assert [one.token for one in listed[:2]] == ["happy_path/299", "happy_path/298"]
+    assert len(listed) == MAX_FINDINGS
+    await control.reset(SANDBOX)
+    assert (await control.findings.list(SANDBOX)).data == []
+
+
+@pytest.mark.parametrize("store", [MemoryStore, SharedStore])
+async def test_large_findings_displace_the_oldest(store: type[Store]) -> None:
+    app = UseCases(store())
+    large = ["x" * 2000] * 20
+    for number in range(30):
+        await app.control.findings.add(SANDBOX, **finding(token=f"{number}", story=large))
+    kept = (await app.control.findings.list(SANDBOX)).data
+    assert [one.token for one in kept] == ["29", "28", "27", "26", "25", "24"]
+    assert sum(map(len, await app.sandboxes.tail(SANDBOX, "findings", MAX_FINDINGS))) <= MAX_BYTES

@@ -26,7 +26,6 @@ def unpacked(number: int, folder: Path) -> Path:
 
 
 def killed(path: Path) -> Path:
-    """Return a copy of the file with a log, as a killed server leaves it."""
     copy = path.with_name("killed.db")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("CREATE TABLE last (x)")
@@ -42,9 +41,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("number", STORED.keys() - {*READABLE_FORMATS})
 @pytest.mark.parametrize("after_a_kill", [False, True])
-def test_a_store_of_another_format_is_refused_and_left_as_it_is(
-    tmp_path: Path, number: int, *, after_a_kill: bool
-) -> None:
+def test_a_store_of_another_format_is_refused(tmp_path: Path, number: int, *, after_a_kill: bool) -> None:
     path = unpacked(number, tmp_path)
     path = killed(path) if after_a_kill else path
     before = contents(tmp_path)

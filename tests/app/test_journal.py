@@ -1,5 +1,3 @@
-"""The journal of a sandbox."""
-
 import asyncio
 
 import msgspec

@@ -29,7 +29,6 @@ ORDER = "order-1001"
 
 
 async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayment:
-    """A poll by the application, with its entry in the journal."""
     payment = await app.service.payment(SANDBOX, payment_id, app.injection())
     request = Request("GET", "/v1/payments/x", {}, Body(b""), operation="getPayment")
     response = Response(200, payment=payment, fault=parse_fault(fault))
@@ -123,9 +122,7 @@ async def test_time_stands_at_the_change_that_nobody_has_read() -> None:
         ({"to": "end"}, "completed", 45),
     ],
 )
-async def test_an_observed_advance_goes_as_far_as_any_other(
-    body: dict[str, Any], status: str, age: float
-) -> None:
+async def test_an_observed_advance_goes_as_far(body: dict[str, Any], status: str, age: float) -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create()
     result, _ = await advance_while_polled(app, payment.id, 0.01, **body)
@@ -243,9 +240,7 @@ async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_the
 
 
 @pytest.mark.parametrize(("store", "seconds"), [(MemoryStore, 0), (SharedStore, 1)])
-async def test_a_request_that_the_journal_has_no_more_counts_as_passed(
-    store: type[Store], seconds: float
-) -> None:
+async def test_a_request_that_was_cleared_counts_as_passed(store: type[Store], seconds: float) -> None:
     """On a shared store, once another process cannot be about to record it any more."""
     app = UseCases(store())
     entries = [line() for _ in range(3)]
@@ -259,7 +254,7 @@ async def test_a_request_that_the_journal_has_no_more_counts_as_passed(
     assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.1)
 
 
-async def test_a_reader_reads_each_entry_once_also_when_the_journal_is_full_or_cleared(
+async def test_a_reader_of_a_full_or_cleared_journal_reads_each_entry_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(journal, "LENGTH", 32)

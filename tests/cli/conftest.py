@@ -1,5 +1,3 @@
-"""Terminals with and without a server."""
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +6,7 @@ import pytest
 
 from tests.cli.terminal import Terminal
 from tests.support.client import Api
+from tests.support.courses import OTHER_CATALOG
 from tests.support.server import RunningServer
 
 
@@ -39,12 +38,6 @@ def silent() -> Iterator[Terminal]:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> str:
-    """The path of a catalog with other decimals than the built-in one."""
     path = tmp_path / "chains.toml"
-    path.write_text(
-        '[[chains]]\nid = "bsc"\nname = "Mine"\nchain_id = 7\ntestnet = true\n'
-        '[[chains.assets]]\nsymbol = "ONE"\nname = "One"\ndecimals = 0\n'
-        '[[chains.assets]]\nsymbol = "TWO"\nname = "Two"\ndecimals = 2\n'
-        'contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"\n'
-    )
+    path.write_text(OTHER_CATALOG)
     return str(path)

@@ -15,7 +15,6 @@ import pytest
 from harness.server_process import PAYMOCK, environment
 from paymock.cli.main import cli
 from tests.support import in_process
-from tests.support.client import Api
 
 TIMEOUT = 20
 """Seconds within which a command must react: less than the interval at which it reads a payment again."""
@@ -104,7 +103,6 @@ def meanwhile(action: Callable[[], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def killed_after(seconds: float, process: subprocess.Popen[Any]) -> Iterator[None]:
-    """Kill a process that hangs in the block."""
     timer = threading.Timer(seconds, process.kill)
     timer.start()
     try:
@@ -138,15 +136,6 @@ def run_until(until: str | None, *command: str, **variables: str) -> tuple[int, 
 
 
 def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
-    """Read the next lines of a running command."""
     assert process.stdout is not None
     with killed_after(TIMEOUT, process):
         return [process.stdout.readline().rstrip("\n") for _ in range(count)]
-
-
-def advance(api: Api, seconds: float) -> None:
-    assert api.post("/_mock/clock/advance", json={"seconds": seconds}).status_code == 200
-
-
-def freeze(api: Api) -> None:
-    assert api.put("/_mock/clock", json={"speed": 0}).status_code == 200

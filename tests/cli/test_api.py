@@ -136,7 +136,7 @@ NOT_READY = '{"error": {"code": "store_unavailable", "message": "It is."}}'
         ("ready", reply("503 Oops", NOT_READY), 1, "It is."),
     ],
 )
-def test_an_unexpected_reply_is_3_and_a_server_that_is_not_ready_is_1(
+def test_unexpected_replies_and_servers_not_ready(
     command: str, content: bytes, status: int, message: str
 ) -> None:
     with canned_server(content) as url:

@@ -1,5 +1,3 @@
-"""`requests` and `coverage`."""
-
 import contextlib
 import re
 import signal

@@ -1,4 +1,4 @@
-"""The group of commands: help, completion, imports, exit codes, and the page that describes them."""
+"""The group of commands: help, completion, imports, exit codes, `serve`, and the page that describes them."""
 
 import json
 import os
@@ -15,6 +15,7 @@ import pytest
 from harness.server_process import PAYMOCK, environment, server_process
 from paymock import __version__
 from paymock.cli.main import cli
+from paymock.cli.serve import serve
 from paymock.payments.files import load_catalog
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.control import TARGETS
@@ -32,7 +33,6 @@ def test_the_version_is_printed() -> None:
 
 
 def completions(words: str, **variables: str) -> list[str]:
-    """What a shell offers for the last word of a command line."""
     count = str(len(words.split(" ")) - 1)
     outcome = run(_PAYMOCK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=count, **variables)
     return [line.partition(",")[2] for line in outcome.stdout.splitlines()]
@@ -81,9 +81,7 @@ def test_common_options_stand_after_a_command(name: str) -> None:
     assert options & COMMON == {"demo": {"--json"}, "ready": {"--url", "--json"}}.get(name, COMMON)
 
 
-def test_the_server_and_the_key_can_be_given_before_the_command(
-    terminal: Terminal, unconnected: Terminal, api: Api
-) -> None:
+def test_server_and_key_can_precede_the_command(terminal: Terminal, unconnected: Terminal, api: Api) -> None:
     url, key = terminal.url, terminal.variables["PAYMOCK_API_KEY"]
     created = json.loads(unconnected.text("--url", f"{url}/", "--api-key", key, "--json", "create"))
     assert api.payment(created["id"]) == created
@@ -172,7 +170,7 @@ main()
         ("ready --wait 60 --url http://127.0.0.1:1", "not ready yet, waiting up to 60 s"),
     ],
 )
-def test_the_line_of_an_interrupt_is_ended_on_a_terminal(
+def test_an_interrupt_ends_the_line_on_a_terminal(
     terminal: Terminal, api: Api, command: str, until: str
 ) -> None:
     api.created()
@@ -228,3 +226,32 @@ def test_the_examples_of_the_documentation_are_correct(tmp_path: Path) -> None:
                 ["/bin/sh", "-e", "-c", script], env=variables, capture_output=True, text=True, check=False
             )
             assert normalized(outcome.stdout + outcome.stderr) == normalized(output), script
+
+
+def test_every_option_has_an_environment_variable_that_the_help_shows() -> None:
+    help_text = "".join(run("serve", "--help").stdout.split())
+    options = [option for option in serve.params if isinstance(option, click.Option)]
+    assert len(options) > 10
+    for option in options:
+        names = ["PAYMOCK_" + flag.removeprefix("--").replace("-", "_").upper() for flag in option.opts]
+        assert option.envvar == (names if len(names) > 1 else names[0])
+        assert all(name in help_text for name in names)
+
+
+@pytest.mark.process
+def test_the_line_of_an_interrupt_of_serve_is_ended_on_a_terminal() -> None:
+    status, written = run_until("http://", *PAYMOCK, "serve", "--port", "0")
+    assert status == 0
+    assert written.endswith("\r\n\r\n")
+
+
+@pytest.mark.process
+def test_the_line_of_an_early_interrupt_is_ended_on_a_terminal() -> None:
+    script = (
+        "import signal\n"
+        "from paymock.cli import main\n"
+        "from paymock.server import run\n"
+        "run.serve = lambda *_: signal.raise_signal(signal.SIGINT)\n"
+        "main.cli(['serve'])\n"
+    )
+    assert run_until(None, sys.executable, "-c", script) == (0, "\r\n")

@@ -1,15 +1,20 @@
 """What the commands print: any script, amounts, no control characters, tables, and the next command."""
 
 import select
+import shlex
 import socket
+from itertools import product
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
 from paymock.cli.output import Column, format_amount, program, table_lines, wait_readable
+from paymock.settings import Settings
+from paymock.testing import Sandbox
 from tests.cli.terminal import Terminal
 from tests.support.client import Api
+from tests.support.in_process import run, run_on_terminal
 
 
 def test_an_order_id_in_any_script_is_printed(terminal: Terminal) -> None:
@@ -113,3 +118,47 @@ def test_a_wait_of_no_time_finds_what_is_readable_already() -> None:
         assert wait_readable(0, [ours.fileno()]) == []
         theirs.send(b"a reply")
         assert wait_readable(0, [ours.fileno()]) == [ours.fileno()]
+
+
+SECRET = "planted-secret"
+
+COMMANDS = [
+    "", "--json", "create", "create --json", "create --scenario x", "payment", "payment x",
+    "payments --json", "payments x", "payments --limit 0", "advance 1", "clock", "wait pay_x", "deposit x",
+    "next --fault drop", "next --times 2", "requests --json", "fault add drop", "fault add x", "fault list",
+    "coverage", "reset", "xyzzy", "--xyzzy", "verify --order true",
+    "verify --order true --deliveries true --only x", "payments --url http://127.0.0.1:1",
+]  # fmt: skip
+
+
+def test_no_command_repeats_the_key(terminal: Terminal, api: Api) -> None:
+    for command, start in product(COMMANDS, (run, run_on_terminal)):
+        outcome = start("--key", api.api_key, *shlex.split(command), PAYMOCK_URL=terminal.url)
+        assert outcome.stdout + outcome.stderr
+        assert api.api_key not in outcome.stdout + outcome.stderr, command
+
+
+MISTAKES = [
+    f"payments --key '{SECRET} x'", f"payments --url http://user:{SECRET}@127.0.0.1",
+    f"serve --api-key '{SECRET} x'", f"serve --api-key {SECRET} --port x",
+    f"serve --api-key {SECRET} --workers 2", f"serve --api-key {SECRET}, --workers 2",
+    f"serve --store mysql://user:{SECRET}@127.0.0.1/x",
+    f"serve --store redis://user:{SECRET}@127.0.0.1:port",
+    f"serve --store redis://user:{SECRET}@127.0.0.1:1", f"serve --store 'sqlite:///x?password={SECRET}'",
+    f"--key {SECRET} serve",
+]  # fmt: skip
+
+
+def test_no_mistake_repeats_a_key_or_a_password() -> None:
+    for command in MISTAKES:
+        outcome = run(*shlex.split(command))
+        assert outcome.stderr.rpartition("Error: ")[2]
+        assert SECRET not in outcome.stdout + outcome.stderr, command
+
+
+def test_neither_does_python() -> None:
+    for url in (f"http://user:{SECRET}@127.0.0.1", f"redis://:{SECRET}@127.0.0.1"):
+        with pytest.raises(ValueError, match="without user and password") as wrong:
+            Sandbox(url, "mk_test_demo")
+        assert SECRET not in str(wrong.value)
+    assert SECRET not in repr(Settings(api_keys=(SECRET,), store=f"redis://:{SECRET}@127.0.0.1"))

@@ -1,5 +1,3 @@
-"""`create`, `payment`, `payments`, `deposit` and `wait`."""
-
 import json
 import re
 import subprocess
@@ -8,7 +6,7 @@ import pytest
 
 from paymock.cli.output import format_amount
 from paymock.cli.payments import default_asset, one_token
-from tests.cli.terminal import Terminal, advance, meanwhile
+from tests.cli.terminal import Terminal, meanwhile
 from tests.support.client import DUE, HALF, Api
 
 
@@ -91,7 +89,7 @@ def test_default_asset_and_amount_depend_on_the_chain(catalog: str, monkeypatch:
 
 def test_payment_shows_the_timeline(terminal: Terminal, api: Api) -> None:
     payment = api.created("underpaid_expired")
-    advance(api, 8)
+    api.advance(8)
     detail = api.get(f"/_mock/payments/{payment['id']}").json()
     assert terminal.json("payment", payment["id"]) == detail
     shown = terminal.text("payment").splitlines()
@@ -121,7 +119,7 @@ def test_payments_are_listed_newest_first(terminal: Terminal, api: Api) -> None:
 def test_payments_are_filtered(terminal: Terminal, api: Api) -> None:
     late = api.created("late_payment", order_id="order-a")["id"]
     over = api.created("overpaid_review", order_id="order-b")["id"]
-    advance(api, 13)
+    api.advance(13)
     for filters, expected in {
         ("--scenario", "late_payment"): [late],
         ("--status", "overpaid_review"): [over],
@@ -160,7 +158,7 @@ def test_deposits_fund_a_payment(terminal: Terminal, api: Api) -> None:
     assert [int(deposit["amount"]) for deposit in deposits] == [due // 2, due // 2, 1]
     message = terminal.fails(1, "deposit", "--exact")
     assert message == f"Error: nothing is missing: {due} raw units of {due} have arrived\n"
-    advance(api, 8)
+    api.advance(8)
     assert api.payment(payment)["status"] == "payment_finalized"
 
 
@@ -194,7 +192,7 @@ def test_wait_ends_when_the_status_is_reached(terminal: Terminal, api: Api) -> N
     with meanwhile(lambda: api.post(f"/_mock/payments/{payment}/advance", json={"seconds": 0.1})):
         shown = terminal.text("wait", payment, "--status", "payment_detected")
     assert shown.startswith(f"{payment}  payment_detected\n")
-    advance(api, 46)
+    api.advance(46)
     result = terminal.json("wait", "newest", "--status", "completed")
     assert result == {"reached": True, "possible": True, "payment": api.payment(payment)}
 
@@ -223,9 +221,3 @@ def test_wait_says_why_the_status_is_not_reached(
     outcome = terminal.run(*arguments, "--json")
     assert outcome.returncode == status
     assert json.loads(outcome.stdout) == {"reached": False, "possible": status == 4, "payment": payment}
-
-
-def test_wait_times_out_on_a_silent_server(silent: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paymock.client.sandbox.GRACE_PERIOD", 0.1)
-    message = silent.fails(3, "wait", "pay_x", "--timeout", "0.1")
-    assert message == f"Error: {silent.url} does not answer\n"

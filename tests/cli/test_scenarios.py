@@ -1,5 +1,3 @@
-"""`scenarios` and `scenarios check`, and scenarios of users in other commands."""
-
 import json
 import re
 from pathlib import Path
@@ -37,7 +35,6 @@ def test_descriptions_are_wrapped_on_a_terminal(columns: int) -> None:
 
 @pytest.fixture
 def halves(tmp_path: Path) -> str:
-    """The path of a file of scenarios."""
     path = tmp_path / "scenarios.toml"
     path.write_text(TWO_HALVES)
     return str(path)

@@ -1,5 +1,3 @@
-"""`verify`."""
-
 import json
 import re
 import shlex
@@ -46,7 +44,6 @@ def shop(terminal: Terminal, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def arguments(url: str) -> list[str]:
-    """Verify the shop of this URL in one scenario with one fault."""
     return [
         "verify", "--order", f"POST {url}/orders/{{order_id}}",
         "--deliveries", f"GET {url}/deliveries/{{order_id}}", "--scenario", "happy_path", "--fault", "drop",
@@ -61,9 +58,7 @@ def test_a_shop_that_is_right_is_0(terminal: Terminal, shop: str) -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("shop", [bad.NewKeyPerTry], indirect=True)
-def test_a_shop_that_costs_money_is_1_and_its_findings_can_be_repeated(
-    terminal: Terminal, shop: str, tmp_path: Path
-) -> None:
+def test_an_unsafe_shop_is_1_and_its_findings_repeat(terminal: Terminal, shop: str, tmp_path: Path) -> None:
     junit, summary = tmp_path / "junit.xml", tmp_path / "summary.md"
     key = terminal.variables["PAYMOCK_API_KEY"]
     files = ("--junit", str(junit), f"--markdown={summary}")

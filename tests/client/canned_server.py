@@ -59,7 +59,6 @@ CLOCK = reply("200 OK", '{"now": "2030-01-31T12:00:00.000Z", "speed": 0.0}')
 
 
 def wait_reply(status: str, *, reached: bool) -> bytes:
-    """The reply to a wait for a change that can still come."""
     payment = {"id": "pay_x", "status": status}
     body = json.dumps({"reached": reached, "possible": True, "payment": payment})
     return reply("200 OK\r\nConnection: close", body)

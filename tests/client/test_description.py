@@ -1,5 +1,3 @@
-"""A sandbox as text."""
-
 import socket
 from datetime import datetime, timedelta
 

@@ -1,5 +1,3 @@
-"""Connections and errors of the client."""
-
 import json
 import re
 import select
@@ -13,7 +11,9 @@ from http.client import HTTPConnection, HTTPResponse
 import pytest
 
 from paymock.client.http import Client
+from paymock.client.sandbox import ROUTES
 from paymock.testing import Json, Sandbox, ServerHandle, Unreachable, remote
+from paymock.web.operations import control, public
 from tests.client.canned_server import CLOCK, canned_server, reply
 from tests.support.forks import child, forks, in_child
 
@@ -91,7 +91,7 @@ class TestConnections:
         with pytest.raises(Unreachable, match=r"cannot reach http://a\.\.b"):
             Sandbox("http://a..b", "mk_test_demo").now()
 
-    def test_an_interrupted_request_does_not_affect_the_next(
+    def test_an_interrupt_leaves_the_next_request(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def interrupt(*_: object) -> None:
@@ -144,3 +144,13 @@ class TestConnections:
     def test_the_repr_shows_the_url_and_no_key(self, paymock: Sandbox) -> None:
         assert repr(paymock) == f"<Sandbox of {paymock.url}>"
         assert repr(ServerHandle(paymock.url, ["k"])) == f"<ServerHandle on {paymock.url}>"
+
+
+def test_each_operation_of_the_control_api_has_a_call() -> None:
+    served = {}
+    for operation in control.OPERATIONS:
+        reply = operation.reply[0] if isinstance(operation.reply, tuple) else operation.reply
+        served[operation.operation_id] = (operation.method, operation.path, reply and reply.__name__)
+    creation = next(one for one in public.OPERATIONS if one.operation_id == "createPayment")
+    served["createPayment"] = (creation.method, creation.path, "Payment")
+    assert served == ROUTES

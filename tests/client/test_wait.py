@@ -1,5 +1,3 @@
-"""Waiting for payments, orders and requests."""
-
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +14,6 @@ STOPPED = "the clock stands still until it is advanced"
 
 
 def after_each_reply(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
-    """Do something after each reply to a wait."""
     result = Call.result
 
     def result_and_action(call: Call[Any]) -> Any:
@@ -29,7 +26,6 @@ def after_each_reply(monkeypatch: pytest.MonkeyPatch, action: Callable[[], objec
 
 
 def read(paymock: Sandbox, payment: Json) -> Json:
-    """Read a payment, as an application does."""
     headers = {"Authorization": f"Bearer {paymock.api_key}"}
     found: Json = httpx.get(f"{paymock.url}/v1/payments/{payment['id']}", headers=headers).json()
     return found
@@ -70,19 +66,7 @@ class TestWait:
                 paymock.wait(payment["id"], status, timeout=600)
             assert not caught.value.timed_out
 
-    def test_a_long_wait_takes_several_requests(
-        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("paymock.client.sandbox.MAX_WAIT", 0.01)
-        payment = paymock.create()
-        with pytest.raises(NotReached, match=r"after 0\.05 s"):
-            paymock.wait(payment["id"], "completed", timeout=0.05)
-        paymock.advance(2)
-        paymock.speed(60)
-        assert paymock.wait(payment["id"])["status"] == "payment_detected"
-        assert paymock.wait(payment["id"], "completed")["status"] == "completed"
-
-    def test_a_change_between_two_requests_is_not_missed(
+    def test_a_change_between_requests_counts(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("paymock.client.sandbox.MAX_WAIT", 0.0)
@@ -99,9 +83,7 @@ class TestWait:
         after_each_reply(monkeypatch, lambda: paymock.advance(45))
         assert paymock.wait(payment["id"], status, timeout=0)["status"] == "completed"
 
-    def test_an_early_reply_is_followed_by_another_request_after_a_pause(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_early_reply_is_followed_by_another_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pauses: list[float] = []
         monkeypatch.setattr("time.sleep", pauses.append)
         early, final = wait_reply("awaiting_payment", reached=False), wait_reply("completed", reached=True)
@@ -109,9 +91,7 @@ class TestWait:
             assert sandbox.wait("pay_x", "completed", timeout=600)["status"] == "completed"
         assert pauses == [0.1] * 5
 
-    def test_a_silent_server_is_unreachable_soon_after_the_timeout(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_silent_server_is_unreachable_in_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("paymock.client.sandbox.GRACE_PERIOD", 0.05)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -120,25 +100,6 @@ class TestWait:
 
 
 class TestWaitingForTheApplication:
-    def test_an_application_sees_every_status_in_order(self, paymock: Sandbox) -> None:
-        payment = paymock.create()
-        seen = dict.fromkeys(["awaiting_payment"])
-        with ThreadPoolExecutor(1) as threads:
-            advancing = threads.submit(
-                paymock.advance_payment, payment["id"], "completed", until_observed=True, timeout=60
-            )
-            while not advancing.done():
-                seen[read(paymock, payment)["status"]] = None
-        seen[advancing.result()["status"]] = None
-        assert [*seen] == [
-            "awaiting_payment",
-            "payment_detected",
-            "payment_finalized",
-            "settlement_pending",
-            "settlement_submitted",
-            "completed",
-        ]
-
     def test_a_change_that_nobody_reads_is_reported(self, paymock: Sandbox) -> None:
         payment = paymock.create()
         with pytest.raises(NotReached, match="has not read that after 0 s") as caught:
@@ -172,9 +133,7 @@ class TestWaitingForTheApplication:
             paymock.wait_for("order-7", "failed", timeout=600)
         assert not caught.value.timed_out
 
-    def test_a_long_wait_for_an_order_takes_several_requests(
-        self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_long_wait_for_an_order(self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("paymock.client.sandbox.MAX_WAIT", 0.0)
         after_each_reply(monkeypatch, lambda: paymock.create(order_id="order-7"))
         assert paymock.wait_for("order-7")["status"] == "awaiting_payment"

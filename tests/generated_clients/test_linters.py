@@ -48,7 +48,6 @@ def test_ajv_accepts_every_schema_example_and_reply(
 
 
 def examples(document: Json) -> Iterator[tuple[str, Any]]:
-    """Every example of a body, with the pointer to its schema."""
     for path, item in document["paths"].items():
         for method, operation in item.items():
             bodies = {"requestBody": operation.get("requestBody", {})}
@@ -62,7 +61,6 @@ def examples(document: Json) -> Iterator[tuple[str, Any]]:
 
 
 def property_examples(document: Json) -> Iterator[tuple[str, Any]]:
-    """Every example of a property of a schema."""
     for name, schema in document["components"]["schemas"].items():
         for property_name, described in schema.get("properties", {}).items():
             for value in described.get("examples", ()):
@@ -86,5 +84,4 @@ def replies(api: Api, operations: Sequence[Operation]) -> Iterator[tuple[str, An
 
 
 def escaped(path: str) -> str:
-    """A path as a part of a JSON pointer."""
     return path.replace("~", "~0").replace("/", "~1")

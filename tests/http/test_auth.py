@@ -1,5 +1,3 @@
-"""API keys. That each of them opens a sandbox of its own: tests/web/operations/test_tenants.py."""
-
 from collections.abc import Iterator
 
 import pytest
@@ -26,21 +24,14 @@ def get(server: RunningServer, authorization: str | None, path: str = "/v1/chain
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer ", "bEaReR"])
-def test_configured_keys_are_accepted_with_the_scheme_in_any_case(
-    keyed_server: RunningServer, scheme: str
-) -> None:
+def test_configured_keys_with_the_scheme_in_any_case(keyed_server: RunningServer, scheme: str) -> None:
     assert [get(keyed_server, f"{scheme} {key}").status for key in KEYS] == [200, 200]
 
 
 @pytest.mark.parametrize(
     ("authorization", "suffix"),
     [
-        (None, ""),
-        ("", ""),
-        ("Bearer", ""),
         (KEYS[0], ""),
-        (f"Basic {KEYS[0]}", ""),
-        (f"Bearer\t{KEYS[0]}", ""),
         (f"Bearer {KEYS[0]} x", ""),
         (f"Bearer {KEYS[0]},", INVALID_TOKEN),
         (f"Bearer {KEYS[0]}x", INVALID_TOKEN),
@@ -59,9 +50,7 @@ def test_anything_else_is_refused(
 
 
 @pytest.mark.parametrize("token", ["unauthenticated", "key-of-the-first-merchant-not", "Authorization:"])
-def test_a_token_that_is_a_word_of_the_refusal_does_not_spoil_it(
-    keyed_server: RunningServer, token: str
-) -> None:
+def test_a_token_that_is_a_word_of_the_refusal(keyed_server: RunningServer, token: str) -> None:
     reply = get(keyed_server, f"Bearer {token}")
     assert (reply.status, reply.code) == UNAUTHENTICATED
     assert token.encode() not in reply.body.partition(b'"message"')[2]
@@ -73,11 +62,6 @@ def test_a_token_that_is_a_word_of_a_page_does_not_spoil_it(keyed_server: Runnin
     assert (page.status, page.body) == (404, get(keyed_server, None, "/checkout/pay_unknown").body)
 
 
-@pytest.mark.parametrize("name", ["a", "A-z_0-9", "x" * 64])
-def test_open_mode_accepts_any_test_key(shared_server: RunningServer, name: str) -> None:
-    assert get(shared_server, f"Bearer mk_test_{name}").status == 200
-
-
 @pytest.mark.parametrize(
     "key", ["mk_test_", "mk_test_" + "x" * 65, "mk_test_a.b", "mk_live_demo", "demo", "MK_TEST_demo"]
 )
@@ -87,7 +71,24 @@ def test_open_mode_refuses_any_other_key(shared_server: RunningServer, key: str)
     assert b"mk_test_demo" in reply.body
 
 
-def test_authorization_comes_before_the_body(shared_server: RunningServer) -> None:
-    head = raw.request("POST", "/v1/payments", {"Content-Type": "application/json", "Content-Length": "9"})
-    [reply] = raw.exchange(shared_server.port, head)
-    assert (reply.status, reply.code) == UNAUTHENTICATED
+def test_further_hosts_can_be_allowed() -> None:
+    with running_server(Settings(port=0, allowed_hosts=("Sandbox.Example",))) as server:
+        statuses = [status(server, host) for host in ("sandbox.example", "localhost", "other.example")]
+    assert statuses == [200, 200, 421]
+
+
+def test_a_server_bound_elsewhere_answers_to_any_host() -> None:
+    with running_server(Settings(host="0.0.0.0", port=0, api_keys=KEYS)) as server:
+        assert status(server, "any.example") == 200
+
+
+def test_a_server_bound_elsewhere_that_is_told_its_hosts_answers_to_no_other_but_for_probes() -> None:
+    named = Settings(host="0.0.0.0", port=0, api_keys=KEYS, allowed_hosts=("sandbox.example",))
+    with running_server(named) as server:
+        assert status(server, "any.example", "/openapi.yaml") == 421
+        assert [status(server, "10.0.0.11:8402", path) for path in ("/livez", "/readyz")] == [200, 200]
+
+
+def status(server: RunningServer, host: str, path: str = "/livez") -> int:
+    [reply] = raw.exchange(server.port, raw.request("GET", path, host=host))
+    return reply.status

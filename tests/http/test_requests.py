@@ -1,5 +1,3 @@
-"""Requests: their headers, queries and bodies."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,7 +72,7 @@ def test_a_body_is_put_together_once_from_its_parts() -> None:
     ],
     ids=["announced", "announced with many digits", "in one part", "in two parts of more"],
 )
-def test_a_body_over_the_limit_is_refused_as_soon_as_that_is_known(
+def test_a_body_over_the_limit_is_refused_at_once(
     announced: bytes, messages: list[Mapping[str, Any]]
 ) -> None:
     with pytest.raises(PaymockError) as refused:

@@ -1,5 +1,3 @@
-"""Server-sent events."""
-
 from collections.abc import AsyncGenerator
 
 import pytest

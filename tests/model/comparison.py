@@ -152,7 +152,6 @@ class ServerSandbox:
 
 
 def order(number: int, amount: int, asset: str) -> Json:
-    """The body of a creation."""
     address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
     return {
         "order_id": f"order-{number}",
@@ -167,7 +166,6 @@ def other_asset(asset: str) -> str:
 
 
 def determined(value: Any) -> Any:
-    """What the rules determine of a reply."""
     if isinstance(value, dict):
         return {name: determined(one) for name, one in value.items() if name not in UNDETERMINED}
     return [determined(one) for one in value] if isinstance(value, list) else value
@@ -287,7 +285,6 @@ def _outline(reply: Reply) -> Reply:
 
 @contextmanager
 def connected_player(fee_bps: int) -> Iterator[HistoryComparison]:
-    """Starts a server with that fee."""
     with (
         running_server(Settings(port=0, fee_bps=fee_bps)) as server,
         socket.create_connection(("127.0.0.1", server.port), TIMEOUT_SECONDS) as connection,

@@ -1,5 +1,3 @@
-"""The built-in catalog, and invalid catalogs."""
-
 import tomllib
 from importlib.resources import files
 from typing import Any

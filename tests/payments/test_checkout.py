@@ -1,5 +1,3 @@
-"""The checkout in every state of a payment."""
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -7,15 +5,15 @@ from hypothesis import strategies as st
 
 from paymock.payments import checkout
 from paymock.payments import payment as payments
-from paymock.payments.checkout import VIEWS, Checkout
+from paymock.payments.checkout import Checkout
 from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW
-from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus
+from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS
 from paymock.rules.timeline import state_at
 from tests.support.client import ORDER, order
 from tests.support.clock import NOON
-from tests.support.views import SHOWN
+from tests.support.specification import SHOWN
 
 CATALOG = load_catalog(None)
 TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
@@ -62,42 +60,6 @@ def test_each_scenario_shows_its_views_at_its_times(scenario: str) -> None:
         if not shown or shown[-1][1:] != (page.view, page.headline, page.final):
             shown.append((state.at // 1000, page.view, page.headline, page.final))
     assert shown == SHOWN[scenario]
-
-
-def test_every_status_has_one_of_seven_views() -> None:
-    assert list(VIEWS) == list(PaymentStatus)
-    assert {view.name for view in VIEWS.values()} == {
-        "pay", "detected", "received", "complete", "expired", "review", "failed",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("second", "received", "missing", "confirmations", "seconds_left"),
-    [
-        (0, "0", "1.01", 0, 30),
-        (4.999, "0", "1.01", 0, 25.001),
-        (5, "1.01", "0", 0, 25),
-        (13, "1.01", "0", 16, 17),
-        (3600, "1.01", "0", 16, 0),
-    ],
-)
-def test_a_deposit_counts_from_its_observation(
-    second: float, received: str, missing: str, confirmations: int, seconds_left: float
-) -> None:
-    page = checkout_at(created(), round(second * 1000))
-    assert (page.received.tokens, page.missing.tokens) == (received, missing)
-    assert (page.confirmations, page.confirmations_required) == (confirmations, 16)
-    assert page.seconds_left == seconds_left
-
-
-def test_amounts_are_in_raw_units_and_in_tokens_and_the_clock_is_that_of_the_payment() -> None:
-    page = checkout_at(created(), 9_500, speed=60)
-    assert (page.now, page.speed) == ("2030-01-31T12:00:09.500Z", 60)
-    assert msgspec.to_builtins((page.due, page.settlement, page.fee)) == (
-        {"raw": "1010000000000000000", "tokens": "1.01"},
-        {"raw": "1000000000000000000", "tokens": "1"},
-        {"raw": "10000000000000000", "tokens": "0.01"},
-    )
 
 
 class TestParts:

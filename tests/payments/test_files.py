@@ -1,5 +1,3 @@
-"""The files of `--catalog` and `--scenarios`, and what an unusable one is refused with."""
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The encoding of the records in stores."""
-
 from typing import Any
 
 import msgspec

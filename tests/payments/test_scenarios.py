@@ -1,5 +1,3 @@
-"""Scenarios of a file, and as the control API shows them."""
-
 from typing import Any
 
 import msgspec
@@ -88,15 +86,6 @@ def test_a_copy_of_what_is_listed_plays_the_same_for_every_due(due: int) -> None
         course = scenarios.scenario_from(msgspec.convert(copied, CourseRequest))
         assert simulate(course, due, "USDC") == simulate(scenario, due, "USDC")
         assert simulate(course, due, "USDC")[-1].status == COURSES[name][-1][1]
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_a_listed_scenario_leads_to_what_the_specification_says(name: str) -> None:
-    listed = scenarios.render_listed(SCENARIOS[name])
-    statuses = {entry.status: entry.offset_seconds for entry in reversed(listed.timeline)}
-    assert {(second, status) for status, second in statuses.items()} == set(COURSES[name])
-    assert listed.final_status == COURSES[name][-1][1]
-    assert listed.timeline[0].event == "Created"
 
 
 def test_a_course_without_a_name_gets_one() -> None:

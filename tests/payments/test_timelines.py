@@ -1,5 +1,3 @@
-"""Timelines and their cache are equal to the rules."""
-
 import tracemalloc
 
 import msgspec

@@ -1,11 +1,14 @@
-"""The documentation: generated parts are current, examples run, links resolve."""
+"""The documentation: generated parts are current, examples run, links resolve, recipes notice bad clients."""
 
+import difflib
+import hashlib
 import inspect
 import itertools
 import json
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +22,7 @@ from paymock.cli.main import cli
 from paymock.cli.serve import settings_from_options
 from paymock.settings import Settings
 from paymock.testing import NotReached, Refused, Sandbox, ServerHandle
-from scripts.generated_docs import GENERATED, GENERATED_FILES
+from scripts.generated_docs import DOCUMENTS, GENERATED, GENERATED_FILES
 from tests.support import in_process, markdown
 from tests.support.client import ORDER
 from tests.support.markdown import PAGES, Block
@@ -149,7 +152,6 @@ def test_a_command_says_what_troubleshooting_quotes(server: RunningServer, comma
 
 
 def example_shop() -> list[Block]:
-    """The shop that several pages test."""
     return [
         block for block in markdown.blocks(markdown.read("docs/faults.md")) if file_of(block) == "shop.py"
     ]
@@ -180,9 +182,7 @@ def test_tests_and_commands_of_a_page_lead_to_what_is_shown(tmp_path: Path, page
 
 
 @pytest.mark.nightly
-def test_the_commands_of_the_page_on_testing_run_its_tests(
-    tmp_path: Path, paymock_server: ServerHandle
-) -> None:
+def test_the_commands_of_docs_testing_run_its_tests(tmp_path: Path, paymock_server: ServerHandle) -> None:
     blocks = markdown.blocks(markdown.read("docs/testing.md"))
     write_files(tmp_path, [*example_shop(), *blocks], paymock_server.url)
     for block in blocks:
@@ -288,3 +288,89 @@ def test_links_and_files_that_a_page_names_exist(page: str) -> None:
             assert anchor in markdown.anchors(file.read_text(encoding="utf-8")), target
     for path in re.findall(r"`((?:src|tests|benchmarks|harness|scripts)/[\w./-]*)`", text):
         assert (markdown.ROOT / path).exists(), path
+
+
+SERVICE, _ = DOCUMENTS
+
+
+@pytest.mark.parametrize("copy", DOCUMENTS)
+def test_a_server_serves_the_document_that_is_agreed_upon(shared_server: RunningServer, copy: str) -> None:
+    path, _ = DOCUMENTS[copy]
+    served = httpx.get(shared_server.url + path, headers={"Host": "127.0.0.1:8402"}).text.splitlines()
+    agreed = markdown.read(copy).splitlines()
+    changes = list(difflib.unified_diff(agreed, served, copy, path, lineterm=""))
+    assert not changes, "if this is meant: scripts/update-docs, and CHANGELOG.md\n" + "\n".join(changes)
+
+
+@pytest.mark.process
+def test_whoever_changes_a_document_tells_so_in_the_changelog() -> None:
+    def output_of(*command: str) -> str:
+        return subprocess.check_output(command, cwd=markdown.ROOT, text=True)
+
+    base = output_of("bash", "scripts/submission-base").strip()
+    changed = {*output_of("git", "diff", "--name-only", base).splitlines()}
+    assert "CHANGELOG.md" in changed or not changed & {*DOCUMENTS}
+
+
+def test_the_types_of_the_typescript_example_are_made_from_the_document_as_it_is() -> None:
+    """Its tests hold its code against them; what makes them cannot be had everywhere."""
+    document = hashlib.sha256((markdown.ROOT / SERVICE).read_bytes()).hexdigest()
+    first, _ = markdown.read("examples/typescript/openapi.d.ts").split("\n", 1)
+    assert f"{SERVICE}, SHA-256 {document}" in first, "run scripts/update-types, which needs npm"
+
+
+PAGE = markdown.read("docs/faults.md")
+RECIPES = [
+    (blocks[0].text, blocks[1].text)
+    for blocks in map(markdown.blocks, PAGE.split("\n## "))
+    if [block.language for block in blocks] == ["python", "sh"]
+]
+"""Tests of the page, each with the commands that add the same rules."""
+TESTS = {*re.findall(r"^def (test_\w+)", PAGE, re.MULTILINE)}
+
+FAULT = re.compile(r'"((?:(?:status|delay|truncate)=|drop|reset|hang)[^"]*)"')
+SEND = "reply = self.http.request(method, path, **request)"
+BAD_CLIENTS = {
+    "does not retry": ("PAUSES = (0, 0.2, 0.4, 0.8, 1.6)", "PAUSES = (0,)"),
+    "has a new key for each attempt": (
+        SEND,
+        f'request["headers"] = {{"Idempotency-Key": f"{{time.monotonic_ns()}}"}}\n                {SEND}',
+    ),
+    "takes a gateway's page for a refusal": ("if from_service and ", "if "),
+    "ignores Retry-After": ("max(pause, retry_after)", "pause"),
+    "never gives up": ("for pause in self.pauses:", "for pause in self.pauses * 100:"),
+    "takes expired for final": ('"failed", "under', '"failed", "expired", "under'),
+    "delivers again": (" and order_id not in self.delivered", ""),
+}
+"""What a client does wrong, and the change of the good one."""
+
+
+@pytest.mark.nightly
+def test_each_recipe_notices_a_bad_client_and_each_bad_client_is_noticed(tmp_path: Path) -> None:
+    write_files(tmp_path, markdown.blocks(PAGE))
+    shop = tmp_path / "shop.py"
+    good = shop.read_text()
+    noticed = set()
+    for mistake, (old, new) in BAD_CLIENTS.items():
+        assert good.count(old) == 1, mistake
+        shop.write_text(good.replace(old, new))
+        report = run_in(tmp_path, "pytest -q --tb=no -rf || true")
+        failed = re.findall(r"^FAILED .*::(\w+)", report, re.MULTILINE)
+        assert failed, mistake
+        noticed.update(failed)
+    assert noticed >= TESTS
+
+
+@pytest.mark.parametrize(("test", "commands"), RECIPES)
+def test_its_commands_add_the_rules_of_the_test(paymock: Sandbox, test: str, commands: str) -> None:
+    for line in commands.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "paymock"
+        added = in_process.run(*arguments, PAYMOCK_URL=paymock.url, PAYMOCK_API_KEY=paymock.api_key)
+        assert added.returncode == 0, added.stderr
+    rules = paymock.faults()
+    assert {rule["fault"] for rule in rules} == set(FAULT.findall(test))
+    for rule in rules:
+        assert f'operation="{rule["operation"]}"' in test
+        assert not rule["skip"] or f"skip={rule['skip']}" in test
+        assert rule["times"] == 1 or f"times={rule['times']}" in test

@@ -33,7 +33,6 @@ each_example = pytest.mark.parametrize(
 
 
 def commands(example: str) -> tuple[str, str]:
-    """The commands that run the tests of an example, and that judge it."""
     blocks = markdown.blocks(markdown.read(f"examples/{example}/README.md"))
     tests, judge = [block.text for block in blocks if block.language == "sh"]
     return tests, judge

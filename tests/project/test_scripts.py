@@ -1,5 +1,3 @@
-"""The scripts of the project in a fresh clone."""
-
 import os
 import re
 import shutil
@@ -26,7 +24,6 @@ def clone(tmp_path: Path) -> Path:
 
 
 def call(*command: str | Path, folder: Path, **variables: str) -> tuple[int, str, str]:
-    """The exit status of a command, its output and its messages."""
     ended = subprocess.run(
         command,
         cwd=folder,

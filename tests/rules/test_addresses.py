@@ -1,5 +1,3 @@
-"""EVM addresses and their EIP-55 checksum."""
-
 import platform
 import sys
 from runpy import run_path

@@ -1,5 +1,3 @@
-"""Raw units, the fee, and whole tokens: exact at any size."""
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

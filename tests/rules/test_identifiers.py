@@ -1,5 +1,3 @@
-"""Ids, addresses and hashes: derived, not guessable, all different."""
-
 import re
 
 import pytest

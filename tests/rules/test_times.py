@@ -1,5 +1,3 @@
-"""Parsing and formatting of RFC 3339 times."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -43,7 +43,6 @@ def short_gap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def after_the_first(told: AsyncGenerator[T, None]) -> AsyncIterator[AsyncGenerator[T, None]]:
-    """What is told after the beginning."""
     async with aclosing(told), asyncio.timeout(SOON):
         await anext(told)
         yield told
@@ -228,7 +227,7 @@ class TestSandbox:
             await nothing_comes(notices)
 
     @pytest.mark.parametrize("named", ["", "pay_unknown", f"we_{'a' * 40}", "the older one"])
-    async def test_a_payment_beyond_the_newest_is_followed_only_when_it_is_named(
+    async def test_an_older_payment_is_followed_when_named(
         self, monkeypatch: pytest.MonkeyPatch, named: str
     ) -> None:
         """The scripted deposit of the older one comes after 5 ms; nothing of the newest for 30."""
@@ -256,9 +255,7 @@ class TestSandbox:
                 notified += 1
             assert 1 <= notified <= (loop.time() - began) / GAP + 1
 
-    async def test_a_later_follower_is_told_at_once_what_holds_by_then(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_a_later_follower_is_told_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(feed, "MIN_GAP_SECONDS", 60)
         app = UseCases(MemoryStore())
         async with after_the_first(app.control.feed.follow(SANDBOX)):

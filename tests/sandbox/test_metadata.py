@@ -75,9 +75,7 @@ async def load(store: ClusterStore, now: int = NOON, speed: float = 1) -> StoreM
 @pytest.mark.parametrize("failed", range(NODES))
 @pytest.mark.parametrize("fault", ["dead", "silent"])
 class TestOneFailedNode:
-    async def test_a_store_can_be_created_and_keeps_its_secret_and_speed(
-        self, failed: int, fault: str
-    ) -> None:
+    async def test_a_new_store_keeps_its_secret_and_speed(self, failed: int, fault: str) -> None:
         store = ClusterStore()
         nodes: set[int] = getattr(store, fault)
         nodes.add(failed)

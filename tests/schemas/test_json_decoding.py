@@ -1,5 +1,3 @@
-"""Strict decoding of JSON, its fast path, and the fingerprints of requests."""
-
 import json
 from typing import Any
 

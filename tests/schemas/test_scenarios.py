@@ -1,5 +1,3 @@
-"""The rules of a scenario as users write it."""
-
 import datetime
 from typing import Any
 

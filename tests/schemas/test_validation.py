@@ -1,5 +1,3 @@
-"""The fast converters and the slow checkers of wire types agree."""
-
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from paymock.rules.errors import PaymockError
 from paymock.schemas.control import SetNext
 from paymock.schemas.public import CreatePayment, CreateWebhookEndpoint
+from paymock.schemas.queries import Query, QueryParser
 from paymock.schemas.validation import MAX_DETAILS, Checker, Problems, checker_for, converter_for, validate
 from tests.support.client import ORDER
 
@@ -61,9 +60,7 @@ def assert_agreement(wire_type: type, body: Any) -> None:
 @example(("metadata",), {"a" * 65: 1})
 @example(("pay_with",), [])
 @example(("expires_at",), None)
-def test_converter_and_checker_agree_on_a_changed_create_request(
-    path: tuple[str | int, ...], value: Any
-) -> None:
+def test_converter_and_checker_agree_on_a_create_request(path: tuple[str | int, ...], value: Any) -> None:
     assert_agreement(CreatePayment, changed(path, value))
 
 
@@ -89,3 +86,16 @@ def test_a_message_contains_no_address_and_no_long_name() -> None:
     with pytest.raises(PaymockError) as caught:
         validate(checker_for(SetNext), {address: 1, long: 1}, SetNext)
     assert list(caught.value.details or {}) == ["0x***", "n" * 63 + "…"]
+
+
+class Bytes(Query):
+    """A query with a parameter of a type that no query has."""
+
+    data: bytes = b""
+
+
+def test_an_unsupported_type_has_neither_checker_nor_reader() -> None:
+    with pytest.raises(TypeError, match="no checker"):
+        checker_for(bytes)
+    with pytest.raises(TypeError, match="no reader"):
+        QueryParser(Bytes)

@@ -1,5 +1,3 @@
-"""The ready file and the banner."""
-
 import io
 import json
 import os
@@ -63,9 +61,7 @@ def test_the_banner_shows_only_what_differs_from_the_default() -> None:
         (URL, {"api_keys": ("first-key",)}, "paymock --key KEY create"),
     ],
 )
-def test_the_banner_ends_with_a_command_to_start_with(
-    url: str, settings: dict[str, Any], command: str
-) -> None:
+def test_the_banner_ends_with_a_first_command(url: str, settings: dict[str, Any], command: str) -> None:
     shown = banner(url=url, **settings).splitlines()
     assert shown[-2:] == [f"  Next      {command}", "  Stop      Ctrl-C"]
 

@@ -1,5 +1,3 @@
-"""A process that forks while a server runs in a thread of it."""
-
 import gc
 import io
 import os

@@ -1,5 +1,3 @@
-"""`--metrics-address`: who may read the metrics, and a server with and without it."""
-
 import signal
 import socket
 from pathlib import Path

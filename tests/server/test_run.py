@@ -1,5 +1,3 @@
-"""`paymock serve`: its options, reasons for a refusal, and what a served process shows."""
-
 import json
 import re
 import signal

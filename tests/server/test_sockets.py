@@ -1,5 +1,3 @@
-"""The listening sockets of a server, its URL, and the reasons for a refusal."""
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,5 +1,3 @@
-"""The supervisor: workers that cannot start, and replacements."""
-
 import re
 import subprocess
 import sys
@@ -49,7 +47,6 @@ except ChildProcessError:
 
 
 def supervise(work: str, on_event: str = "pass", on_fork: str = "pass") -> list[str]:
-    """Return the output of a supervisor of two such workers."""
     script = SCRIPT.format(work=work, on_event=on_event, on_fork=on_fork)
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=60, check=True

@@ -1,5 +1,3 @@
-"""Tests of stores that are coroutines run in an event loop of their own."""
-
 import asyncio
 import inspect
 from pathlib import Path
@@ -26,5 +24,4 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Path of the file of a store."""
     return tmp_path / "store.db"

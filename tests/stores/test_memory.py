@@ -1,5 +1,3 @@
-"""The in-memory store: the contract, and what remains of sandboxes that hold nothing."""
-
 import gc
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator

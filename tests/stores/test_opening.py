@@ -1,5 +1,3 @@
-"""Stores by URL."""
-
 from pathlib import Path
 
 import pytest

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, expect, sync_playwright
 
 from harness.browser import LAUNCH_ARGUMENTS
@@ -60,12 +61,10 @@ class Visit:
         page.on("dialog", self._asked)
 
     def complaints(self) -> list[str]:
-        """Warnings, errors and violations of the policy, up to now."""
         self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
         return self._complaints
 
     def foreign(self) -> list[str]:
-        """What it has requested from anywhere but its server."""
         return [url for url in self.requested if not url.startswith((f"{self.origin}/", "blob:", "data:"))]
 
     def _heard(self, message: ConsoleMessage) -> None:
@@ -75,3 +74,14 @@ class Visit:
     def _asked(self, dialog: Dialog) -> None:
         self.dialogs.append(dialog.message)
         dialog.dismiss()
+
+
+TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+
+
+def violations(page: Page, rule: str | None = None) -> list[str]:
+    """The violations of all rules, or of one: the name of the rule, and where it is broken."""
+    selection = {"type": "rule", "values": [rule]} if rule else {"type": "tag", "values": TAGS}
+    options = {"resultTypes": ["violations"], "runOnly": selection}
+    found = Axe().run(page, options=options).response["violations"]
+    return [f"{broken['id']}: {node['target']}" for broken in found for node in broken["nodes"]]

@@ -68,7 +68,6 @@ class Budget:
 
     @property
     def now(self) -> Counter[str]:
-        """The counts of the test that runs."""
         return _started - self.before
 
     @pytest.hookimpl(wrapper=True)

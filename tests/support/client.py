@@ -87,29 +87,44 @@ class Api(httpx.Client):
         scenario: str | None = None,
         path: str = "/v1/payments",
     ) -> httpx.Response:
-        """Creates a payment, whatever comes of it."""
         headers = {"Idempotency-Key": key or fresh_key()}
         if scenario is not None:
             headers["X-Mock-Scenario"] = scenario
         return self.post(path, json=order() if body is None else body, headers=headers)
 
     def created(self, scenario: str | None = None, **changes: Any) -> Json:
-        """A payment that was created."""
         response = self.create(order(**changes), scenario=scenario)
         assert response.status_code == 201, response.text
         payment: Json = response.json()
         return payment
 
     def payment(self, payment_id: str) -> Json:
-        """The payment as it stands."""
         response = self.get(f"/v1/payments/{payment_id}")
         assert response.status_code == 200, response.text
         payment: Json = response.json()
         return payment
 
+    def speed(self, speed: float) -> None:
+        assert self.put("/_mock/clock", json={"speed": speed}).status_code == 200
+
+    def advance(self, seconds: float) -> None:
+        response = self.post("/_mock/clock/advance", json={"seconds": seconds})
+        assert response.status_code == 200, response.text
+
+    def move(self, payment: Json, **target: Any) -> httpx.Response:
+        return self.post(f"/_mock/payments/{payment['id']}/advance", json=target)
+
+    def deposit(self, payment: Json, amount: int, *, key: str | None = None, **more: Any) -> httpx.Response:
+        headers = {"Idempotency-Key": key} if key else {}
+        body = {"amount": str(amount), **more}
+        return self.post(f"/_mock/payments/{payment['id']}/deposits", json=body, headers=headers)
+
+    def detail(self, payment: Json) -> Json:
+        found: Json = self.get(f"/_mock/payments/{payment['id']}").json()
+        return found
+
 
 def error_of(response: httpx.Response) -> tuple[int, str]:
-    """(status, code) of a refusal."""
     return response.status_code, response.json()["error"]["code"]
 
 

@@ -58,7 +58,6 @@ class Contract:
         return None
 
     def check(self, response: httpx.Response) -> None:
-        """Asserts that a reply keeps the promises of the document."""
         method, path = response.request.method, response.url.raw_path.decode().split("?")[0]
         assert "x-request-id" in response.headers
         operation = self.operation(method, path)
@@ -90,7 +89,6 @@ class Contract:
             assert body["error"]["code"] in content["examples"], f"{method} {path}: {body} is not documented"
 
     def check_raw(self, method: str, path: str, reply: RawReply) -> None:
-        """Asserts the same of a reply that came over a bare socket."""
         request = httpx.Request(method, f"http://127.0.0.1{path}")
         self.check(httpx.Response(reply.status, headers=reply.headers, content=reply.body, request=request))
 
@@ -105,7 +103,6 @@ class Contract:
         return resolved
 
     def operations(self) -> Iterator[tuple[str, str, Json]]:
-        """(method, path template, operation) of the whole document."""
         for path, item in self.document["paths"].items():
             for method, operation in item.items():
                 yield method.upper(), path, operation

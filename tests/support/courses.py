@@ -21,6 +21,24 @@ plus = 1
 """
 """A file of scenarios."""
 
+OTHER_CATALOG = """
+[[chains]]
+id = "bsc"
+name = "Mine"
+chain_id = 7
+testnet = true
+[[chains.assets]]
+symbol = "ONE"
+name = "One"
+decimals = 0
+[[chains.assets]]
+symbol = "TWO"
+name = "Two"
+decimals = 2
+contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+"""
+"""A catalog whose assets and decimals are not those of the built-in one."""
+
 LATEST = 3_600_000
 
 _NUMBERS = st.sampled_from([1, 2, 3]) | st.integers(1, 999_999_999)

@@ -33,5 +33,4 @@ def creation(body: bytes, more: dict[str, str] | None = None, *, chunk: int | No
 
 
 def stored(server: RunningServer) -> list[tuple[int, bytes]]:
-    """What the server keeps for the API key."""
     return asyncio.run(server.store.page(sandbox_of(KEY), PaymentRecord.KIND, limit=9999))

@@ -134,7 +134,6 @@ class Selection:
 
 
 def groups_of(item: pytest.Item) -> set[str]:
-    """The groups of a test, by its markers, fixtures and folder."""
     marks = {mark.name for mark in item.iter_markers()}
     fixtures = set(getattr(item, "fixturenames", ()))
     return {
@@ -147,7 +146,6 @@ def groups_of(item: pytest.Item) -> set[str]:
 
 
 def tier_of(item: pytest.Item, groups: set[str]) -> str:
-    """The tier that a marker of the test names, or else the latest of its groups."""
     for tier in ("nightly", "ci"):
         if item.get_closest_marker(tier) is not None:
             return tier

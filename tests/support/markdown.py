@@ -27,12 +27,10 @@ def read(name: str) -> str:
 
 
 def section(text: str, heading: str) -> str:
-    """The text below a heading, up to the next one of its level."""
     return text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
 def blocks(text: str) -> list[Block]:
-    """The fenced code blocks of a text."""
     return [
         Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
         for match in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -45,18 +43,15 @@ def marked(text: str, name: str) -> str:
 
 
 def with_marked(text: str, name: str, content: str) -> str:
-    """The text with new content between the markers of a name."""
     before, rest = text.split(f"<!-- {name} -->\n", 1)
     after = rest.split(f"<!-- /{name} -->", 1)[1]
     return f"{before}<!-- {name} -->\n{content}\n<!-- /{name} -->{after}"
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of the headings of a text, as the repository names them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def links(text: str) -> list[str]:
-    """The targets of the links of a text."""
     return re.findall(r"\]\(([^)\s]+)\)", text)

@@ -52,6 +52,5 @@ def path_of(operation: Operation, payment_id: str, query: Mapping[str, str] = BR
 
 
 def arguments_of(operation: Operation, idempotency_key: str) -> dict[str, Any]:
-    """Body and headers, as httpx takes them."""
     headers = {"Idempotency-Key": idempotency_key} if operation.idempotency else {}
     return {"json": body_of(operation), "headers": headers}

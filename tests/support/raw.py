@@ -28,7 +28,6 @@ def exchange(port: int, data: bytes, *, replies: int = 1, timeout: float = 60) -
 
 
 def exchange_on(connection: socket.socket, data: bytes, *, replies: int = 1) -> list[RawReply]:
-    """The same on a connection that is open."""
     found: list[RawReply] = []
     with contextlib.suppress(OSError):  # the server may refuse and close before it has read everything
         connection.sendall(data)
@@ -106,7 +105,6 @@ def request(
     body: bytes | None = None,
     host: str = "127.0.0.1",
 ) -> bytes:
-    """The bytes of a request."""
     lines = [f"{method} {path} HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     if body is not None:

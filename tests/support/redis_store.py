@@ -13,7 +13,7 @@ from paymock.rules.errors import PaymockError
 from paymock.stores.base import Store, StoreError
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
-from tests.support.loop_time import within
+from tests.support.virtual_time import within
 
 OUTAGE_SECONDS = 2.0
 """How long a step may take to fail when the engine is down, and to succeed when it is back."""
@@ -55,7 +55,6 @@ def slot_of(sandbox: str) -> int:
 
 
 async def warning_of(url: str) -> str | None:
-    """Return the warning for the operator at the start."""
     store = RedisStore(url)
     try:
         return await store.initialize()

@@ -77,7 +77,6 @@ class TellingStore(SharedStore):
 
 
 def everything_in(store: object) -> object:
-    """What a store keeps, as far as it can be seen."""
     if isinstance(store, Mapping):
         return [(key, everything_in(value)) for key, value in store.items()]
     if isinstance(store, str | bytes | int | float | None):

@@ -15,7 +15,6 @@ class Twins(NamedTuple):
     again: httpx.Client
 
     def begin(self, keys: tuple[str, str]) -> None:
-        """From now on, the sandboxes of these API keys."""
         first, other = keys
         for client, key in ((self.first, first), (self.other, other), (self.again, first)):
             client.headers["Authorization"] = f"Bearer {key}"
@@ -45,7 +44,6 @@ class Twins(NamedTuple):
         return replies
 
     def read(self, path: str) -> Any:
-        """What the first sandbox answers, twice in the same bytes."""
         reply = self.first.get(path)
         assert self.again.get(path).content == reply.content
         assert reply.status_code == 200, reply.text

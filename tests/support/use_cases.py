@@ -54,12 +54,10 @@ class UseCases:
 
 
 def keyed(key: str) -> KeyedRequest:
-    """A request with an idempotency key."""
     return KeyedRequest(SANDBOX, key, b"fingerprint", {})
 
 
 def line() -> StoredEntry:
-    """A request, for the journal."""
     return StoredEntry(
         at="2030-01-31T12:00:00.000Z",
         method="GET",
@@ -82,7 +80,6 @@ def line() -> StoredEntry:
 
 
 async def refusal(step: Awaitable[object]) -> PaymockError:
-    """The error that a use case is refused with."""
     with pytest.raises(PaymockError) as caught:
         await step
     return caught.value

@@ -1,9 +1,10 @@
-"""Virtual time for coroutines that wait for timers and for each other, and for no thread, file or socket."""
+"""Virtual time for coroutines that wait for timers and for each other, and time limits for a busy machine."""
 
 import asyncio
 import inspect
 import selectors
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import pytest
@@ -52,3 +53,25 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = pyfuncitem._fixtureinfo.argnames
     run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+_TICK_SECONDS = 0.01
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """Raise TimeoutError if the block takes longer, like `asyncio.timeout`, but count only the time in which
+    the event loop could run: a process that is held up is not late.
+    """
+
+    async def count() -> None:
+        for _ in range(round(seconds / _TICK_SECONDS)):
+            await asyncio.sleep(_TICK_SECONDS)
+        limit.reschedule(asyncio.get_running_loop().time())
+
+    async with asyncio.timeout(None) as limit:
+        counter = asyncio.create_task(count())
+        try:
+            yield
+        finally:
+            counter.cancel()

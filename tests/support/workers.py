@@ -80,13 +80,11 @@ def wait_for_successor(served: ServerProcess, ended: int) -> None:
 
 
 def worker_behind(response: httpx.Response | raw.RawReply) -> str:
-    """The part of the request id that differs between workers."""
     return response.headers["x-request-id"].rpartition("_")[0]
 
 
 @contextmanager
 def connections(served: ServerProcess, count: int) -> Iterator[list[httpx.Client]]:
-    """Clients with a keep-alive connection each."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(httpx.Client(base_url=served.url, headers=AUTHORIZED, timeout=60))
@@ -138,8 +136,6 @@ def in_progress(served: ServerProcess, clients: list[httpx.Client], milliseconds
 
 
 def wait_until_refused(served: ServerProcess) -> None:
-    """Return when the server has closed its listening socket."""
-
     def refused() -> bool:
         try:
             socket.create_connection(("127.0.0.1", served.port), 1).close()

@@ -86,9 +86,7 @@ def wait_for_changes(stream: Stream, *names: str) -> None:
 
 
 @pytest.mark.redis
-def test_a_killed_store_ends_the_streams_until_it_is_restarted(
-    tmp_path: Path,
-) -> None:
+def test_a_killed_store_ends_the_streams_until_it_is_restarted(tmp_path: Path) -> None:
     with (
         redis_server(*DURABLE) as engine,
         server_process(tmp_path, "--store", engine.url, "--speed", "0") as served,

@@ -1,5 +1,3 @@
-"""Fault rules of several processes: the counts are exact, on every store."""
-
 import threading
 from collections import Counter
 from collections.abc import Iterator

@@ -23,7 +23,6 @@ NEEDS_REDIS = pytest.mark.redis
 
 
 def with_markers(names: Iterable[str]) -> list[Any]:
-    """Parameters by the name of a store, with a marker where it is Redis."""
     return [pytest.param(name, marks=[NEEDS_REDIS] * name.startswith("Redis")) for name in names]
 
 
@@ -73,9 +72,7 @@ def test_a_killed_cluster_node_affects_only_its_own_sandboxes(tmp_path: Path) ->
         *(pytest.param(*store.values, 500, marks=store.marks) for store in with_markers(STORES)),
     ],
 )
-def test_identical_creations_on_two_servers_create_one_payment(
-    name: str, clients: int, tmp_path: Path
-) -> None:
+def test_identical_creations_create_one_payment(name: str, clients: int, tmp_path: Path) -> None:
     result = create_concurrently(name, 2, tmp_path, clients)
     assert not result.violations
     assert result.replies == 2 * clients

@@ -1,5 +1,3 @@
-"""Resident memory of a real server: what a payment takes, and what an API key leaves."""
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path

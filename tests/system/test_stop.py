@@ -1,5 +1,3 @@
-"""Stop of a server by a signal."""
-
 import signal
 import socket
 import threading
@@ -19,12 +17,6 @@ from tests.support.workers import ask, reply_on
 from tests.system.hostile.graceful_stop import Case, stop_busy_server
 
 pytestmark = pytest.mark.ci
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_server_with_status_0(tmp_path: Path, number: int) -> None:
-    with server_process(tmp_path) as served:
-        assert served.stop(number)[0] == 0
 
 
 def test_incomplete_requests_do_not_delay_a_stop(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`paymock serve --workers N`: several processes that serve one port."""
+"""`paymock serve --workers N`: several processes that serve one port, their start and their stop."""
 
 import json
 import os
@@ -6,11 +6,13 @@ import re
 import resource
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -19,16 +21,23 @@ import pytest
 from harness.polling import wait_until
 from harness.process_info import cpu_seconds
 from harness.server_process import ServerProcess
+from paymock.server.errors import StartError
+from paymock.server.run import serve
+from paymock.settings import Settings
 from tests.support import raw
 from tests.support.client import AUTHORIZED, fresh_key
 from tests.support.workers import (
     NEEDS_PROCESSES,
-    connections,
+    ask,
     create,
+    in_progress,
     one_connection_each,
     processes_of,
+    reply_on,
     server_with_workers,
+    supervisor_process,
     wait_for_successor,
+    wait_until_refused,
     worker_behind,
     workers_of,
 )
@@ -48,17 +57,6 @@ def test_the_ready_file_has_the_supervisor_and_comes_once_all_workers_answer(tmp
             pass  # all of them answer
         for host in ("127.0.0.1", "[::1]"):
             assert httpx.get(f"http://{host}:{served.port}/readyz").status_code == 200
-
-
-def test_the_banner_comes_once_and_names_workers_and_store(tmp_path: Path) -> None:
-    with server_with_workers(
-        tmp_path, "--store", f"sqlite://{tmp_path}/other.db?synchronous=normal"
-    ) as served:
-        status, output = served.stop(signal.SIGTERM)
-    assert status == 0
-    assert output.count("MOCK: no real funds") == 1
-    assert re.search(r"^  Workers   2$", output, re.MULTILINE)
-    assert re.search(rf"^  Store     sqlite://{tmp_path}/other\.db$", output, re.MULTILINE)
 
 
 def smaller_share_of_a_burst(served: ServerProcess) -> int:
@@ -81,50 +79,6 @@ def test_connections_are_shared_evenly(tmp_path: Path) -> None:
             if shares[-1][2] >= 8:
                 return
     pytest.fail(f"the smaller shares of 32 connections: {shares}")
-
-
-def test_an_advance_is_visible_on_every_connection(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path) as served, connections(served, 16) as clients:
-        assert clients[0].put("/_mock/clock", json={"speed": 0}).status_code == 200
-        payment = create(clients[0]).json()
-        for seconds, client in enumerate(clients, start=1):
-            now = client.post("/_mock/clock/advance", json={"seconds": seconds}).json()["now"]
-            assert {other.get("/_mock/clock").json()["now"] for other in clients} == {now}
-        seen = {client.get(f"/v1/payments/{payment['id']}").content for client in clients}
-        assert len(seen) == 1
-        assert json.loads(seen.pop())["status"] == "completed"
-
-
-def test_an_advance_ends_waits_of_another_worker(tmp_path: Path) -> None:
-    with (
-        server_with_workers(tmp_path) as served,
-        one_connection_each(served) as (waiting, advancing),
-        ThreadPoolExecutor(1) as pool,
-    ):
-        advancing.put("/_mock/clock", json={"speed": 0})
-        payment_id = create(advancing).json()["id"]
-        for status in ("payment_detected", "payment_finalized", "completed"):
-            started = time.monotonic()
-            target = f"/_mock/payments/{payment_id}/wait?status={status}&timeout=60"
-            reply = pool.submit(waiting.get, target, timeout=120)
-            advanced = advancing.post(f"/_mock/payments/{payment_id}/advance", json={"to": status})
-            assert advanced.status_code == 200
-            assert reply.result().json()["reached"] is True
-            assert time.monotonic() - started < 60  # it would end by itself
-            assert worker_behind(reply.result()) != worker_behind(advanced)
-
-
-def test_changes_of_one_worker_are_sent_by_another(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path) as served, one_connection_each(served) as (follower, client):
-        client.put("/_mock/clock", json={"speed": 0})
-        payment_id = create(client).json()["id"]
-        with follower.stream("GET", f"/checkout/{payment_id}/events") as reply:
-            events = (json.loads(line[6:]) for line in reply.iter_lines() if line.startswith("data: "))
-            assert next(events)["view"] == "pay"
-            for seconds, view in ((5, "detected"), (8, "received"), (32, "complete")):
-                advanced = client.post("/_mock/clock/advance", json={"seconds": seconds})
-                assert next(events)["view"] == view
-                assert worker_behind(reply) != worker_behind(advanced)
 
 
 @pytest.mark.nightly
@@ -192,26 +146,6 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: 
     assert {int(old) for old, _ in replaced} == before
 
 
-def test_a_replacement_is_logged_as_json(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path, "--log", "json") as served:
-        assert served.process.stdout is not None
-        killed, terminated = sorted(workers_of(served.process))
-        os.kill(killed, signal.SIGKILL)
-        wait_for_successor(served, killed)
-        os.kill(terminated, signal.SIGTERM)
-        wait_for_successor(served, terminated)
-        now = workers_of(served.process)
-        _, output = served.stop(signal.SIGTERM)
-    events = [json.loads(line) for line in output.splitlines()][1:]
-    assert {event.pop("started") for event in events} == now
-    for event in events:
-        del event["time"]
-    assert events == [
-        {"event": "worker_replaced", "ended": killed, "signal": 9},
-        {"event": "worker_replaced", "ended": terminated, "status": 0},
-    ]
-
-
 @pytest.mark.nightly
 def test_workers_that_crash_repeatedly_are_replaced_at_a_limited_rate(tmp_path: Path) -> None:
     with server_with_workers(tmp_path) as served:
@@ -253,3 +187,119 @@ def test_workers_without_free_file_descriptors_close_idle_connections_and_sleep(
             client.close()
         assert workers_of(served.process) == workers
         assert served.stop(signal.SIGTERM)[0] == 0
+
+
+# A stop
+
+
+@contextmanager
+def serving(tmp_path: Path, workers: int = 2) -> Iterator[tuple[ServerProcess, list[httpx.Client]]]:
+    with (
+        server_with_workers(tmp_path, workers=workers) as served,
+        one_connection_each(served, workers) as clients,
+    ):
+        yield served, clients
+
+
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [
+        (os.kill, signal.SIGTERM),
+        (os.killpg, signal.SIGINT),
+        pytest.param(os.kill, signal.SIGINT, marks=pytest.mark.nightly),
+        pytest.param(os.killpg, signal.SIGTERM, marks=pytest.mark.nightly),
+    ],
+)
+def test_a_signal_stops_all_processes(tmp_path: Path, number: int, send: Callable[[int, int], None]) -> None:
+    """A signal to the supervisor, or to the process group, as by Ctrl-C and systemd."""
+    with serving(tmp_path) as (served, clients):
+        slow = in_progress(served, clients, 700)
+        send(served.process.pid, number)
+        assert served.process.wait(60) == 0
+        assert processes_of(served.process) == set()
+        assert reply_on(slow).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stop_ends_waits_with_a_reply(tmp_path: Path, workers: int) -> None:
+    with serving(tmp_path, workers) as (served, clients):
+        payment_id = create(clients[0]).json()["id"]
+        started = time.monotonic()
+        target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=60"
+        waits = [ask(served, target) for _ in range(8)]
+        for client in clients * 2:
+            assert client.get("/livez").status_code == 200  # the waits have arrived before
+        assert served.stop(signal.SIGTERM)[0] == 0
+        for wait in waits:
+            reply = raw.next_reply(wait)
+            assert json.loads(reply.body)["reached"] is False
+            assert reply.headers["x-request-id"]
+            wait.close()
+        assert time.monotonic() - started < 60  # they would end by themselves
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_slow_requests_get_no_reply_after_the_grace_period(tmp_path: Path, workers: int) -> None:
+    with serving(tmp_path, workers) as (served, clients):
+        slow = [in_progress(served, clients, 30000) for _ in range(4)]
+        assert served.stop(signal.SIGTERM)[0] == 0
+        assert processes_of(served.process) == set()
+        assert [reply_on(connection) for connection in slow] == [b""] * 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_signal_ends_all_processes_immediately(tmp_path: Path, workers: int) -> None:
+    with serving(tmp_path, workers) as (served, clients):
+        slow = in_progress(served, clients, 30000)
+        served.process.send_signal(signal.SIGTERM)
+        wait_until_refused(served)
+        assert served.process.poll() is None
+        assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
+        assert processes_of(served.process) == set()
+        slow.close()
+
+
+def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    with serving(tmp_path) as (served, clients):
+        payment_id = create(clients[0]).json()["id"]
+        wait = ask(served, f"/_mock/payments/{payment_id}/wait?status=completed&timeout=60")
+        for client in clients * 2:
+            client.get("/livez")
+        served.process.kill()
+        wait_until(lambda: processes_of(served.process) == set(), 45)  # before the wait would end
+        assert reply_on(wait).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize(
+    "milliseconds", [10, *(pytest.param(ms, marks=pytest.mark.nightly) for ms in (0, 80))]
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("workers", [8, pytest.param(1, marks=pytest.mark.nightly)])
+def test_a_signal_during_the_start(tmp_path: Path, workers: int, number: int, milliseconds: int) -> None:
+    with supervisor_process(tmp_path, workers=workers, stderr=subprocess.PIPE) as process:
+        wait_until((tmp_path / "store.db").exists)
+        time.sleep(milliseconds / 1000)  # at different moments of the start
+        os.killpg(process.pid, number)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+        assert processes_of(process) == set()
+
+
+# A start that fails
+
+
+def test_a_ready_file_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
+    with supervisor_process(tmp_path, "--ready-file", "/no/ready", stderr=subprocess.PIPE) as process:
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert (output, errors) == (
+            "",
+            "Error: cannot write the ready file /no/ready: No such file or directory\n",
+        )
+        assert processes_of(process) == set()
+
+
+def test_workers_need_a_system_with_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "fork")
+    with pytest.raises(StartError, match="--workers requires a system with fork"):
+        serve(Settings(port=0, workers=2, store=f"sqlite://{tmp_path}/store.db"), None)

@@ -1,5 +1,3 @@
-"""Pytest within a test."""
-
 from collections.abc import Callable
 
 import pytest

@@ -1,5 +1,3 @@
-"""Servers in a thread, and handles on local and remote servers."""
-
 import signal
 import socket
 import threading
@@ -18,9 +16,7 @@ from tests.support.forks import forks, in_child
 
 
 class TestServe:
-    def test_it_runs_during_the_block_only_and_leaves_nothing_behind(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_it_runs_during_the_block_only(self, capsys: pytest.CaptureFixture[str]) -> None:
         signals = (signal.SIGINT, signal.SIGTERM)
         handlers, threads = [signal.getsignal(number) for number in signals], set(threading.enumerate())
         with serve() as server, Sandbox(server.url, "mk_test_demo") as sandbox:
@@ -32,9 +28,7 @@ class TestServe:
         assert set(threading.enumerate()) == threads
         assert capsys.readouterr() == ("", "")
 
-    def test_it_starts_from_any_thread_and_logs_requests_on_demand(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_it_starts_from_any_thread_and_logs(self, capsys: pytest.CaptureFixture[str]) -> None:
         def use_server() -> None:
             with serve(access_log=True) as server, server.sandbox() as sandbox:
                 sandbox.create()
@@ -112,9 +106,7 @@ class TestServerHandle:
         with Sandbox(paymock_server.url, one.api_key) as again:
             assert again.payments() == []
 
-    def test_sandboxes_share_connections_until_the_handle_is_closed(
-        self, paymock_server: ServerHandle
-    ) -> None:
+    def test_sandboxes_share_connections_until_closed(self, paymock_server: ServerHandle) -> None:
         server, sockets = remote(paymock_server.url), list[socket.socket]()
         for _ in range(2):
             with server.sandbox() as sandbox:
@@ -124,9 +116,7 @@ class TestServerHandle:
         server.close()
         assert opened.fileno() == -1
 
-    def test_a_configured_key_is_reset_and_serves_one_sandbox_at_a_time(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_configured_key_serves_one_sandbox(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with serve(api_keys=("first-key", "second-key")) as server:
             with Sandbox(server.url, "second-key") as sandbox:
                 sandbox.create()

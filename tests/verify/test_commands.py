@@ -1,5 +1,3 @@
-"""Applications behind commands and requests, and their process."""
-
 import shlex
 import signal
 import socket
@@ -147,9 +145,7 @@ class TestRequests:
 
 
 class TestBudget:
-    def test_a_request_may_take_what_is_left_and_ten_seconds_more(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_request_may_take_ten_seconds_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
         send = mock.Mock(return_value="1")
         monkeypatch.setattr(commands, "_send", send)
         with application_of("GET http://127.0.0.1/", "echo 1", None, {}, 5.0) as shop:
@@ -225,9 +221,7 @@ class TestApplication:
 
     @pytest.mark.process
     @pytest.mark.parametrize("tick", [None, "true"])
-    def test_a_command_that_hangs_is_killed_at_the_end_with_its_children(
-        self, tmp_path: Path, tick: str | None
-    ) -> None:
+    def test_a_hanging_command_is_killed_with_its_children(self, tmp_path: Path, tick: str | None) -> None:
         pids = tmp_path / "pids"
         command = f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
         with application_of(command, "echo 1", tick, {}) as application:
@@ -267,9 +261,7 @@ class TestRunning:
             ),
         ],
     )
-    def test_an_early_end_is_told_with_the_last_output(
-        self, silent_url: str, command: str, message: str
-    ) -> None:
+    def test_an_early_end_is_told_with_output(self, silent_url: str, command: str, message: str) -> None:
         with pytest.raises(NotStarted) as failed, running(command, {}, silent_url, LONG):
             pass
         assert str(failed.value).endswith(message)
@@ -313,9 +305,7 @@ class TestRunning:
         assert len(processes) == 2
         wait_until(lambda: not any(map(is_running, processes)))
 
-    def test_it_ends_what_was_being_started_when_it_is_interrupted(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_interrupt_ends_what_was_being_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
         started: list[subprocess.Popen[bytes]] = []
 
         def interrupted(*arguments: Any, **settings: Any) -> subprocess.Popen[bytes]:

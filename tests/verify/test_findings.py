@@ -1,5 +1,3 @@
-"""Findings: how violations are grouped, made smaller, confirmed and told."""
-
 import pytest
 
 from paymock.testing import Sandbox
@@ -84,9 +82,7 @@ def test_what_is_found_is_in_each_later_report(paymock: Sandbox) -> None:
     assert known == {"double_payment", "key_not_reused"}
 
 
-def test_what_cannot_be_repeated_within_the_budget_is_told_all_the_same(
-    paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finding_that_was_not_repeated_is_told(paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     with verifier_of(paymock, bad.DropsAfterFailedPoll, only=LOST_READ, budget=3600) as verifier:
         for progress in verifier.run():
             if progress.broken:

@@ -139,9 +139,7 @@ def test_a_customer_who_orders_again_need_not_wait(journal: JournalWriter) -> No
 
 
 @pytest.mark.parametrize("fault", ["drop", "hang", "status=500", "status=503; after", "truncate=9"])
-def test_silence_after_a_fault_is_giving_up_and_costs_a_sale_where_there_is_one(
-    journal: JournalWriter, fault: str
-) -> None:
+def test_silence_after_a_fault_is_giving_up(journal: JournalWriter, fault: str) -> None:
     journal.read(None, status=0, fault=fault)
     expired = trial(journal, **UNDELIVERED, statuses=EXPIRED, gave_up=True)
     assert check(expired, "completed") == [

@@ -1,5 +1,3 @@
-"""Plans of trials: their tokens, which requests get which fault, and smaller plans."""
-
 from collections import Counter
 
 import pytest

@@ -1,5 +1,3 @@
-"""The report: its verdict, and what it looks like as text, JSON, JUnit and Markdown."""
-
 import json
 import re
 import shlex
@@ -34,7 +32,6 @@ TIMELINE = [
 
 
 def request(at: float | None = 0.0, operation: str | None = "getPayment", **changes: Any) -> dict[str, Any]:
-    """A request that read the state of this age."""
     plain = {"method": "GET", "path": "/v1/x", "status": 200, "fault": None, "idempotency": None}
     return {**plain, "operation": operation, "shown_offset_seconds": at, **changes}
 

@@ -1,5 +1,3 @@
-"""Redis engines and clusters, and stores on them."""
-
 import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import Any
@@ -38,14 +36,12 @@ def shared_cluster() -> Iterator[RedisCluster]:
 
 @pytest.fixture
 def engine(shared_engine: RedisEngine) -> RedisEngine:
-    """An empty engine."""
     shared_engine.execute("FLUSHALL")
     return shared_engine
 
 
 @pytest.fixture
 def cluster(shared_cluster: RedisCluster) -> RedisCluster:
-    """An empty cluster."""
     for node in shared_cluster.nodes:
         node.execute("FLUSHALL")
     return shared_cluster
@@ -60,14 +56,12 @@ def own_engine() -> Iterator[RedisEngine]:
 
 @pytest.fixture
 def own_cluster() -> Iterator[RedisCluster]:
-    """A cluster whose nodes a test may stop."""
     with redis_cluster(3) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest) -> RedisStore:
-    """A store on the cluster or the engine that the test uses."""
     names = ("own_cluster", "cluster", "own_engine", "engine")
     served = next(name for name in names if name in request.fixturenames)
     return RedisStore(request.getfixturevalue(served).url)

@@ -1,5 +1,3 @@
-"""Notifications of changes between processes that share a Redis store."""
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -11,8 +9,8 @@ from harness.redis_engine import RedisCluster, RedisEngine
 from paymock.stores.base import STATE, Change, Store
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
-from tests.support.loop_time import within
 from tests.support.redis_store import OUTAGE_SECONDS, eventually, sandboxes_of, works
+from tests.support.virtual_time import within
 
 
 @pytest.mark.usefixtures("each_loop")
@@ -68,7 +66,7 @@ class TestChanges:
             assert received.empty()
         await store.close()
 
-    async def test_a_subscription_survives_a_restart_of_the_engine(
+    async def test_a_subscription_survives_a_restart(
         self, store: RedisStore, own_engine: RedisEngine
     ) -> None:
         other = RedisStore(own_engine.url)
@@ -97,9 +95,7 @@ class TestChanges:
             own_engine.resume()
             assert await received.get() == Change(None)
 
-    async def test_after_a_failure_another_node_of_the_cluster_is_subscribed_to(
-        self, store: RedisStore, own_cluster: RedisCluster
-    ) -> None:
+    async def test_another_node_is_subscribed_to(self, store: RedisStore, own_cluster: RedisCluster) -> None:
         other = RedisStore(own_cluster.url)
         [sandbox] = sandboxes_of(own_cluster, own_cluster.nodes[2])
         async with self.subscribed(other) as received, within(2 * OUTAGE_SECONDS):

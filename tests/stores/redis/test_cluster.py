@@ -1,5 +1,3 @@
-"""The Redis store on a cluster whose slots migrate and whose nodes fail."""
-
 import asyncio
 import socket
 from collections.abc import Iterator
@@ -15,7 +13,6 @@ from paymock.stores.base import STATE
 from paymock.stores.redis import cluster as cluster_module
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
-from tests.support.loop_time import within
 from tests.support.redis_store import (
     describe_failure,
     eventually,
@@ -25,6 +22,7 @@ from tests.support.redis_store import (
     warning_of,
     works,
 )
+from tests.support.virtual_time import within
 
 
 class Migration:
@@ -45,7 +43,6 @@ class Migration:
         self.source.execute("CLUSTER SETSLOT", self._slot, "MIGRATING", target)
 
     def keys(self) -> list[str]:
-        """Return the keys that are still on the source node."""
         keys: list[str] = self.source.execute("CLUSTER GETKEYSINSLOT", self._slot, 100)
         return keys
 
@@ -68,7 +65,7 @@ class TestMigratingSlots:
         for node in cluster.nodes:
             node.execute("CONFIG SET", "cluster-preferred-endpoint-type", "ip")
 
-    async def test_a_sandbox_is_usable_during_and_after_its_migration(
+    async def test_a_migrating_sandbox_is_usable(
         self, store: RedisStore, cluster: RedisCluster, endpoint: str
     ) -> None:
         sandbox = f"migrating by {endpoint}"
@@ -151,9 +148,7 @@ class TestFailingNodes:
     @pytest.mark.parametrize(
         "failed", [0, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 2))]
     )
-    async def test_a_server_starts_and_works_without_any_one_node(
-        self, own_cluster: RedisCluster, failed: int
-    ) -> None:
+    async def test_a_server_starts_without_any_one_node(self, own_cluster: RedisCluster, failed: int) -> None:
         node = own_cluster.nodes[failed]
         available = [
             sandbox

@@ -17,15 +17,13 @@ from paymock.stores.base import Change
 from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
-from tests.support.loop_time import within
 from tests.support.redis_store import eventually, refused, slot_of, works
+from tests.support.virtual_time import within
 
 
 @pytest.mark.usefixtures("each_loop")
 class TestOutages:
-    async def test_a_killed_engine_fails_steps_until_it_is_back(
-        self, store: RedisStore, own_engine: RedisEngine
-    ) -> None:
+    async def test_a_killed_engine_fails_steps(self, store: RedisStore, own_engine: RedisEngine) -> None:
         await add(store, "sandbox", "key", b"value")
         own_engine.kill()
         await refused(store.get("sandbox", "key"))
@@ -106,9 +104,7 @@ class TestOutages:
         own_engine.resume()
         assert await store.get("sandbox", "key") == [None]
 
-    async def test_scripts_that_are_flushed_again_and_again_are_loaded_until_they_stay(
-        self, engine: RedisEngine
-    ) -> None:
+    async def test_flushed_scripts_are_loaded_until_they_stay(self, engine: RedisEngine) -> None:
         class FlushedStore(RedisStore):
             """Loses its scripts whenever they have been loaded, so many times."""
 
@@ -128,9 +124,7 @@ class TestOutages:
         assert store.flushes == 0
         await store.close()
 
-    async def test_a_step_that_fails_does_not_affect_the_others(
-        self, store: RedisStore, engine: RedisEngine
-    ) -> None:
+    async def test_a_failing_step_fails_alone(self, store: RedisStore, engine: RedisEngine) -> None:
         engine.execute("SET", "paymock:{odd}:values", "not ours")
         one, odd, _, two = await asyncio.gather(
             add(store, "one", "key", b"value"),

@@ -1,5 +1,3 @@
-"""The Redis store: the contract, round trips and retention."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,15 +38,11 @@ class TestRedisCluster(StoreContract):
         return RedisStore(cluster.url)
 
 
-async def test_a_read_shows_what_another_process_has_committed_before(
-    store: RedisStore, engine: RedisEngine
-) -> None:
+async def test_a_read_shows_commits_of_other_processes(store: RedisStore, engine: RedisEngine) -> None:
     await reads_show_changes_of(RedisStore(engine.url), store)
 
 
-async def test_concurrent_reads_of_several_sandboxes_get_their_own_values(
-    store: RedisStore, engine: RedisEngine
-) -> None:
+async def test_concurrent_reads_get_their_own_values(store: RedisStore, engine: RedisEngine) -> None:
     names = [f"sandbox {number % 3}" for number in range(9)]
     await asyncio.gather(
         *(store.replace(name, STATE, None, name.encode(), expected_state=None) for name in names)
@@ -123,9 +117,7 @@ class TestRetention:
     def store(self, engine: RedisEngine) -> RedisStore:
         return RedisStore(engine.url, DAY)
 
-    async def test_expired_values_are_deleted_by_the_next_addition(
-        self, store: RedisStore, engine: RedisEngine
-    ) -> None:
+    async def test_an_addition_deletes_expired_values(self, store: RedisStore, engine: RedisEngine) -> None:
         for number in range(5):
             await add(store, "sandbox", f"key {number}", b"%d" % number)
             note = companion_key(f"key {number}")
@@ -170,17 +162,13 @@ class TestRetention:
         assert ttls(engine) <= {DAY, DAY - 1}
         await shorter.close()
 
-    async def test_a_sandbox_without_additions_does_not_expire(
-        self, store: RedisStore, engine: RedisEngine
-    ) -> None:
+    async def test_an_empty_sandbox_does_not_expire(self, store: RedisStore, engine: RedisEngine) -> None:
         assert await store.replace("origin", STATE, None, b"1", expected_state=None)
         assert await store.replace("origin", STATE, b"1", b"2", expected_state=b"1")
         assert await store.reset("origin", b"3", expected_state=b"2")
         assert ttls(engine) == {-1}
 
-    async def test_without_retention_a_change_removes_expiries_and_nothing_expires(
-        self, store: RedisStore, engine: RedisEngine
-    ) -> None:
+    async def test_without_retention_nothing_expires(self, store: RedisStore, engine: RedisEngine) -> None:
         endless = RedisStore(engine.url)
         for change in (
             lambda: add(endless, "sandbox", "key 2", b"value"),

@@ -1,5 +1,3 @@
-"""A store in a file."""
-
 from pathlib import Path
 
 import pytest

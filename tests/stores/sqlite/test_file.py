@@ -1,5 +1,3 @@
-"""The file of the SQLite store: creation, checks before use, and replacement while in use."""
-
 import os
 import sqlite3
 import tempfile
@@ -21,7 +19,6 @@ NOBODY = 65534
 
 @pytest.fixture
 def created(path: Path) -> Path:
-    """The file of a store with one value."""
     create_store(path)
     return path
 
@@ -32,13 +29,11 @@ def create_store(path: Path) -> None:
 
 
 def values(path: Path, *keys: str) -> list[bytes | None]:
-    """What a process reads that opens the file anew."""
     store = SqliteStore(path)
     return run(store, store.get("sandbox", *keys))
 
 
 def refusal(path: Path) -> str:
-    """Return why the file is refused. The reason names the file."""
     with pytest.raises(StoreError) as caught:
         initialize(path)
     reason = str(caught.value)
@@ -149,7 +144,6 @@ def test_an_existing_file_keeps_its_mode(created: Path) -> None:
 
 
 async def refused(store: SqliteStore) -> None:
-    """Assert that every kind of step is refused."""
     for call in (
         add(store, "sandbox", "another", b""),
         store.get("sandbox", "key"),
@@ -188,7 +182,7 @@ class TestFilesInUse:
         assert values(created, "key", "another") == [b"value", b"value"]
 
     @pytest.mark.parametrize("kept", [0, 10, 4096])
-    async def test_a_file_that_was_overwritten_is_not_written_to(
+    async def test_an_overwritten_file_is_not_written_to(
         self, store: SqliteStore, path: Path, kept: int
     ) -> None:
         await add(store, "sandbox", "key", b"value")
@@ -209,9 +203,7 @@ class TestFilesInUse:
             successor(path)
         await refused(store)
 
-    async def test_a_new_store_in_the_place_of_a_deleted_one_is_used(
-        self, store: SqliteStore, path: Path
-    ) -> None:
+    async def test_a_new_store_in_place_of_a_deleted_one(self, store: SqliteStore, path: Path) -> None:
         await add(store, "sandbox", "key", b"value")
         assert await store.get("sandbox", "key") == [b"value"]
         delete(path)

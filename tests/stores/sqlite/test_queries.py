@@ -1,5 +1,3 @@
-"""The SQL of the SQLite store, on a connection of its own."""
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,9 +18,7 @@ def connection(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def test_capacity_counts_what_the_same_and_earlier_transactions_have_added(
-    connection: sqlite3.Connection,
-) -> None:
+def test_capacity_counts_this_and_earlier_transactions(connection: sqlite3.Connection) -> None:
     for expected in (False, True):
         transaction = Transaction(connection)
         assert transaction.is_full("sandbox", "payment", None, 2) is False

@@ -1,5 +1,3 @@
-"""The SQLite store: the contract, shared commits, durability and capacity."""
-
 import asyncio
 import sqlite3
 import threading
@@ -15,18 +13,12 @@ from paymock.stores.sqlite.file import LOCK_SECONDS, begin
 from paymock.stores.sqlite.queries import Transaction
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import StoreContract, add, reads_show_changes_of, run
-from tests.support.loop_time import within
 from tests.support.use_cases import refusal
+from tests.support.virtual_time import within
 
 
 class TestSqliteStore(StoreContract):
     """The contract."""
-
-
-async def test_a_change_is_committed_when_the_call_returns(store: SqliteStore, path: Path) -> None:
-    await add(store, "sandbox", "key", b"value")
-    with closing(sqlite3.connect(path)) as other:
-        assert other.execute("SELECT value FROM entry WHERE key = 'key'").fetchall() == [(b"value",)]
 
 
 async def test_concurrent_changes_share_commits(store: SqliteStore, path: Path) -> None:
@@ -42,7 +34,7 @@ async def test_concurrent_changes_share_commits(store: SqliteStore, path: Path) 
         assert len(versions) - 1 <= 5
 
 
-async def test_logs_and_counters_do_not_wait_for_the_disk(
+async def test_logs_do_not_wait_for_the_disk(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes: list[str] = []
@@ -93,7 +85,7 @@ async def test_while_another_process_holds_the_lock_reads_go_on_and_changes_are_
     assert await add(store, "sandbox", "other", b"") is None
 
 
-async def test_a_read_shows_what_another_process_has_committed_before(store: SqliteStore, path: Path) -> None:
+async def test_a_read_shows_commits_of_other_processes(store: SqliteStore, path: Path) -> None:
     await reads_show_changes_of(SqliteStore(path), store)
 
 

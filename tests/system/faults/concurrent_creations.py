@@ -60,7 +60,6 @@ class Connection(NamedTuple):
 
 
 def create_concurrently(name: str, rounds: int, folder: Path, clients: int = CLIENTS) -> ConcurrencyResult:
-    """Run so many rounds on one store, each with a new idempotency key."""
     api_key = new_api_key()
     with new_store(name, folder) as store, restartable_servers(folder, [store, store], 2) as servers:
         urls = [server.url for server in servers]

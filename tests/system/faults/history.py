@@ -56,7 +56,6 @@ class Event(NamedTuple):
 
     @property
     def payment_id(self) -> str:
-        """The payment that the request names, or has created."""
         return self.payment or str(self.content["id"])
 
     def __str__(self) -> str:
@@ -96,7 +95,6 @@ def by_key(events: Iterable[Event], kind: Kind) -> dict[str, list[Event]]:
 
 
 def by_payment(events: Iterable[Event], *kinds: Kind) -> dict[str, list[Event]]:
-    """The successful events of these kinds, by payment."""
     result: dict[str, list[Event]] = {}
     for event in events:
         if event.kind in kinds and event.status in (DONE, CREATED):

@@ -186,7 +186,6 @@ def _flags(node: RedisEngine) -> set[str]:
 
 
 def _nodes_by_api_key(cluster: RedisCluster) -> dict[str, RedisEngine]:
-    """New API keys, SANDBOXES for each node, and the node of each sandbox."""
     nodes: dict[str, RedisEngine] = {}
     while len(nodes) < SANDBOXES * len(cluster.nodes):
         api_key = new_api_key()

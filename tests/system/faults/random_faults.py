@@ -153,7 +153,6 @@ def _retry_all(
     history: History,
     events: Sequence[Event],
 ) -> None:
-    """Retry all creations and deposits with every body, and read all payments."""
     urls = [server.url for server in deployment.servers]
     with closing(Client(api_key, History())) as client:
         for url in urls:

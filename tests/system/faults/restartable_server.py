@@ -29,7 +29,6 @@ class RestartableServer:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The main process and its workers, while it runs."""
         return () if self._server.process.poll() is not None else self._server.tree.pids
 
     def start(self) -> None:

@@ -31,7 +31,6 @@ class Result:
 
 
 def replay(result: Result, urls: Sequence[str], api_key: str, history: History, keys: Iterable[str]) -> None:
-    """Repeat acknowledged creations, and read the payments."""
     turns = itertools.cycle(urls)
 
     def repeat(client: Client, key: str) -> list[Event]:

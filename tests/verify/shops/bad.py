@@ -45,8 +45,6 @@ def status_of(error: Exception) -> int | None:
 
 
 def paid_at(*statuses: str) -> type[Poller]:
-    """A shop that delivers at the first of these statuses that it reads."""
-
     class PaidAt(Poller):
         paid = frozenset(statuses)
         closed = CLOSED | paid

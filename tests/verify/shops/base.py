@@ -23,7 +23,6 @@ _TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # unused; but without it, each c
 
 
 def creation(order_id: str) -> dict[str, Any]:
-    """The body that creates the payment of an order."""
     return payment_request(order_id, "bsc", "USDT", "25000000000000000000")
 
 
@@ -74,7 +73,6 @@ class Shop:
         worker.start()
 
     def close(self) -> None:
-        """End the workers, each after its round, and close the connections."""
         self.closing.set()
         for worker in self.workers:
             worker.join()

@@ -1,5 +1,3 @@
-"""Idempotency as specified: replay, conflict, and what leaves a key free."""
-
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -16,37 +14,6 @@ from tests.support.server import RunningServer
 
 JSON = {"Content-Type": "application/json"}
 CONFLICT = (409, "idempotency_key_reused_with_different_payload")
-
-
-@pytest.mark.parametrize("second", [0, 10**9])
-def test_a_replay_is_the_original_reply_byte_for_byte(api: Api, server: RunningServer, second: int) -> None:
-    first = api.create(key="order-1001-payment")
-    server.clock.advance(second)
-    replay = api.create(key="order-1001-payment")
-    assert (replay.status_code, replay.content) == (201, first.content)
-    for name in ("location", "link"):
-        assert replay.headers[name] == first.headers[name]
-    assert replay.headers["idempotent-replayed"] == "true"
-    assert "idempotent-replayed" not in first.headers
-
-
-def test_the_order_of_members_and_white_space_do_not_matter(api: Api) -> None:
-    first = api.create(key="order-1001-payment")
-    turned = json.dumps(dict(reversed(order().items())), indent=4)
-    headers = {**JSON, "Idempotency-Key": "order-1001-payment"}
-    replay = api.post("/v1/payments", content=turned, headers=headers)
-    assert replay.content == first.content
-
-
-@pytest.mark.parametrize("path", ["/v1/payments", "/v1/payments?not=on-the-fast-path"])
-def test_a_replay_with_another_scenario_has_a_warning(api: Api, path: str) -> None:
-    scenarios = ("late_payment", "late_payment", None, "happy_path", "happy_path")
-    first, *replays = [api.create(key="order-1001-payment", scenario=each, path=path) for each in scenarios]
-    warning = "replayed payment follows late_payment, not happy_path"
-    assert "x-mock-warning" not in first.headers
-    assert [reply.headers.get("x-mock-warning") for reply in replays] == [None, None, warning, warning]
-    assert {reply.content for reply in replays} == {first.content}
-    assert "X-Mock-Warning" in first.headers["access-control-expose-headers"]
 
 
 def test_a_replay_without_a_scenario_header_has_no_warning(api: Api) -> None:
@@ -80,7 +47,7 @@ def test_another_body_under_the_same_key_is_a_conflict(api: Api) -> None:
 
 
 @pytest.mark.parametrize("threads", [16, pytest.param(64, marks=pytest.mark.ci)])
-def test_concurrent_duplicates_give_one_payment_and_identical_bytes(
+def test_concurrent_duplicates_get_identical_bytes(
     server: RunningServer, contract: Contract, threads: int
 ) -> None:
     """So many connections send the same request at the same moment, ten times."""

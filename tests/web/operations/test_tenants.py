@@ -51,12 +51,10 @@ class Owner:
     """What is in its replies, and in those of nobody else."""
 
     def state(self, server: RunningServer) -> object:
-        """All that the server keeps of it."""
         self.client.get("/_mock/requests")  # what is still to be written to the journal is written
         return everything_in(server.store._sandboxes[sandbox_of(self.api_key)])
 
     def foreign(self) -> dict[str, str]:
-        """Parameters of a query that name what belongs to the owner."""
         page = self.client.get("/_mock/payments?limit=1").json()
         named = {"payment_id": self.payment_ids[0], "order_id": page["data"][0]["order_id"]}
         return {**BRIEFLY, **named, "cursor": page["next_cursor"]}
@@ -111,7 +109,7 @@ def stranger(server: RunningServer, contract: Contract) -> Iterator[Api]:
 
 
 @each_operation_of_payments
-def test_a_payment_of_another_key_is_like_one_that_was_never_made(
+def test_a_payment_of_another_key_does_not_exist(
     unchanged: Owner, stranger: Api, operation: Operation
 ) -> None:
     body = body_of(operation)
@@ -129,7 +127,7 @@ def test_a_payment_of_another_key_is_like_one_that_was_never_made(
 
 
 @each_operation
-def test_no_method_on_any_path_shows_or_changes_anything_of_the_owner(
+def test_no_method_shows_or_changes_anything_of_the_owner(
     unchanged: Owner, stranger: Api, operation: Operation
 ) -> None:
     path = path_of(operation, unchanged.payment_ids[0], unchanged.foreign())
@@ -150,7 +148,7 @@ def test_no_method_on_any_path_shows_or_changes_anything_of_the_owner(
 @pytest.mark.parametrize(
     "operation", [one for one in OPERATIONS if one.needs_key], ids=lambda one: one.operation_id
 )
-def test_without_an_accepted_key_nothing_is_seen_or_changed(
+def test_without_a_key_nothing_is_seen_or_changed(
     unchanged: Owner, server: RunningServer, operation: Operation
 ) -> None:
     own = f"Bearer {unchanged.api_key}"
@@ -172,9 +170,7 @@ def test_without_an_accepted_key_nothing_is_seen_or_changed(
             assert not [mark for mark in unchanged.marks if mark in reply.text]
 
 
-def test_a_stranger_who_follows_a_payment_is_told_nothing_of_it(
-    owner: Owner, stranger: Api, server: RunningServer
-) -> None:
+def test_a_stranger_who_follows_is_told_nothing(owner: Owner, stranger: Api, server: RunningServer) -> None:
     path = f"{server.url}/_mock/events?payment_id={owner.payment_ids[1]}"
     keys = [{"Authorization": f"Bearer {key}"} for key in (owner.api_key, stranger.api_key)]
     with following(path, keys[0]) as own, following(path, keys[1]) as others:

@@ -1,5 +1,3 @@
-"""A sandbox whose time stands still."""
-
 from collections.abc import Iterator
 
 import pytest

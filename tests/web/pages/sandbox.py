@@ -2,33 +2,17 @@
 
 import re
 from html import unescape
-from typing import Any
 
 from tests.support.client import Api
 from tests.support.contract import Json
 
 
 def plain(html: str) -> str:
-    """The text of a part of a page, with single spaces."""
     return " ".join(unescape(re.sub("<[^>]*>", " ", html.replace("<wbr>", ""))).split())
 
 
 class Sandbox(Api):
     """A merchant's backend with a sandbox of its own, whose time only moves when it is told to."""
-
-    def speed(self, speed: float) -> None:
-        assert self.put("/_mock/clock", json={"speed": speed}).status_code == 200
-
-    def advance(self, seconds: float) -> None:
-        assert self.post("/_mock/clock/advance", json={"seconds": seconds}).status_code == 200
-
-    def move(self, payment: Json, **target: Any) -> None:
-        reply = self.post(f"/_mock/payments/{payment['id']}/advance", json=target)
-        assert reply.status_code == 200, reply.text
-
-    def deposit(self, payment: Json, amount: int, **more: Any) -> None:
-        reply = self.post(f"/_mock/payments/{payment['id']}/deposits", json={"amount": str(amount), **more})
-        assert reply.status_code == 200, reply.text
 
     def payments(self) -> list[Json]:
         found: list[Json] = self.get("/_mock/payments").json()["data"]
@@ -39,12 +23,10 @@ class Sandbox(Api):
         return found
 
     def fragment(self, path: str) -> str:
-        """A part of a page, as the server renders it."""
         reply = self.get(f"/fragments/{path}")
         assert reply.status_code == 200, reply.text
         return reply.text
 
     def rows(self, path: str) -> list[str]:
-        """The texts of the rows of the table in a fragment."""
         found = re.findall('<tr role="row"[^>]*>\\s*(<td.*?)</tr>', self.fragment(path), re.DOTALL)
         return [plain(row) for row in found]

@@ -1,5 +1,3 @@
-"""The parts of the pages that the server renders: what they draw and say, without a browser."""
-
 import contextlib
 import json
 import re
@@ -32,7 +30,6 @@ JSON = st.recursive(
 
 
 def drawn(api: Sandbox, payment: Json, width: int = 640) -> ET.Element:
-    """The timeline of a payment."""
     html = api.fragment(f"payments/{payment['id']}?width={width}")
     [picture] = re.findall(r'<div id="picture"[^>]*>(<svg.*?</svg>)', html, re.DOTALL)
     return ET.fromstring(picture)  # noqa: S314 - our own
@@ -43,7 +40,6 @@ def number(element: ET.Element, name: str) -> float:
 
 
 def of_class(picture: ET.Element, tag: str, *names: str) -> list[ET.Element]:
-    """The elements that have all these classes."""
     return [one for one in picture.iter(tag) if {*names} <= {*one.attrib.get("class", "").split()}]
 
 

@@ -1,5 +1,3 @@
-"""What the pages are made of: a few small files of this server, and what they may do."""
-
 import gzip
 import re
 from importlib.resources import files
@@ -18,7 +16,6 @@ MOST_BYTES = 60_000
 
 
 def imports_of(name: str) -> set[str]:
-    """What a script imports."""
     text = FOLDER.joinpath(name).read_text("utf-8")
     return {*re.findall(r"""(?:\bfrom|\bimport)\s*\(?\s*["']([^"']+)["']""", text)}
 
@@ -36,7 +33,7 @@ def test_a_script_imports_only_its_neighbors(name: str) -> None:
 @pytest.mark.parametrize(
     ("folder", "cached"), [("/assets", "no-cache"), (static_path(), "max-age=31536000, immutable")]
 )
-def test_files_are_served_as_they_are_or_compressed(
+def test_files_are_served_plain_or_compressed(
     server: RunningServer, folder: str, cached: str, name: str
 ) -> None:
     content = FOLDER.joinpath(name).read_bytes()

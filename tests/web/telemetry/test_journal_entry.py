@@ -1,5 +1,3 @@
-"""Journal entries of requests."""
-
 from typing import Any
 
 import msgspec
@@ -97,7 +95,7 @@ def test_an_entry_holds_the_first_problems_of_a_body() -> None:
         ("HEAD", None, False, None),
     ],
 )
-def test_an_entry_says_which_status_the_client_has_seen(
+def test_an_entry_says_which_status_was_seen(
     method: str, fault: str | None, shown: str | None, *, lost: bool
 ) -> None:
     response = Response(200, payment=SHOWN, fault=parse_fault(fault or ""), lost=lost)
@@ -124,8 +122,6 @@ def test_a_refused_creation_belongs_to_the_order_in_its_body(body: Any, order_id
 
 
 @pytest.mark.parametrize(("payment_id", "expected"), [(PAYMENT, PAYMENT), ("nope", None)])
-def test_a_refusal_belongs_to_a_payment_only_if_its_path_has_an_id(
-    payment_id: str, expected: str | None
-) -> None:
+def test_a_refusal_belongs_to_the_payment_of_its_path(payment_id: str, expected: str | None) -> None:
     response = error_response(PaymockError("payment_not_found"))
     assert entry(response, payment_id=payment_id).payment_id == expected

@@ -1,5 +1,3 @@
-"""The figures of a server: what is counted, of one process or several, and what is not told."""
-
 import os
 import re
 import signal
@@ -46,12 +44,10 @@ def figures(url: str) -> Figures:
 
 
 def grown(after: Figures, before: Figures) -> Figures:
-    """What has been added in between."""
     return {key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
 
 
 def requests(found: Figures) -> Counter[tuple[str, ...]]:
-    """How many requests there were, by method, route and status."""
     return Counter(
         {key[1:]: int(value) for key, value in found.items() if key[0] == "paymock_requests_total"}
     )
@@ -83,7 +79,6 @@ def watched() -> Iterator[Watched]:
 
 
 def payments(found: Figures) -> dict[str, float]:
-    """How many payments there were, by scenario."""
     return {key[1]: value for key, value in found.items() if key[0] == "paymock_payments_created_total"}
 
 

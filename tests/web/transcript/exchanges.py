@@ -8,18 +8,7 @@ from typing import Any, NamedTuple
 
 from tests.support import raw
 from tests.support.client import order
-
-CHANGES = {
-    "happy_path": (5, 7, 9, 11, 13, 25, 30, 45),
-    "no_payment_expired": (30,),
-    "underpaid_expired": (5, 7, 9, 11, 13, 30),
-    "overpaid_review": (5, 7, 9, 11, 13),
-    "asset_mismatch": (5, 7),
-    "late_payment": (30, 35, 37, 39, 41, 43),
-    "settlement_failed": (5, 7, 9, 11, 13, 25, 30, 45),
-    "manual_review": (5, 7, 9, 11, 13, 25),
-}
-"""Seconds from the creation of a payment to each of its changes, by its scenario."""
+from tests.support.specification import COURSES, DEPOSITS
 
 HOST = "127.0.0.1:8402"
 KEY = {"Authorization": "Bearer mk_test_transcript"}
@@ -37,7 +26,6 @@ class Exchange(NamedTuple):
 
 
 def send(path: str, more: Mapping[str, str] = {}, method: str = "GET", body: bytes | None = None) -> bytes:
-    """A request with an API key."""
     return raw.request(method, path, {**KEY, **more}, body, HOST)
 
 
@@ -50,7 +38,8 @@ def post(key: str, body: Any, more: Mapping[str, str] = {}, path: str = PAYMENTS
 
 def scenarios() -> Iterator[Exchange]:
     """A payment of each scenario: its creation, reads at each change, its checkout, and a replay."""
-    for number, (scenario, seconds) in enumerate(CHANGES.items()):
+    for number, (scenario, course) in enumerate(COURSES.items()):
+        seconds = sorted({at for at, _ in course[1:]} | {at for at, _, _ in DEPOSITS[scenario]})
         start = number * 60
         creation = post(f"transcript-{scenario}", order(), {"X-Mock-Scenario": scenario})
         yield Exchange(f"{scenario}: creation", creation, start)

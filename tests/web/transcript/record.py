@@ -29,7 +29,6 @@ _LOCATION = re.compile(rb"(?i)\r\nlocation: /v1/payments/(\w+)\r\n")
 
 
 def transcript(*, fast_path: bool = True) -> str:
-    """Return the requests, and what a new server answers to them."""
     parts, payment_id = [], b""
     with running_server(Settings(port=0, seed="transcript", fast_path=fast_path)) as server:
         for title, template, second in EXCHANGES:

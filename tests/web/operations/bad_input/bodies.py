@@ -26,7 +26,6 @@ from tests.web.operations.bad_input.building import (
 
 
 def _metadata(value: bytes) -> bytes:
-    """An order whose metadata has this one value."""
     return encoded(changed("metadata", {"x": "?"})).replace(b'"?"', value)
 
 
@@ -137,6 +136,7 @@ _BAD_URLS = (
     None, "/hooks", "https:///hooks", "ftp://merchant.example/", "https://user:hunter2@merchant.example/",
     "https://merchant.example/#x", "https://merchant.example:65536/", f"{_URL}\n", _URL.ljust(2049, "a"),
     "https://merchant.example\\@evil.example/", "https://händler.example/", "https://[::1/hooks",
+    "https://merchant.example:0/", "http://[::g]/",
 )  # fmt: skip
 
 WEBHOOK = [

@@ -74,7 +74,6 @@ def post(body: bytes, *lines: str, path: str = PAYMENTS) -> bytes:
 
 
 def cases(status: int, code: str, *requests: bytes, header: tuple[str, str] | None = None) -> list[Case]:
-    """One case for each request, all with the same outcome."""
     return [Case(data, status, code, header=header) for data in requests]
 
 

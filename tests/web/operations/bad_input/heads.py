@@ -1,8 +1,11 @@
-"""API keys, further headers, sizes, methods and paths."""
+"""Nearly HTTP: API keys, headers, methods, paths, hosts, request lines, lengths, chunks."""
+
+import gzip
 
 from tests.web.operations.bad_input.building import (
     AUTHORIZATION,
     CHUNKED,
+    HOST,
     IDEMPOTENCY,
     JSON_TYPE,
     KEYED_JSON,
@@ -48,7 +51,6 @@ AUTH = [
 
 
 def _orders(status: int, code: str, name: str, *lists: list[str]) -> list[Case]:
-    """Orders whose headers of this name have these values."""
     others = [line for line in KEYED_JSON if not line.startswith(name)]
     return [
         Case(post(ORDER_BYTES, *others, *(f"{name}:{value}" for value in values)), status, code)
@@ -82,7 +84,8 @@ HEADERS = [
            send("POST", PAYMENTS, *KEYED_JSON, f"Content-Length: {2**63 - 1}"),
            send("POST", PAYMENTS, *KEYED_JSON, f"Content-Length: {10**9:025}"),
            send("POST", PAYMENTS, *KEYED_JSON, CHUNKED) + b"40000000\r\n" + b" " * (MAX_BODY + 1)),
-    *cases(201, "", post(ORDER_BYTES.ljust(MAX_BODY))),
+    *cases(201, "", post(ORDER_BYTES.ljust(MAX_BODY)),
+           send("POST", PAYMENTS, *KEYED_JSON, CHUNKED) + chunked(ORDER_BYTES.ljust(MAX_BODY))),
 ]  # fmt: skip
 
 _READABLE = (
@@ -116,7 +119,9 @@ METHODS = [
 _NOWHERE = (
     "/v1", "//v1/chains", "/V1/chains", "/v1/chains%2F", "/v1/x/../chains", "/v1\\chains", "/v1/payments/",
     "/swagger/..%2f..%2fetc%2fpasswd", "/swagger/%2e%2e/%2e%2e/etc/passwd", "/swagger/swagger-ui.css%00.js",
-    "/%zz", "//", "*", "/checkout/{payment}.json/", "/Checkout/{payment}.json", "/" + "a/" * 2000,
+    "/v1/chains/", "/v1//chains", "/v1/%63hains", "/v1/chains;x=1", "/openapi.yaml/", "/.env",
+    "/swagger/index.html", "/%zz", "//", "*", "/checkout/{payment}.json/",
+    "/Checkout/{payment}.json", "/" + "a/" * 2000,
 )  # fmt: skip
 _NO_PAYMENT = ("{payment}a", "{payment}%0A", "{payment}%2Fattempts", "%c0%af", "pay_", "a" * 5000)
 
@@ -139,4 +144,187 @@ PATHS = [
         *map(read, ("/v1/chains?x[]=%zz&?/../x", "/v1/chains?x=" + "a" * 10 * KIB, "/v1/chains#x",
                     "http://127.0.0.1/v1/chains", "/v1/chains/%62sc/assets")),
     ),
+]  # fmt: skip
+
+
+API_KEY_LENGTH = 40
+READ, CREATE = "GET /v1/chains HTTP/1.1", f"POST {PAYMENTS} HTTP/1.1"
+_LENGTH = len(ORDER_BYTES)
+_CHUNK = b"%x\r\n%s\r\n" % (_LENGTH, ORDER_BYTES)
+_LAST = b"0\r\n\r\n"
+
+
+def _raw(*lines: str, start: str = READ, host: str = HOST) -> bytes:
+    return head(start, host, AUTHORIZATION, *lines)
+
+
+def _hosts(*hosts: str) -> bytes:
+    return head(READ, *(f"Host:{host}" for host in hosts), AUTHORIZATION)
+
+
+def _posted(*lines: str, host: str = HOST, body: bytes = ORDER_BYTES) -> bytes:
+    """An order whose framing is in `lines`."""
+    return head(CREATE, host, *KEYED_JSON, *lines) + body
+
+
+def _coded(*codings: str, body: bytes | None = None) -> bytes:
+    """An order in chunks, whose transfer codings are in these lines."""
+    return _posted(*(f"Transfer-Encoding: {coding}" for coding in codings), body=body or chunked(ORDER_BYTES))
+
+
+def _chunks(body: bytes) -> bytes:
+    return _coded("chunked", body=body)
+
+
+def _head_of(size: int) -> bytes:
+    """A request that is nothing but a head of so many bytes."""
+    rest = len(_raw("X-Fill: ")) - len("{api_key}") + API_KEY_LENGTH
+    return _raw("X-Fill: " + "x" * (size - rest))
+
+
+def _many_lines(count: int) -> bytes:
+    return _raw(*(f"X-{number}: x" for number in range(count - 2)))
+
+
+HOSTS = [
+    *cases(
+        400, "bad_request",
+        head(READ, AUTHORIZATION),
+        head("GET /v1/chains HTTP/1.0", AUTHORIZATION),
+        head(CREATE, *KEYED_JSON, f"Content-Length: {_LENGTH}") + ORDER_BYTES,
+        _hosts(" 127.0.0.1", " 127.0.0.1"),
+        _hosts(" 127.0.0.1", " evil.example"),
+        *map(_hosts, ("", "  ", " 127.0.0.1, evil.example", " 127.0.0.1 evil.example", " 127.0.0.1/x",
+                      " http://127.0.0.1", " user@127.0.0.1", " 127.0.0.1:http", " []", " [::1",
+                      " 127.0.0.1\\x", " 127.0.0.%31", " löcalhost", " 127.0.0.1\0")),
+    ),
+    *cases(
+        421, "misdirected_request",
+        *map(_hosts, (" evil.example", " attacker.example:8080", " localhost.evil.example", " evillocalhost",
+                      " 127.0.0.1.nip.io", " 0.0.0.0", " 127.0.0.2", " [::]", " 192.168.1.1",
+                      " localhost.")),
+        head(READ, "Host: evil.example"),
+        head("GET /swagger/ HTTP/1.1", "Host: evil.example"),
+        head(f"OPTIONS {PAYMENTS} HTTP/1.1", "Host: evil.example"),
+        _posted(f"Content-Length: {_LENGTH}", host="Host: evil.example"),
+        _raw("X-Forwarded-Host: 127.0.0.1", host="Host: evil.example"),
+    ),
+    *cases(
+        200, "",
+        *map(_hosts, (" localhost", " LOCALHOST:8402", " 127.0.0.1:8402", " [::1]:8402", " \t127.0.0.1\t ")),
+        _raw("X-Forwarded-Host: evil.example"),
+    ),
+]  # fmt: skip
+
+_STARTS = (
+    "GET /v1/chains HTTP/0.9", "GET /v1/chains HTTP/1.2", "GET /v1/chains HTTP/1.10", "GET /v1/chains HTTP/1",
+    "GET /v1/chains HTTP/2", "GET /v1/chains HTTP/2.0", "GET /v1/chains HTTP/3.0", "GET /v1/chains HTTP/9.9",
+    "GET /v1/chains http/1.1", "GET /v1/chains HTTX/1.1", "GET /v1/chains HTTP/1.x", "GET /v1/chains HTTP/",
+    "GET /v1/chains HTTP/1.1 x", "GET /v1/chains RTSP/1.0", "DESCRIBE /v1/chains RTSP/1.0",
+    "SOURCE /v1/chains ICE/1.0", "GET  /v1/chains HTTP/1.1", "GET /v1/chains  HTTP/1.1",
+    "GET /v1/chains HTTP/1.1 ", "GET\t/v1/chains HTTP/1.1", "GET /v1/chains\tHTTP/1.1",
+    "\tGET /v1/chains HTTP/1.1", " GET /v1/chains HTTP/1.1", "GET\v/v1/chains HTTP/1.1", "GET /v1/chains",
+    "GET /v1/chains ", "GET HTTP/1.1", "GET v1/chains HTTP/1.1", "GET /v1/chains x HTTP/1.1",
+    "GET /v1/\tchains HTTP/1.1", "GET /v1/\0chains HTTP/1.1", "GET /v1/payments/é HTTP/1.1",
+    "GET /v1/chains?x=é HTTP/1.1",
+)  # fmt: skip
+_HEADERS = (
+    "X-Header", ": x", "X Header: x", "X-Header : x", "X-Header\t: x", "X-Hëader: x", "X-(Header): x",
+    "X-\0: x", "X-Header: a\0b", "X-Header: a\x7fb", "X-Header: a\x1bb", "X-Header: a\rb",
+    "X-Header: x\nX-Another: y",
+)  # fmt: skip
+
+LINES = [
+    *cases(
+        400, "bad_request",
+        *(_raw(start=line) for line in _STARTS),
+        b"GET /v1/chains\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        bytes.fromhex("16030100a5010000a10303") + bytes(160),  # TLS
+        b"SSH-2.0-OpenSSH_9.9\r\n",
+        b"\x05\x01\x00",  # SOCKS
+        b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n" + _raw(),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        bytes(100),
+        ORDER_BYTES,
+        *map(_raw, _HEADERS),
+        head(READ, " " + HOST, AUTHORIZATION),
+        _raw("X-Header: x", " y"),
+        _raw("X-Header: x", "\ty"),
+        head(READ, HOST, "Authorization: Bearer", " {api_key}"),
+        _raw().replace(b"\r\n", b"\n"),
+        _raw().replace(b"\r\n", b"\n", 1),
+        _raw().replace(b"\r\n", b"\r") + b"\r\n\r\n",
+    ),
+    *cases(
+        200, "",
+        _raw("Connection: close", start="GET /v1/chains HTTP/1.0"),
+        b"\r\n\r\n" + _raw(),
+        _raw("X-Empty:"),
+        _raw(*["X-Same: x"] * 50),
+        _raw("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="),
+        _raw("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"),
+        send("GET", "/v1/chains", AUTHORIZATION, body=head("DELETE / HTTP/1.1")),
+    ),
+]  # fmt: skip
+
+LENGTHS = [
+    *cases(
+        400, "bad_request",
+        *(_posted(f"Content-Length:{length}")
+          for length in (f" {_LENGTH}, {_LENGTH}", f" +{_LENGTH}", " -1", f" {_LENGTH}.0", f" {_LENGTH:#x}",
+                         " 4_0", " 4 0", " abc", " ４０", "", f" {'9' * 30}", f" {2**64}")),
+        _posted(f"Content-Length: {_LENGTH}", "Content-Length: 5"),
+        _posted(f"Content-Length: {_LENGTH}", f"Content-Length: {_LENGTH}"),
+        *(_posted(*lines, body=chunked(ORDER_BYTES))
+          for lines in ((f"Content-Length: {_LENGTH}", CHUNKED), (CHUNKED, f"Content-Length: {_LENGTH}"),
+                        ("Content-Length: 0", CHUNKED), ("Transfer-Encoding : chunked",))),
+        _posted("Transfer-Encoding: identity", f"Content-Length: {_LENGTH}"),
+        _coded("identity", body=ORDER_BYTES),
+        _coded("gzip", body=gzip.compress(ORDER_BYTES)),
+        _coded("gzip, chunked", body=chunked(gzip.compress(ORDER_BYTES))),
+        *map(_coded, ("xchunked", "chunked, gzip", "gzip, chunked", "chunked, chunked", "\x0bchunked")),
+        _coded("gzip", "chunked"),
+        _coded("chunked", "chunked"),
+        _coded("chunked").replace(b"HTTP/1.1", b"HTTP/1.0"),
+    ),
+    *cases(201, "", _coded("CHUNKED"), _posted(f"Content-Length: 000{_LENGTH}")),
+]  # fmt: skip
+
+CHUNKS = [
+    *cases(
+        400, "bad_request",
+        *(_chunks(body + _LAST)
+          for body in (b"\r\n" + ORDER_BYTES + b"\r\n", b"zz\r\nabc\r\n", b"-1\r\nabc\r\n", b"+" + _CHUNK,
+                       b"0x" + _CHUNK, b"1_0\r\n" + b" " * 16 + b"\r\n", b" " + _CHUNK,
+                       b"3\r\n" + ORDER_BYTES + b"\r\n", _CHUNK[:-2], _CHUNK[:-2] + b"\n",
+                       _CHUNK.replace(b"\r\n", b"\n", 1), _CHUNK.replace(b"\r\n", b";x\n\r\n", 1))),
+        *map(_chunks, (b"F" * 17 + b"\r\nabc", _CHUNK + b"0\r\nX\r\n\r\n", _CHUNK + b"0\r\nX Y: z\r\n\r\n")),
+    ),
+    *cases(
+        201, "",
+        *map(_chunks, (b"%X\r\n%s\r\n" % (_LENGTH, ORDER_BYTES) + _LAST, b"0000" + _CHUNK + _LAST,
+                       _CHUNK + b"000\r\n\r\n", _CHUNK + b"0\r\nX-Checksum: x\r\n\r\n",
+                       _CHUNK.replace(b"\r\n", b';name="value"\r\n', 1) + _LAST)),
+    ),
+]  # fmt: skip
+
+HEADS = [
+    *cases(
+        431, "headers_too_large",
+        *map(_many_lines, (101, 10_000)),
+        *map(_head_of, (16 * KIB + 1, 17 * KIB, 64 * KIB, 1024 * KIB)),
+        _chunks(_CHUNK + b"0\r\n" + head(*(f"X-{number}: x" for number in range(101)))),
+        _raw(*(f"X-{number}: {'x' * 250}" for number in range(80))),
+        b"\r\n" * 10_000,
+        _raw("X" * 20 * KIB + ": x"),
+        _raw("X-Header: x" + " " * 20 * KIB),
+        _raw("X-Header: " + "x" * 20 * KIB)[:-4],
+        _raw(start=f"GET /v1/{'x' * 20 * KIB} HTTP/1.1"),
+        _raw(start=f"GET /v1/chains?{'x' * 20 * KIB} HTTP/1.1"),
+        _raw("Cookie: " + "a=b; " * 4 * KIB),
+        head(READ, HOST, "Authorization: Bearer " + "a" * 20 * KIB),
+    ),
+    *cases(200, "", _many_lines(100), _head_of(15 * KIB), _head_of(16 * KIB)),
 ]  # fmt: skip

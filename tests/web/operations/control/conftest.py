@@ -1,5 +1,3 @@
-"""A client of the control API whose sandbox stands still."""
-
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +9,6 @@ from tests.support.server import RunningServer
 
 @pytest.fixture
 def api(server: RunningServer, contract: Contract) -> Iterator[Api]:
-    """A client whose sandbox stands still."""
     with Api(server.url, contract) as client:
-        assert client.put("/_mock/clock", json={"speed": 0}).status_code == 200
+        client.speed(0)
         yield client

@@ -1,49 +1,27 @@
-"""Simulated deposits, and lists of payments."""
-
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
 from paymock.app import control as control_service
-from paymock.payments import payment as payments
-from tests.support.client import DUE, HALF, Api, error_of, fields_of
+from tests.support.client import HALF, Api, error_of, fields_of
 from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer
-from tests.web.operations.control.steps import advance, deposit, move
 
 
 class TestDeposits:
-    def test_a_top_up_rescues_an_underpaid_payment(self, api: Api) -> None:
-        payment = api.created("underpaid_expired")
-        advance(api, 20)
-        deposit(api, payment, DUE - HALF)
-        assert move(api, payment, to="end").json()["status"] == "completed"
-
-    def test_too_much_goes_to_review(self, api: Api) -> None:
-        payment = api.created("no_payment_expired")
-        deposit(api, payment, DUE + 5)
-        attempt = move(api, payment, to="end").json()["attempts"][0]
-        assert (attempt["status"], attempt["funding"]["overpaid_amount"]) == ("overpaid_review", "5")
-
-    def test_a_deposit_is_observed_on_the_payments_own_clock(self, api: Api) -> None:
-        payment = api.created("no_payment_expired")
-        move(api, payment, seconds=10)
-        [seen] = deposit(api, payment, DUE, asset="USDT").json()["attempts"][0]["deposits"]
-        assert seen["observed_at"] == "2030-01-31T12:00:10.000Z"
-
     def test_a_key_makes_a_retry_safe(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
-        first = deposit(api, payment, HALF, key="deposit-1")
-        advance(api, 20)
-        deposit(api, payment, 1, key="deposit-2")
-        again = deposit(api, payment, HALF, key="deposit-1")
+        first = api.deposit(payment, HALF, key="deposit-1")
+        api.advance(20)
+        api.deposit(payment, 1, key="deposit-2")
+        again = api.deposit(payment, HALF, key="deposit-1")
         assert again.content == first.content
         assert again.headers["idempotent-replayed"] == "true"
         assert len(api.payment(payment["id"])["attempts"][0]["deposits"]) == 2
-        assert error_of(deposit(api, payment, HALF + 1, key="deposit-1"))[0] == 409
+        assert error_of(api.deposit(payment, HALF + 1, key="deposit-1"))[0] == 409
         assert error_of(api.create(key="deposit-1"))[0] == 409
-        assert error_of(deposit(api, payment, HALF, key="short")) == (400, "idempotency_key_invalid")
+        assert error_of(api.deposit(payment, HALF, key="short")) == (400, "idempotency_key_invalid")
 
     def test_a_deposit_that_makes_no_sense_is_refused(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
@@ -52,25 +30,12 @@ class TestDeposits:
         assert [[*fields_of(reply)] for reply in replies] == [["amount"]] * 3 + [["asset"]]
         assert api.payment(payment["id"]) == payment
 
-    def test_a_payment_takes_a_hundred_of_them(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert payments.MAX_DEPOSITS == 100
-        monkeypatch.setattr(payments, "MAX_DEPOSITS", 3)
-        payment = api.created("no_payment_expired")
-        assert [deposit(api, payment, 1).status_code for _ in range(3)] == [200] * 3
-        before = api.payment(payment["id"])
-        assert error_of(deposit(api, payment, 1)) == (503, "capacity_exceeded")
-        assert error_of(deposit(api, payment, 1, key="order-1001-payment")) == (503, "capacity_exceeded")
-        assert api.create(key="order-1001-payment").status_code == 201
-        assert api.payment(payment["id"]) == before
-
-    def test_of_concurrent_ones_with_one_key_one_is_made(
-        self, api: Api, server: RunningServer, contract: Contract
-    ) -> None:
+    def test_one_key_makes_one_deposit(self, api: Api, server: RunningServer, contract: Contract) -> None:
         payment = api.created("no_payment_expired")
 
         def make(_: int) -> httpx.Response:
             with Api(server.url, contract, api.api_key) as own:
-                return deposit(own, payment, 7, key="deposit-1001")
+                return own.deposit(payment, 7, key="deposit-1001")
 
         with ThreadPoolExecutor(16) as threads:
             replies = list(threads.map(make, range(16)))
@@ -80,40 +45,7 @@ class TestDeposits:
 
 
 class TestLists:
-    def test_each_has_its_scenario_and_its_age(self, api: Api) -> None:
-        old = api.created("late_payment")
-        advance(api, 7.5)
-        young = api.created()
-        move(api, young, seconds=1.25)
-        found = api.get("/_mock/payments").json()["data"]
-        assert [(one["id"], one["scenario"], one["age_seconds"], one["ahead_seconds"]) for one in found] == [
-            (young["id"], "happy_path", 1.25, 1.25),
-            (old["id"], "late_payment", 7.5, 0),
-        ]
-        assert {name: found[1][name] for name in old} == api.payment(old["id"])
-
-    def test_payments_are_filtered(self, api: Api) -> None:
-        first, second = api.created(order_id="a"), api.created("no_payment_expired", order_id="b")
-        move(api, first, to="completed")
-
-        def found(**wanted: str) -> list[str]:
-            return [payment["id"] for payment in api.get("/_mock/payments", params=wanted).json()["data"]]
-
-        assert found() == [second["id"], first["id"]]
-        assert found(status="completed") == [first["id"]]
-        assert found(scenario="no_payment_expired") == [second["id"]]
-        assert found(order_id="a") == [first["id"]]
-        assert found(order_id="a", scenario="no_payment_expired") == []
-        assert (
-            found(search="a")
-            == found(search=first["id"])
-            == found(search="a", status="completed")
-            == [first["id"]]
-        )
-        assert found(search="pay_") == [second["id"], first["id"]]
-        assert found(search="a", scenario="no_payment_expired") == found(search="o" * 128) == []
-
-    def test_the_total_is_that_of_the_sandbox_whatever_is_listed(
+    def test_the_total_is_that_of_the_sandbox(
         self, api: Api, server: RunningServer, contract: Contract
     ) -> None:
         assert api.get("/_mock/payments").json() == {"data": [], "next_cursor": None, "total": 0}

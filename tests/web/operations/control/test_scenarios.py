@@ -1,25 +1,85 @@
-"""Scenarios of users, over HTTP: of the server's file, and as the course of the next creation."""
+"""Overrides of the next creations, and scenarios of users: of a file, and as an inline course."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 import yaml
 
 from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import Settings
-from tests.support.client import Api, error_of, fields_of
-from tests.support.contract import Contract
+from tests.support.client import Api, error_of, fields_of, order
+from tests.support.contract import Contract, Json
 from tests.support.courses import TWO_HALVES
 from tests.support.server import RunningServer, running_server
-from tests.web.operations.control.steps import advance, detail
+
+
+class TestOverrides:
+    def next(self, api: Api, **body: Any) -> Json:
+        response = api.post("/_mock/next", json=body)
+        assert response.status_code == 200, response.text
+        pending: Json = response.json()
+        return pending
+
+    def ends(self, api: Api, scenario: str | None = None) -> str:
+        payment = api.created(scenario)
+        status: str = api.move(payment, to="end").json()["status"]
+        return status
+
+    def test_a_refusal_that_was_asked_for_leaves_the_scenario_to_the_retry(self, api: Api) -> None:
+        pending = self.next(api, fault="status=503", scenario="settlement_failed")
+        assert pending == {
+            "data": [
+                {"scenario": "settlement_failed", "fault": None, "times": 1},
+                {"scenario": None, "fault": "status=503", "times": 1},
+            ]
+        }
+        assert error_of(api.create(key="order-1001-payment")) == (503, "injected_fault")
+        created = api.create(key="order-1001-payment")
+        assert created.status_code == 201
+        assert api.move(created.json(), to="end").json()["status"] == "failed"
+
+    def test_the_times_of_a_fault_are_tries_of_each_creation(self, api: Api) -> None:
+        self.next(api, fault="status=503; times=2", times=2)
+        keys = [f"order-100{number}-payment" for number in (1, 1, 1, 1, 2, 2, 2, 3)]
+        assert [api.create(key=key).status_code for key in keys] == [503, 503, 201, 201, 503, 503, 201, 201]
+
+    @pytest.mark.parametrize("fault", ["delay=1", "drop"])
+    def test_a_fault_does_not_replace_a_standing_scenario(self, api: Api, fault: str) -> None:
+        self.next(api, scenario="settlement_failed", times=None)
+        self.next(api, fault=fault)
+        with contextlib.suppress(httpx.RemoteProtocolError):
+            api.create(key="order-1001-payment")
+        [payment] = api.get("/_mock/payments").json()["data"]
+        assert api.move(payment, to="end").json()["status"] == "failed"
+        assert self.ends(api) == "failed"
+
+    @pytest.mark.parametrize("fault", ["delay=1", "status=503"])
+    def test_a_refused_request_takes_no_fault(self, api: Api, fault: str) -> None:
+        pending = self.next(api, fault=fault, scenario="settlement_failed")
+        assert api.create(order(order_id="")).status_code == 422
+        assert api.get("/_mock/next").json() == pending
+
+    def test_an_override_that_makes_no_sense_is_refused(self, api: Api) -> None:
+        for body, field in (
+            ({}, "scenario"),
+            ({"scenario": "happy"}, "scenario"),
+            ({"fault": "explode"}, "fault"),
+            ({"scenario": "happy_path", "times": 0}, "times"),
+            ({"scenario": "happy_path", "times": 1.5}, "times"),
+            ({"scenario": "happy_path", "times": True}, "times"),
+        ):
+            assert list(fields_of(api.post("/_mock/next", json=body))) == [field]
+
 
 HALVES = {"sending": [{"at": 0, "share": "1/2"}, {"at": 1.5, "share": "1/2"}, {"at": 3, "other_asset": True}]}
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with a file of scenarios."""
     path: Path = tmp_path_factory.mktemp("scenarios") / "scenarios.toml"
     path.write_text(TWO_HALVES + '[[scenario]]\nname = "at_once"\nsending = [{ at = 0 }]\n')
     with running_server(Settings(port=0, scenarios=path)) as server:
@@ -45,9 +105,9 @@ class TestFile:
     def test_a_payment_follows_the_scenario_of_its_header(self, own: Api) -> None:
         payment = own.created("two_halves")
         assert payment["status"] == "awaiting_payment"
-        advance(own, 5)
+        own.advance(5)
         assert own.payment(payment["id"])["status"] == "payment_detected"
-        advance(own, 13)
+        own.advance(13)
         assert own.payment(payment["id"])["status"] == "overpaid_review"
         assert own.get("/_mock/payments?scenario=two_halves").json()["data"][0]["id"] == payment["id"]
 
@@ -55,7 +115,7 @@ class TestFile:
         created, replay = (own.create(key="at-once-payment", scenario="at_once") for _ in range(2))
         assert created.json()["status"] == "awaiting_payment"
         assert own.payment(created.json()["id"])["status"] == "payment_detected"
-        advance(own, 60)
+        own.advance(60)
         later = own.create(key="at-once-payment", scenario="happy_path")
         assert created.content == replay.content == later.content
         assert "follows at_once" in later.headers["X-Mock-Warning"]
@@ -72,7 +132,7 @@ class TestFile:
     def test_a_name_can_be_given_to_the_next_creation(self, own: Api) -> None:
         [pending] = own.post("/_mock/next", json={"scenario": "at_once"}).json()["data"]
         assert (pending["scenario"], pending["course"]["sending"][0]["share"]) == ("at_once", "1/1")
-        timeline = detail(own, own.created())["timeline"]
+        timeline = own.detail(own.created())["timeline"]
         assert (8.0, "payment_finalized") in [(one["offset_seconds"], one["status"]) for one in timeline]
 
     def test_the_documents_of_this_server_name_them(self, served: RunningServer, own: Api) -> None:
@@ -80,30 +140,11 @@ class TestFile:
             document = yaml.safe_load(own.get(path).text)
             names = document["components"]["schemas"]["Scenario"]["enum"]
             assert names == [*SCENARIOS, "two_halves", "at_once"]
+        assert [one["name"] for one in own.get("/_mock/scenarios").json()["data"]] == names
         assert (
             "| `two_halves` | `overpaid_review` | 18 s | The customer pays in two halves. |"
             in own.get("/openapi.yaml").text
         )
-
-    def test_they_are_listed_with_what_they_lead_to(self, own: Api) -> None:
-        listed = {one["name"]: one for one in own.get("/_mock/scenarios").json()["data"]}
-        assert list(listed) == [*SCENARIOS, "two_halves", "at_once"]
-        assert listed["two_halves"] == {
-            "name": "two_halves",
-            "simulates": "The customer pays in two halves.",
-            "payout_succeeds": True,
-            "review_hold": False,
-            "sending": [
-                {"at": 5, "share": "1/2", "plus": "0", "other_asset": False},
-                {"at": 10, "share": "1/2", "plus": "1", "other_asset": False},
-            ],
-            "final_status": "overpaid_review",
-            "timeline": listed["two_halves"]["timeline"],
-        }
-        payment = own.created("two_halves")
-        shown = detail(own, payment)["timeline"]
-        members = ("offset_seconds", "event", "status", "deposit", "confirmations", "deposit_status")
-        assert listed["two_halves"]["timeline"] == [{name: one[name] for name in members} for one in shown]
 
 
 class TestCourse:
@@ -121,10 +162,10 @@ class TestCourse:
         assert api.create(key="the-first-try").status_code == 503
         payment = api.create(key="the-first-try").json()
         assert payment["status"] == "awaiting_payment"
-        advance(api, 3)
+        api.advance(3)
         attempt = api.payment(payment["id"])["attempts"][0]
         assert [deposit["asset"] for deposit in attempt["deposits"]] == ["USDT", "USDT", "USDC"]
-        advance(api, 30)
+        api.advance(30)
         assert api.payment(payment["id"])["status"] == "manual_review"
         assert len(api.get("/_mock/payments?scenario=course").json()["data"]) == 1
 

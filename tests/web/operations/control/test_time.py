@@ -1,5 +1,3 @@
-"""The clock of a sandbox, and of one payment that is ahead of it."""
-
 from collections.abc import Callable
 
 import httpx
@@ -7,13 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paymock.rules.scenarios import SCENARIOS
-from paymock.settings import Settings
-from tests.support.client import DUE, HALF, Api, error_of, fields_of, order
+from tests.support.client import DUE, HALF, Api, error_of, fields_of
 from tests.support.contract import Contract, Json
-from tests.support.server import RunningServer, running_server
-from tests.support.specification import COURSES, FINAL_STATUS
-from tests.web.operations.control.steps import advance, deposit, detail, move
+from tests.support.server import RunningServer
 
 TINY_SPEEDS = (5e-324, 1e-320, 1e-9, 0.000999, -5e-324)
 """Numbers by which a division overflows, or leads to a time that never comes."""
@@ -31,22 +25,6 @@ steps = st.one_of(
 
 
 class TestClock:
-    def test_a_change_of_speed_counts_from_now_on(self, api: Api, server: RunningServer) -> None:
-        server.clock.advance(60)
-        assert api.put("/_mock/clock", json={"speed": 10}).json() == {
-            "now": "2030-01-31T12:00:00.000Z",
-            "speed": 10.0,
-        }
-        server.clock.advance(4.5)
-        payment = api.created()
-        assert payment["created_at"] == "2030-01-31T12:00:45.000Z"
-        server.clock.advance(4.5)
-        assert api.payment(payment["id"])["status"] == "completed"
-
-    def test_the_expiry_of_a_request_is_held_against_the_virtual_clock(self, api: Api) -> None:
-        advance(api, 86_400)
-        assert list(fields_of(api.create(order(expires_at="2030-01-31T12:30:00Z")))) == ["expires_at"]
-
     def test_a_speed_that_makes_no_sense_is_refused(self, api: Api) -> None:
         for speed in (-1, 10_001, "1", None, True, [1], *TINY_SPEEDS):
             assert list(fields_of(api.put("/_mock/clock", json={"speed": speed}))) == ["speed"]
@@ -63,70 +41,25 @@ class TestClock:
             reply = api.put("/_mock/clock", json={"speed": speed})
         assert reply.text.endswith('"speed":0.0}')
 
-    def test_the_speed_of_every_sandbox_can_be_set_at_the_start(self, contract: Contract) -> None:
-        with running_server(Settings(port=0, speed=60)) as server, Api(server.url, contract) as api:
-            payment = api.created()
-            server.clock.advance(0.75)
-            assert api.payment(payment["id"])["status"] == "completed"
-
 
 class TestOnePayment:
-    @pytest.mark.parametrize("scenario", SCENARIOS)
-    def test_next_goes_through_every_change_and_end_stays_there(self, api: Api, scenario: str) -> None:
-        payment = api.created(scenario)
-        assert detail(api, payment)["before"] is None
-        statuses, seen = [payment["status"]], payment
-        while (response := move(api, payment, to="next")).status_code == 200:
-            assert detail(api, payment)["before"] == seen
-            seen = response.json()
-            advance(api, 0.5)
-            assert detail(api, payment)["payment"] == seen
-            if seen["status"] != statuses[-1]:
-                statuses.append(seen["status"])
-        assert error_of(response) == (409, "status_unreachable")
-        assert statuses == [status for _, status in COURSES[scenario]]
-        other = api.created(scenario)
-        final = move(api, other, to="end").json()
-        assert final["status"] == FINAL_STATUS[scenario]
-        assert move(api, other, to="end").json() == final == api.payment(other["id"])
-
     def test_a_status_is_reached_if_it_lies_ahead(self, api: Api) -> None:
         payment = api.created()
         for status in ("failed", "expired", "awaiting_payment"):
-            assert error_of(move(api, payment, to=status)) == (409, "status_unreachable")
+            assert error_of(api.move(payment, to=status)) == (409, "status_unreachable")
             assert api.payment(payment["id"]) == payment
         for status in ("payment_detected", "payment_finalized", "settlement_submitted", "completed"):
-            assert move(api, payment, to=status).json()["status"] == status
-            assert error_of(move(api, payment, to=status)) == (409, "status_unreachable")
-
-    def test_only_that_payment_moves_and_stays_ahead_of_its_sandbox(self, api: Api) -> None:
-        one, other = api.created(), api.created()
-        assert detail(api, one)["ahead_seconds"] == 0
-        assert move(api, one, seconds=40).json()["status"] == "settlement_submitted"
-        assert api.payment(other["id"]) == other
-        assert api.get("/_mock/clock").json()["now"] == "2030-01-31T12:00:00.000Z"
-        advance(api, 4.999)
-        assert api.payment(one["id"])["status"] == "settlement_submitted"
-        advance(api, 0.001)
-        assert api.payment(one["id"])["status"] == "completed"
-        assert detail(api, one)["ahead_seconds"] == 40
-
-    def test_its_window_is_told(self, api: Api) -> None:
-        payment = api.created("no_payment_expired")
-        window = detail(api, payment)["window_seconds"]
-        advance(api, window - 0.001)
-        assert api.payment(payment["id"])["status"] == "awaiting_payment"
-        advance(api, 0.001)
-        assert api.payment(payment["id"])["status"] == "expired"
+            assert api.move(payment, to=status).json()["status"] == status
+            assert error_of(api.move(payment, to=status)) == (409, "status_unreachable")
 
     def test_before_a_deposit_of_this_moment_it_had_none(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
-        deposit(api, payment, DUE)
-        assert detail(api, payment)["before"]["status"] == "awaiting_payment"
+        api.deposit(payment, DUE)
+        assert api.detail(payment)["before"]["status"] == "awaiting_payment"
 
 
 @pytest.mark.parametrize("examples", [12, pytest.param(100, marks=pytest.mark.nightly)])
-def test_every_read_works_after_whatever_was_accepted(
+def test_reads_work_after_whatever_was_accepted(
     server: RunningServer, contract: Contract, examples: int
 ) -> None:
     """The contract allows no negative age, offset or countdown, though clocks of servers may be behind."""
@@ -160,8 +93,8 @@ def test_every_read_works_after_whatever_was_accepted(
         requests: dict[str, Callable[[], httpx.Response]] = {
             "speed": lambda: api.put("/_mock/clock", json={"speed": number}),
             "advance": lambda: api.post("/_mock/clock/advance", json={"seconds": number}),
-            "payment": lambda: move(api, payment, seconds=number),
-            "deposit": lambda: deposit(api, payment, HALF),
+            "payment": lambda: api.move(payment, seconds=number),
+            "deposit": lambda: api.deposit(payment, HALF),
         }
         return requests[step]().status_code
 

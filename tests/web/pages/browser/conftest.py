@@ -1,5 +1,3 @@
-"""A browser, and tabs in it."""
-
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -57,5 +55,4 @@ def new_tab(
 
 @pytest.fixture
 def tab(new_tab: NewTab, api: Sandbox) -> "Tab":
-    """A tab that has the key of the sandbox."""
     return new_tab(api.api_key)

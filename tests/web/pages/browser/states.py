@@ -19,7 +19,6 @@ State = Callable[[Tab, Sandbox], None]
 
 
 def paid(api: Sandbox, status: PaymentStatus) -> Json:
-    """A payment with this status, in the first scenario that has it."""
     scenario = next(name for name, course in COURSES.items() if status in [entry[1] for entry in course])
     payment = api.created(scenario, order_id=LONG)
     if status is not PaymentStatus.AWAITING_PAYMENT:
@@ -28,12 +27,10 @@ def paid(api: Sandbox, status: PaymentStatus) -> Json:
 
 
 def opened(tab: Tab, api: Sandbox, path: str = "/") -> Tab:
-    """The page, with the key of the sandbox."""
     return tab.use_key(api.api_key).open(path)
 
 
 def dialog(tab: Tab, button: str, name: str) -> Locator:
-    """The dialog that a button opens."""
     tab.button(button).click()
     return tab.page.get_by_role("dialog", name=name)
 

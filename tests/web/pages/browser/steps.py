@@ -129,7 +129,6 @@ class Tab(Visit):
         return self.page.locator("#rules tbody tr")
 
     def orders(self) -> Locator:
-        """The links of the list of payments, one each."""
         return self.page.locator("#list tbody a")
 
     def announced(self, text: str) -> None:
@@ -145,14 +144,12 @@ class Tab(Visit):
 
 
 def payment_page(tab: Tab, payment: Json) -> Tab:
-    """The page of the payment, with the payment in it."""
     tab.open(f"/payments/{payment['id']}")
     expect(tab.headline).to_have_text(payment["order_id"])
     return tab
 
 
 def checkout_page(tab: Tab, payment: Json) -> Tab:
-    """The checkout of the payment, following it."""
     with tab.page.expect_response("**/events"):
         tab.open(f"/checkout/{payment['id']}")
     return tab

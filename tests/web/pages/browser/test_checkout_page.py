@@ -1,5 +1,3 @@
-"""What a customer sees at `/checkout/{id}`."""
-
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -169,9 +167,7 @@ class TestGone:
         expect(connection).to_be_empty()
 
 
-def test_without_javascript_it_asks_again_by_itself(
-    browser: Browser, server: RunningServer, api: Sandbox
-) -> None:
+def test_without_javascript_it_reloads(browser: Browser, server: RunningServer, api: Sandbox) -> None:
     payment = api.created("happy_path")
     api.speed(60)  # the server's own clock stands still: the page asks every second, and nothing changes
     with browser.new_context(java_script_enabled=False) as context:

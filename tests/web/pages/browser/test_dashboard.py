@@ -1,5 +1,3 @@
-"""The list of payments at `/`, the clock and the dialogs that all pages of the dashboard share."""
-
 import re
 import shutil
 import subprocess

@@ -1,5 +1,3 @@
-"""The API key that the dashboard asks for: the sandboxes used before, and how to change between them."""
-
 from playwright.sync_api import expect
 
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
@@ -11,13 +9,11 @@ from tests.web.pages.sandbox import Sandbox
 
 
 def enter(tab: Tab, key: str) -> None:
-    """Types a key into the form, and opens its sandbox."""
     tab.page.get_by_label("API key").fill(key)
     tab.page.keyboard.press("Enter")
 
 
 def switch(tab: Tab) -> None:
-    """Opens the form from the header."""
     tab.page.locator("#sandbox").click()
     expect(tab.page.get_by_role("heading", name="Open a sandbox")).to_be_visible()
 

@@ -4,8 +4,7 @@ the layout in windows of many widths: nothing overlaps, nothing is cut, and no w
 
 import pytest
 
-from tests.support.accessibility import violations
-from tests.support.browser import PATIENCE_MS
+from tests.support.browser import PATIENCE_MS, violations
 from tests.web.pages.browser.conftest import NewTab
 from tests.web.pages.browser.states import STATES
 from tests.web.pages.browser.steps import Tab

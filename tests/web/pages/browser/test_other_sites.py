@@ -24,7 +24,6 @@ addEventListener("message", ({ origin, data }) => messages.push({ origin, data }
 
 @contextmanager
 def shop(context: BrowserContext, folder: Path, body: str) -> Iterator[Page]:
-    """The page of a site that consists of one."""
     html = f"<!doctype html><title>Shop</title><script>{RECORD_MESSAGES}</script><body>{body}"
     (folder / "index.html").write_text(html, "utf-8")
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
@@ -40,7 +39,6 @@ def shop(context: BrowserContext, folder: Path, body: str) -> Iterator[Page]:
 
 
 def example(language: str) -> str:
-    """The example in this language in docs/pages.md."""
     [text] = [
         block.text for block in markdown.blocks(markdown.read("docs/pages.md")) if block.language == language
     ]
@@ -57,7 +55,7 @@ def test_page_of_ones_own_follows_a_payment_with_the_script_of_the_documentation
         expect(page.locator("body")).to_have_text("Payment detected: 1.01, 25 s left")
 
 
-def test_embedded_checkout_fits_and_is_followed_as_documented(
+def test_embedded_checkout_works_as_documented(
     context: BrowserContext, contract: Contract, tmp_path: Path
 ) -> None:
     settings = Settings(port=0, frame_ancestors=("http://127.0.0.1:*",))

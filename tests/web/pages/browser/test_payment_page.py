@@ -1,5 +1,3 @@
-"""One payment at `/payments/{id}`: what happens to it, live, and what can be done to it."""
-
 import json
 import shutil
 import subprocess

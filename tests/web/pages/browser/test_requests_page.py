@@ -1,5 +1,3 @@
-"""The page at `/requests`: what an application has asked for, and the fault rules that hurt it."""
-
 import httpx
 import pytest
 from playwright.sync_api import Locator, expect
@@ -16,7 +14,6 @@ def rules(api: Sandbox) -> list[Json]:
 
 
 def opened(tab: Tab) -> Locator:
-    """The dialog that adds a rule."""
     tab.open("/requests").button("Add a rule…").click()
     return tab.page.get_by_role("dialog", name="New fault rule")
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.support.accessibility import violations
+from tests.support.browser import violations
 from tests.support.server import RunningServer
 from tests.web.pages.browser.conftest import NewTab
 from tests.web.pages.browser.steps import Tab
@@ -18,14 +18,12 @@ FOLDER = files("paymock.web.pages").joinpath("static", "swagger")
 
 
 def enter_key(tab: Tab) -> None:
-    """Goes through the dialog."""
     tab.page.get_by_label("auth-bearer-value").fill("mk_test_demo")
     tab.page.keyboard.press("Enter")
     tab.button("Close").click()
 
 
 def operation(tab: Tab, operation_id: str) -> Locator:
-    """The operation, unfolded, with its form ready to fill."""
     block = tab.page.locator(f"[id$='-{operation_id}']")
     block.locator(".opblock-summary-control").click()
     expect(block.get_by_role("button", name="Execute")).to_be_visible()
