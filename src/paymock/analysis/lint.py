@@ -149,7 +149,7 @@ def _ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
                 yield _warning(
                     "ignores_retry_after",
                     f"`{request.operation}` was repeated {format_seconds(pause / 1000)} s after a reply "
-                    f"{earlier.status} with `Retry-After: {RETRY_AFTER_SECONDS}`; wait so many seconds first",
+                    f"{earlier.status} with `Retry-After: {RETRY_AFTER_SECONDS}`; wait that long first",
                     earlier,
                     request,
                 )

@@ -1,6 +1,6 @@
-"""The judge of an integration: it drives the user's own backend through scenarios and faults, and tells from
-what the backend sent and delivered whether it handles money safely. `verify` plans the trials, runs them side
-by side in one sandbox, and reports what broke a rule. See docs/verify.md.
+"""The judge of an integration: it drives a backend through scenarios and faults, and checks whether the
+backend handles money safely. `verify` plans the trials, runs them side by side in one sandbox, and reports
+what broke a rule. See docs/verify.md.
 """
 
 from paymock.verify.campaign import verify

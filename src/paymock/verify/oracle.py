@@ -56,7 +56,7 @@ RULES = {
             f"A payment was read {MANY_READS} times more after a terminal status",
         ),
         Rule("ignores_retry_after", Severity.ADVICE, "A retry came earlier than `Retry-After` asked for"),
-        Rule("gives_up", Severity.ADVICE, "No request came any more after a fault that had ended"),
+        Rule("gives_up", Severity.ADVICE, "No more requests came after a fault had ended"),
     )
 }
 """All rules. The order is that of a report."""
