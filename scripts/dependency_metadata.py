@@ -1,4 +1,4 @@
-"""What paymock stands on: what the lock file of a running server names, and what its metadata says of it."""
+"""The dependencies of a server: the packages in its lock file, with their metadata."""
 
 import re
 import tomllib

@@ -3,7 +3,6 @@
 import ast
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -19,7 +18,7 @@ from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import simulate
-from paymock.verify.oracle import RULES
+from paymock.verify.oracle import RULES, Severity
 from paymock.verify.plans import FAULTS, Frequency
 from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API, Api
 from paymock.web.openapi.examples import ExampleContext
@@ -159,14 +158,13 @@ def _judge_faults() -> str:
 
 
 def _judge_score() -> str:
-    """The shops of the corpus; a test fails unless each is judged as its row says."""
-    rows = [("none", f"{len(shops.GOOD)} `SAFE`")]
-    for rule in RULES.values():
-        verdicts = Counter(case.verdict for case in shops.BAD if rule.name in case.rules)
-        rows.append(
-            (f"`{rule.name}`", ", ".join(f"{n} `{verdict}`" for verdict, n in sorted(verdicts.items())))
-        )
-    return tables.markdown(("Broken rule", "Verdicts"), rows)
+    """The shops of the corpus by money rule; a test fails unless each is judged as its row says."""
+    rows = [("none", str(len(shops.GOOD)), "`SAFE`")]
+    for rule in (rule for rule in RULES.values() if rule.severity is Severity.MONEY):
+        cases = [case for case in shops.BAD if rule.name in case.rules]
+        verdict = ", ".join(sorted({f"`{case.verdict}`" for case in cases}))
+        rows.append((f"`{rule.name}`", str(len(cases)), verdict))
+    return tables.markdown(("Broken rule", "Applications", "Verdict"), rows)
 
 
 def _openapi(api: Api) -> str:

@@ -1,4 +1,4 @@
-"""Lets a script in Python go on in .venv, which is made on first use: any Python can start it."""
+"""Restarts a Python script in .venv, which is created on first use."""
 
 import os
 import subprocess

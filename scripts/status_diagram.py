@@ -1,4 +1,4 @@
-"""The picture of the statuses of a payment, drawn from what the rules do: not from a list of transitions."""
+"""The status diagram of a payment, drawn from the transitions that the rules make."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -35,16 +35,14 @@ HIGHER = ("created", "read")
 def table(peers: Sequence[Peer], figures: Mapping[str, Figures]) -> str:
     """The figures as Markdown."""
     rows = [
-        ("Server", "First reply", "Memory", "later", "Creations/s", "p99", "CPU", "Reads/s", "p99", "CPU"),
-        ("---", *["---:"] * 9),
+        ("Server", "First reply", "Memory", "Creations/s", "Reads/s"),
+        ("---", *["---:"] * 4),
     ]
     for peer in peers:
         row = figures[peer.name]
         name = f"{peer.name} {peer.version}".strip()
-        start = f"{row.start:,.0f} ms", f"{row.megabytes:.0f} MB", f"{row.warm:.0f} MB"
-        creations = f"{row.created:,.0f}", f"{row.created_p99:,.1f} ms", f"{row.created_cpu:,.0f} µs"
-        reads = f"{row.read:,.0f}", f"{row.read_p99:,.1f} ms", f"{row.read_cpu:,.0f} µs"
-        rows.append((name, *start, *creations, *reads))
+        start = f"{row.start:,.0f} ms", f"{row.megabytes:.0f} MB"
+        rows.append((name, *start, f"{row.created:,.0f}", f"{row.read:,.0f}"))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -57,14 +55,9 @@ def page_part(peers: Sequence[Peer], figures: Mapping[str, Figures], rounds: int
             f"wrk {first_line('wrk', '--version').split()[1].removeprefix('debian/')}",
         ]
     )
-    summary = (
-        f"Medians of {rounds} rounds, {seconds} s for each load on {os.cpu_count()} cores, with {tools}."
-    )
-    shown = [
-        f"{peer.name:<12} {peer.command.format(port='PORT', other='PORT', files='FILES')}" for peer in peers
-    ]
-    commands = "\n".join(shown)
-    return f"{summary}\n\n{table(peers, figures)}\n\n```text\n{commands}\n```"
+    runs = "One round" if rounds == 1 else f"Medians of {rounds} rounds"
+    summary = f"{runs}, {seconds} s for each load on {os.cpu_count()} cores, with {tools}."
+    return f"{summary}\n\n{table(peers, figures)}"
 
 
 def first_line(*command: str) -> str:

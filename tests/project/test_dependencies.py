@@ -82,7 +82,7 @@ def test_the_audit_fails_on_a_vulnerability_of_what_is_shipped_and_tells_of_othe
     known = {CONTROL: "GHSA-control", "pytest": "GHSA-tool"}
     status, output = audit({**known, "jinja2": "GHSA-shipped"})
     assert status == 1
-    assert f"VULNERABLE   jinja2 {locked()['jinja2']}: GHSA-shipped, mended in 99.1" in output
+    assert f"VULNERABLE   jinja2 {locked()['jinja2']}: GHSA-shipped, fixed in 99.1" in output
     assert f"VULNERABLE   pytest {locked('nightly')['pytest']}: GHSA-tool" in output
 
     status, output = audit(known)

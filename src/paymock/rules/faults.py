@@ -66,13 +66,14 @@ FAULT_ROWS = (
     FaultRow(
         "`delay=1500`",
         "`before`",
-        f"A delay of so many milliseconds, at most {MAX_DELAY:,}, before the request is carried out; "
-        "`after`: it is carried out at once, and the reply comes late",
+        f"A delay in milliseconds, at most {MAX_DELAY:,}, before the request is carried out; `after`: it is "
+        "carried out at once, and the reply is delayed",
     ),
     FaultRow(
         "`drop`",
         "`after`",
-        "The connection is closed without a reply; the request is carried out, but not with `before`",
+        "The connection is closed without a reply, after the request is carried out; `before`: it is not "
+        "carried out",
     ),
     FaultRow("`reset`", "`after`", "Like `drop`, with a TCP reset"),
     FaultRow(
@@ -83,7 +84,7 @@ FAULT_ROWS = (
     FaultRow(
         "`truncate=100`",
         "`after` only",
-        "The head of the reply, with the whole `Content-Length`, and so many bytes of the body; then the "
+        "The head of the reply, with the full `Content-Length`, and this many bytes of the body; then the "
         "connection is closed",
     ),
 )

@@ -1,3 +1,1 @@
-"""The server process: from settings to bound sockets, one uvicorn server or a supervisor with several
-workers, signal handling, the ready file and the banner.
-"""
+"""The server process: sockets, uvicorn or a supervisor of workers, signals, the ready file and the banner."""

@@ -66,8 +66,8 @@ def run(*, short: bool) -> Iterator[Figure]:
     yield Figure("bodies", text, large.violations)
     chunks = _in_folder(send_chunks)
     text = (
-        f"{SMALL:,} chunks of a byte cost {chunks.chunks / chunks.whole:.1f} times the whole body, and "
-        f"{chunks.chunks_one_by_one / chunks.bytes_one_by_one:.1f} times that of as many packets"
+        f"{SMALL:,} one-byte chunks cost {chunks.chunks / chunks.whole:.1f} times as much as one body, and "
+        f"{chunks.chunks_one_by_one / chunks.bytes_one_by_one:.1f} times as much as bytes in separate packets"
     )
     yield Figure("pieces", text, chunks.violations)
     if not short:
