@@ -2,7 +2,8 @@
 request, and what all tests of a run may in sum. The limits are in pyproject.toml.
 """
 
-import sys
+import os
+import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Generator, Mapping
@@ -16,7 +17,7 @@ from paymock.web.application import Application
 from tests.support.groups import TIERS
 
 COUNTED = ("processes", "servers", "requests")
-_PROCESS_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+_WAYS_TO_FORK = ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")
 ADVICE = {
     "processes": "call the command in this process (tests.support.in_process), or mark the test `process`",
     "servers": "use the fixture `server`, which all tests share, or mark the test `ci`",
@@ -29,10 +30,11 @@ _started: Counter[str] = Counter()
 
 
 def count_what_is_started() -> None:
-    """Counts processes, servers in this process, and the requests that these answer, from now on."""
+    """Counts processes, servers in this process, and the requests that these answer, from now on.
 
-    def count_process(event: str, _: object) -> None:
-        _started["processes"] += event in _PROCESS_EVENTS
+    Functions are replaced: a thread can lose the GIL in an audit hook, and CPython 3.11 then refuses the
+    trace function that coverage installs in another one.
+    """
 
     def counting(name: str, function: Any) -> Any:
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -41,8 +43,10 @@ def count_what_is_started() -> None:
 
         return counted
 
-    sys.addaudithook(count_process)
     patch = pytest.MonkeyPatch()
+    patch.setattr(subprocess.Popen, "__init__", counting("processes", subprocess.Popen.__init__))
+    for name in _WAYS_TO_FORK:
+        patch.setattr(os, name, counting("processes", getattr(os, name)))
     patch.setattr(Server, "run", counting("servers", Server.run))
     patch.setattr(Application, "_record", counting("requests", Application._record))
 
