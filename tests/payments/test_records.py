@@ -17,8 +17,8 @@ from paymock.payments.records import (
     encode,
 )
 from paymock.rules.clock import ClockSetting
-from paymock.rules.decisions import Override, SandboxRecord
 from paymock.rules.errors import PaymockError
+from paymock.rules.fault_injection import Override, SandboxRecord
 from paymock.rules.faults import FaultRule
 from paymock.rules.scenarios import Scenario, Sending, Share
 from paymock.rules.timeline import Transfer

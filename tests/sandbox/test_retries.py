@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from paymock.payments.records import encode
-from paymock.rules.decisions import SandboxRecord
 from paymock.rules.errors import PaymockError
+from paymock.rules.fault_injection import SandboxRecord
 from paymock.sandbox.retries import RETRY_SECONDS
 from paymock.stores.base import AddResult
 from tests.support.stores import SharedStore

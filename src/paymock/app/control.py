@@ -29,8 +29,8 @@ from paymock.payments import records
 from paymock.payments import scenarios as scenario_views
 from paymock.payments.catalog import Catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
-from paymock.rules.decisions import SandboxRecord
 from paymock.rules.errors import PaymockError
+from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, Scenario
 from paymock.rules.timeline import State, state_at

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from paymock.payments import records
-from paymock.rules.decisions import Decision, SandboxRecord, counted, decide, take_scenario
 from paymock.rules.errors import PaymockError
+from paymock.rules.fault_injection import Decision, SandboxRecord, counted, decide, take_scenario
 from paymock.rules.faults import Fault, FaultRule, FaultTarget
 from paymock.sandbox.retries import RetryDeadline
 from paymock.sandbox.sandboxes import Created, Sandboxes, SandboxSnapshot

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from paymock.payments.payment import course_of
 from paymock.payments.scenarios import render, scenario_from
-from paymock.rules.decisions import Override, SandboxRecord
 from paymock.rules.errors import PaymockError
+from paymock.rules.fault_injection import Override, SandboxRecord
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas

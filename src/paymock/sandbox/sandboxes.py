@@ -23,8 +23,8 @@ from paymock.payments.records import (
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
-from paymock.rules.decisions import SandboxRecord
 from paymock.rules.errors import PaymockError
+from paymock.rules.fault_injection import SandboxRecord
 from paymock.sandbox import metadata as store_metadata
 from paymock.sandbox.clock import MAX_DIFFERENCE_MS, MAX_DRIFT_MS, Clock
 from paymock.sandbox.log_buffer import LogBuffer

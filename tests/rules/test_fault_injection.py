@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from paymock.rules.decisions import (
+from paymock.rules.fault_injection import (
     Decision,
     Override,
     SandboxRecord,
