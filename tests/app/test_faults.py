@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from paymock.app.faults import MAX_RULES
+from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultTarget
+from paymock.stores.base import AddResult
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
@@ -81,3 +83,58 @@ async def test_attempts_are_counted_for_each_operation_and_fault() -> None:
     app = UseCases(MemoryStore())
     attempts = [("key-1", "drop"), ("key-1", "drop"), ("key-2", "drop"), ("key-1", "delay=1")]
     assert [await app.injection(key).count_attempt(fault) for key, fault in attempts] == [1, 2, 1, 1]
+
+
+class CountingStore(SharedStore):
+    """Counts the attempts to add a record."""
+
+    additions = 0
+
+    async def add(self, *args: Any, **options: Any) -> AddResult:
+        self.additions += 1
+        return await super().add(*args, **options)
+
+
+async def test_an_override_is_for_one_of_the_creations_that_come_together() -> None:
+    store = SharedStore()
+    app = UseCases(store)
+    processes = [app, *(UseCases(store, app.sandboxes._metadata) for _ in range(5))]
+    await app.control.overrides.add(SANDBOX, fault="drop")
+    for one in processes:
+        assert (await one.control.overrides.pending(SANDBOX)).data  # each takes it for its own
+    injections = [one.injection(f"order-100{number}-payment") for number, one in enumerate(processes)]
+    creations = (
+        app.create(one.attempt, injection=one) for app, one in zip(processes, injections, strict=True)
+    )
+    assert [replayed for _, replayed in await asyncio.gather(*creations)] == [False] * 6
+    assert [one.fault is not None for one in injections].count(True) == 1
+    assert (await app.control.overrides.pending(SANDBOX)).data == []
+
+
+async def test_creations_that_a_rule_counts_do_not_overtake_each_other() -> None:
+    store = CountingStore()
+    app = UseCases(store)
+    await app.control.fault_rules.add(SANDBOX, fault="drop", skip=1_000)
+    await asyncio.gather(*(app.create(f"order-{number:04d}-payment") for number in range(50)))
+    assert (await app.control.fault_rules.list(SANDBOX)).data[0].seen == 50
+    assert store.additions <= 100
+
+
+async def test_a_request_is_counted_once_though_the_reply_of_the_store_is_lost() -> None:
+    class LosingStore(SharedStore):
+        loses = False
+
+        async def replace(self, *args: Any, **options: Any) -> bool:
+            replaced = await super().replace(*args, **options)
+            if self.loses:
+                raise PaymockError("store_unavailable")
+            return replaced
+
+    store = LosingStore()
+    app = UseCases(store)
+    await app.control.fault_rules.add(SANDBOX, fault="status=503")
+    store.loses = True
+    assert (await refusal(app.create())).kind.code == "store_unavailable"
+    store.loses = False
+    [rule] = (await app.control.fault_rules.list(SANDBOX)).data
+    assert (rule.seen, rule.applied) == (1, 1)

@@ -45,11 +45,15 @@ class UseCases:
         return self.control.injection(SANDBOX, attempt, at_once=False)
 
     async def create(
-        self, key: str = "order-1001-payment", scenario: str | None = None, **changes: Any
+        self,
+        key: str = "order-1001-payment",
+        scenario: str | None = None,
+        injection: Injection | None = None,
+        **changes: Any,
     ) -> tuple[Payment, bool]:
         body = order(**changes)
         request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
-        created = await self.service.create_payment(request, scenario, self.injection(key))
+        created = await self.service.create_payment(request, scenario, injection or self.injection(key))
         return msgspec.json.decode(created.payment.json, type=Payment), created.replayed
 
 

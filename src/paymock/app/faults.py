@@ -1,10 +1,8 @@
 """The fault rules of sandboxes, and what one request gets of them, counted exactly over all processes."""
 
-import asyncio
 import hashlib
 import secrets
 from typing import Any
-from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -24,10 +22,6 @@ MAX_RULES = 100
 """The most rules of a sandbox."""
 
 _PREFIX = "flt_"
-
-
-_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-"""One for each sandbox whose rules are being counted: the requests of a process take turns."""
 
 
 class Suspended(Exception):
@@ -141,9 +135,12 @@ class Injection(Struct, eq=False):
         Raises Prevented, with the decision stored, if the fault applies before the request is carried out.
         """
         record = snapshot.record
+        self._decision = None  # what was decided for another record of the sandbox is forgotten
+        if not (record.has_faults or record.scenarios):
+            return Decision(record)
         if self.decided:
             return take_scenario(record, target.order_id) if takes_overrides else Decision(record)
-        if self.at_once and (record.rules or record.faults):
+        if self.at_once and record.has_faults:
             raise Suspended
         decision = await self._decide(record, target, takes_overrides=takes_overrides)
         if decision.fault is None or decision.fault.after:
@@ -165,7 +162,7 @@ class Injection(Struct, eq=False):
         if self.at_once:
             raise Suspended
         deadline = RetryDeadline()
-        async with _locks.setdefault(self.sandbox, asyncio.Lock()):
+        async with self.sandboxes.turn(self.sandbox):
             while True:
                 snapshot = await self.sandboxes.snapshot(self.sandbox)
                 if has_fault:

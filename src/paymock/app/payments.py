@@ -73,8 +73,6 @@ class PaymentsService:
 
         async def accept(token: str, snapshot: SandboxSnapshot) -> Accepted[PaymentRecord] | None:
             record = new(token, snapshot, self.scenarios[scenario or DEFAULT_SCENARIO])
-            if not snapshot.record.has_pending:
-                return record, snapshot.record
             target = FaultTarget(CREATE_PAYMENT, record.order_id, PAYMENT_PREFIX + token)
             decision = await injection.decide(snapshot, target, takes_overrides=scenario is None)
             if decision is None:

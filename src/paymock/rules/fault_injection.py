@@ -37,9 +37,8 @@ class SandboxRecord(Struct, frozen=True, gc=False, array_like=True):
     rules: tuple[FaultRule, ...] = ()
 
     @property
-    def has_pending(self) -> bool:
-        """Whether anything waits for requests."""
-        return bool(self.rules or self.faults or self.scenarios)
+    def has_faults(self) -> bool:
+        return bool(self.rules or self.faults)
 
 
 class Decision(NamedTuple):

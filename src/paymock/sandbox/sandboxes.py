@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -200,6 +201,7 @@ class Sandboxes:
         self._states: BoundedCache[str, tuple[bytes, SandboxRecord]] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._log_buffer = LogBuffer(self._write_log)
         self._note_due = 0
         self._noting: asyncio.Task[None] | None = None
@@ -264,6 +266,12 @@ class Sandboxes:
             if delay is None or delay >= MAX_DRIFT_MS:
                 self._clock.warn_behind()
 
+    def turn(self, sandbox: str) -> asyncio.Lock:
+        """A lock of the sandbox, for changes that all requests of a process make: without taking turns, they
+        would overtake each other.
+        """
+        return self._turns.setdefault(sandbox, asyncio.Lock())
+
     async def change(
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
     ) -> SandboxSnapshot:
@@ -314,33 +322,55 @@ class Sandboxes:
         sandbox = request.sandbox
         state, _ = self._states.get(sandbox, (None, None))
         snapshot = self._snapshot_of(sandbox, state, [], self._clock())
-        deadline = RetryDeadline()
-        while True:
-            token = self.token(snapshot, request.idempotency_key)
-            # what `accept` may store before the addition is for an unused key only
-            checked = self.never_waits or snapshot.record.rules or snapshot.record.faults
-            current = await self._newer(snapshot, token) if checked else None
-            if current is None:
-                try:
-                    accepted = await accept(token, snapshot)
-                except PaymockError:
-                    current = await self.snapshot(sandbox, token)
-                    if current.values == [None] and current.state == snapshot.state:  # the key is unused
-                        raise
-                else:
-                    if accepted is None:
-                        current = await self.snapshot(sandbox, token)
-                    else:
-                        record, new_state = accepted
-                        value = records.encode(record)
-                        current = await self._add(snapshot, token, value, record.KIND, new_state, limit)
-                        if current is None:
-                            return Created(record, value, replayed=False, sandbox=snapshot.record)
-            [existing] = current.values
-            if existing is not None:
-                return _replayed(existing, request, kind, current)
-            snapshot = current
-            deadline.check()
+        deadline, turn = RetryDeadline(), None
+        try:
+            while True:
+                if turn is None and snapshot.record.has_faults and not self.never_waits:
+                    waiting = self.turn(sandbox)
+                    await waiting.acquire()
+                    turn, deadline = waiting, RetryDeadline()
+                    snapshot = await self.snapshot(sandbox)
+                outcome = await self._create_once(snapshot, request, kind, accept, limit)
+                if isinstance(outcome, Created):
+                    return outcome
+                snapshot = outcome
+                deadline.check()
+        finally:
+            if turn is not None:
+                turn.release()
+
+    async def _create_once(
+        self,
+        snapshot: SandboxSnapshot,
+        request: KeyedRequest,
+        kind: type[R],
+        accept: Callable[[str, SandboxSnapshot], Awaitable[Accepted[R] | None]],
+        limit: int | None,
+    ) -> Created[R] | SandboxSnapshot:
+        """Create the record in the sandbox of this snapshot, or return a later one if that has changed."""
+        token = self.token(snapshot, request.idempotency_key)
+        # what `accept` may store before the addition is for an unused key only
+        checked = self.never_waits or snapshot.record.has_faults
+        current = await self._newer(snapshot, token) if checked else None
+        if current is None:
+            try:
+                accepted = await accept(token, snapshot)
+            except PaymockError as error:
+                if error.kind.code == "store_unavailable":  # whether it has stored something is unknown
+                    raise
+                current = await self.snapshot(request.sandbox, token)
+                if current.values == [None] and current.state == snapshot.state:  # the key is unused
+                    raise
+            else:
+                if accepted is None:
+                    return await self.snapshot(request.sandbox)
+                record, new_state = accepted
+                value = records.encode(record)
+                current = await self._add(snapshot, token, value, record.KIND, new_state, limit)
+                if current is None:
+                    return Created(record, value, replayed=False, sandbox=snapshot.record)
+        [existing] = current.values
+        return current if existing is None else _replayed(existing, request, kind, current)
 
     async def find_key(
         self, snapshot: SandboxSnapshot, request: KeyedRequest, kind: type[R]
