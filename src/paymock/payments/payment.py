@@ -97,11 +97,6 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
     )
 
 
-def order_of(body: Any) -> str | None:
-    """The order in the body of a creation, valid or not; None if it has none."""
-    return _text_at(body, "order_id")
-
-
 def course_of(scenario: Scenario) -> Scenario | None:
     """What a record holds of its scenario besides the name: nothing of one of SCENARIOS."""
     return None if scenario.name in SCENARIOS else scenario
