@@ -1,7 +1,7 @@
 """The application under test, and how it gets to poll: when it is given a tick, or at its own pace.
 
-Silence says something only if the application has had its turns meanwhile: that is told by how often it has
-polled younger orders.
+Inactivity says something only if the application has had its turns meanwhile: how often it has polled younger
+orders shows that.
 """
 
 import secrets
@@ -282,7 +282,7 @@ def pacing_of(sandbox: Sandbox, application: Application) -> Pacing:
     return Ticked(sandbox, application, application.tick)
 
 
-class Silence:
+class Inactivity:
     """For how long the application has sent nothing about an order, though it has had its turns."""
 
     def __init__(self, pacing: Pacing, order: Order) -> None:

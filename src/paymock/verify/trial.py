@@ -13,7 +13,7 @@ from paymock.client.http import Json
 from paymock.rules.faults import MAX_HANG, FaultKind, parse_fault
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_READS
 from paymock.verify.oracle import MANY_READS, Violation, check, final_statuses
-from paymock.verify.pacing import MAX_ORDERS, Order, Pacing, Silence
+from paymock.verify.pacing import MAX_ORDERS, Inactivity, Order, Pacing
 from paymock.verify.plans import Baseline, Injection, Plan, Request
 
 PATIENCE = 10.0
@@ -147,7 +147,7 @@ class Trial(Order):
 
     def _enter(self, phase: Callable[[], None]) -> None:
         self._phase = phase
-        self._silence, self._requests_before = Silence(self._pacing, self), len(self.entries)
+        self._silence, self._requests_before = Inactivity(self._pacing, self), len(self.entries)
         phase()
 
     def _start(self) -> None:
@@ -206,7 +206,7 @@ class Trial(Order):
 
     def _moving(self) -> None:
         """Move the payment to the next change that the application will read, or to its end."""
-        if self._record_deliveries and not self._deliveries_are_told():
+        if self._record_deliveries and not self._deliveries_known():
             return
         if self._is_interested and len(self.statuses) < len(self.states):
             at, status = [*self.states.items()][len(self.statuses)]
@@ -234,12 +234,12 @@ class Trial(Order):
         )
         if self._told is None and is_restless and not self._silence.lasts():
             return
-        if self._deliveries_are_told():
-            self._enter(self._awaiting_goods)
+        if self._deliveries_known():
+            self._enter(self._awaiting_delivery)
 
-    def _awaiting_goods(self) -> None:
+    def _awaiting_delivery(self) -> None:
         """Ask for the deliveries until the goods are out that are due."""
-        if self._lacks_goods and not self._deliveries_are_told():
+        if self._lacks_goods and not self._deliveries_known():
             return
         is_known = bool(self._statuses_read & final_statuses(self._fulfil_at))
         patience = self._patience() if is_known or not self.gave_up else SHORT_PATIENCE
@@ -305,7 +305,7 @@ class Trial(Order):
         rules = {violation.rule for violation in given_up.check()}
         return SHORT_PATIENCE if rules and rules <= self._confirmed else PATIENCE
 
-    def _deliveries_are_told(self) -> bool:
+    def _deliveries_known(self) -> bool:
         """Ask how often the goods went out, and return whether that has been answered."""
         if self._told is None:
             self._told = self._pacing.count_deliveries(self.order_id)
