@@ -71,7 +71,8 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def rendered(self) -> RenderedPayment:
-        return self.timeline.rendered_at(self.elapsed)
+        sandbox, timeline = self.sandbox, self.timeline
+        return timeline.rendered_at(timeline.age(sandbox.clock.at(sandbox.real)))
 
     @property
     def visible_states(self) -> list[State]:

@@ -7,6 +7,7 @@ milliseconds since the payment's creation, all amounts raw units. Specification:
 what it leaves open is decided in docs/decisions.md.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum, auto
@@ -139,6 +140,10 @@ class ScenarioTimeline:
     def index_at(self, elapsed: int) -> int:
         """The index of the state that holds `elapsed` milliseconds after creation."""
         return bisect_right(self._starts, elapsed) - 1
+
+    def period(self, index: int) -> tuple[float, float]:
+        """When the state with this index begins, and the next one: milliseconds after creation."""
+        return self._starts[index], self._starts[index + 1] if index + 1 < len(self._starts) else math.inf
 
     def outline(self, index: int) -> State:
         """The state with this index, of which only the time and the status are those of every payment."""
