@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from harness.api_client import API_KEY, ORDER
+from paymock.http.requests import Body, Request
 from paymock.payments import payment as payments
 from paymock.payments import records
 from paymock.payments.files import load_catalog
@@ -36,44 +37,20 @@ class Client:
 
     def __init__(self, app: Application, api_key: str = API_KEY) -> None:
         self._app = app
-        self._headers = [
-            (b"host", b"127.0.0.1:8402"),
-            (b"authorization", b"Bearer " + api_key.encode()),
-        ]
+        self._headers = {b"host": b"127.0.0.1:8402", b"authorization": b"Bearer " + api_key.encode()}
 
     async def get(self, path: str) -> int:
         """The status of the reply."""
-        return await self._request("GET", path, b"", [])
+        return await self._request(Request("GET", path, self._headers))
 
     async def post(self, path: str, body: bytes, idempotency_key: str) -> int:
         """The status of the reply."""
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(body)),
-            (b"idempotency-key", idempotency_key.encode()),
-        ]
-        return await self._request("POST", path, body, headers)
+        headers = {b"content-type": b"application/json", b"idempotency-key": idempotency_key.encode()}
+        return await self._request(Request("POST", path, {**self._headers, **headers}, body=Body(body)))
 
-    async def _request(self, method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-        status = 0
-
-        async def receive() -> dict[str, object]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: dict[str, object]) -> None:
-            nonlocal status
-            status = int(str(message.get("status", status)))
-
-        scope = {
-            "type": "http",
-            "http_version": "1.1",
-            "method": method,
-            "scheme": "http",
-            "query_string": b"",
-        }
-        paths = {"path": path, "raw_path": path.encode()}
-        await self._app({**scope, **paths, "headers": [*self._headers, *headers]}, receive, send)
-        return status
+    async def _request(self, request: Request) -> int:
+        response, _ = await self._app.respond(request)
+        return response.status
 
 
 def token(number: int) -> str:

@@ -3,7 +3,7 @@
     python -m benchmarks.pauses [--payments N] [--creations M] [--json FILE]
 
 Fills two applications with N payments each (default 1,000,000), in a process with Python's default settings
-and in one with those of `paymock serve`, and creates M more (default 100,000) through ASGI, without a socket.
+and in one with those of `paymock serve`, and creates M more (default 100,000) without a socket.
 Times are CPU times of the thread. It prints the duration of creations, the number and duration of
 collections, the objects left to collect after as many refused creations, and the duration of a full
 collection. It fails when a collection delayed a creation by more than MAX_PAUSE, or when more objects are

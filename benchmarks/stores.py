@@ -2,8 +2,7 @@
 
     python -m benchmarks.stores [--rounds N] [--seconds S] [--payments N] [--json FILE]
 
-Rates are also given as ratios to the in-memory store of the same run. This is measured without the fast path
-for that, which the other stores cannot use.
+Rates are also given as ratios to the in-memory store of the same run.
 
 One server process runs on the first core and wrk with 32 connections on the last; the Redis engine is not
 pinned. Two workers run on the first two cores: of two, they share one with wrk. The stores take turns; the
@@ -26,7 +25,6 @@ from harness.redis_engine import DURABLE, redis_server
 from harness.server_process import ServerProcess
 
 MEMORY = "memory"
-FAST_PATH = "memory, fast path"
 TWO_WORKERS = ", 2 workers"
 FLOORS = {"sqlite full": (0.55, 0.65), "sqlite normal": (0.55, 0.65), "redis": (0.75, 0.75)}
 """Minimum ratios to memory: creations, reads. Two workers have none, since they may share a core with wrk."""
@@ -39,7 +37,6 @@ def stores() -> Iterator[dict[str, str]]:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         engine = stack.enter_context(redis_server(*DURABLE))
         yield {
-            FAST_PATH: "memory://",
             MEMORY: "memory://",
             "sqlite full": f"sqlite://{folder}/full.db",
             "sqlite normal": f"sqlite://{folder}/normal.db?synchronous=normal",
@@ -54,7 +51,7 @@ def start_servers(stack: ExitStack) -> dict[str, ServerProcess]:
     servers = {}
     for name, url in stack.enter_context(stores()).items():
         workers, cores = ("2", CORES[:2]) if name.endswith(TWO_WORKERS) else ("1", CORES[:1])
-        arguments = ["--store", url, "--workers", workers, *["--no-fast-path"] * (name != FAST_PATH)]
+        arguments = ["--store", url, "--workers", workers]
         if url.startswith("memory:"):
             arguments += ["--max-payments", "100000000"]
         servers[name] = stack.enter_context(paymock(*arguments, cores=cores))

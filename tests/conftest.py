@@ -9,12 +9,10 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
-from paymock.settings import Settings
 from tests.support.budget import Budget, count_what_is_started, limits_in
 from tests.support.client import Api
 from tests.support.clock import NOON
 from tests.support.contract import Contract
-from tests.support.fast_paths import Pair
 from tests.support.groups import GROUPS, Selection
 from tests.support.server import RunningServer, running_server
 
@@ -79,15 +77,6 @@ def browser(shared_browser: "tuple[Browser, asyncio.AbstractEventLoop]") -> Iter
 def shared_server() -> Iterator[RunningServer]:
     with running_server() as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def pair() -> Iterator[Pair]:
-    with (
-        running_server(Settings(port=0)) as quick,
-        running_server(Settings(port=0, fast_path=False)) as plain,
-    ):
-        yield Pair(quick, plain)
 
 
 @pytest.fixture(scope="session")

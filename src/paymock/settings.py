@@ -83,7 +83,6 @@ class Settings:
     retention: int | None = None
     reset_time: bool = False
     frame_ancestors: tuple[str, ...] = ()
-    fast_path: bool = True
     metrics_address: str | None = None
 
     def __post_init__(self) -> None:

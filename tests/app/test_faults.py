@@ -104,7 +104,7 @@ async def test_an_override_is_for_one_of_the_creations_that_come_together() -> N
         assert (await one.control.overrides.pending(SANDBOX)).data  # each takes it for its own
     injections = [one.injection(f"order-100{number}-payment") for number, one in enumerate(processes)]
     creations = (
-        app.create(one.attempt, injection=one) for app, one in zip(processes, injections, strict=True)
+        app.create(one.attempt(), injection=one) for app, one in zip(processes, injections, strict=True)
     )
     assert [replayed for _, replayed in await asyncio.gather(*creations)] == [False] * 6
     assert [one.fault is not None for one in injections].count(True) == 1

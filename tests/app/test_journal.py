@@ -8,15 +8,27 @@ from paymock.rules.errors import PaymockError
 from paymock.sandbox import log_buffer
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
-from tests.support.use_cases import SANDBOX, UseCases, line
+from tests.support.use_cases import SANDBOX, UseCases, encoded, line
 
 
 async def test_an_entry_of_an_earlier_version_has_no_virtual_time() -> None:
     app = UseCases(MemoryStore())
     earlier = msgspec.msgpack.encode(msgspec.structs.astuple(line())[:-1])
-    await app.sandboxes.append(SANDBOX, "requests", earlier, keep=journal.LENGTH)
+    app.sandboxes.append(SANDBOX, "requests", lambda: earlier, keep=journal.LENGTH)
     [found] = (await app.control.journal.newest(SANDBOX, 2)).data
     assert (found.operation, found.virtual_at) == ("listChains", None)
+
+
+async def test_entries_of_many_sandboxes_are_buffered_up_to_a_limit_and_read_by_their_owners() -> None:
+    app = UseCases(MemoryStore())
+    for number in range(log_buffer.MAX_UNWRITTEN // 2):
+        app.control.journal.add(f"early-{number}", encoded(line()))
+    for number in range(log_buffer.MAX_UNWRITTEN):
+        app.control.journal.add(f"late-{number}", encoded(line()))
+        if number % 50 == 0:
+            assert len((await app.control.journal.newest(f"late-{number}", 9)).data) == 1
+    assert len((await app.control.journal.newest("early-0", 9)).data) <= 1
+    assert app.sandboxes._log_buffer._count == 0
 
 
 class TestSharedStore:
@@ -26,13 +38,13 @@ class TestSharedStore:
         app = UseCases(SharedStore())
         journal = app.control.journal
         for number in range(1, 4):
-            await journal.add(SANDBOX, line())
-            await journal.add(SANDBOX, line())
+            journal.add(SANDBOX, encoded(line()))
+            journal.add(SANDBOX, encoded(line()))
             assert len((await journal.newest(SANDBOX, 99)).data) == 2 * number
-        await journal.add(SANDBOX, line())
+        journal.add(SANDBOX, encoded(line()))
         await journal.clear(SANDBOX)
         assert (await journal.newest(SANDBOX, 99)).data == []
-        await journal.add(SANDBOX, line())
+        journal.add(SANDBOX, encoded(line()))
         await app.sandboxes.reset(SANDBOX)
         await asyncio.sleep(log_buffer.DELAY_SECONDS * 2)
         assert (await journal.newest(SANDBOX, 99)).data == []
@@ -42,7 +54,7 @@ class TestSharedStore:
         store = SharedStore()
         app = UseCases(store)
         for _ in range(2):
-            await app.control.journal.add(SANDBOX, line())
+            app.control.journal.add(SANDBOX, encoded(line()))
             await (app.sandboxes.close() if closed else asyncio.sleep(log_buffer.DELAY_SECONDS * 2))
         assert len((await UseCases(store).control.journal.newest(SANDBOX, 9)).data) == 2
 
@@ -57,8 +69,8 @@ class TestSharedStore:
 
         store = Failing()
         journal = UseCases(store).control.journal
-        await journal.add(SANDBOX, line())
+        journal.add(SANDBOX, encoded(line()))
         assert (await journal.newest(SANDBOX, 9)).data == []
         store.fails = False
-        await journal.add(SANDBOX, line())
+        journal.add(SANDBOX, encoded(line()))
         assert len((await journal.newest(SANDBOX, 9)).data) == 1

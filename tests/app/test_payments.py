@@ -1,9 +1,9 @@
 """What the service makes of a store that lets others in between, or fails."""
 
 import asyncio
+import json
 from typing import Any
 
-import httpx
 import pytest
 
 from paymock.payments.files import load_catalog
@@ -18,10 +18,12 @@ from paymock.stores.base import AddResult
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
 from paymock.web.telemetry.access_log import RequestLog
+from tests.support import raw
 from tests.support.client import order
 from tests.support.clock import ManualClock
 from tests.support.specification import COURSES
 from tests.support.stores import SharedStore
+from tests.support.transport import Connection, turns
 from tests.support.use_cases import SANDBOX, UseCases
 
 
@@ -112,8 +114,12 @@ async def test_without_its_store_the_service_says_so_and_when_to_come_back(metho
     metadata = new_metadata(clock(), 1, "tests")
     app = create_app(Settings(), load_catalog(None), FailingStore(), metadata, clock, RequestLog(None))
     headers = {"Authorization": "Bearer mk_test_demo", "Idempotency-Key": "order-1001-payment"}
-    body = order() if method == "POST" else None
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-        response = await client.request(method, path, headers=headers, json=body)
-    assert (response.status_code, response.json()["error"]["code"]) == (503, "store_unavailable")
-    assert response.headers["retry-after"] == "1"
+    body = None
+    if method == "POST":
+        headers["Content-Type"], body = "application/json", json.dumps(order()).encode()
+    connection = Connection(app)
+    connection.send(raw.request(method, path, headers, body, host="localhost"))
+    await turns()
+    assert connection.statuses == [503]
+    assert b'"store_unavailable"' in connection.transport.written
+    assert b"\r\nretry-after: 1\r\n" in connection.transport.written

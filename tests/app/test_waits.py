@@ -10,7 +10,7 @@ import pytest
 
 from paymock.app import journal
 from paymock.app.journal import StoredEntry
-from paymock.http.requests import Body, Request
+from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
@@ -22,7 +22,7 @@ from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.journal_entry import entry_for
 from tests.support.specification import COURSES
 from tests.support.stores import SharedStore, TellingStore
-from tests.support.use_cases import SANDBOX, UseCases, line, refusal
+from tests.support.use_cases import SANDBOX, UseCases, encoded, line, refusal
 
 LOG = RequestLog(None)
 ORDER = "order-1001"
@@ -30,10 +30,10 @@ ORDER = "order-1001"
 
 async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayment:
     payment = await app.service.payment(SANDBOX, payment_id, app.injection())
-    request = Request("GET", "/v1/payments/x", {}, Body(b""), operation="getPayment")
+    request = Request("GET", "/v1/payments/x", {}, operation="getPayment")
     response = Response(200, payment=payment, fault=parse_fault(fault))
     entry = entry_for(request, response, line().request_id, app.clock(), app.clock(), 0.0, LOG)
-    await app.control.journal.add(SANDBOX, entry)
+    app.control.journal.add(SANDBOX, entry)
     return payment
 
 
@@ -217,7 +217,7 @@ async def test_a_wait_for_requests_counts_those_that_match(wanted: dict[str, str
     payment, _ = await app.create()
     await read(app, payment.id)
     await read(app, payment.id, "drop")
-    await app.control.journal.add(SANDBOX, line())
+    app.control.journal.add(SANDBOX, encoded(line()))
     found = await app.control.waits.requests(SANDBOX, count or 1, timeout=1, **wanted)
     assert (found.reached, len(found.data)) == (bool(count), count)
     assert not (await app.control.waits.requests(SANDBOX, count + 1, timeout=1, **wanted)).reached
@@ -227,13 +227,13 @@ async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_the
     app = UseCases(SharedStore())
     entries = [line() for _ in range(43)]
     for entry in entries[:2]:
-        await app.control.journal.add(SANDBOX, entry)
+        app.control.journal.add(SANDBOX, encoded(entry))
     after = entries[2].request_id  # not recorded yet
     waiting = asyncio.create_task(app.control.waits.requests(SANDBOX, 40, after, 30))
     for entry in entries[2:]:
         await asyncio.sleep(0.1)
         assert not waiting.done()
-        await app.control.journal.add(SANDBOX, entry)
+        app.control.journal.add(SANDBOX, encoded(entry))
     found = await waiting
     assert found.reached
     assert [entry.request_id for entry in found.data] == [entry.request_id for entry in entries[:2:-1]]
@@ -244,10 +244,10 @@ async def test_a_request_that_was_cleared_counts_as_passed(store: type[Store], s
     """On a shared store, once another process cannot be about to record it any more."""
     app = UseCases(store())
     entries = [line() for _ in range(3)]
-    await app.control.journal.add(SANDBOX, entries[0])
+    app.control.journal.add(SANDBOX, encoded(entries[0]))
     await app.control.journal.clear(SANDBOX)
     for entry in entries[1:]:
-        await app.control.journal.add(SANDBOX, entry)
+        app.control.journal.add(SANDBOX, encoded(entry))
     after = entries[0].request_id
     found = await app.control.waits.requests(SANDBOX, 2, after, 0)
     assert [entry.request_id for entry in found.data] == [entry.request_id for entry in entries[:0:-1]]
@@ -264,7 +264,7 @@ async def test_a_reader_of_a_full_or_cleared_journal_reads_each_entry_once(
         for number in (1, 20, 32, 40):
             new = [line() for _ in range(number)]
             for entry in new:
-                await app.control.journal.add(SANDBOX, entry)
+                app.control.journal.add(SANDBOX, encoded(entry))
             await asyncio.sleep(1)
             entries += new[-32:]
             assert reader.matching == entries
@@ -287,7 +287,7 @@ async def test_many_waits_for_requests_read_the_journal_as_often_as_one(store: t
     app = UseCases(CountingStore())
     known = [line() for _ in range(40)]
     for entry in known:
-        await app.control.journal.add(SANDBOX, entry)
+        app.control.journal.add(SANDBOX, encoded(entry))
     afters = (None, known[-1].request_id, "unknown")
     waiting = [
         asyncio.create_task(app.control.waits.requests(SANDBOX, 1, after, 60, order_id=ORDER))
@@ -295,7 +295,7 @@ async def test_many_waits_for_requests_read_the_journal_as_often_as_one(store: t
     ]
     for _ in range(8):
         await asyncio.sleep(3)
-        await app.control.journal.add(SANDBOX, line())
+        app.control.journal.add(SANDBOX, encoded(line()))
     await asyncio.sleep(3)
     buffered = store is SharedStore  # what was buffered is a change, too
     assert reads == [16, 40, *[16] * (8 + buffered)]
@@ -334,7 +334,7 @@ async def test_many_waits_for_orders_look_for_new_payments_as_often_as_one() -> 
     store.steps.clear()
     for number in range(8):
         await app.create(key=f"other-order-{number}", order_id=f"other-{number}")
-        await app.control.journal.add(SANDBOX, line())
+        app.control.journal.add(SANDBOX, encoded(line()))
         await asyncio.sleep(1)
     assert Counter(store.steps) == {"add": 8, "get": 8 * 2, "page": 8 * 2}
     for number in range(60):  # more than one page
@@ -362,7 +362,7 @@ async def test_a_wait_reads_its_payment_again_only_when_that_may_have_changed() 
     await asyncio.sleep(1)
     store.steps.clear()
     await app.create("order-1002-payment")
-    await app.control.journal.add(SANDBOX, line())
+    app.control.journal.add(SANDBOX, encoded(line()))
     await app.control.journal.clear(SANDBOX)
     store.told.put_nowait(Change(SANDBOX, minor=True))
     store.told.put_nowait(Change("another"))

@@ -13,8 +13,8 @@ import pytest
 from harness.polling import wait_until
 from harness.server_process import server_process, server_process_by_script
 from paymock.http.connections import Connections
-from paymock.http.protocol import StrictHttpProtocol
-from paymock.server import sockets, uvicorn_server
+from paymock.http.protocol import HttpProtocol
+from paymock.server import sockets
 from paymock.server.run import serve_in_thread
 from paymock.settings import Settings
 from paymock.web.telemetry.access_log import RequestLog
@@ -76,12 +76,12 @@ class Crowd:
 def crowd() -> Iterator[Crowd]:
     """A server that has room for few connections, and that waits for none of them when it stops."""
     with running_server(grace=0) as server, ExitStack() as stack:
-        server.transport_state.connections.limit = ROOM
+        server.state.connections.limit = ROOM
         yield Crowd(server, stack)
 
 
 def only_protocol(server: RunningServer) -> Any:
-    [protocol] = server.transport_state.connections._group_of
+    [protocol] = server.state.connections
     return protocol
 
 
@@ -103,7 +103,7 @@ def test_slow_clients_do_not_shut_out_those_of_the_same_address(crowd: Crowd, sl
         crowd.come(slow, 2 * ROOM)
         assert all(map(crowd.answers, kept))
         assert crowd.serves_a_visitor()
-    assert len(crowd.server.transport_state.connections) <= ROOM
+    assert len(crowd.server.state.connections) <= ROOM
 
 
 def test_idle_clients_do_not_shut_out_who_is_new(crowd: Crowd) -> None:
@@ -124,7 +124,7 @@ def test_who_has_been_idle_for_longest_gives_way(crowd: Crowd) -> None:
 
 def test_what_is_being_answered_is_not_cut_off_for_another_of_the_same_address(crowd: Crowd) -> None:
     busy = crowd.come(LONG, ROOM)
-    wait_until(lambda: len(crowd.server.transport_state.connections) == ROOM)
+    wait_until(lambda: len(crowd.server.state.connections) == ROOM)
     assert not crowd.answers(*crowd.come(NOTHING))
     assert not any(ended(one, within=0.05) for one in busy)
 
@@ -148,11 +148,11 @@ def test_a_client_that_does_not_take_its_replies_is_let_go(monkeypatch: pytest.M
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(0.5)
         connection.connect(("127.0.0.1", server.port))
-        wait_until(lambda: len(server.transport_state.connections) == 1)
+        wait_until(lambda: len(server.state.connections) == 1)
         with suppress(OSError):
             for _ in range(200):
                 connection.sendall(raw.request("GET", "/openapi.yaml") * 50)
-        wait_until(lambda: len(server.transport_state.connections) == 0)
+        wait_until(lambda: len(server.state.connections) == 0)
 
 
 def limit_of(pid: int) -> tuple[int, int]:
@@ -206,52 +206,38 @@ def test_thousands_that_are_let_go_leave_others_their_turn() -> None:
     assert seen.index("another") < 50
 
 
-@pytest.mark.parametrize("path", ["/livez", "/v1/chains"])
-def test_a_connection_lasts_while_it_is_used_and_ends_in_silence(path: str) -> None:
-    """Whichever way its requests are answered. Its timer expires when the test says so."""
-    request = raw.request("GET", path, AUTHORIZED)
+def test_a_connection_lasts_while_it_is_used_and_ends_in_silence() -> None:
+    """Its timer expires when the test says so."""
     with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 60) as connection:
-        raw.exchange_on(connection, request)
+        raw.exchange_on(connection, PING)
         protocol = only_protocol(server)
 
-        expired: list[asyncio.TimerHandle] = []
-
         def expire() -> None:
-            protocol.timeout_keep_alive_task.cancel()
-            timer = protocol.loop.call_later(0.001, protocol.timeout_keep_alive_handler)
-            protocol.timeout_keep_alive_task = timer
-            expired.append(timer)
+            protocol._timer.cancel()
+            protocol._on_timer()
 
-        protocol.loop.call_soon_threadsafe(expire)
-        wait_until(lambda: expired and protocol.timeout_keep_alive_task is not expired[0])
-        [reply] = raw.exchange_on(connection, request)
+        protocol._loop.call_soon_threadsafe(expire)
+        wait_until(lambda: protocol._timer)
+        [reply] = raw.exchange_on(connection, PING)
         assert reply.status == 200
-        protocol.timeout_keep_alive = 0
-        protocol.loop.call_soon_threadsafe(expire)
+        protocol._deadline = 0.0
+        protocol._loop.call_soon_threadsafe(expire)
         assert ended(connection)
-
-
-def test_a_slow_request_behind_another_has_all_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uvicorn_server, "KEEP_ALIVE_SECONDS", 0.2)
-    slow = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Mock-Fault": "delay=500"})
-    with running_server() as server:
-        replies = raw.exchange(server.port, raw.request("GET", "/v1/chains", AUTHORIZED) + slow, replies=2)
-    assert [reply.status for reply in replies] == [200, 200]
 
 
 @pytest.mark.parametrize("waiting", ["for the rest of a request", "for another request"])
 def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPatch, waiting: str) -> None:
     """The connection is to be let go, and its turn has not come yet."""
-    monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 0.1)
-    monkeypatch.setattr(uvicorn_server, "KEEP_ALIVE_SECONDS", 0.1 if waiting == "for another request" else 75)
+    monkeypatch.setattr(HttpProtocol, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(HttpProtocol, "KEEP_ALIVE_SECONDS", 0.1 if waiting == "for another request" else 75)
     with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         held: list[Callable[[], None]] = []
-        monkeypatch.setattr(server.transport_state.connections, "defer", held.append)
+        monkeypatch.setattr(server.state.connections, "defer", held.append)
         sent = 0 if waiting == "for another request" else 20
         connection.sendall(PING[:sent])
         wait_until(lambda: held)
-        monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 75)  # no other deadline passes meanwhile
-        only_protocol(server).timeout_keep_alive = 75
+        monkeypatch.setattr(HttpProtocol, "HEAD_SECONDS", 75)  # no other deadline passes meanwhile
+        monkeypatch.setattr(HttpProtocol, "KEEP_ALIVE_SECONDS", 75)
         connection.sendall(PING[sent:])
         assert Crowd.answers(connection, ask=False)
         [let_go, *_] = held

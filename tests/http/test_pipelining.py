@@ -1,6 +1,5 @@
 import json
 import socket
-from typing import Any
 
 import pytest
 
@@ -8,7 +7,6 @@ from harness.polling import wait_until
 from tests.support import raw
 from tests.support.client import order
 from tests.support.creation import AUTHORIZED, GET, creation
-from tests.support.fast_paths import Pair
 from tests.support.server import RunningServer
 
 
@@ -65,26 +63,25 @@ MALFORMED = {
 @pytest.mark.parametrize("before", VALID)
 @pytest.mark.parametrize("packets", ["one packet", "own packets", "own turns"])
 def test_a_malformed_request_is_refused_after_earlier_replies(
-    pair: Pair, what: str, before: str, packets: str
+    server: RunningServer, what: str, before: str, packets: str
 ) -> None:
     malformed, status = MALFORMED[what]
     valid = VALID[before]
     count = valid.count(b" HTTP/1.1\r\n")
-    for server in pair:
-        with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
-            if packets == "own turns":
-                replies = raw.exchange_on(connection, valid, replies=count)
-                replies += raw.exchange_on(connection, malformed)
-            elif packets == "own packets":
-                connection.sendall(valid)
-                replies = raw.exchange_on(connection, malformed, replies=count + 1)
-            else:
-                replies = raw.exchange_on(connection, valid + malformed, replies=count + 1)
-            assert len(replies) == count + 1
-            assert all(reply.status in (200, 422) for reply in replies[:-1])
-            assert (replies[-1].status, replies[-1].headers["connection"]) == (status, "close")
-            connection.shutdown(socket.SHUT_WR)
-            assert connection.recv(1) == b""
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        if packets == "own turns":
+            replies = raw.exchange_on(connection, valid, replies=count)
+            replies += raw.exchange_on(connection, malformed)
+        elif packets == "own packets":
+            connection.sendall(valid)
+            replies = raw.exchange_on(connection, malformed, replies=count + 1)
+        else:
+            replies = raw.exchange_on(connection, valid + malformed, replies=count + 1)
+        assert len(replies) == count + 1
+        assert all(reply.status in (200, 422) for reply in replies[:-1])
+        assert (replies[-1].status, replies[-1].headers["connection"]) == (status, "close")
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b""
 
 
 @pytest.mark.parametrize("before", VALID)
@@ -143,10 +140,9 @@ def test_a_dropped_request_ends_although_another_came_after_it(server: RunningSe
     drop = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Mock-Fault": "drop"})
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         raw.exchange_on(connection, GET)
-        protocol: Any = next(iter(server.transport_state.connections._group_of))
         connection.sendall(drop + GET)
         assert connection.recv(1) == b""
-    wait_until(lambda: not protocol.tasks)
+    wait_until(lambda: not server.state.tasks)
 
 
 def test_a_pipelined_wait_ends_when_its_client_leaves(server: RunningServer) -> None:

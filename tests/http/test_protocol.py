@@ -3,14 +3,16 @@
 import contextlib
 import json
 import socket
+import struct
 
 import pytest
 
-from paymock.http.protocol import StrictHttpProtocol
+from harness.polling import wait_until
+from paymock.http.protocol import HttpProtocol
 from tests.support import raw
 from tests.support.client import order
 from tests.support.creation import AUTHORIZED, GET, creation, stored
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, running_server
 
 MAX_BODY = 64 * 1024
 
@@ -127,10 +129,9 @@ def test_small_replies_are_not_delayed(server: RunningServer) -> None:
     """Nagle's algorithm would make some of them wait 40 ms for an acknowledgment."""
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         raw.exchange_on(connection, GET)
-        protocols = [*server.transport_state.connections._group_of]
-        sockets = [protocol.transport.get_extra_info("socket") for protocol in protocols]
-        [accepted] = [one for one in sockets if one.getpeername() == connection.getsockname()]
-        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        port = connection.getsockname()[1]
+        [accepted] = [one for one in server.state.connections if one.client and one.client[1] == port]
+        assert accepted.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 OFFER = raw.request("POST", "/v1/webhooks", {**AUTHORIZED, "Upgrade": "2"}) + b"{}"
@@ -171,6 +172,17 @@ def test_a_client_that_waits_for_100_continue_and_sends_garbage_is_no_defect(ser
     assert "defect" not in server.log.getvalue()[before:]
 
 
+def test_a_stop_waits_for_a_request_whose_client_has_left() -> None:
+    data = creation(json.dumps(order()).encode(), {"X-Mock-Fault": "delay=200; before"})
+    with running_server() as server:
+        with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+            connection.sendall(data)
+            wait_until(lambda: server.state.tasks)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wait_until(lambda: not len(server.state.connections))
+    assert stored(server)
+
+
 SLOW = {
     "half a head": (b"GET /livez HTTP/1.1\r\nHost: loc", 400),
     "half a body": (creation(json.dumps(order()).encode())[:-10], 400),
@@ -182,8 +194,8 @@ SLOW = {
 def test_an_incomplete_request_times_out(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 0.1)
-    monkeypatch.setattr(StrictHttpProtocol, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(HttpProtocol, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(HttpProtocol, "BODY_SECONDS", 0.1)
     before, (data, status) = stored(server), SLOW[what]
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         connection.sendall(data)
@@ -198,7 +210,7 @@ def test_an_incomplete_request_times_out(
 def test_a_request_in_small_pieces_is_answered(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(StrictHttpProtocol, "HEAD_SECONDS", 60)
+    monkeypatch.setattr(HttpProtocol, "HEAD_SECONDS", 60)
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         for start in range(0, len(GET), 7):
             connection.sendall(GET[start : start + 7])

@@ -22,7 +22,7 @@ from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import LateStore, SharedStore, TellingStore
-from tests.support.use_cases import SANDBOX, SOON, UseCases, line
+from tests.support.use_cases import SANDBOX, SOON, UseCases, encoded, line
 
 GAP = 0.02
 """The least number of seconds between two observations, in these tests."""
@@ -174,6 +174,10 @@ class FailingStore(LateStore):
         return values
 
 
+async def note_request(app: UseCases) -> None:
+    app.control.journal.add(SANDBOX, encoded(line()))
+
+
 STEPS: dict[str, tuple[Callable[[UseCases, str], Awaitable[object]], str]] = {
     "a payment is created": (lambda app, _: app.create("order-1002-payment"), "payments"),
     "a deposit is made": (
@@ -191,7 +195,7 @@ STEPS: dict[str, tuple[Callable[[UseCases, str], Awaitable[object]], str]] = {
         "payments",
     ),
     "the sandbox is reset": (lambda app, _: app.control.reset(SANDBOX), "both"),
-    "a request is noted": (lambda app, _: app.control.journal.add(SANDBOX, line()), "requests"),
+    "a request is noted": (lambda app, _: note_request(app), "requests"),
     "the journal is emptied": (lambda app, _: app.control.journal.clear(SANDBOX), "requests"),
 }
 
@@ -201,7 +205,7 @@ class TestSandbox:
     async def test_a_change_is_told_with_what_to_read_again(self, step: str) -> None:
         app = UseCases(MemoryStore())
         payment, _ = await app.create()
-        await app.control.journal.add(SANDBOX, line())
+        app.control.journal.add(SANDBOX, encoded(line()))
         async with after_the_first(app.control.feed.follow(SANDBOX)) as notices:
             do, changed = STEPS[step]
             await do(app, payment.id)
@@ -222,7 +226,7 @@ class TestSandbox:
         app, other = UseCases(MemoryStore()), sandbox_of("mk_test_other")
         async with after_the_first(app.control.feed.follow(SANDBOX)) as notices:
             await app.control.advance(other, seconds=1)
-            await app.control.journal.add(other, line())
+            app.control.journal.add(other, encoded(line()))
             app.sandboxes.notifier.notify(None)
             await nothing_comes(notices)
 

@@ -13,7 +13,7 @@ from paymock.stores.base import STATE, StoreError
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import SharedStore
-from tests.support.use_cases import SANDBOX, UseCases, keyed, line, refusal
+from tests.support.use_cases import SANDBOX, UseCases, encoded, keyed, line, refusal
 
 
 async def test_concurrent_advances_add_up() -> None:
@@ -255,12 +255,12 @@ class TestServersWhoseClocksDiffer:
     async def test_a_server_that_is_behind_catches_up_when_it_reads_or_writes(self, *, reads: bool) -> None:
         ahead, behind = self.servers(50)
         payment, _ = await ahead.create()
-        await ahead.control.journal.add(SANDBOX, line())
+        ahead.control.journal.add(SANDBOX, encoded(line()))
         await ahead.sandboxes.close()
         if reads:
             await behind.control.payment(SANDBOX, payment.id)
         else:
-            await behind.control.journal.add(SANDBOX, line())
+            behind.control.journal.add(SANDBOX, encoded(line()))
             await asyncio.sleep(0.1)
         assert behind.clock.now == ahead.clock.now
 
@@ -268,7 +268,7 @@ class TestServersWhoseClocksDiffer:
     async def test_after_a_restart_with_an_earlier_clock_nothing_goes_back(self, seconds: float) -> None:
         before, after = self.servers()
         payment, _ = await before.create()
-        await before.control.journal.add(SANDBOX, line())
+        before.control.journal.add(SANDBOX, encoded(line()))
         await asyncio.sleep(0.1)
         before.clock.advance(seconds)
         shown = await before.control.payment(SANDBOX, payment.id)
@@ -301,7 +301,7 @@ class TestServersWhoseClocksDiffer:
             message = f"the clock of this machine is 61 s {order} that of the store"
             with pytest.raises(StoreError, match=message):
                 await start_clock(store, wrong.clock)
-            await wrong.control.journal.add(SANDBOX, line())
+            wrong.control.journal.add(SANDBOX, encoded(line()))
             await asyncio.sleep(0.01)  # the time is noted in a task of its own
             for request in (wrong.create(), wrong.control.clock(SANDBOX)):
                 assert message in (await refusal(request)).message

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paymock.server.uvicorn_server import Server
+from paymock.server.server import Server
 from paymock.web.application import Application
 from tests.support.groups import TIERS
 

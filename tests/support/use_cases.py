@@ -10,12 +10,13 @@ import pytest
 from paymock.app.checkout import CheckoutService
 from paymock.app.control import ControlService
 from paymock.app.faults import Injection
-from paymock.app.journal import StoredEntry
+from paymock.app.journal import StoredEntry, encode_entry
 from paymock.app.payments import PaymentsService
 from paymock.payments.files import load_catalog
 from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
+from paymock.sandbox.log_buffer import Entry
 from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, new_metadata
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
@@ -42,7 +43,7 @@ class UseCases:
         self.checkouts = CheckoutService(load_catalog(None), self.sandboxes)
 
     def injection(self, attempt: str = "") -> Injection:
-        return self.control.injection(SANDBOX, attempt, at_once=False)
+        return self.control.injection(SANDBOX, lambda: attempt)
 
     async def create(
         self,
@@ -81,6 +82,11 @@ def line() -> StoredEntry:
         shown_offset_seconds=None,
         virtual_at="2030-01-31T12:00:00.000Z",
     )
+
+
+def encoded(entry: StoredEntry) -> Entry:
+    """What the journal is given of an entry."""
+    return lambda: encode_entry(entry)
 
 
 async def refusal(step: Awaitable[object]) -> PaymockError:

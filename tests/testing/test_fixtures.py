@@ -279,7 +279,7 @@ class TestImports:
 
             def test_without_fixtures():
                 assert "_paymock_pytest" in sys.modules
-                assert not {"paymock", "uvicorn", "msgspec", "http.client"} & set(sys.modules)
+                assert not {"paymock", "uvloop", "msgspec", "http.client"} & set(sys.modules)
 
             def test_with_a_fixture(paymock):
                 assert not {"paymock.verify", "paymock.analysis.coverage"} & set(sys.modules)
@@ -293,7 +293,7 @@ class TestImports:
             "import sys; from paymock.testing import remote; s = remote().sandbox(); s.__enter__().create();"
         )
         script += "s.__exit__(None, None, None); roots = {name.partition('.')[0] for name in sys.modules};"
-        script += "print(roots & {'uvicorn', 'msgspec', 'click', 'httptools', 'Crypto', 'yaml'})"
+        script += "print(roots & {'uvloop', 'msgspec', 'click', 'Crypto', 'yaml'})"
         with serve() as server:
             command = [sys.executable, "-W", "error", "-c", script]
             variables = environment(PAYMOCK_URL=server.url)

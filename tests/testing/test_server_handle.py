@@ -9,7 +9,7 @@ import pytest
 
 from paymock.payments.files import FileError
 from paymock.server.errors import StartError
-from paymock.server.uvicorn_server import Server
+from paymock.server.server import Server
 from paymock.settings import SettingsError
 from paymock.testing import Refused, Sandbox, ServerHandle, Unreachable, remote, serve
 from tests.support.forks import forks, in_child
@@ -82,7 +82,7 @@ class TestServe:
         async def fail(*_: object) -> None:
             raise OSError("no more")
 
-        monkeypatch.setattr(Server, "startup", fail)
+        monkeypatch.setattr(Server, "_start", fail)
         with pytest.raises(StartError, match="did not start"), serve():
             pass
 

@@ -260,9 +260,9 @@ class ControlService:
     async def reset(self, sandbox: str) -> None:
         await self._sandboxes.reset(sandbox)
 
-    def injection(self, sandbox: str, attempt: str, *, at_once: bool) -> Injection:
+    def injection(self, sandbox: str, attempt: Callable[[], str]) -> Injection:
         """The faults of one request."""
-        return Injection(self._sandboxes, sandbox, attempt, at_once=at_once)
+        return Injection(self._sandboxes, sandbox, attempt)
 
     async def order_of(self, sandbox: str, payment_id: str) -> str | None:
         """Return the order of a payment, or None if there is no such payment, or no store."""

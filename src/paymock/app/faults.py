@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -22,10 +23,6 @@ MAX_RULES = 100
 """The most rules of a sandbox."""
 
 _PREFIX = "flt_"
-
-
-class Suspended(Exception):
-    """The request cannot be answered at once, and nothing has been carried out."""
 
 
 class Prevented(Exception):
@@ -96,15 +93,13 @@ class Injection(Struct, eq=False):
     """What one request below `/v1` gets of the fault rules and overrides of its sandbox. It is decided once:
     with what the request adds or, if it adds nothing, after it was carried out.
 
-    `attempt` tells the attempts of one operation from those of others. A request that is to be answered
-    `at_once` gets nothing: Suspended is raised before anything is stored. `seen` is the own record of the
+    `attempt` tells the attempts of one operation from those of others. `seen` is the own record of the
     sandbox as the request has read it.
     """
 
     sandboxes: Sandboxes
     sandbox: str
-    attempt: str
-    at_once: bool = False
+    attempt: Callable[[], str]
     decided: bool = False
     fault: Fault | None = None
     order_id: str | None = None
@@ -116,6 +111,13 @@ class Injection(Struct, eq=False):
     def is_before(self) -> bool:
         """Whether the fault applies before the request is carried out."""
         return self.fault is not None and not self.fault.after
+
+    @property
+    def is_without_fault(self) -> bool:
+        """Whether the request gets no fault, as most requests."""
+        if self.decided:
+            return self.fault is None
+        return self.seen is not None and not self.seen.rules
 
     @property
     def is_due(self) -> bool:
@@ -140,8 +142,6 @@ class Injection(Struct, eq=False):
             return Decision(record)
         if self.decided:
             return take_scenario(record, target.order_id) if takes_overrides else Decision(record)
-        if self.at_once and record.has_faults:
-            raise Suspended
         decision = await self._decide(record, target, takes_overrides=takes_overrides)
         if decision.fault is None or decision.fault.after:
             self._decision, self.order_id = decision, target.order_id
@@ -159,8 +159,6 @@ class Injection(Struct, eq=False):
 
     async def decide_alone(self, target: FaultTarget, *, has_fault: bool = False) -> None:
         """Decide for a request that adds nothing. One that has a fault of its own is only counted."""
-        if self.at_once:
-            raise Suspended
         deadline = RetryDeadline()
         async with self.sandboxes.turn(self.sandbox):
             while True:
@@ -190,7 +188,7 @@ class Injection(Struct, eq=False):
 
     async def count_attempt(self, fault: str) -> int:
         """Return how often the operation has been attempted with `fault`, this time included."""
-        key = hashlib.blake2b(f"{self.attempt}\n{fault}".encode(), digest_size=16).hexdigest()
+        key = hashlib.blake2b(f"{self.attempt()}\n{fault}".encode(), digest_size=16).hexdigest()
         return await self.sandboxes.increment(self.sandbox, f"fault {key}")
 
 

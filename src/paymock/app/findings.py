@@ -46,7 +46,7 @@ class Findings:
         finding = schemas.Finding(id=_PREFIX + secrets.token_hex(16), **finding_fields)
         entry = _encode(finding)
         keep = len(_newest([entry, *await self._stored(sandbox)]))
-        await self._sandboxes.append(sandbox, _LOG, entry, keep=keep)
+        self._sandboxes.append(sandbox, _LOG, lambda: entry, keep=keep)
         return finding
 
     async def _stored(self, sandbox: str) -> Sequence[bytes]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from paymock.payments import records
+from paymock.sandbox.log_buffer import Entry
 from paymock.sandbox.notifier import TimedEvent
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
@@ -29,7 +30,7 @@ class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
     virtual_at: str | None = None  # entries of earlier versions end before it
 
 
-_encode = msgspec.msgpack.Encoder().encode
+encode_entry = msgspec.msgpack.Encoder().encode
 
 
 Matches = Callable[[StoredEntry], bool]
@@ -63,8 +64,8 @@ class Journal:
                 if self._tails.get(sandbox) is tail:
                     del self._tails[sandbox]
 
-    def add(self, sandbox: str, entry: StoredEntry) -> Awaitable[None]:
-        return self._sandboxes.append(sandbox, _LOG, _encode(entry), keep=LENGTH)
+    def add(self, sandbox: str, entry: Entry) -> None:
+        self._sandboxes.append(sandbox, _LOG, entry, keep=LENGTH)
 
     async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
         stored = await self.stored(sandbox, LENGTH if payment_id else limit)

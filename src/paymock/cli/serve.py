@@ -140,9 +140,6 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     help="Serve Prometheus metrics at this address, at /metrics; needs the extra `metrics`. [default: none]",
 )
 @_option("--no-access-log/--access-log", help="Do not log requests.")
-@_option(
-    "--no-fast-path/--fast-path", help="Handle every request through ASGI: slower, with the same replies."
-)
 @_option("--no-control/--control", help="Disable the control API, /_mock, and faults.")
 def serve(**options: Any) -> None:
     """Start the server."""
@@ -175,10 +172,6 @@ def _end_line() -> None:
             os.write(2, b"\n")
 
 
-def settings_from_options(
-    *, no_access_log: bool, no_control: bool, no_fast_path: bool, **options: Any
-) -> Settings:
+def settings_from_options(*, no_access_log: bool, no_control: bool, **options: Any) -> Settings:
     """The settings that the options of `serve` describe. Raises SettingsError."""
-    return Settings(
-        access_log=not no_access_log, control=not no_control, fast_path=not no_fast_path, **options
-    )
+    return Settings(access_log=not no_access_log, control=not no_control, **options)

@@ -1,1 +1,1 @@
-"""Requests, responses, routing, and the checks that precede the handlers: host, API key, headers."""
+"""The HTTP/1.1 server: connections, requests, responses, routing, and the checks before the handlers."""

@@ -20,36 +20,26 @@ import asyncio
 import socket
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 if sys.platform != "win32":
     import resource
 
+if TYPE_CHECKING:
+    from paymock.http.protocol import HttpProtocol
+
 MAX_OPEN_FILES = 10_240
 """The limit of open files that a server asks for; macOS allows no more."""
 
-_MAX_SCANNED = 64
-"""How many connections are scanned for an idle one, so that the cost does not grow with their number."""
+_MAX_SCANNED = MAX_OPEN_FILES // 2
+"""How many connections are scanned for an idle one: as many as may wait, and are not idle. Those that were
+scanned come last in the next scan, so it seldom takes many.
+"""
 
 _DEFERRED_PER_ITERATION = 16
 """How many deferred callbacks run in one iteration of the event loop."""
-
-
-class Connection(Protocol):
-    """A connection of a client. `used`: it has completed a request since the last scan."""
-
-    client: tuple[str, int] | None
-    used: bool
-
-    @property
-    def transport(self) -> asyncio.WriteTransport:
-        """The transport, which is aborted to close the connection."""
-
-    @property
-    def answering(self) -> bool:
-        """Whether a complete request is being answered."""
 
 
 _Group = tuple[bytes | str, bool]
@@ -65,14 +55,17 @@ class Connections:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._groups: dict[_Group, OrderedDict[Connection, None]] = {}
-        self._group_of: dict[Connection, _Group] = {}
+        self._groups: dict[_Group, OrderedDict[HttpProtocol, None]] = {}
+        self._group_of: dict[HttpProtocol, _Group] = {}
         self._deferred: deque[Callable[[], None]] = deque()
 
     def __len__(self) -> int:
         return len(self._group_of)
 
-    def add(self, connection: Connection) -> None:
+    def __iter__(self) -> "Iterator[HttpProtocol]":
+        return iter([*self._group_of])
+
+    def add(self, connection: "HttpProtocol") -> None:
         """Add a new connection, and close another one at the limit.
 
         The new one itself is closed when the largest group is of its own network and every connection scanned
@@ -87,12 +80,12 @@ class Connections:
             self._close(next(iter(self._groups[largest])))
         self._insert(connection, (network, False))
 
-    def mark_used(self, connection: Connection) -> None:
+    def mark_used(self, connection: "HttpProtocol") -> None:
         if connection in self._group_of:
             connection.used = True
             self._move_to_end(connection)
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: "HttpProtocol") -> None:
         if connection in self._group_of:
             self._delete(connection)
 
@@ -132,27 +125,27 @@ class Connections:
     def _largest_group(self) -> _Group:
         return max(self._groups, key=lambda group: len(self._groups[group]))
 
-    def _insert(self, connection: Connection, group: _Group) -> None:
+    def _insert(self, connection: "HttpProtocol", group: _Group) -> None:
         self._groups.setdefault(group, OrderedDict())[connection] = None
         self._group_of[connection] = group
 
-    def _delete(self, connection: Connection) -> _Group:
+    def _delete(self, connection: "HttpProtocol") -> _Group:
         group = self._group_of.pop(connection)
         del self._groups[group][connection]
         if not self._groups[group]:
             del self._groups[group]
         return group
 
-    def _move_to_end(self, connection: Connection) -> None:
+    def _move_to_end(self, connection: "HttpProtocol") -> None:
         network, _ = self._delete(connection)
         self._insert(connection, (network, True))
 
-    def _close(self, connection: Connection) -> None:
+    def _close(self, connection: "HttpProtocol") -> None:
         self._delete(connection)
         connection.transport.abort()
 
 
-def _network(connection: Connection) -> bytes | str:
+def _network(connection: "HttpProtocol") -> bytes | str:
     """Return the address of a client; for IPv6 its /64 network, all of which one client may have."""
     host = connection.client[0] if connection.client else ""
     with suppress(OSError):

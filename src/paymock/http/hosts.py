@@ -22,7 +22,7 @@ class AllowedHosts:
         self._allowed = {host.lower() for host in (*_LOOPBACK_HOSTS, *bound, *settings.allowed_hosts)}
         self._health_checks = () if settings.on_loopback else ("/livez", "/readyz")
         self._allow_any = not settings.on_loopback and not settings.allowed_hosts
-        self._accepted: BoundedCache[bytes, bool] = BoundedCache(_CACHED)
+        self.accepted: BoundedCache[bytes, bool] = BoundedCache(_CACHED)
 
     def check(self, request: Request) -> None:
         """Check the Host header. Health checks beyond loopback may name any host: they connect to an address.
@@ -31,7 +31,7 @@ class AllowedHosts:
         the host is not allowed.
         """
         value = request.headers.get(b"host", b"")
-        if value in self._accepted and b"host" not in request.repeated:
+        if value in self.accepted and b"host" not in request.repeated:
             return
         try:
             match = _HOST.fullmatch(request.header(b"host") or "")
@@ -41,6 +41,6 @@ class AllowedHosts:
             raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
         if self._allow_any or match[1].lower() in self._allowed:
             if len(value) <= _MAX_CACHED_LENGTH:
-                self._accepted[value] = True
+                self.accepted[value] = True
         elif request.path not in self._health_checks:
             raise PaymockError("misdirected_request")

@@ -1,28 +1,46 @@
-"""uvicorn's HTTP protocol with limits and deadlines. Its parser accepts megabytes of headers, and its reply
-to malformed HTTP is plain text; here heads are limited, and every refusal has the error envelope.
-Specification: "Limits", "Errors".
+"""The HTTP server of one connection: it takes the requests in their order, lets the application answer them
+one at a time, and writes the replies.
+
+A request is a coroutine that is driven at once. If it ends without waiting, its reply is written with all
+others of this turn of the event loop; otherwise a task drives it on. So all stores take the same way, and one
+that never waits costs no task.
+
+Heads and bodies have limits and deadlines, and every refusal has the error envelope. Specification: "Limits",
+"Errors".
 """
 
 import asyncio
-import re
+import math
 import socket
 import struct
-from typing import Any
-
-import httptools
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import aclosing
+from email.utils import formatdate
+from functools import cache
+from http import HTTPStatus
+from types import coroutine
+from typing import Any, Protocol, TypeVar, cast
 
 from paymock.http.connections import Connections, WriteBatch, connection_limit
-from paymock.http.headers import CHECKED_HEADERS
-from paymock.http.routing import METHODS, Answer
+from paymock.http.parser import (
+    BLANK_LINES,
+    END_OF_HEAD,
+    FRAMING,
+    MAX_HEAD,
+    BodyReader,
+    MalformedRequest,
+    begin_body,
+    check_beginning,
+    parse_head,
+    target_of,
+)
+from paymock.http.requests import ClientGone, Request
+from paymock.http.responses import Response
 from paymock.rules.errors import PaymockError
+from paymock.rules.faults import FaultKind
 
-MAX_HEAD = 16 * 1024
-"""The largest request head, in bytes."""
-
-MAX_LINES = 100
-"""The largest number of header lines."""
+T = TypeVar("T")
 
 _LINGER_SECONDS = 2.0
 """How long a connection stays open after a refusal, for a client that is still sending."""
@@ -30,51 +48,63 @@ _LINGER_SECONDS = 2.0
 _TIMER_RESOLUTION_SECONDS = 0.01
 """How early a timer may fire; coarser than the clock of any event loop."""
 
+_STEPS_PER_TURN = 16
+"""How many requests, or parts of a body, are read from one connection before others have their turn."""
+
+_MAX_AHEAD = 64 * 1024
+"""How many bytes behind a request are received before it is answered."""
+
+_IDLE, _HEAD, _BODY, _REPLY = "idle", "head", "body", "reply"
+"""What a connection waits for."""
+
+_STATUSES = frozenset(HTTPStatus)
+_MESSAGE = b"%b%b%b\r\n%b"
+"""Status line, date and other header lines; the body."""
+
 _CLOSE = b"connection: close\r\n"
-END_OF_HEAD = b"\r\n\r\n"
-
-_REQUEST_LINE = re.compile(rb"(?:\r\n)*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ([!-~]+) HTTP/1\.[01]\r\n")
-"""A request line after any number of empty lines: RFC 9112, 2.2 and 3. Logs show the method: it is short."""
-
-_PARTIAL_LINE = re.compile(
-    rb"(?:\r\n)*(?:\r|[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}(?: (?:[!-~]+(?: [!-~]*\r?)?)?)?)?"
-)
-"""The beginning of what may become one."""
-
-_PARSED_METHODS = frozenset(method.encode() for method in METHODS)
-_STAND_IN = b"POST"
-"""What the parser sees in place of any other method: it refuses those that it does not know."""
-
-_CONTROL = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
-"""Control characters that a server may accept in a value, in contrast to NUL, CR and LF: RFC 9110, 5.5."""
-
-_OBS_TEXT = b"\xff"
-
-_UPGRADE = re.compile(rb"upgrade:[\t -~\x80-\xff]*", re.IGNORECASE)
-"""A well-formed header line that offers to upgrade. Any other is refused by the parser."""
+_CHUNKED = b"transfer-encoding: chunked\r\n"
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LAST_CHUNK = b"0\r\n\r\n"
 
 
-class TransportState:
+Answer = tuple[Response, bytes]
+"""A response, and its header lines, each of which ends with CRLF."""
+
+
+class Application(Protocol):
+    """What answers the requests of a server."""
+
+    async def respond(self, request: Request) -> Answer:
+        """Answer a request, and record it."""
+
+    def refuse(self, error: PaymockError, path: str) -> Answer:
+        """Answer what is not an HTTP request, and record it. `path`: as far as it is known."""
+
+
+class ServerState:
     """What the connections of a server share: the list of them, the replies that are not written yet, and the
-    header lines that uvicorn adds.
+    tasks of requests that wait. `on_close` is called when a connection has ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, app: Application) -> None:
+        self.app = app
         self.connections = Connections(connection_limit())
         self.write_batch = WriteBatch()
-        self._default_headers: list[tuple[bytes, bytes]] = []
-        self._encoded = b""
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.on_close: Callable[[], object] = bool
+        self._date, self._dated = b"", 0.0
 
-    def encoded(self, default_headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Return the header lines that uvicorn adds to each reply. It replaces them once a second."""
-        if default_headers is not self._default_headers:
-            self._default_headers = default_headers
-            self._encoded = b"".join([b"%b: %b\r\n" % line for line in default_headers])
-        return self._encoded
+    def date(self) -> bytes:
+        """The header line `Date`: RFC 9110, 6.6.1."""
+        now = time.time()
+        if not 0 <= now - self._dated < 1:
+            self._dated = now // 1
+            self._date = b"date: %b\r\n" % formatdate(now, usegmt=True).encode()
+        return self._date
 
 
-class StrictHttpProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits on the head, deadlines, strict framing, and refusals in the envelope."""
+class HttpProtocol(asyncio.Protocol):
+    """A connection of a client."""
 
     HEAD_SECONDS = 10.0
     """The time limit from the first byte of a request to the end of its head."""
@@ -82,327 +112,396 @@ class StrictHttpProtocol(HttpToolsProtocol):
     BODY_SECONDS = 15.0
     """The time limit from the end of the head to the end of the body."""
 
-    def __init__(self, *args: Any, transport_state: TransportState, **kwargs: Any) -> None:
-        self._transport_state = transport_state
-        self._body_parts: list[bytes] = []
-        self.on_body = self._body_parts.append  # type: ignore[method-assign,assignment]  # called for each part
-        super().__init__(*args, **kwargs)
-        self._in_head = True
-        self._head = b""  # of an unfinished head what was received
-        self._body_left: int | None = None  # bytes of the body to come; None: it is chunked
-        self._tail = b""  # the end of a chunked body so far: its empty line can arrive in two parts
-        self._too_large = False
-        self._refusal: PaymockError | None = None
-        self._method = self._target = b""
-        self._receiving: RequestResponseCycle | None = None  # an unfinished request that has been handed over
-        self._active: RequestResponseCycle | None = None  # the request that the application got last
-        self._time_limit: float | None = None  # of the current head or body, in seconds
-        self._deadline: asyncio.TimerHandle | None = None
-        self._ended = False  # whether the client has closed its side
-        self._idle_since = 0.0  # by the clock of the event loop
+    KEEP_ALIVE_SECONDS = 75.0
+    """How long an idle connection is kept open: longer than the interval of a client that polls."""
+
+    def __init__(self, state: ServerState) -> None:
+        self.transport: asyncio.Transport
+        self.client: tuple[str, int] | None = None
         self.used = False
+        self._state = state
+        self._loop = asyncio.get_running_loop()
+        self._buffer = b""  # what was received, and is not read yet
+        self._searched = 0  # how many bytes of it do not contain the end of a head
+        self._skipped = 0  # how many bytes of empty lines came before it
+        self._request: Request | None = None  # what is being answered, or has a body that is not read yet
+        self._reader: BodyReader | None = None  # of the rest of that body
+        self._answered = False  # whether its reply has been written
+        self._last = False  # whether the connection ends with the next reply
+        self._refused = False  # whether nothing is read any more
+        self._ended = False  # whether the client has closed its side
+        self._gone: asyncio.Future[None] | None = None
+        self._writable: asyncio.Event | None = None  # while the client does not read its replies
+        self._reading_paused = False
+        self._has_turn = False  # whether what was received is read in the next turn of the event loop
+        self._phase = _IDLE
+        self._deadline = math.inf  # by the clock of the event loop
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def answering(self) -> bool:
-        cycle = self._active
-        return cycle is not None and not (cycle.response_complete or cycle.more_body)
+        return self._request is not None and self._reader is None and not self._answered
 
-    def data_received(self, data: bytes) -> None:
-        """Parse the data; refuse what is not acceptable HTTP."""
-        if self._refusal is not None:
-            return
-        self._unset_keepalive_if_required()
-        try:
-            while data:
-                data = self._feed_head(data) if self._in_head else self._feed_body(data)
-            if not self._in_head:
-                self._check_trailer()
-        except (httptools.HttpParserError, ValueError):
-            self._refuse("headers_too_large" if self._too_large else "bad_request")
-        if self._body_parts and self._refusal is None:
-            self._append_body()
-        self._set_deadline()
-
-    def _set_deadline(self) -> None:
-        """Set the deadline of the current head or body. Most requests arrive in one piece and need none."""
-        if self._refusal is not None or (self._in_head and not self._head):
-            limit = None
-        else:
-            limit = self.HEAD_SECONDS if self._in_head else self.BODY_SECONDS
-        if limit != self._time_limit:
-            self._time_limit = limit
-            if self._deadline is not None:
-                self._deadline.cancel()
-            defer = self._transport_state.connections.defer
-            self._deadline = self.loop.call_later(limit, defer, self._on_deadline) if limit else None
-
-    def _on_deadline(self) -> None:
-        if self._has_expired(self._deadline) and self._refusal is None and not self.transport.is_closing():
-            self._refuse("bad_request", "The request was not complete in time.")
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection. It is closed if no request comes within the keep-alive time."""
-        super().connection_made(transport)
-        self._start_keep_alive()
-        self._transport_state.write_batch.flush()  # before another connection may be closed for this one
-        self._transport_state.connections.add(self)
-
-    def _start_keep_alive(self) -> None:
-        """Start to wait for the next request. A timer that is running stays: checking the idle time when it
-        fires is cheaper than replacing it for each request.
-        """
-        self._idle_since = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._check_idle_at(self._idle_since + self.timeout_keep_alive)
-
-    def _check_idle_at(self, moment: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_at(moment, self.timeout_keep_alive_handler)
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close the connection soon if it is still idle then."""
-        self._transport_state.connections.defer(self._close_if_idle)
-
-    def _close_if_idle(self) -> None:
-        if not self._has_expired(self.timeout_keep_alive_task):
-            return
-        end = self._idle_since + self.timeout_keep_alive
-        if end < self.loop.time() + _TIMER_RESOLUTION_SECONDS:
-            super().timeout_keep_alive_handler()
-        else:
-            self._check_idle_at(end)
-
-    def _has_expired(self, timer: asyncio.TimerHandle | None) -> bool:
-        """Whether `timer` has expired: data that came since may have canceled or replaced it."""
-        return timer is not None and timer.when() < self.loop.time() + _TIMER_RESOLUTION_SECONDS
+        self.transport = cast(asyncio.Transport, transport)
+        self.client = transport.get_extra_info("peername")
+        self._set_deadline()
+        self._state.write_batch.flush()  # before another connection may be closed for this one
+        self._state.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Unregister the connection, and cancel its timers."""
-        self._transport_state.connections.remove(self)
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._unset_keepalive_if_required()
-        super().connection_lost(exc)
-        if self._active is not None:  # uvicorn tells only the request that was received last
-            self._active.disconnected = True
-            self._active.message_event.set()
+        """Unregister the connection, and let the request that is being answered end."""
+        self._refused = self._ended = True
+        self._state.connections.remove(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._abandon()
+        self.resume_writing()
+        self._state.on_close()
 
-    def _feed_head(self, data: bytes) -> bytes:
-        """Parse a head once it is complete, so that it means the same however it arrives; return what follows
-        it. Raises HttpParserError and ValueError.
-        """
-        received, head = len(self._head), self._head + data
-        line = _REQUEST_LINE.match(head)
-        if line is None:
-            self._check_head_size(len(head))
-            if not _PARTIAL_LINE.fullmatch(head):
-                raise ValueError("not a request line")
-            self._head = head
-            return b""
-        self._method, self._target = line.groups()
-        start, first = line.span(1)
-        end = head.find(END_OF_HEAD, max(line.end() - len(b"\r\n"), received - len(END_OF_HEAD)))
-        size = len(head) if end < 0 else end + len(END_OF_HEAD)
-        self._check_head_size(size - start)
-        if end < 0:
-            self._head = head
-            return b""
-        self._head = b""
-        self._parse_head((self._method if self._method in _PARSED_METHODS else _STAND_IN) + head[first:size])
-        return head[size:]
+    def data_received(self, data: bytes) -> None:
+        """Read requests, and have them answered."""
+        if not self._refused:
+            self._buffer += data
+            if self._has_turn:
+                self._limit_reading()
+            else:
+                self._advance()
 
-    def _parse_head(self, head: bytes) -> None:
-        """Parse a complete head: again, if the parser refuses it, without what a server may ignore or accept,
-        but the parser does not: an offer to upgrade (RFC 9110, 7.8), and control characters of which handlers
-        refuse the header. Raises HttpParserError.
-        """
-        try:
-            self.parser.feed_data(head)
-        except httptools.HttpParserCallbackError:
-            raise
-        except (httptools.HttpParserUpgrade, httptools.HttpParserError):
-            line, *fields = head.split(b"\r\n")
-            lines = [line]
-            for field in fields:
-                name, colon, value = field.partition(b":")
-                if name.lower() in CHECKED_HEADERS:
-                    value = _CONTROL.sub(_OBS_TEXT, value)
-                if not _UPGRADE.fullmatch(field):
-                    lines.append(name + colon + value)
-            self.parser = httptools.HttpRequestParser(self)
-            self.parser.feed_data(b"\r\n".join(lines))
-
-    def _feed_body(self, data: bytes) -> bytes:
-        """Pass the rest of a body to the parser, and return what follows it. Raises HttpParserError."""
-        if self._body_left is not None:
-            size = self._body_left
-            self._body_left -= len(data[:size])
-        else:
-            # A chunked body ends with an empty line; the data of a chunk may contain one, too.
-            window = self._tail + data
-            end = window.find(END_OF_HEAD)
-            size = len(data) if end < 0 else end + len(END_OF_HEAD) - len(self._tail)
-            self._tail = window[1 - len(END_OF_HEAD) :] if end < 0 else b""
-        self.parser.feed_data(data[:size])
-        return data[size:]
-
-    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
+    def eof_received(self) -> bool:
         """Close the connection when all that was received is answered: the client has closed its side. A
         request that only waits learns of it, and ends; one that has not come to its end is refused.
         """
         self._ended = True
-        if self._refusal is None and (self._head.strip(b"\r\n") or self._receiving is not None):
-            self._refuse("bad_request", "The connection was closed before the end of the request.")
-        elif self._active is None or self._active.response_complete:
-            self._transport_state.connections.defer(self.transport.close)
+        if self.answering:
+            self._notify_gone()
         else:
-            self._active.message_event.set()
+            self._advance()
         return True
 
-    def on_headers_complete(self) -> None:
-        """Check the complete head, and call the application."""
-        self._check_line_count()
-        if self._method == b"CONNECT":
-            raise ValueError("not a request that an origin server answers")
-        fields = dict(self.headers)
-        self._body_left = int(fields.get(b"content-length", b"0"))
-        if b"transfer-encoding" in fields:
-            self._check_transfer_coding()
-            self._body_left = None
-        if not self.parser.should_upgrade():
-            self._in_head = False
-            self._tail = b""
-            self.call_application()
-            self.headers = []  # what the parser adds now is the trailer
+    def pause_writing(self) -> None:
+        self._writable = asyncio.Event()
+        self._limit_reading()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None:
+            self._writable.set()
+            self._writable = None
+            self._advance()
 
     def shutdown(self) -> None:
-        """Write pending replies, then close the connection: the server stops."""
-        self._transport_state.write_batch.flush()
-        super().shutdown()
+        """Close the connection, after the reply to the current request: the server stops."""
+        self._last = True
+        if self._request is None or self._answered:
+            self._close()
 
-    def call_application(self) -> None:
-        """Let the application answer the request with this head, after the requests before it."""
-        self._unset_keepalive_if_required()  # a request before it in the same data may have set it
-        self.scope["paymock.close"] = self.transport.close  # type: ignore[typeddict-unknown-key]
-        self.scope["paymock.reset"] = self._reset  # type: ignore[typeddict-unknown-key]
-        self.scope["paymock.ended"] = lambda: self._ended  # type: ignore[typeddict-unknown-key]
-        super().on_headers_complete()
-        self.scope["method"] = self._method.decode("ascii")
-        self._receiving = self.cycle
+    def _advance(self) -> None:
+        """Read from what was received, until a request waits for its reply or for the rest of its body."""
+        self._has_turn = False
+        try:
+            for _ in range(_STEPS_PER_TURN):
+                if not self._buffer or self._refused or self._writable or self.transport.is_closing():
+                    break
+                if self._reader is not None:
+                    self._read_body(self._reader)
+                elif self._request is not None or not self._read_request():
+                    break
+            else:
+                self._has_turn = bool(self._buffer)
+        except MalformedRequest as error:
+            self._refuse(error.code)
+        if self._has_turn:
+            self._loop.call_soon(self._advance)
+        elif self._ended:
+            self._end()
+        if self._request or self._buffer or self._skipped or self._reading_paused or self._timer is None:
+            self._limit_reading()
+            self._set_deadline()
+        else:  # as after most requests
+            self._phase, self._deadline = _IDLE, self._loop.time() + self.KEEP_ALIVE_SECONDS
 
-    def _reset(self) -> None:
-        """Close the connection with a TCP reset. What the client has not received yet is lost."""
-        no_linger = struct.pack("ii", 1, 0)
-        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
-        self.transport.abort()
+    def _end(self) -> None:
+        """Close the connection, or refuse what is not complete: the client has closed its side."""
+        if self._refused:
+            self._state.connections.defer(self.transport.close)  # it need not linger
+        elif self._writable is None and not self.answering:
+            if self._reader is not None or self._buffer.strip(b"\r\n"):
+                self._refuse("bad_request", "The connection was closed before the end of the request.")
+            else:
+                self._state.connections.defer(self._close)
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._active = cycle
-        super()._start_asgi_task(cycle, app)
-
-    def on_message_complete(self) -> None:
-        """Complete the request, whose body has been received."""
-        if self.parser.should_upgrade():
+    def _read_body(self, reader: BodyReader) -> None:
+        """Read a part of a body. Raises MalformedRequest."""
+        self._buffer, is_complete = reader.feed(self._buffer)
+        if not is_complete:
             return
-        if self.headers:
-            self._check_trailer()
-        self.complete_request()
-
-    def complete_request(self) -> None:
-        """Pass the rest of the body to the application."""
-        if self._body_parts:
-            self._append_body()
-        super().on_message_complete()
-        self.request_completed(answered=self.cycle.response_complete and not self.pipeline)
-
-    def request_completed(self, *, answered: bool) -> None:
-        """Prepare for the next request. If this one is `answered` already, the keep-alive time starts."""
+        self._reader = None
         if not self.used:
-            self._transport_state.connections.mark_used(self)
-        self._in_head = True
-        self._receiving = None
-        self._target = b""
-        if answered:
-            self._start_keep_alive()
+            self._state.connections.mark_used(self)
+        if self._answered:
+            self._request = None
 
-    def _append_body(self) -> None:
-        """Append the received parts to the body. The application is woken only when it is complete or large,
-        so that a body in many small parts costs no more than any other.
+    def _read_request(self) -> bool:
+        """Read a request, and let the application answer it; return whether there is more to read. Raises
+        MalformedRequest.
         """
-        cycle = self.cycle
-        if not cycle.response_complete:
-            cycle.body += b"".join(self._body_parts)
-            if len(cycle.body) > HIGH_WATER_LIMIT:
-                self.flow.pause_reading()
-                cycle.message_event.set()
-        self._body_parts.clear()
-
-    def _check_transfer_coding(self) -> None:
-        """Raise ValueError if there is a transfer coding but `chunked`. The parser accepts others before it,
-        but does not decode them.
-        """
-        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
-        if codings != [b"chunked"] or self.parser.get_http_version() != "1.1":
-            raise ValueError("unknown transfer coding")
-
-    def _check_head_size(self, size: int) -> None:
-        """Raise ValueError if a head or a trailer of `size` bytes is too large."""
+        if self._buffer.startswith(b"\r\n"):
+            self._skip_blank_lines()
+        data = self._buffer
+        end = data.find(END_OF_HEAD, self._searched)
+        size = len(data) if end < 0 else end + len(END_OF_HEAD)
+        if end < 0 or size > MAX_HEAD:
+            check_beginning(data[:MAX_HEAD])
         if size > MAX_HEAD:
-            self._too_large = True
-            raise ValueError("the head is too large")
+            raise MalformedRequest("headers_too_large")
+        if end < 0:
+            self._searched = max(0, size - len(END_OF_HEAD) + 1)
+            return False
+        request = parse_head(data[:end])
+        data = data[size:]
+        if not FRAMING.isdisjoint(request.headers):
+            self._reader, data = begin_body(request, data)
+        self._buffer = data
+        self._request, self._answered, request.client = request, False, self
+        self._searched, self._skipped, self._phase = 0, 0, _REPLY
+        if self._reader is None and not self.used:
+            self._state.connections.mark_used(self)
+        answering = self._state.app.respond(request)
+        try:
+            waiting_for = answering.send(None)
+        except StopIteration as done:
+            self._reply(request, *done.value)
+        except Exception:
+            self.transport.abort()
+            raise
+        else:
+            self._create_task(self._go_on(request, answering, waiting_for))
+        return True
 
-    def _check_line_count(self) -> None:
-        """Raise ValueError if there are too many header lines."""
-        if len(self.headers) > MAX_LINES:
-            self._too_large = True
-            raise ValueError("too many header lines")
+    def _skip_blank_lines(self) -> None:
+        """Ignore empty lines before a request: RFC 9112, 2.2. They count in the size of its head."""
+        data = BLANK_LINES.sub(b"", self._buffer, 1)
+        self._skipped += len(self._buffer) - len(data)
+        self._buffer, self._searched = data, 0
+        if self._skipped > MAX_HEAD:
+            raise MalformedRequest("headers_too_large")
 
-    def _check_trailer(self) -> None:
-        """Raise ValueError if the trailer is too large. The same limits apply to it as to the head."""
-        self._check_head_size(sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers))
-        self._check_line_count()
+    async def _go_on(
+        self, request: Request, answering: Coroutine[Any, Any, Answer], waiting_for: Any
+    ) -> None:
+        try:
+            answer = await _resumed(answering, waiting_for)
+        except Exception:
+            self.transport.abort()
+            raise
+        self._reply(request, *answer)
+        self._advance()
 
-    def on_response_complete(self) -> None:
-        """Go on with the next request of this connection, or write the refusal that waited for its turn."""
-        has_next = bool(self.pipeline)
-        super().on_response_complete()
-        if self.pipeline:
-            self.flow.pause_reading()  # a client that only sends gets its replies before more is read
-        elif not has_next and not self.transport.is_closing():
-            if self._refusal is not None:
-                self._write_refusal(self._refusal)
-            elif self._ended:
-                self.transport.close()
+    def _create_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._state.tasks.add(task)
+        task.add_done_callback(self._state.tasks.discard)
+
+    def _reply(self, request: Request, response: Response, headers: bytes) -> None:
+        """Write a reply, or what its fault lets through."""
+        if response.stream is not None:
+            self._create_task(self._push(request, response.body, response.stream, headers))
+            return
+        if self._refused:
+            return
+        fault, body = response.fault, response.body
+        last = self._last or not request.keeps_alive
+        if fault is not None or response.lost:
+            if response.dropped:
+                self._drop(with_reset=fault is not None and fault.kind is FaultKind.RESET)
+                return
+            if fault is not None and fault.kind is FaultKind.TRUNCATE:
+                body = body[: fault.number]
+                self._last = True
+        if last:
+            headers += _CLOSE
+        if request.method == "HEAD":
+            body = b""
+        state = self._state
+        state.write_batch.add(
+            self.transport, _MESSAGE % (_status_line(response.status), state.date(), headers, body)
+        )
+        self._finish(last=last)
+
+    async def _push(
+        self, request: Request, begin: bytes, stream: AsyncGenerator[bytes, None], headers: bytes
+    ) -> None:
+        """Write the parts of a stream: in chunks or, to HTTP/1.0, until the connection is closed."""
+        in_chunks, last = request.is_current, not request.keeps_alive
+
+        async def push() -> None:
+            async for part in stream:
+                self._write(_chunk(part) if in_chunks else part)
+                if self._writable is not None:
+                    await self._writable.wait()
+
+        async with aclosing(stream):
+            if self._refused:
+                return
+            if last:
+                headers += _CLOSE
+            if in_chunks:
+                headers, begin = headers + _CHUNKED, _chunk(begin)
+            self._write(_MESSAGE % (_status_line(200), self._state.date(), headers, begin))
+            try:
+                await request.unless_gone(push())
+            except ClientGone:
+                self._close()
+                return
+            if in_chunks:
+                self._write(_LAST_CHUNK)
+            self._finish(last=last)
+            self._advance()
+
+    def _finish(self, *, last: bool) -> None:
+        """The reply has been written. It may be the last one of the connection."""
+        self._answered = True
+        if last or self._last:
+            self._close()
+        elif self._reader is None:
+            self._request = None
+
+    def _write(self, data: bytes) -> None:
+        self._state.write_batch.add(self.transport, data)
+
+    def _close(self) -> None:
+        self._state.write_batch.flush()
+        self.transport.close()
+
+    def _drop(self, *, with_reset: bool) -> None:
+        """Close the connection without a reply. By a reset, the client loses what it has not received yet."""
+        self._state.write_batch.flush()
+        if with_reset:
+            no_linger = struct.pack("ii", 1, 0)
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     def _refuse(self, code: str, message: str | None = None) -> None:
-        """Refuse what is being received, when the requests before it are answered."""
-        self._transport_state.write_batch.flush()  # a refusal must not overtake a reply
-        self._refusal = PaymockError(code, message)
-        cycle = self._receiving
-        if cycle is not None and cycle.response_started:
-            self.transport.close()  # the malformed data is the rest of a request that has its reply
+        """Refuse what is being received, instead of answering it, and read nothing more."""
+        self._refused = True
+        request = self._request
+        if request is not None and self._answered:
+            self._close()  # the malformed data is the rest of a request that has its reply
             return
-        if cycle is not None and cycle is self._active:
-            self._active = None
-            cycle.disconnected = True
-            cycle.waiting_for_100_continue = False  # nothing may be written after the refusal
-            cycle.message_event.set()
-        elif cycle is not None:
-            self.pipeline.popleft()
-        if self._active is None or self._active.response_complete:
-            self._write_refusal(self._refusal)
-        # Otherwise `on_response_complete` writes it.
-
-    def encode(self, answer: Answer, more: bytes = b"") -> bytes:
-        """Return the bytes of a reply, with the header lines `more` at the end."""
-        response, headers = answer
-        default = self._transport_state.encoded(self.server_state.default_headers)
-        return b"%b%b%b%b\r\n%b" % (STATUS_LINE[response.status], default, headers, more, response.body)
-
-    def _write_refusal(self, error: PaymockError) -> None:
-        self._unset_keepalive_if_required()
-        answer = self.app.refuse(error, self._target.decode("ascii"))
-        self.transport.write(self.encode(answer, _CLOSE))
+        path = target_of(self._buffer) if request is None else request.path
+        self._buffer = b""
+        self._abandon()
+        response, headers = self._state.app.refuse(PaymockError(code, message), path)
+        self._write(
+            _MESSAGE % (_status_line(response.status), self._state.date(), headers + _CLOSE, response.body)
+        )
+        self._state.write_batch.flush()
         # Closing a socket with unread data resets the connection, and the client might not get the reply.
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.loop.call_later(_LINGER_SECONDS, self._transport_state.connections.defer, self.transport.close)
+        self._loop.call_later(_LINGER_SECONDS, self._state.connections.defer, self.transport.close)
+
+    def _abandon(self) -> None:
+        """Let the current request end: nobody waits for its reply."""
+        if self._request is not None and self._reader is not None:
+            self._request.body.fail()
+        self._notify_gone()
+
+    def _limit_reading(self) -> None:
+        """Read nothing more while the client does not read its replies, or sends too much ahead of them."""
+        waits = self._has_turn or self.answering
+        is_limited = self._writable is not None or (waits and len(self._buffer) > _MAX_AHEAD)
+        if is_limited != self._reading_paused and not self.transport.is_closing():
+            self._reading_paused = is_limited
+            (self.transport.pause_reading if is_limited else self.transport.resume_reading)()
+
+    # What handlers want to know of the client.
+
+    @property
+    def has_left(self) -> bool:
+        return self.transport.is_closing()
+
+    def gone(self) -> asyncio.Future[None]:
+        if self._gone is None:
+            self._gone = self._loop.create_future()
+        if self._ended:
+            self._notify_gone()
+        return self._gone
+
+    def _notify_gone(self) -> None:
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+
+    def send_continue(self) -> None:
+        request = self._request
+        if request and request.is_current and request.headers.get(b"expect", b"").lower() == b"100-continue":
+            self._write(_CONTINUE)
+
+    # Deadlines. There is one timer, which is not replaced for each request: when it expires, it is set again.
+
+    def _set_deadline(self) -> None:
+        """Set the time limit of what the connection waits for now."""
+        if self._reader is not None:
+            phase, seconds = _BODY, self.BODY_SECONDS
+        elif self._request is not None or self._writable is not None or self._has_turn:
+            phase, seconds = _REPLY, math.inf
+        elif self._buffer or self._skipped:
+            phase, seconds = _HEAD, self.HEAD_SECONDS
+        else:
+            phase, seconds = _IDLE, self.KEEP_ALIVE_SECONDS
+        if phase is not self._phase or phase is _IDLE:
+            self._phase, self._deadline = phase, self._loop.time() + seconds
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            if self._timer.when() <= self._deadline:
+                return
+            self._timer.cancel()
+        self._timer = None
+        if self._deadline < math.inf:
+            self._timer = self._loop.call_at(self._deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._state.connections.defer(self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        """Close or refuse what has waited for too long. Data may have come since the timer expired."""
+        if self._refused:
+            return
+        if self._deadline > self._loop.time() + _TIMER_RESOLUTION_SECONDS:
+            self._set_timer()
+        elif self._phase is _IDLE:
+            self._close()
+        else:
+            self._refuse("bad_request", "The request was not complete in time.")
+
+
+@coroutine
+def _resumed(work: Coroutine[Any, Any, T], waiting_for: Any) -> Generator[Any, Any, T]:
+    """Drive on a coroutine that has begun, and waits. Return its result."""
+    while True:
+        try:
+            yield waiting_for
+        except BaseException as error:  # noqa: BLE001 - of what it waits for, or to cancel it
+            try:
+                waiting_for = work.throw(error)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+        else:
+            return (yield from work.__await__())
+
+
+def _chunk(part: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(part), part)
+
+
+@cache  # there are few statuses
+def _status_line(status: int) -> bytes:
+    phrase = HTTPStatus(status).phrase if status in _STATUSES else ""
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode()

@@ -3,12 +3,12 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import cache
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from paymock.http.requests import Header, Request
-from paymock.payments.timelines import RenderedPayment
+from paymock.http.requests import Request
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.faults import Fault
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
@@ -36,9 +36,10 @@ _NO_STORE = b"cache-control: no-store\r\n"
 class Response(msgspec.Struct, frozen=True):
     """What is sent to the client. The parts of a `stream` follow the `body` until the client disconnects.
 
-    `error` (a code), the `payment` that it shows, `scenario` (of a created payment), and the `order_id` of a
-    request with a fault are for log, journal and metrics. `fault` was injected; `carried_out` is the response
-    that it replaces, if the request was carried out. A response is `lost` if the client has left.
+    `error` (a code), the `payment` that it shows, as rendered, `scenario` (of a created payment), and the
+    `order_id` of a request with a fault are for log, journal and metrics. `fault` was injected; `carried_out`
+    is the response that it replaces, if the request was carried out. A response is `lost` if the client has
+    left.
     """
 
     status: int
@@ -47,7 +48,7 @@ class Response(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     error: str | None = None
     stream: AsyncGenerator[bytes, None] | None = None
-    payment: RenderedPayment | None = None
+    payment: Any = None
     scenario: str | None = None
     order_id: str | None = None
     fault: Fault | None = None
@@ -72,7 +73,7 @@ def header_block(response: Response, request_id: str, more: bytes = b"") -> byte
     Each ends with CRLF.
     """
     has_length = response.status != 204 and response.stream is None
-    own = b"".join([_line(name, value) for name, value in response.headers])
+    own = b"".join([_line(name, value) for name, value in response.headers]) if response.headers else b""
     return b"x-request-id: %b\r\nx-content-type-options: nosniff\r\n%b%b%b%b%b" % (
         request_id.encode(),
         b"content-length: %d\r\n" % len(response.body) if has_length else b"",
@@ -81,12 +82,6 @@ def header_block(response: Response, request_id: str, more: bytes = b"") -> byte
         b"" if own and b"cache-control: " in own else _NO_STORE,
         more,
     )
-
-
-def header_lines(block: bytes) -> list[Header]:
-    """Return the names and values in a header block, as ASGI has them."""
-    lines = (line.partition(b": ") for line in block.split(b"\r\n")[:-1])
-    return [(name, value) for name, _, value in lines]
 
 
 def _line(name: str, value: str) -> bytes:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
+from msgspec import Struct
+
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 
@@ -26,24 +28,14 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """A handler, whether it needs an API key, the handler that the fast path calls (None if the route is not
-    on the fast path), and the id of the operation of `/v1`.
-    """
+    """A handler, whether it needs an API key, and the id of the operation of `/v1`."""
 
     handler: Handler
     needs_key: bool = False
-    fast_handler: Handler | None = None
     operation: str = ""
 
 
-class Answer(NamedTuple):
-    """A response, and its header block."""
-
-    response: Response
-    headers: bytes
-
-
-class Match(NamedTuple, Generic[T]):
+class Match(Struct, Generic[T], frozen=True):
     """The template of a path, its targets by method, and the values of its parameters by name."""
 
     template: str
@@ -103,7 +95,9 @@ class Routes(Generic[T]):
             return match
         parent, slash, last = path.rpartition("/")
         node = self._fixed.get(parent) if slash else None
-        return _search(self._root, path.split("/")) if node is None else _search(node, [last])
+        if node is None:
+            return _search(self._root, path.split("/"))
+        return _search(node, [last])
 
 
 def _search(node: _Node[T], segments: list[str]) -> Match[T] | None:

@@ -66,7 +66,7 @@ class Notifier:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._subscriptions: defaultdict[str, set[Subscription]] = defaultdict(set)
+        self.subscriptions: defaultdict[str, set[Subscription]] = defaultdict(set)
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = TimedEvent()
         self.waiting = 0
@@ -95,16 +95,16 @@ class Notifier:
         """Notify the subscribers of this sandbox, or of all sandboxes if None; of an `addition` only those
         that subscribed to additions.
         """
-        if not self._subscriptions:
+        if not self.subscriptions:
             return
-        for changed in [*self._subscriptions] if sandbox is None else [sandbox]:
-            for subscription in self._subscriptions.get(changed, ()):
+        for changed in [*self.subscriptions] if sandbox is None else [sandbox]:
+            for subscription in self.subscriptions.get(changed, ()):
                 if subscription.additions or not addition:
                     subscription.set()
 
     @property
     def subscribers(self) -> int:
-        return sum(map(len, self._subscriptions.values()))
+        return sum(map(len, self.subscriptions.values()))
 
     @property
     def stopping(self) -> bool:
@@ -120,16 +120,16 @@ class Notifier:
     @contextmanager
     def subscribe(self, sandbox: str, *, additions: bool = False) -> Iterator[Subscription]:
         subscription = Subscription(additions=additions)
-        self._subscriptions[sandbox].add(subscription)
+        self.subscriptions[sandbox].add(subscription)
         if not self._tasks:
             self._tasks = [*map(asyncio.create_task, (self._listen(), self._watch_clock(self._lead())))]
         try:
             yield subscription
         finally:
-            self._subscriptions[sandbox].discard(subscription)
-            if not self._subscriptions[sandbox]:
-                del self._subscriptions[sandbox]
-            if not self._subscriptions:
+            self.subscriptions[sandbox].discard(subscription)
+            if not self.subscriptions[sandbox]:
+                del self.subscriptions[sandbox]
+            if not self.subscriptions:
                 while self._tasks:
                     self._tasks.pop().cancel()
 

@@ -28,7 +28,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
 from paymock.sandbox import metadata as store_metadata
 from paymock.sandbox.clock import MAX_DIFFERENCE_MS, MAX_DRIFT_MS, Clock
-from paymock.sandbox.log_buffer import LogBuffer
+from paymock.sandbox.log_buffer import Entry, LogBuffer
 from paymock.sandbox.notifier import Notifier
 from paymock.sandbox.retries import RetryDeadline
 from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
@@ -198,11 +198,11 @@ class Sandboxes:
         self.propagation_ms = store.propagation_ms
         """How many milliseconds a change may take until every process that shares the store sees it."""
 
-        self._states: BoundedCache[str, tuple[bytes, SandboxRecord]] = BoundedCache(_CACHED_STATES)
+        self._states: BoundedCache[str, tuple[bytes | None, SandboxRecord]] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._log_buffer = LogBuffer(self._write_log)
+        self._log_buffer = LogBuffer(self._write_log, until_read=self.never_waits)
         self._note_due = 0
         self._noting: asyncio.Task[None] | None = None
 
@@ -383,16 +383,15 @@ class Sandboxes:
         [existing] = current.values
         return token, existing is not None and _replayed(existing, request, kind, current).replayed
 
-    async def append(self, sandbox: str, log: str, entry: bytes, *, keep: int) -> None:
-        """Add `entry` to a log of which at least the last `keep` entries are kept, and note the time. An
-        entry of a shared store is buffered, and lost if the store fails.
+    def append(self, sandbox: str, log: str, entry: Entry, *, keep: int) -> None:
+        """Add `entry` to a log of which at least the last `keep` entries are kept, and note the time. It is
+        buffered, and lost if the store fails.
         """
-        if self.never_waits:
-            await self._store.append(sandbox, log, entry, keep=keep)
-            self.notifier.notify(sandbox, addition=True)
-            return
         self._log_buffer.add(sandbox, log, keep, entry)
-        if self._clock() >= self._note_due:
+        if self.never_waits:
+            if self.notifier.subscriptions:
+                self.notifier.notify(sandbox, addition=True)
+        elif self._clock() >= self._note_due:
             self._noting = asyncio.create_task(self._note_time())  # nobody waits for another node
 
     async def clear_log(self, sandbox: str, log: str) -> None:
@@ -459,15 +458,17 @@ class Sandboxes:
             return None
         return self._snapshot_of(snapshot.sandbox, addition.state, [addition.existing], real)
 
-    async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[bytes]) -> None:
+    async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[Entry]) -> None:
         with suppress(PaymockError):
-            await self._store.append(sandbox, log, *entries, keep=keep)
-            self.notifier.notify(sandbox, addition=True)
+            await self._store.append(sandbox, log, *(entry() for entry in entries), keep=keep)
+            if not self.never_waits:
+                self.notifier.notify(sandbox, addition=True)
 
     def _snapshot_of(
         self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int
     ) -> SandboxSnapshot:
-        record = self._decode_state(sandbox, state)
+        cached = self._states.get(sandbox)
+        record = cached[1] if cached and cached[0] == state else self._decode_state(sandbox, state)
         clock = record.clock or self._metadata.clock
         started = clock.since_real - self.propagation_ms  # a change of speed is not pending for longer
         if real < started:
@@ -520,13 +521,7 @@ class Sandboxes:
             return
 
     def _decode_state(self, sandbox: str, state: bytes | None) -> SandboxRecord:
-        if state is None:
-            self._states.pop(sandbox, None)
-            return _INITIAL
-        cached = self._states.get(sandbox)
-        if cached is not None and cached[0] == state:
-            return cached[1]
-        record = records.decode_as(SandboxRecord, state)
+        record = _INITIAL if state is None else records.decode_as(SandboxRecord, state)
         self._states[sandbox] = state, record
         return record
 

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from paymock.server.uvicorn_server import Server
+from paymock.server.server import Server
 from paymock.web.telemetry.access_log import writing
 
 _running: dict[Server, Sequence[socket.socket]] = {}

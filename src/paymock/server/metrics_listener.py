@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from paymock.rules.scenarios import SCENARIOS
 from paymock.server.errors import StartError
+from paymock.server.server import MetricsListener
 from paymock.server.sockets import bind_sockets, server_url
-from paymock.server.uvicorn_server import MetricsListener, uvicorn_config
 from paymock.settings import Settings
 from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
@@ -49,4 +49,4 @@ class MetricsEndpoint:
 
         app.metrics = RequestMetrics(self._counters, worker, app.routes)
         page = create_metrics_app(app, app.metrics.counters, self._address, self._log)
-        return MetricsListener(uvicorn_config(page), self.sockets)
+        return MetricsListener(page, self.sockets)

@@ -22,11 +22,10 @@ from paymock.server.announce import announce, remove_ready_file, write_ready_fil
 from paymock.server.errors import StartError
 from paymock.server.fork import not_inherited
 from paymock.server.metrics_listener import MetricsEndpoint
+from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.signals import run_until_signal
 from paymock.server.sockets import bind_sockets, server_url
 from paymock.server.supervisor import Supervisor, WorkerSlot
-from paymock.server.uvicorn_server import GRACE_SECONDS, Server, uvicorn_config
-from paymock.server.worker import Worker
 from paymock.settings import MEMORY_STORE, Settings
 from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
@@ -66,8 +65,8 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
 
     def work(slot: WorkerSlot) -> None:
         app = application(store=_open_store(settings))  # processes cannot share the connections of a store
-        config = uvicorn_config(app, fast_path=settings.fast_path)
-        Worker(config, slot, counts, metrics.create_listener(app, slot.number)).run(sockets=sockets)
+        listener = metrics.create_listener(app, slot.number)
+        Server(app, slot.send_ready, listener, counts=counts, slot=slot).run(sockets)
 
     try:
         metrics.open()
@@ -76,8 +75,7 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
         garbage_collection.resume()
         if settings.workers == 1:
             app = application(store=store)
-            config = uvicorn_config(app, fast_path=settings.fast_path)
-            Server(config, on_ready, metrics.create_listener(app)).run(sockets=sockets)
+            Server(app, on_ready, metrics.create_listener(app)).run(sockets)
         else:
             listeners = [*sockets, *metrics.sockets]
             Supervisor(settings.workers, work, listeners, counts, on_ready, log).run()
@@ -118,7 +116,7 @@ async def _initialize(store: Store, settings: Settings, clock: Clock, log: Reque
 
 
 @contextlib.contextmanager
-def serve_in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECONDS) -> Iterator[str]:
+def serve_in_thread(settings: Settings, log: RequestLog, grace: float = GRACE_SECONDS) -> Iterator[str]:
     """Run a server with an in-memory store in a thread of this process within the block, and yield its URL.
     It handles no signals. At the end it waits up to `grace` seconds for requests in progress. A child process
     that is forked within the block can use the server, and does not stop it.
@@ -132,11 +130,11 @@ def serve_in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECO
     app = create_app(settings, catalog, store, metadata, clock, log, scenarios)
     sockets = bind_sockets(settings)
     ready = threading.Event()
-    server = Server(uvicorn_config(app, grace, fast_path=settings.fast_path), ready.set)
+    server = Server(app, ready.set, grace=grace)
 
     def run() -> None:
         try:
-            server.run(sockets=sockets)
+            server.run(sockets)
         finally:
             ready.set()
 
@@ -149,7 +147,7 @@ def serve_in_thread(settings: Settings, log: RequestLog, grace: int = GRACE_SECO
         with not_inherited(server, sockets):
             yield server_url(settings, sockets)
     finally:
-        server.should_exit = True
+        server.stop()
         thread.join()
         for listener in sockets:
             listener.close()

@@ -1,1 +1,1 @@
-"""The service over HTTP. `app` assembles it, `application` is the ASGI application that answers requests."""
+"""The service over HTTP. `app` assembles it, `application` answers requests."""

@@ -37,7 +37,7 @@ def create_app(
     log: RequestLog,
     scenarios: Mapping[str, Scenario] = SCENARIOS,
 ) -> Application:
-    """Return the service as an ASGI application. `metadata` is that of `store`; `scenarios` are those that
+    """Return the service . `metadata` is that of `store`; `scenarios` are those that
     new payments can follow, by name.
     """
     sandboxes = Sandboxes(store, clock, metadata)
@@ -50,18 +50,16 @@ def create_app(
     for operation in public.OPERATIONS:
         carry_out = handler_of(operation, payments_service)
         handler: Handler = partial(ignore_faults, sandboxes, carry_out=carry_out)
-        fast_handler = handler
         if control_service is not None:
             handler = partial(inject_fault, control_service, carry_out=carry_out)
-            fast_handler = partial(handler, at_once=True)
-        route = Route(handler, needs_key=True, fast_handler=fast_handler, operation=operation.operation_id)
+        route = Route(handler, needs_key=True, operation=operation.operation_id)
         routes.add(operation.method, operation.path, route)
     for operation in health.OPERATIONS:
         handler = handler_of(operation, payments_service)
-        routes.add(operation.method, operation.path, Route(handler, fast_handler=handler))
+        routes.add(operation.method, operation.path, Route(handler))
     for operation in checkout.OPERATIONS:
         handler = handler_of(operation, checkout_service)
-        routes.add(operation.method, operation.path, Route(handler, fast_handler=handler))
+        routes.add(operation.method, operation.path, Route(handler))
     routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, examples)))
     if control_service is not None:
         for operation in control.OPERATIONS:

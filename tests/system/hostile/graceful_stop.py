@@ -14,7 +14,7 @@ from harness.api_client import call, event_streams
 from harness.polling import wait_until
 from harness.redis_engine import DURABLE
 from harness.server_process import ServerProcess, server_process
-from paymock.server.uvicorn_server import GRACE_SECONDS
+from paymock.server.server import GRACE_SECONDS
 from tests.system.faults.clients import Client, client_threads, new_api_key
 from tests.system.faults.history import CREATED, NO_REPLY, History
 from tests.system.faults.restartable_server import new_store

@@ -20,6 +20,7 @@ from tests.support.clock import NOON, ManualClock
 from tests.support.contract import Contract
 from tests.support.server import RunningServer
 from tests.support.stream import following
+from tests.support.transport import Connection, turns
 
 
 @pytest.fixture
@@ -107,25 +108,19 @@ def test_a_defect_is_logged_without_its_message(
     assert "a secret" not in server.log.getvalue()
 
 
-@pytest.mark.parametrize("sent", ["nothing", "the head"])
-def test_a_server_that_cannot_send_its_beginning_leaves_nobody_behind(sent: str) -> None:
+@pytest.mark.parametrize("later", range(3))
+def test_a_stream_whose_client_has_left_before_its_beginning_leaves_nobody_behind(later: int) -> None:
     metadata, log = new_metadata(NOON, 1, "tests"), RequestLog(None)
     app = create_app(Settings(), load_catalog(None), MemoryStore(), metadata, ManualClock(), log)
 
-    async def on_a_dead_line(scope: Any, receive: Any, send: Any) -> None:
-        async def send_or_fail(message: Any) -> None:
-            if sent == "nothing" or message["type"] != "http.response.start":
-                raise ConnectionError
-            await send(message)
-
-        await app(scope, receive, send_or_fail)
-
     async def check() -> None:
-        transport = httpx.ASGITransport(on_a_dead_line)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            with pytest.raises(ConnectionError):
-                await client.get("/_mock/events", headers=AUTHORIZED)
-            assert app.waiting == 0
+        connection = Connection(app)
+        connection.send(raw.request("GET", "/_mock/events", AUTHORIZED))
+        await turns(later)
+        connection.protocol.connection_lost(None)
+        await turns(9)
+        assert app.waiting == 0
+        assert not connection.state.tasks
 
     asyncio.run(check())
 
@@ -137,7 +132,7 @@ def test_requests_that_wait_get_at_most_half_of_the_connections(
     """One more is refused at once, on a connection that stays open."""
     path, observed = f"/_mock/payments/{frozen.created()['id']}", {"to": "end", "until_observed": True}
     waiting = server.app._sandboxes.notifier
-    assert waiting.max_waiting == server.transport_state.connections.limit // 2
+    assert waiting.max_waiting == server.state.connections.limit // 2
     monkeypatch.setattr(waiting, "max_waiting", 1)
     with watching(frozen, "/_mock/events") as stream:
         stream.next()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from harness.polling import wait_until
-from paymock.http import delivery
+from paymock.web import application
 from tests.support import raw
 from tests.support.client import Api, order
 from tests.support.contract import Json
@@ -201,7 +201,7 @@ class TestHang:
         self, api: Api, server: RunningServer, case: Case, source: str
     ) -> None:
         data = request(api, case, source, "POST", "/v1/payments", order())
-        connections = server.transport_state.connections
+        connections = server.state.connections
         with socket.create_connection(("127.0.0.1", server.port), 30) as client:
             client.sendall(data)
             wait_until(lambda: api.get("/_mock/requests").json()["data"])
@@ -216,7 +216,7 @@ class TestHang:
     def test_it_ends_after_a_time(
         self, api: Api, server: RunningServer, case: Case, source: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(delivery, "MAX_HANG", 0.01)
+        monkeypatch.setattr(application, "MAX_HANG", 0.01)
         assert raw.until_end(server.port, request(api, case, source, "GET", "/v1/chains")) == raw.Received(
             b""
         )

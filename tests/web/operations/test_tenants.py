@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from paymock.http.auth import Keyring
-from paymock.http.requests import Body, parse_request
+from paymock.http.requests import Request
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.web.operations.operations import Operation
@@ -185,8 +185,8 @@ def test_a_stranger_who_follows_is_told_nothing(owner: Owner, stranger: Api, ser
 @pytest.mark.parametrize("token", ["first-key", "second-key", "third-key", "first-kez", "f", "x" * 200])
 def test_a_token_is_compared_with_every_key_in_constant_time(token: str) -> None:
     keys = ("first-key", "second-key", "third-key")
-    headers = [(b"authorization", f"Bearer {token}".encode())]
-    request = parse_request("GET", b"/v1/chains", headers, Body(b""))
+    headers = {b"authorization": f"Bearer {token}".encode()}
+    request = Request("GET", "/v1/chains", headers)
     refused = nullcontext() if token in keys else pytest.raises(PaymockError)
     with mock.patch("hmac.compare_digest", wraps=hmac.compare_digest) as compare, refused:
         Keyring(keys).sandbox(request)

@@ -4,7 +4,7 @@ from typing import NoReturn
 import pytest
 import segno
 
-from paymock.http.requests import Body, Request
+from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS
@@ -107,7 +107,7 @@ def test_checkout_tells_of_the_clock_and_when_to_ask_again_without_javascript(
 
 
 def page(app: UseCases, payment_id: str) -> Response:
-    request = Request("GET", "/", {}, Body(b""), params={"payment_id": payment_id})
+    request = Request("GET", "/", {}, params={"payment_id": payment_id})
     return run(checkout_page(app.checkouts, request, frame_ancestors="'none'"))
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from paymock.http.requests import Body, parse_request
+from paymock.http.parser import parse_head
 from paymock.settings import Settings
 from paymock.web.telemetry.access_log import RequestLog, trace_of
 from tests.support import raw
@@ -119,9 +119,8 @@ VALID = f"00-{TRACE}-{PARENT}-01"
 
 def trace(*values: str) -> dict[str, str]:
     """What is found in a request with these values of `traceparent`."""
-    return trace_of(
-        parse_request("GET", b"/", [(b"traceparent", value.encode()) for value in values], Body(b""))
-    )
+    lines = [b"GET / HTTP/1.1", *(b"Traceparent: " + value.encode() for value in values)]
+    return trace_of(parse_head(b"\r\n".join(lines)))
 
 
 @pytest.mark.parametrize(

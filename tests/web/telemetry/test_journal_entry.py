@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from paymock.app.journal import StoredEntry
 from paymock.http.requests import Body, Request
 from paymock.http.responses import REPLAYED, Response, error_response
+from paymock.payments.records import decode_as
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
@@ -32,8 +33,10 @@ def entry(
     **params: str,
 ) -> StoredEntry:
     headers = {b"authorization": b"Bearer own-key"}
-    request = Request(method, path, headers, Body(b"{}", decoded=body), params=params)
-    return entry_for(request, response, "req_1", NOON, NOON + 60_000, 0.0012345, LOG)
+    request = Request(method, path, headers, body=Body(b"{}"), params=params)
+    request.body.decoded = body
+    encoded = entry_for(request, response, "req_1", NOON, NOON + 60_000, 0.0012345, LOG)()
+    return decode_as(StoredEntry, encoded)
 
 
 def test_an_entry_says_what_was_requested_and_answered() -> None:

@@ -28,9 +28,9 @@ _LENGTH = re.compile(rb"(?i)\r\ncontent-length: (\d+)\r\n")
 _LOCATION = re.compile(rb"(?i)\r\nlocation: /v1/payments/(\w+)\r\n")
 
 
-def transcript(*, fast_path: bool = True) -> str:
+def transcript() -> str:
     parts, payment_id = [], b""
-    with running_server(Settings(port=0, seed="transcript", fast_path=fast_path)) as server:
+    with running_server(Settings(port=0, seed="transcript")) as server:
         for title, template, second in EXCHANGES:
             server.clock.now = NOON + 1000 * second
             request = template.replace(b"{id}", payment_id)

@@ -10,16 +10,15 @@ from tests.web.transcript.record import TRANSCRIPT, as_text, transcript
 REPLY = b"HTTP/1.1 200 OK\r\ndate: now\r\nx-request-id: req_1\r\ncontent-length: 4096\r\n\r\n%b"
 
 
-def changes(*, fast_path: bool = True) -> list[str]:
+def changes() -> list[str]:
     """The lines that are not as they were recorded, as a unified diff."""
     recorded = TRANSCRIPT.read_bytes().decode().split("\n")
-    played = transcript(fast_path=fast_path).split("\n")
+    played = transcript().split("\n")
     return list(difflib.unified_diff(recorded, played, "recorded", "played", lineterm=""))
 
 
-@pytest.mark.parametrize("fast_path", [True, False], ids=["fast path", "ASGI"])
-def test_every_byte_is_as_recorded(*, fast_path: bool) -> None:
-    found = changes(fast_path=fast_path)
+def test_every_byte_is_as_recorded() -> None:
+    found = changes()
     assert not found, "if this is meant: python -m tests.web.transcript.record\n" + "\n".join(found)
 
 

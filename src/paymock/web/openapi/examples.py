@@ -12,7 +12,7 @@ import msgspec
 
 from paymock.http.auth import Keyring
 from paymock.http.headers import requested_scenario
-from paymock.http.requests import Body, Request, parse_request
+from paymock.http.requests import Request
 from paymock.http.responses import error_response
 from paymock.payments import checkout, endpoints
 from paymock.payments import payment as payments
@@ -200,7 +200,7 @@ def _error(code: str, context: ExampleContext) -> PaymockError:
 
 
 def _request(*headers: tuple[bytes, bytes]) -> Request:
-    return parse_request("POST", b"/v1/payments", headers, Body(b""))
+    return Request("POST", "/v1/payments", dict(headers))
 
 
 CONTROL_REQUESTS = {

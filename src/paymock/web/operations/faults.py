@@ -5,6 +5,7 @@ docs/faults.md.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas.public import CREATE_PAYMENT
+from paymock.web.telemetry.journal_entry import order_id_of
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
 """The headers of injected errors. Every 503 has `Retry-After` anyway."""
@@ -40,22 +42,22 @@ CarryOut = Callable[[Request, Injection], Awaitable[Response]]
 
 async def ignore_faults(sandboxes: Sandboxes, request: Request, carry_out: CarryOut) -> Response:
     """Carry out a request whatever faults another server has left in the store."""
-    return await carry_out(request, Injection(sandboxes, request.sandbox, "", decided=True))
+    return await carry_out(
+        request, Injection(sandboxes, request.sandbox, partial(_attempt, request), decided=True)
+    )
 
 
-async def inject_fault(
-    control: ControlService, request: Request, carry_out: CarryOut, *, at_once: bool = False
-) -> Response:
+async def inject_fault(control: ControlService, request: Request, carry_out: CarryOut) -> Response:
     """Carry out a request below `/v1` with the fault of its header, or of a rule or an override of its
-    sandbox, in this order. The response has the fault that was applied.
-
-    Raises PaymockError `invalid_fault`; `at_once` Suspended, if a fault may be injected.
+    sandbox, in this order. The response has the fault that was applied. Raises PaymockError `invalid_fault`.
     """
-    header = _fault_header(request)
-    injection = control.injection(request.sandbox, "" if at_once else _attempt(request), at_once=at_once)
+    injection = control.injection(request.sandbox, partial(_attempt, request))
+    header = _fault_header(request) if b"x-mock-fault" in request.headers else None
     if header is not None:
         await _take_header(control, request, injection, header)
     response = Response(0) if injection.is_before else await _result(request, carry_out, injection)
+    if injection.is_without_fault:
+        return response
     if injection.seen is None and not injection.decided:
         await _see(injection, response)
     if injection.is_due:
@@ -67,7 +69,7 @@ async def inject_fault(
         await asyncio.sleep(fault.number / 1000)
         if not fault.after:
             response = await _result(request, carry_out, injection)
-        return replace(response, fault=fault, lost=await request.client_has_left())
+        return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
     carried_out = response if fault.after else None
     shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else carried_out or Response(0)
     return replace(shown, fault=fault, carried_out=carried_out, order_id=injection.order_id)
@@ -134,7 +136,7 @@ async def _target(control: ControlService, request: Request) -> FaultTarget:
     elif request.operation == CREATE_PAYMENT:
         with suppress(PaymockError):
             await request.json()
-        order_id = request.order_id
+        order_id = order_id_of(request)
         with suppress(PaymockError):
             payment_id = await control.payment_id_of(request.sandbox, idempotency_key(request))
     else:

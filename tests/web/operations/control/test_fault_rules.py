@@ -12,7 +12,6 @@ from paymock.schemas.public import OPERATION_IDS
 from tests.support import raw
 from tests.support.client import Api, error_of, fields_of, order
 from tests.support.contract import Json
-from tests.support.fast_paths import Pair, without_chance
 from tests.support.server import RunningServer
 from tests.web.operations.bad_input.building import CHUNKED, KEYED_JSON, chunked, send
 
@@ -194,32 +193,6 @@ PIPELINE = [
 
 
 class TestConnections:
-    @pytest.mark.parametrize(
-        "fault", ["status=503", "status=502; after; html", "delay=1", "truncate=7", "drop"]
-    )
-    def test_the_fast_path_and_asgi_are_alike(self, pair: Pair, fault: str) -> None:
-        authorization = {"Authorization": "Bearer mk_test_alike"}
-        headers = {**authorization, "Content-Type": "application/json", "Idempotency-Key": KEY}
-        data = b"".join(
-            raw.request(method, path, headers, None if body is None else json.dumps(body).encode())
-            for method, path, body in PIPELINE
-        )
-        found = []
-        for server in pair:
-            with httpx.Client(base_url=server.url, headers=authorization) as http:
-                http.post("/_mock/reset")
-                http.put("/_mock/clock", json={"speed": 0})
-                http.post("/_mock/faults", json={"fault": fault, "skip": 1})
-                replies = [*map(without_chance, raw.exchange(server.port, data, replies=len(PIPELINE)))]
-                entries = http.get("/_mock/requests").json()["data"]
-                for entry in entries:
-                    del entry["request_id"], entry["duration_ms"], entry["at"]
-                [rule] = http.get("/_mock/faults").json()["data"]
-                del rule["id"]
-                found.append((replies, entries, rule))
-        assert found[0] == found[1]
-        assert found[0][2]["applied"] == 1
-
     def test_a_connection_goes_on_after_a_status_and_ends_with_a_drop(
         self, api: Api, server: RunningServer
     ) -> None:

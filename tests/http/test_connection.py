@@ -1,0 +1,240 @@
+"""One connection, without a socket: a request means the same however it is cut, and replies come in the order
+of their requests, whatever comes in one turn of the event loop.
+"""
+
+import asyncio
+import contextlib
+import math
+import random
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+
+from paymock.http.parser import MAX_HEAD
+from paymock.http.protocol import Answer
+from paymock.http.requests import ClientGone, Request
+from paymock.http.responses import Response, error_response
+from paymock.rules.errors import PaymockError
+from tests.support import raw
+from tests.support.heads import GOOD, request_of
+from tests.support.transport import Connection, turns
+from tests.support.virtual_time import run
+
+READ = raw.request("GET", "/read")
+WAITS = raw.request("GET", "/waits")
+MALFORMED = b"no request\r\n\r\n"
+
+
+class Echo:
+    """Answers with what it was asked. `/waits` takes some turns."""
+
+    async def respond(self, request: Request) -> Answer:
+        if request.path == "/waits":
+            await turns(2)
+        try:
+            body = await request.body.read(request.client)
+        except PaymockError as error:
+            return error_response(error), b""
+        except ClientGone:
+            return Response(0, lost=True), b""
+        seen = request.method, request.path, request.query_string, sorted(request.headers.items()), body
+        content = repr((seen, sorted(request.repeated), request.keeps_alive)).encode()
+        return Response(200, content), b"content-length: %d\r\n" % len(content)
+
+    def refuse(self, error: PaymockError, path: str) -> Answer:
+        return error_response(error), b"x-target: %b\r\n" % path.encode()
+
+
+async def conversation(parts: Sequence[bytes], *, slowly: bool) -> tuple[bytes, bool]:
+    """What comes back, and whether the connection is closed then. `slowly`: a part in each turn."""
+    connection = Connection(Echo())
+    for part in parts:
+        connection.send(part)
+        if slowly:
+            await turns()
+    for _ in range(20):
+        await turns()
+    connection.protocol.eof_received()
+    await turns()
+    written = connection.transport.written.replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"")
+    return re.sub(rb"date: [^\r]*", b"", written), connection.transport.closed or connection.protocol._refused
+
+
+def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
+    bounds = [0, *sorted(places), len(data)]
+    return [data[start:end] for start, end in pairwise(bounds)]
+
+
+@pytest.mark.parametrize("count", [600, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_a_request_means_the_same_however_it_is_cut(count: int) -> None:
+    async def check() -> None:
+        for number in range(count):
+            data, _ = request_of(8402, number)
+            choice = random.Random(number)  # noqa: S311 - the same again
+            places = [choice.randint(0, len(data)) for _ in range(choice.choice((1, 1, 2, 5)))]
+            for slowly in (False, True):
+                whole = await conversation([data], slowly=slowly)
+                assert await conversation(cut(data, places), slowly=slowly) == whole, (number, places)
+
+    run(check())
+
+
+@pytest.mark.parametrize("data", GOOD)
+def test_a_good_request_means_the_same_cut_at_every_byte(data: bytes) -> None:
+    async def check() -> None:
+        whole = await conversation([data], slowly=False)
+        assert whole[0].startswith(b"HTTP/1.1 200")
+        assert await conversation([data[at : at + 1] for at in range(len(data))], slowly=True) == whole
+
+    run(check())
+
+
+AFTER_A_READ = {
+    "the same": (READ, 200),
+    "what waits": (WAITS, 200),
+    "what is refused": (MALFORMED, 400),
+}
+
+
+@pytest.mark.parametrize("first", [READ, WAITS])
+@pytest.mark.parametrize("name", AFTER_A_READ)
+@pytest.mark.parametrize("parts", [1, 2])
+async def test_what_comes_in_the_same_turn_does_not_overtake_a_reply(
+    first: bytes, name: str, parts: int
+) -> None:
+    second, status = AFTER_A_READ[name]
+    connection = Connection(Echo())
+    connection.send(*((first, second) if parts > 1 else (first + second,)))
+    await turns(8)
+    assert connection.statuses == [200, status]
+    assert b"/read" in connection.transport.written or first is WAITS
+
+
+async def test_the_end_of_one_client_in_a_turn_leaves_others_their_replies() -> None:
+    one = Connection(Echo())
+    gone, other = Connection(Echo(), one), Connection(Echo(), one)
+    for connection in (one, gone, other):
+        connection.send(READ)
+    gone.transport.abort()
+    await turns()
+    assert (one.statuses, gone.statuses, other.statuses) == ([200], [], [200])
+
+
+async def test_a_connection_that_is_closed_answers_nothing_more() -> None:
+    connection = Connection(Echo())
+    connection.send(READ * 20)
+    connection.protocol.shutdown()
+    await turns()
+    assert len(connection.statuses) == 16
+    assert not connection.protocol.answering
+
+
+@pytest.mark.parametrize("path", ["/read", "/waits"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_defect_ends_the_connection(path: str) -> None:
+    class Broken(Echo):
+        async def respond(self, request: Request) -> Answer:
+            await super().respond(request)
+            raise LookupError
+
+    connection = Connection(Broken())
+    with contextlib.suppress(LookupError):  # in the turn of the request
+        connection.send(raw.request("GET", path))
+    await turns(9)
+    assert (connection.statuses, connection.transport.closed) == ([], True)
+
+
+async def test_what_has_been_answered_goes_out_before_the_server_stops() -> None:
+    connection = Connection(Echo())
+    connection.send(READ)
+    connection.protocol.shutdown()
+    assert (connection.statuses, connection.transport.closed) == ([200], True)
+
+
+async def test_many_requests_of_one_client_leave_others_their_turn() -> None:
+    greedy = Connection(Echo())
+    other = Connection(Echo(), greedy)
+    greedy.send(READ * 100)
+    other.send(READ)
+    await turns(1)
+    assert 0 < len(greedy.statuses) < 100
+    assert other.statuses == [200]
+    await turns(20)
+    assert len(greedy.statuses) == 100
+
+
+@pytest.mark.parametrize("first", [READ, raw.request("POST", "/read", {"Transfer-Encoding": "chunked"})])
+async def test_a_client_that_sends_faster_than_it_is_answered_is_read_no_more(first: bytes) -> None:
+    connection = Connection(Echo())
+    connection.send(first)
+    for _ in range(5):
+        connection.send(READ * 1_000 if first is READ else b"1\r\nx\r\n" * 10_000)
+    assert not connection.transport.reads
+    for _ in range(200):
+        await turns()
+    assert connection.transport.reads
+    assert connection.statuses == ([200] * 5_001 if first is READ else [])
+
+
+async def test_a_client_that_does_not_read_is_read_no_more() -> None:
+    connection = Connection(Echo())
+    connection.protocol.pause_writing()
+    connection.send(READ * 3)
+    await turns()
+    assert (connection.statuses, connection.transport.reads) == ([], False)
+    assert connection.protocol._deadline == math.inf  # its requests have arrived
+    connection.protocol.resume_writing()
+    await turns()
+    assert (connection.statuses, connection.transport.reads) == ([200] * 3, True)
+
+
+async def test_a_client_that_sends_ahead_of_its_replies_is_read_no_more() -> None:
+    connection = Connection(Echo())
+    connection.send(WAITS + READ * 2_000)
+    assert not connection.transport.reads
+    for _ in range(200):
+        await turns()
+    assert (len(connection.statuses), connection.transport.reads) == (2_001, True)
+
+
+@pytest.mark.parametrize("before", [b"", b"\r\n"])
+async def test_a_connection_waits_for_a_request_and_then_for_its_end(before: bytes) -> None:
+    connection = Connection(Echo())
+    protocol = connection.protocol
+    assert protocol._phase == "idle"
+    connection.send(READ + before + READ[:5])
+    assert protocol._phase == "head"
+    connection.send(READ[5:] + raw.request("POST", "/read", {"Content-Length": "2"}) + b"{")
+    assert protocol._phase == "body"
+    connection.send(b"}")
+    await turns()
+    assert (protocol._phase, connection.statuses) == ("idle", [200] * 3)
+
+
+async def test_a_client_that_leaves_ends_what_waits_for_it() -> None:
+    left = asyncio.Event()
+
+    class Waiting(Echo):
+        async def respond(self, request: Request) -> Answer:
+            try:
+                await request.unless_gone(asyncio.sleep(60))
+            except ClientGone:
+                left.set()
+            return Response(0, lost=True), b""
+
+    connection = Connection(Waiting())
+    connection.send(READ)
+    await turns()
+    connection.protocol.eof_received()
+    await asyncio.wait_for(left.wait(), 10)
+    await turns()
+    assert connection.transport.closed
+
+
+@pytest.mark.parametrize("line", [b"\r\n" * MAX_HEAD, b"GET /" + b"x" * MAX_HEAD])
+async def test_what_never_becomes_a_head_is_refused(line: bytes) -> None:
+    connection = Connection(Echo())
+    connection.send(line)
+    assert connection.statuses == [431]
