@@ -8,8 +8,8 @@ id, an amount and an idempotency key of its own, and a `traceparent`, and its he
 identical bytes, but for the keys of creations. Other servers can take turns with this one: with metrics, and
 from another checkout of the project. Their ratios are to the baseline and to this server.
 
-The baseline is a plain ASGI application that answers every request with the same 900 bytes of JSON, on the
-same uvicorn and the same event loop; it gets identical requests with two headers. Servers and baseline are
+The baseline is a plain ASGI application that answers every request with the same 900 bytes of JSON, on
+uvicorn and the same event loop; it gets identical requests with two headers. Servers and baseline are
 single processes on one core and take turns; wrk with 32 keep-alive connections runs on another core. Journal
 and authorization are on, the access log is off. The figures are medians. It fails below the floors, and needs
 wrk and taskset.
