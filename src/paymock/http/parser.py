@@ -8,6 +8,7 @@ at what that accepts: large heads, repeated lengths, other transfer codings, `Up
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from paymock.http.headers import CHECKED_HEADERS
 from paymock.http.requests import Body, Request
@@ -203,10 +204,12 @@ def check_beginning(data: bytes) -> None:
         raise MalformedRequest
 
 
-def target_of(data: bytes) -> str:
-    """The target of the request line that begins `data`, or the empty string."""
-    match = _REQUEST_LINE.match(data)
-    return match[1].decode("ascii") if match else ""
+def path_of(data: bytes) -> str:
+    """The path in the request line that begins `data`, or the empty string."""
+    match = _REQUEST_LINE.match(data, 0, MAX_HEAD)
+    with suppress(MalformedRequest):
+        return _path_and_query(match[1].decode("ascii"))[0] if match else ""
+    return ""
 
 
 class BodyReader:

@@ -33,7 +33,7 @@ from paymock.http.parser import (
     begin_body,
     check_beginning,
     parse_head,
-    target_of,
+    path_of,
 )
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response
@@ -391,7 +391,7 @@ class HttpProtocol(asyncio.Protocol):
         if request is not None and self._answered:
             self._close()  # the malformed data is the rest of a request that has its reply
             return
-        path = target_of(self._buffer) if request is None else request.path
+        path = path_of(self._buffer) if request is None else request.path
         self._buffer = b""
         self._abandon()
         response, headers = self._state.app.refuse(PaymockError(code, message), path)
