@@ -71,8 +71,7 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def rendered(self) -> RenderedPayment:
-        sandbox, timeline = self.sandbox, self.timeline
-        return timeline.rendered_at(timeline.age(sandbox.clock.at(sandbox.real)))
+        return self.timeline.rendered_at(self.elapsed)
 
     @property
     def visible_states(self) -> list[State]:

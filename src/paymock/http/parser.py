@@ -50,7 +50,7 @@ _CHUNK = re.compile(
 """The size of a chunk, and extensions, which are ignored."""
 
 _HEX_DIGITS = b"0123456789ABCDEFabcdef"
-FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 """Headers that say where a body ends. A trailer must not have them: RFC 9110, 6.5.1."""
 
 _FIELD_CHARACTERS = bytes([*b"\t", *range(0x20, 0x7F), *range(0x80, 0x100)])
@@ -157,7 +157,8 @@ def _note_repeated(request: Request, lines: Sequence[bytes]) -> None:
     fields = [(_names[name], value) for name, _, value in (line.partition(b":") for line in lines)]
     counts = Counter(name for name, _ in fields)
     request.repeated = [name for name, count in counts.items() if count > 1]
-    request.headers[b"connection"] = b",".join(value for name, value in fields if name == b"connection")
+    if b"connection" in request.repeated:
+        request.headers[b"connection"] = b",".join(value for name, value in fields if name == b"connection")
 
 
 def begin_body(request: Request, data: bytes) -> tuple["BodyReader | None", bytes]:
@@ -179,16 +180,14 @@ def _body_length(request: Request) -> int | None:
     """The length of the body in bytes; None if it comes in chunks. Raises MalformedRequest."""
     headers = request.headers
     length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
-    if not FRAMING.isdisjoint(request.repeated):
+    if not _FRAMING.isdisjoint(request.repeated):
         raise MalformedRequest
-    if length is None:
-        if coding is None:
-            return 0
-        if coding.lower() != b"chunked" or not request.is_current:
+    if coding is not None:
+        if length is not None or coding.lower() != b"chunked" or not request.is_current:
             raise MalformedRequest
         return None
-    if coding is not None:
-        raise MalformedRequest
+    if length is None:
+        return 0
     digits = length.lstrip(b"0") or b"0"
     if not length.isdigit() or len(digits) > _MAX_LENGTH_DIGITS or int(digits) >= _MAX_LENGTH:
         raise MalformedRequest
@@ -249,7 +248,7 @@ class BodyReader:
                     break
             end = data.find(b"\r\n", start, start + MAX_HEAD)
             if end < 0:
-                self._rest, start = self._checked(data[start:]), len(data)
+                self._rest, start = self._check_partial_line(data[start:]), len(data)
                 break
             line, start = data[start:end], end + 2
             if self._ends_chunk:
@@ -272,7 +271,7 @@ class BodyReader:
         self._body.append(b"".join(parts))
         return data[start:], False
 
-    def _checked(self, line: bytes) -> bytes:
+    def _check_partial_line(self, line: bytes) -> bytes:
         """Return the beginning of a line of this body. Raises MalformedRequest if it cannot be one."""
         if len(line) >= MAX_HEAD:
             raise MalformedRequest("bad_request" if self._trailer is None else "headers_too_large")
@@ -289,5 +288,5 @@ class BodyReader:
         if len(lines) > MAX_LINES or sum(map(len, lines)) + 2 * len(lines) > MAX_HEAD:
             raise MalformedRequest("headers_too_large")
         name, colon, value = line.partition(b":")
-        if not colon or _names[name] in FRAMING or value.translate(None, _FIELD_CHARACTERS):
+        if not colon or _names[name] in _FRAMING or value.translate(None, _FIELD_CHARACTERS):
             raise MalformedRequest

@@ -26,7 +26,6 @@ from paymock.http.connections import Connections, WriteBatch, connection_limit
 from paymock.http.parser import (
     BLANK_LINES,
     END_OF_HEAD,
-    FRAMING,
     MAX_HEAD,
     BodyReader,
     MalformedRequest,
@@ -133,7 +132,7 @@ class HttpProtocol(asyncio.Protocol):
         self._gone: asyncio.Future[None] | None = None
         self._writable: asyncio.Event | None = None  # while the client does not read its replies
         self._reading_paused = False
-        self._has_turn = False  # whether what was received is read in the next turn of the event loop
+        self._is_scheduled = False  # whether what was received is read in the next turn of the event loop
         self._phase = _IDLE
         self._deadline = math.inf  # by the clock of the event loop
         self._timer: asyncio.TimerHandle | None = None
@@ -156,7 +155,7 @@ class HttpProtocol(asyncio.Protocol):
         self._state.connections.remove(self)
         if self._timer is not None:
             self._timer.cancel()
-        self._abandon()
+        self._fail_request()
         self.resume_writing()
         self._state.on_close()
 
@@ -164,7 +163,7 @@ class HttpProtocol(asyncio.Protocol):
         """Read requests, and have them answered."""
         if not self._refused:
             self._buffer += data
-            if self._has_turn:
+            if self._is_scheduled:
                 self._limit_reading()
             else:
                 self._advance()
@@ -198,7 +197,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _advance(self) -> None:
         """Read from what was received, until a request waits for its reply or for the rest of its body."""
-        self._has_turn = False
+        self._is_scheduled = False
         try:
             for _ in range(_STEPS_PER_TURN):
                 if not self._buffer or self._refused or self._writable or self.transport.is_closing():
@@ -208,20 +207,20 @@ class HttpProtocol(asyncio.Protocol):
                 elif self._request is not None or not self._read_request():
                     break
             else:
-                self._has_turn = bool(self._buffer)
+                self._is_scheduled = bool(self._buffer)
         except MalformedRequest as error:
             self._refuse(error.code)
-        if self._has_turn:
+        if self._is_scheduled:
             self._loop.call_soon(self._advance)
         elif self._ended:
-            self._end()
+            self._close_after_eof()
         if self._request or self._buffer or self._skipped or self._reading_paused or self._timer is None:
             self._limit_reading()
             self._set_deadline()
         else:  # as after most requests
             self._phase, self._deadline = _IDLE, self._loop.time() + self.KEEP_ALIVE_SECONDS
 
-    def _end(self) -> None:
+    def _close_after_eof(self) -> None:
         """Close the connection, or refuse what is not complete: the client has closed its side."""
         if self._refused:
             self._state.connections.defer(self.transport.close)  # it need not linger
@@ -260,9 +259,7 @@ class HttpProtocol(asyncio.Protocol):
             return False
         request = parse_head(data[:end])
         data = data[size:]
-        if not FRAMING.isdisjoint(request.headers):
-            self._reader, data = begin_body(request, data)
-        self._buffer = data
+        self._reader, self._buffer = begin_body(request, data)
         self._request, self._answered, request.client = request, False, self
         self._searched, self._skipped, self._phase = 0, 0, _REPLY
         if self._reader is None and not self.used:
@@ -276,7 +273,7 @@ class HttpProtocol(asyncio.Protocol):
             self.transport.abort()
             raise
         else:
-            self._create_task(self._go_on(request, answering, waiting_for))
+            self._create_task(self._finish_answering(request, answering, waiting_for))
         return True
 
     def _skip_blank_lines(self) -> None:
@@ -287,7 +284,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._skipped > MAX_HEAD:
             raise MalformedRequest("headers_too_large")
 
-    async def _go_on(
+    async def _finish_answering(
         self, request: Request, answering: Coroutine[Any, Any, Answer], waiting_for: Any
     ) -> None:
         try:
@@ -323,10 +320,7 @@ class HttpProtocol(asyncio.Protocol):
             headers += _CLOSE
         if request.method == "HEAD":
             body = b""
-        state = self._state
-        state.write_batch.add(
-            self.transport, _MESSAGE % (_status_line(response.status), state.date(), headers, body)
-        )
+        self._write(_MESSAGE % (_status_line(response.status), self._state.date(), headers, body))
         self._finish(last=last)
 
     async def _push(
@@ -393,7 +387,7 @@ class HttpProtocol(asyncio.Protocol):
             return
         path = path_of(self._buffer) if request is None else request.path
         self._buffer = b""
-        self._abandon()
+        self._fail_request()
         response, headers = self._state.app.refuse(PaymockError(code, message), path)
         self._write(
             _MESSAGE % (_status_line(response.status), self._state.date(), headers + _CLOSE, response.body)
@@ -404,7 +398,7 @@ class HttpProtocol(asyncio.Protocol):
             self.transport.write_eof()
         self._loop.call_later(_LINGER_SECONDS, self._state.connections.defer, self.transport.close)
 
-    def _abandon(self) -> None:
+    def _fail_request(self) -> None:
         """Let the current request end: nobody waits for its reply."""
         if self._request is not None and self._reader is not None:
             self._request.body.fail()
@@ -412,7 +406,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _limit_reading(self) -> None:
         """Read nothing more while the client does not read its replies, or sends too much ahead of them."""
-        waits = self._has_turn or self.answering
+        waits = self._is_scheduled or self.answering
         is_limited = self._writable is not None or (waits and len(self._buffer) > _MAX_AHEAD)
         if is_limited != self._reading_paused and not self.transport.is_closing():
             self._reading_paused = is_limited
@@ -446,7 +440,7 @@ class HttpProtocol(asyncio.Protocol):
         """Set the time limit of what the connection waits for now."""
         if self._reader is not None:
             phase, seconds = _BODY, self.BODY_SECONDS
-        elif self._request is not None or self._writable is not None or self._has_turn:
+        elif self._request is not None or self._writable is not None or self._is_scheduled:
             phase, seconds = _REPLY, math.inf
         elif self._buffer or self._skipped:
             phase, seconds = _HEAD, self.HEAD_SECONDS
