@@ -7,11 +7,11 @@ import pytest
 
 from paymock.app.faults import MAX_RULES
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import FaultTarget
-from paymock.stores.base import AddResult
+from paymock.rules.faults import MAX_HANG, FaultTarget
+from paymock.stores.base import AddResult, Change
 from paymock.stores.memory import MemoryStore
-from tests.support.stores import SharedStore
-from tests.support.use_cases import SANDBOX, UseCases, refusal
+from tests.support.stores import SharedStore, TellingStore
+from tests.support.use_cases import SANDBOX, SOON, UseCases, refusal
 
 READ = FaultTarget("getPayment", "order-1", "pay_1")
 
@@ -53,6 +53,48 @@ async def test_concurrent_requests_to_several_processes_are_counted_exactly() ->
     assert (faults.count("drop"), faults.count("reset"), faults.count(None)) == (30, 5, 165)
     rules = (await first.control.fault_rules.list(SANDBOX)).data
     assert [(rule.seen, rule.applied) for rule in rules] == [(200, 30), (200, 5)]
+
+
+async def waiting(app: UseCases) -> int:
+    return sum(rule.waiting for rule in (await app.control.fault_rules.list(SANDBOX)).data)
+
+
+async def held_request(app: UseCases) -> asyncio.Task[None]:
+    """A request that the last rule holds, and that it counts."""
+    before, injection = await waiting(app), app.injection()
+    await injection.decide_alone(READ)
+    request = asyncio.create_task(injection.hold())
+    while await waiting(app) == before:
+        assert not request.done()
+    return request
+
+
+async def test_a_rule_counts_the_requests_that_all_processes_hold_until_one_deletes_it() -> None:
+    store = TellingStore()
+    store.failures = 0
+    first = UseCases(store)
+    second = UseCases(store, first.sandboxes._metadata)
+    rule = await first.control.fault_rules.add(SANDBOX, fault="hold", times=None)
+    *held, canceled = [await held_request(app) for app in (first, first, second)]
+    assert await waiting(first) == await waiting(second) == 3
+    canceled.cancel()
+    await asyncio.wait([canceled])
+    assert await waiting(first) == 2
+    await second.control.fault_rules.delete(SANDBOX, rule.id)
+    assert not any(request.done() for request in held)
+    store.told.put_nowait(Change(SANDBOX))
+    await asyncio.wait_for(asyncio.gather(*held), SOON)
+
+
+async def test_what_a_killed_process_has_held_counts_for_a_minute() -> None:
+    app = UseCases(SharedStore())
+    await app.control.fault_rules.add(SANDBOX, fault="hold")
+    request = await held_request(app)
+    app.clock.advance(MAX_HANG - 0.001)
+    assert await waiting(app) == 1
+    app.clock.advance(0.001)
+    assert await waiting(app) == 0
+    request.cancel()
 
 
 async def test_a_request_that_no_rule_selects_changes_nothing() -> None:

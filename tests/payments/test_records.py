@@ -125,7 +125,7 @@ def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> 
             ),
             [
                 *[1, [2, 3, 4.0, 0], [["late_payment", None, None, None]], []],
-                [["flt_1", "drop", None, None, None, 0, 1, 0, 0]],
+                [["flt_1", "drop", None, None, None, 0, 1, 0, 0, {}]],
             ],
         ),
     ],

@@ -14,6 +14,7 @@ from paymock.rules.fault_injection import (
     UncountedAttempt,
     decide,
     first_for,
+    hold,
     without,
 )
 from paymock.rules.faults import FaultRule, FaultTarget, parse_fault
@@ -21,7 +22,7 @@ from paymock.rules.faults import FaultRule, FaultTarget, parse_fault
 CREATION = FaultTarget("createPayment", "order-1", "pay_1")
 
 FAULTS = st.sampled_from(
-    ["drop", "drop; before", "status=503", "status=500; after", "delay=5", "delay=5; after"]
+    ["drop", "drop; before", "status=503", "status=500; after", "delay=5", "delay=5; after", "hold; before"]
 )
 LIMITED = FAULTS | st.sampled_from(["status=503; times=2", "drop; times=2"])
 ORDERS = st.sampled_from([None, "order-1", "order-2"])
@@ -81,7 +82,7 @@ def test_each_rule_counts_what_it_selects_and_at_most_the_first_due_applies(
     for rule in applied:
         assert rule.selects(target)
         assert rule.is_due
-        assert after.fault == parse_fault(rule.fault)
+        assert (after.fault, after.rule_id) == (parse_fault(rule.fault), rule.id)
         earlier = [
             parse_fault(one.fault)
             for one in record.rules[: record.rules.index(rule)]
@@ -127,7 +128,7 @@ def test_the_fault_of_a_rule_has_precedence_and_leaves_that_of_an_override(
 def test_a_rule_applies_so_many_times_after_those_it_skips(skip: int, times: int) -> None:
     record, faults = SandboxRecord(rules=(FaultRule("r", "drop", skip=skip, times=times),)), []
     for _ in range(skip + times + 2):
-        record, fault, _ = decided(record)
+        record, fault, *_ = decided(record)
         faults.append(fault and fault.text)
     assert faults == [None] * skip + ["drop"] * times + [None] * 2
     assert (record.rules[0].seen, record.rules[0].applied) == (skip + times + 2, times)
@@ -161,7 +162,7 @@ def faults_of(record: SandboxRecord, attempts: int) -> list[str | None]:
     """The faults of the attempts of one operation, and the queue that they leave."""
     faults: list[str | None] = []
     for attempt in range(1, attempts + 1):
-        record, fault, _ = decided(record, attempt=attempt)
+        record, fault, *_ = decided(record, attempt=attempt)
         faults.append(fault and fault.text)
     return [*faults, *(override.value for override in record.faults)]
 
@@ -184,6 +185,16 @@ def test_a_fault_of_the_queue_is_taken_by_the_last_attempt_that_it_prevents(
 def test_an_attempt_beyond_the_limit_leaves_the_fault_to_others() -> None:
     record = SandboxRecord(faults=(Override("status=503; times=1", None),))
     assert decided(record, attempt=2) == Decision(record)
+
+
+def test_a_rule_holds_requests_until_they_go_on_or_their_time_is_over() -> None:
+    rules = (FaultRule("r", "hold"), FaultRule("other", "hold"))
+    record = hold(SandboxRecord(rules=rules), "r", "first", until=10, now=0)
+    record = hold(record, "r", "second", until=15, now=5)
+    assert [rule.waiting for rule in record.rules] == [{"first": 10, "second": 15}, {}]
+    assert hold(record, "r", "second", until=9, now=9).rules[0].waiting == {"first": 10}
+    assert hold(record, "r", "third", until=20, now=10).rules[0].waiting == {"second": 15, "third": 20}
+    assert hold(record, "deleted", "third", until=20, now=10) is record
 
 
 def test_an_order_takes_the_first_that_is_for_it_or_for_all() -> None:

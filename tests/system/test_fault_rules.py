@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness.polling import wait_until
 from harness.redis_engine import redis_server
 from harness.server_process import server_process
 from tests.support.workers import (
@@ -93,3 +94,17 @@ def test_concurrent_requests_are_counted_exactly(tmp_path: Path, name: str) -> N
         (len(creations), FAILED_CREATIONS),
     ]
     assert len({worker_behind(reply) for reply in reads}) == (1 if "memory" in name else 2)
+
+
+@pytest.mark.parametrize(
+    "name", ["processes on SQLite", pytest.param("processes on Redis", marks=pytest.mark.redis)]
+)
+def test_a_request_that_one_process_holds_goes_on_when_another_one_deletes_the_rule(
+    tmp_path: Path, name: str
+) -> None:
+    with deployment(name, tmp_path) as [one, other, *_], ThreadPoolExecutor(1) as pool:
+        assert other.post("/_mock/faults", json={"fault": "hold"}).status_code == 201
+        held = pool.submit(one.get, "/v1/chains")
+        wait_until(lambda: other.get("/_mock/faults").json()["data"][0]["waiting"])
+        assert other.delete("/_mock/faults").status_code == 204
+        assert held.result(30).status_code == 200  # it would go on by itself after 60 seconds

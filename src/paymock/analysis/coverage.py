@@ -44,7 +44,8 @@ def _items() -> Mapping[str, Collection[str]]:
         "statuses": tuple(status.value for status in PaymentStatus),
         "transitions": tuple(_transitions().values()),
         "errors": tuple(code for code, error in ERRORS.items() if error.expected),
-        "faults": tuple(kind.value for kind in FaultKind),
+        # HOLD looks like DELAY to the application
+        "faults": tuple(kind.value for kind in FaultKind if kind is not FaultKind.HOLD),
     }
 
 

@@ -1,5 +1,6 @@
 """The fault rules of sandboxes, and what one request gets of them, counted exactly over all processes."""
 
+import asyncio
 import hashlib
 import secrets
 from collections.abc import Callable
@@ -10,8 +11,8 @@ from msgspec.structs import asdict, replace
 
 from paymock.payments import records
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import Decision, SandboxRecord, counted, decide, take_scenario
-from paymock.rules.faults import Fault, FaultRule, FaultTarget
+from paymock.rules.fault_injection import Decision, SandboxRecord, counted, decide, hold, take_scenario
+from paymock.rules.faults import MAX_HANG, Fault, FaultRule, FaultTarget
 from paymock.sandbox.retries import RetryDeadline
 from paymock.sandbox.sandboxes import Created, Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
@@ -36,8 +37,8 @@ class FaultRules:
         self._sandboxes = sandboxes
 
     async def list(self, sandbox: str) -> schemas.FaultRuleList:
-        record = (await self._sandboxes.snapshot(sandbox)).record
-        return schemas.FaultRuleList(data=[_public(rule) for rule in record.rules])
+        snapshot = await self._sandboxes.snapshot(sandbox)
+        return schemas.FaultRuleList(data=[_public(rule, snapshot.real) for rule in snapshot.record.rules])
 
     async def add(
         self,
@@ -70,8 +71,7 @@ class FaultRules:
                 raise PaymockError("capacity_exceeded", f"The sandbox has {MAX_RULES} fault rules already.")
             return replace(snapshot.record, rules=(*rules, rule))
 
-        await self._sandboxes.change(sandbox, add)
-        return _public(rule)
+        return _public(rule, (await self._sandboxes.change(sandbox, add)).real)
 
     async def delete(self, sandbox: str, fault_id: str) -> None:
         """Delete a rule. Raises PaymockError `not_found`."""
@@ -93,8 +93,9 @@ class Injection(Struct, eq=False):
     """What one request below `/v1` gets of the fault rules and overrides of its sandbox. It is decided once:
     with what the request adds or, if it adds nothing, after it was carried out.
 
-    `attempt` tells the attempts of one operation from those of others. `seen` is the own record of the
-    sandbox as the request has read it.
+    `attempt` tells the attempts of one operation from those of others. `rule_id` is that of the rule that has
+    the `fault`, if it is not of a header or an override. `seen` is the own record of the sandbox as the
+    request has read it.
     """
 
     sandboxes: Sandboxes
@@ -102,6 +103,7 @@ class Injection(Struct, eq=False):
     attempt: Callable[[], str]
     decided: bool = False
     fault: Fault | None = None
+    rule_id: str | None = None
     order_id: str | None = None
     seen: SandboxRecord | None = None
     _decision: Decision | None = None
@@ -148,14 +150,16 @@ class Injection(Struct, eq=False):
             return decision
         if not await self._store(snapshot, decision.record):
             return None
-        self.settle(target, decision.fault)
+        self.settle(target, decision.fault, decision.rule_id)
         raise Prevented
 
     def added(self, created: Created[Any]) -> None:
         """Settle what was decided, if it was stored: a repeated request has added nothing."""
         self.seen = created.sandbox
         if not (created.replayed or self.decided):
-            self.decided, self.fault = True, self._decision and self._decision.fault
+            self.decided = True
+            if self._decision is not None:
+                self.fault, self.rule_id = self._decision.fault, self._decision.rule_id
 
     async def decide_alone(self, target: FaultTarget, *, has_fault: bool = False) -> None:
         """Decide for a request that adds nothing. One that has a fault of its own is only counted."""
@@ -168,11 +172,38 @@ class Injection(Struct, eq=False):
                 else:
                     decision = await self._decide(snapshot.record, target, takes_overrides=False)
                 if await self._store(snapshot, decision.record):
-                    return self.settle(target, decision.fault)
+                    return self.settle(target, decision.fault, decision.rule_id)
                 deadline.check()
 
-    def settle(self, target: FaultTarget, fault: Fault | None) -> None:
-        self.decided, self.order_id, self.fault = True, target.order_id, fault
+    def settle(self, target: FaultTarget, fault: Fault | None, rule_id: str | None = None) -> None:
+        self.decided, self.order_id, self.fault, self.rule_id = True, target.order_id, fault, rule_id
+
+    async def hold(self) -> None:
+        """Return when the rule of the fault has been deleted, after MAX_HANG seconds, or when the server
+        stops. Until then, or until it is canceled, the rule counts the request as waiting.
+
+        Raises PaymockError `capacity_exceeded`, `store_unavailable`.
+        """
+        notifier, time = self.sandboxes.notifier, asyncio.get_running_loop().time
+        token, end = secrets.token_hex(8), time() + MAX_HANG
+        with notifier.waiting_request(), notifier.subscribe(self.sandbox) as changed:
+            try:
+                await self._set_waiting(token, MAX_HANG)
+                while not notifier.stopping and time() < end:
+                    changed.clear()
+                    if (await self.sandboxes.snapshot(self.sandbox)).record.rule(self.rule_id) is None:
+                        break
+                    await changed.until(end)
+            finally:
+                await self._set_waiting(token, 0)
+
+    async def _set_waiting(self, token: str, seconds: float) -> None:
+        def held(snapshot: SandboxSnapshot) -> SandboxRecord:
+            until = snapshot.real + round(seconds * 1000)
+            return hold(snapshot.record, self.rule_id, token, until, snapshot.real)
+
+        async with self.sandboxes.turn(self.sandbox):
+            await self.sandboxes.change(self.sandbox, held)
 
     async def _decide(self, record: SandboxRecord, target: FaultTarget, *, takes_overrides: bool) -> Decision:
         while True:
@@ -192,5 +223,6 @@ class Injection(Struct, eq=False):
         return await self.sandboxes.increment(self.sandbox, f"fault {key}")
 
 
-def _public(rule: FaultRule) -> schemas.FaultRule:
-    return schemas.FaultRule(**asdict(rule))
+def _public(rule: FaultRule, now: int) -> schemas.FaultRule:
+    waiting = sum(end > now for end in rule.waiting.values())
+    return schemas.FaultRule(**asdict(rule) | {"waiting": waiting})

@@ -13,6 +13,7 @@ from paymock.payments.payment import course_of
 from paymock.payments.scenarios import render, scenario_from
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Override, SandboxRecord
+from paymock.rules.faults import FaultKind, parse_fault
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
@@ -46,11 +47,14 @@ class Overrides:
         order_id: str | None = None,
     ) -> schemas.PendingOverrideList:
         """Add a scenario or a course, a fault, or both for the next creations. Raises PaymockError
-        `validation_failed`, `capacity_exceeded`.
+        `validation_failed`, `invalid_fault`, `capacity_exceeded`.
         """
         chosen = self._scenario(scenario, course)
         if chosen is None and fault is None:
             raise validation_failed({"scenario": "give a scenario or a course, a fault, or both"})
+        parsed = parse_fault(fault or "")
+        if parsed is not None and parsed.kind is FaultKind.HOLD:
+            raise PaymockError("invalid_fault", "`hold` works in a rule only: POST /_mock/faults.")
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
             return replace(

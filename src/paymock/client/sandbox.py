@@ -263,8 +263,8 @@ class Sandbox:
         """Add a rule that injects a fault, in the form of `X-Mock-Fault`, into requests of the application.
 
         It selects the requests of an `operation` (`getPayment`), about an order or about a payment; None
-        selects all. The first `skip` of them pass, and the next `times` get the fault (None: all).
-        Returns the rule, with its `id`.
+        selects all. The first `skip` of them pass, and the next `times` get the fault (None: all). Requests
+        that get `hold` go on when `clear_faults` deletes the rule. Returns the rule, with its `id`.
         """
         selected = {"operation": operation, "order_id": order_id, "payment_id": payment_id}
         body = {"fault": fault, "skip": skip, "times": times}
@@ -272,7 +272,7 @@ class Sandbox:
 
     def faults(self) -> list[Json]:
         """List the fault rules in their order: `seen` requests were selected, `applied` of them got the
-        fault.
+        fault, and it holds `waiting` of these at the moment.
         """
         return self._list("listFaults")
 

@@ -69,4 +69,5 @@ def fault_rule_line(rule: Mapping[str, Any]) -> str:
     words = [rule["fault"], rule["operation"], rule["order_id"] and f"order {rule['order_id']}"]
     words += [rule["payment_id"], rule["skip"] and f"skip {rule['skip']}"]
     words += [f"seen {rule['seen']}", f"applied {rule['applied']}"]
+    words += [rule.get("waiting") and f"waiting {rule['waiting']}"]
     return "  ".join([f"{format_times(rule['times']):<10}", *filter(None, words)])

@@ -63,7 +63,7 @@ _ROWS = (
     ErrorKind(
         "invalid_fault",
         400,
-        "X-Mock-Fault is not a fault, or was sent twice.",
+        "X-Mock-Fault is not a fault, or was sent twice; or a fault is for rules only.",
         f"A fault is {FAULT_FORM}.",
     ),
     ErrorKind(

@@ -40,13 +40,17 @@ class SandboxRecord(Struct, frozen=True, gc=False, array_like=True):
     def has_faults(self) -> bool:
         return bool(self.rules or self.faults)
 
+    def rule(self, rule_id: str | None) -> FaultRule | None:
+        return next((rule for rule in self.rules if rule.id == rule_id), None)
+
 
 class Decision(NamedTuple):
-    """The sandbox after a request, and what the request gets."""
+    """The sandbox after a request, and what the request gets. `rule_id`: of the rule that has the fault."""
 
     record: SandboxRecord
     fault: Fault | None = None
     scenario: Override | None = None
+    rule_id: str | None = None
 
 
 class UncountedAttempt(NamedTuple):
@@ -69,17 +73,17 @@ def decide(
     if isinstance(rule, UncountedAttempt):
         return rule
     record = counted(record, target, rule)
-    fault = None if rule is None else parse_fault(rule.fault)
+    fault, rule_id = (None, None) if rule is None else (parse_fault(rule.fault), rule.id)
     if not takes_overrides:
-        return Decision(record, fault)
+        return Decision(record, fault, rule_id=rule_id)
     if rule is None:
         overridden = _take_fault(record, target.order_id, attempts)
         if isinstance(overridden, UncountedAttempt):
             return overridden
-        record, fault, _ = overridden
+        record, fault, *_ = overridden
     if fault is not None and not fault.after:  # nothing is created, or not yet
-        return Decision(record, fault)
-    return take_scenario(record, target.order_id)._replace(fault=fault)
+        return Decision(record, fault, rule_id=rule_id)
+    return take_scenario(record, target.order_id)._replace(fault=fault, rule_id=rule_id)
 
 
 def _due_rule(
@@ -135,6 +139,20 @@ def counted(record: SandboxRecord, target: FaultTarget, applied: FaultRule | Non
         for rule in record.rules
     )
     return replace(record, rules=rules)
+
+
+def hold(record: SandboxRecord, rule_id: str | None, request: str, until: int, now: int) -> SandboxRecord:
+    """The sandbox while a rule holds the request with this token, `until` then; until `now`: no longer.
+
+    A request that is not let go, since its process was killed, ends by the time. If the rule has been
+    deleted, the same record is returned.
+    """
+    rule = record.rule(rule_id)
+    if rule is None:
+        return record
+    waiting = {token: end for token, end in {**rule.waiting, request: until}.items() if end > now}
+    holding = replace(rule, waiting=waiting)
+    return replace(record, rules=tuple(holding if one is rule else one for one in record.rules))
 
 
 def first_for(queue: Sequence[Override], order_id: str | None) -> Override | None:

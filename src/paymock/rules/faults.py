@@ -14,7 +14,7 @@ MAX_DELAY = 30_000
 """The longest delay, in milliseconds."""
 
 MAX_HANG = 60
-"""How long a request hangs at most, in seconds."""
+"""How long a request hangs or is held at most, in seconds."""
 
 
 class FaultKind(StrEnum):
@@ -25,6 +25,7 @@ class FaultKind(StrEnum):
     DROP = "drop"
     RESET = "reset"
     HANG = "hang"
+    HOLD = "hold"
     TRUNCATE = "truncate"
 
 
@@ -32,15 +33,15 @@ _BEFORE = (FaultKind.STATUS, FaultKind.DELAY)
 """The kinds that apply before the request is carried out, unless they say `after`."""
 
 _FAULT = re.compile(
-    r"(?:(status)=([45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang))"
+    r"(?:(status)=([45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang|hold))"
     r"(?:[ \t]*;[ \t]*(before|after))?"
     r"(?:[ \t]*;[ \t]*(html))?"
     r"(?:[ \t]*;[ \t]*times=([1-9][0-9]{0,5}))?"
 )
 
 FAULT_FORM = (
-    f"status=CODE (400 to 599), delay=MILLISECONDS (at most {MAX_DELAY}), drop, reset, hang or "
-    "truncate=BYTES; then, if wanted and in this order, ; before or ; after (truncate: after only), "
+    f"status=CODE (400 to 599), delay=MILLISECONDS (at most {MAX_DELAY}), drop, reset, hang, hold (in a rule "
+    "only) or truncate=BYTES; then, if wanted and in this order, ; before or ; after (truncate: after only), "
     "; html (status only), ; times=N"
 )
 """What a fault looks like, for messages."""
@@ -82,6 +83,13 @@ FAULT_ROWS = (
         f"Like `drop`, but the connection stays open until the client closes it, at most {MAX_HANG} seconds",
     ),
     FaultRow(
+        "`hold`",
+        "`after`",
+        "In a rule only. The reply waits until its rule is deleted, the client leaves or the server stops, "
+        f"at most {MAX_HANG} seconds; `before`: until then, the request is not carried out, and not at all "
+        "if the client leaves",
+    ),
+    FaultRow(
         "`truncate=100`",
         "`after` only",
         "The head of the reply, with the full `Content-Length`, and this many bytes of the body; then the "
@@ -104,8 +112,13 @@ class Fault(NamedTuple):
     times: int | None = None
 
     @property
+    def postpones(self) -> bool:
+        """Whether the client gets the true reply, only later."""
+        return self.kind in (FaultKind.DELAY, FaultKind.HOLD)
+
+    @property
     def prevents(self) -> bool:
-        return not self.after and self.kind is not FaultKind.DELAY
+        return not self.after and not self.postpones
 
     @property
     def loses_reply(self) -> bool:
@@ -149,7 +162,8 @@ class FaultRule(Struct, frozen=True, gc=False, array_like=True):
     """A rule: the fault for requests of an operation, an order or a payment, where None selects all.
 
     It applies to `times` of those requests (None: to all) once `skip` of them have passed. `seen` counts the
-    selected requests, whatever fault they got, and `applied` those that got the fault of this rule.
+    selected requests, whatever fault they got, and `applied` those that got the fault of this rule. `waiting`
+    are those that it holds, by token: the latest real time, in milliseconds since the epoch, when they go on.
     """
 
     id: str
@@ -161,6 +175,7 @@ class FaultRule(Struct, frozen=True, gc=False, array_like=True):
     times: int | None = 1
     seen: int = 0
     applied: int = 0
+    waiting: dict[str, int] = {}
 
     def selects(self, target: FaultTarget) -> bool:
         """Whether the rule is about this request."""

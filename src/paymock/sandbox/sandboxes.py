@@ -275,11 +275,16 @@ class Sandboxes:
     async def change(
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
     ) -> SandboxSnapshot:
-        """Replace the sandbox's own record by the result of `compute`. Raises what `compute` raises."""
+        """Replace the sandbox's own record by the result of `compute`, unless that is the same object. Raises
+        what `compute` raises.
+        """
         deadline = RetryDeadline()
         while True:
             before = await self.snapshot(sandbox)
-            after = records.encode(compute(before))
+            record = compute(before)
+            if record is before.record:
+                return before
+            after = records.encode(record)
             if await self.replace(before, STATE, before.state, after):
                 return self._snapshot_of(sandbox, after, [], before.real)
             deadline.check()

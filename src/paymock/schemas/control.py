@@ -315,6 +315,9 @@ class FaultRule(Reply):
         int, Meta(description="How many requests it has selected, whatever fault they got.", ge=0)
     ]
     applied: Annotated[int, Meta(description="How many requests got its fault.", ge=0)]
+    waiting: Annotated[
+        int, Meta(description="How many of these it holds at the moment, in all processes.", ge=0)
+    ]
 
 
 class FaultRuleList(Reply):

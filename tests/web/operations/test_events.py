@@ -134,6 +134,8 @@ def test_requests_that_wait_get_at_most_half_of_the_connections(
     waiting = server.app._sandboxes.notifier
     assert waiting.max_waiting == server.state.connections.limit // 2
     monkeypatch.setattr(waiting, "max_waiting", 1)
+    for fault in ("hold", "hold; before"):
+        frozen.post("/_mock/faults", json={"fault": fault, "operation": "createPayment"})
     with watching(frozen, "/_mock/events") as stream:
         stream.next()
         for reply in (
@@ -144,6 +146,7 @@ def test_requests_that_wait_get_at_most_half_of_the_connections(
             frozen.get(f"{path.replace('/_mock/payments', '/checkout')}/events"),
             frozen.post(f"{path}/advance", json=observed),
             httpx.get(f"{server.url}/v1/chains", headers=AUTHORIZED | {"X-Mock-Fault": "hang"}),
+            *(frozen.create() for _ in range(2)),
         ):
             assert error_of(reply) == (503, "capacity_exceeded")
             assert {"retry-after": "1"}.items() <= reply.headers.items()

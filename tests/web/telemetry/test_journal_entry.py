@@ -93,6 +93,7 @@ def test_an_entry_holds_the_first_problems_of_a_body() -> None:
         ("GET", None, False, "completed"),
         ("GET", "delay=1; after", False, "completed"),
         ("GET", "delay=1", True, None),
+        ("GET", "hold", False, "completed"),
         ("GET", "truncate=9", False, None),
         ("GET", "status=503; after", False, None),
         ("HEAD", None, False, None),

@@ -14,7 +14,7 @@ from paymock.app.control import ControlService
 from paymock.app.faults import Injection, Prevented
 from paymock.http.auth import REALM
 from paymock.http.headers import idempotency_key
-from paymock.http.requests import Request
+from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, refusal
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
@@ -65,14 +65,25 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Car
     fault = injection.fault
     if fault is None:
         return response
-    if fault.kind is FaultKind.DELAY:
-        await asyncio.sleep(fault.number / 1000)
-        if not fault.after:
-            response = await _result(request, carry_out, injection)
-        return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
     carried_out = response if fault.after else None
+    if fault.postpones:
+        try:
+            await _postpone(request, injection, fault)
+        except ClientGone:
+            return replace(response, fault=fault, order_id=injection.order_id, lost=True)
+        except PaymockError as error:
+            return replace(refusal(error, request), carried_out=carried_out, order_id=injection.order_id)
+        response = carried_out or await _result(request, carry_out, injection)
+        return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
     shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else carried_out or Response(0)
     return replace(shown, fault=fault, carried_out=carried_out, order_id=injection.order_id)
+
+
+async def _postpone(request: Request, injection: Injection, fault: Fault) -> None:
+    if fault.kind is FaultKind.DELAY:
+        await asyncio.sleep(fault.number / 1000)
+    else:
+        await request.unless_gone(injection.hold())
 
 
 async def _take_header(control: ControlService, request: Request, injection: Injection, header: str) -> None:
@@ -109,7 +120,7 @@ async def _see(injection: Injection, response: Response) -> None:
 def requested_fault(header: str) -> Fault:
     """Return the fault that the header `X-Mock-Fault` asks for. Raises PaymockError `invalid_fault`."""
     fault = parse_fault(header)
-    if fault is None:
+    if fault is None or fault.kind is FaultKind.HOLD:
         raise PaymockError("invalid_fault", f"X-Mock-Fault must be {FAULT_FORM}.")
     return fault
 

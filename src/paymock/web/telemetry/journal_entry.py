@@ -10,7 +10,6 @@ from paymock.app.journal import StoredEntry, encode_entry
 from paymock.http.requests import Request
 from paymock.http.responses import JSON, Response
 from paymock.payments.timelines import RenderedPayment
-from paymock.rules.faults import FaultKind
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.times import to_rfc3339
 from paymock.sandbox.log_buffer import Entry
@@ -77,7 +76,7 @@ def _encoded_entry(
 ) -> bytes:
     """Encode the entry of a request with this operation, of these ids in its path and in its body."""
     carried_out, fault, shown = response.carried_out or response, response.fault, response.payment
-    if response.lost or method == "HEAD" or (fault and fault.kind is not FaultKind.DELAY):
+    if response.lost or method == "HEAD" or (fault and not fault.postpones):
         shown = None  # the client has not seen it
     outcome: Literal["new", "replayed", "conflict"] | None = None
     refusal = None

@@ -53,6 +53,7 @@ def test_a_rule_is_added_listed_and_deleted(api: Api) -> None:
         "times": 1,
         "seen": 0,
         "applied": 0,
+        "waiting": 0,
     }
     fields = {"operation": "getPayment", "order_id": "order-1001", "skip": 2, "times": None}
     second = add(api, "status=503; after; html; times=2", **fields)
@@ -181,6 +182,15 @@ class TestPrecedence:
         response = api.get("/v1/chains", headers={"X-Mock-Fault": "explode"})
         assert error_of(response) == (400, "invalid_fault")
         assert counts(api) == [(1, 0)]
+
+    def test_only_a_rule_holds_a_request(self, api: Api) -> None:
+        for reply in (
+            api.get("/v1/chains", headers={"X-Mock-Fault": "hold"}),
+            api.post("/_mock/next", json={"fault": "hold; before"}),
+        ):
+            assert error_of(reply) == (400, "invalid_fault")
+            assert "rule only" in reply.json()["error"]["message"]
+        assert api.get("/_mock/next").json()["data"] == []
 
 
 PIPELINE = [
