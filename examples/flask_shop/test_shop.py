@@ -1,4 +1,7 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -8,11 +11,29 @@ from shop import STATES, create_app, payment_service
 
 from paymock.testing import Sandbox
 
+Start = Callable[..., FlaskClient]
+
+
+class Killed(BaseException):
+    """Nothing handles it: what comes after the line that raises it does not happen, as after kill -9."""
+
 
 @pytest.fixture
-def customer(paymock: Sandbox) -> Iterator[FlaskClient]:
-    with payment_service(paymock.url, paymock.api_key) as service:
-        yield create_app(service).test_client()
+def start(paymock: Sandbox, tmp_path: Path) -> Iterator[Start]:
+    """Starts the shop, once more at each call, on the same database; and a customer of it."""
+    with ExitStack() as stack:
+
+        def start(after_reply: Callable[[httpx.Response], None] = lambda reply: None) -> FlaskClient:
+            service = stack.enter_context(payment_service(paymock.url, paymock.api_key))
+            service.event_hooks["response"].append(after_reply)
+            return create_app(service, tmp_path / "shop.db").test_client()
+
+        yield start
+
+
+@pytest.fixture
+def customer(start: Start) -> FlaskClient:
+    return start()
 
 
 def states(customer: FlaskClient) -> list[str]:
@@ -84,3 +105,39 @@ def test_goods_are_delivered_once(customer: FlaskClient, paymock: Sandbox) -> No
             customer.post("/poll")
             deliveries.append(customer.get("/deliveries/order-1001").text)
     assert deliveries == ["0", "0", "1", "1"]
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_a_shop_that_is_killed_after_a_reply_goes_on_when_it_is_started_again(
+    start: Start, paymock: Sandbox, method: str
+) -> None:
+    def kill(reply: httpx.Response) -> None:
+        if reply.request.method == method:
+            raise Killed
+
+    killed = start(kill)
+    with suppress(Killed):
+        killed.post("/orders/order-1001")
+    [payment] = paymock.payments()
+    paymock.advance_payment(payment["id"], to="completed")
+    with suppress(Killed):
+        killed.post("/poll")
+    assert killed.get("/deliveries/order-1001").text == "0"
+
+    restarted = start()
+    assert states(restarted) == ["paid"]
+    assert restarted.get("/deliveries/order-1001").text == "1"
+    assert len(paymock.payments()) == 1
+
+
+def test_several_shops_on_one_database_make_one_payment_and_deliver_once(
+    start: Start, paymock: Sandbox
+) -> None:
+    shops = [start() for _ in range(3)]
+    with ThreadPoolExecutor(len(shops)) as at_once:
+        replies = [*at_once.map(lambda shop: shop.post("/orders/order-1001").status_code, shops)]
+        assert replies == [303] * 3
+        [payment] = paymock.payments()
+        paymock.advance_payment(payment["id"], to="completed")
+        assert [*at_once.map(states, shops)] == [["paid"]] * 3
+    assert shops[0].get("/deliveries/order-1001").text == "1"

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
@@ -9,9 +10,9 @@ from paymock.verify import verify
 
 
 @pytest.fixture
-def customer(paymock: Sandbox) -> Iterator[FlaskClient]:
+def customer(paymock: Sandbox, tmp_path: Path) -> Iterator[FlaskClient]:
     with payment_service(paymock.url, paymock.api_key, timeout=0.3) as service:
-        yield create_app(service).test_client()
+        yield create_app(service, tmp_path / "shop.db").test_client()
 
 
 def test_no_fault_loses_money(paymock: Sandbox, customer: FlaskClient) -> None:
