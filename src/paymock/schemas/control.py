@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_speed
 from paymock.rules.faults import FAULT_FORM, fault_problem
@@ -542,7 +542,16 @@ class _Finding(Reply, kw_only=True):
         Annotated[Literal["money", "advice"], Meta(title="FindingSeverity", description="What it costs.")],
         Meta(description="Whether breaking the rule loses money."),
     ]
-    scenario: AnyScenarioName
+    cause: Annotated[_FindingText, Meta(description="What it takes, and what the application does.")] = ""
+    also: Annotated[
+        list[_FindingText],
+        Meta(description="Other rules that the same cause breaks.", max_length=MAX_LINES),
+    ] = field(default_factory=list)
+    run: Annotated[_FindingText, Meta(description="The verdict of the run; empty if unknown.")] = ""
+    occurrences: Annotated[int, Meta(description="How many trials broke the rule.", ge=1)] = 1
+    tried: Annotated[int, Meta(description="Of how many with this cause; 0: unknown.", ge=0)] = 0
+    repeated: Annotated[bool, Meta(description="Whether it was seen once more.")] = True
+    scenario: Annotated[_FindingText, Meta(description="That of the trial; `*`: orders in several ones.")]
     faults: Annotated[
         list[_FindingText], Meta(description="The requests that got a fault.", max_length=MAX_LINES)
     ]
@@ -552,11 +561,14 @@ class _Finding(Reply, kw_only=True):
         list[_FindingText], Meta(description="What happened, line by line.", max_length=MAX_LINES)
     ]
     order_id: OrderId
-    payment_id: Annotated[PaymentId | None, Meta(description="`null`: no payment was created.")]
+    payment_id: Annotated[PaymentId | None, Meta(description="The newest; `null`: none was created.")]
+    payments: Annotated[
+        list[PaymentId], Meta(description="All of the order, oldest first.", max_length=MAX_LINES)
+    ] = field(default_factory=list)
     course: Annotated[
         list[Annotated[str, Meta(max_length=LINE_LENGTH)]],
         Meta(
-            description="The changes of the payment, and the requests after each.", max_length=COURSE_LENGTH
+            description="The changes of each payment, and the requests after each.", max_length=COURSE_LENGTH
         ),
     ]
     command: Annotated[

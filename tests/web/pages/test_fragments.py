@@ -367,15 +367,21 @@ def test_fragment_is_private_and_takes_no_unknown_parameters(api: Sandbox, path:
 def test_finding_tells_its_story_and_leads_to_its_payment(api: Sandbox) -> None:
     assert "No findings. paymock verify , with the URL" in plain(api.fragment("findings"))
     payment = api.created()
-    found = api.post("/_mock/findings", json=finding(payment_id=payment["id"])).json()
-    what = "The payment was completed, and the goods did not go out."
-    assert api.rows("findings") == [f"lost sale money happy_path getPayment@0: drop {what}"]
+    other = api.created(scenario="no_payment_expired")
+    more = {"cause": "when getPayment gets `drop`: it reads no more", "occurrences": 9, "tried": 9}
+    both = {"payment_id": payment["id"], "payments": [other["id"], payment["id"]], "also": ["gives_up"]}
+    found = api.post("/_mock/findings", json=finding(**more, **both)).json()
+    what = "The payment was completed, and the goods did not go out. 9 of 9 trials; also: gives_up"
+    assert api.rows("findings") == [f"lost_sale money happy_path getPayment@0: drop {what}"]
+    assert "UNSAFE · 1 money, 0 advice" in plain(api.fragment("findings"))
     assert f'href="/findings/{found["id"]}"' in api.fragment("findings")
     html = api.fragment(f"findings/{found['id']}?width=640")
+    assert "when getPayment gets drop: it reads no more (9 of 9 trials; also: gives_up)" in plain(html)
     assert "Network getPayment gets drop." in plain(html)
     assert "createPayment 201 new, getPayment ✗ drop" in html
-    assert f'href="/payments/{payment["id"]}"' in html
-    assert '<svg role="img"' in html
+    assert "Open payment 1 no_payment_expired" in plain(html)
+    assert re.findall('href="/payments/(.*?)"', html) == both["payments"]
+    assert html.count('<svg role="img"') == 2
 
 
 @pytest.mark.parametrize("width", ["0", "239", "4001", "wide", ""])

@@ -120,18 +120,17 @@ class Fragments:
         return self._fragment("findings", findings=(await self._control.findings.list(request.sandbox)).data)
 
     async def finding(self, request: Request) -> Response:
-        """Answer with a finding, and the drawn timeline of its payment while that exists."""
+        """Answer with a finding, and the drawn timeline of each of its payments that exists."""
         width = parse_query(request, _parse_drawing).width
         finding = await self._control.findings.find(request.sandbox, request.params["finding_id"])
-        picture = ""
-        if finding.payment_id is not None:
+        drawn = []
+        for payment_id in finding.payments or filter(None, [finding.payment_id]):
             with suppress(PaymockError):
-                detail = await self._control.payment(request.sandbox, finding.payment_id)
-                journal = await self._control.journal.newest(
-                    request.sandbox, _MAX_ENTRIES, finding.payment_id
-                )
+                detail = await self._control.payment(request.sandbox, payment_id)
+                journal = await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)
                 picture, _ = _draw(detail, journal.data, width, all_seen=bool(journal.data))
-        return self._fragment("finding", finding=finding, picture=picture)
+                drawn.append((detail, picture))
+        return self._fragment("finding", finding=finding, drawn=drawn)
 
     def _fragment(self, name: str, **values: object) -> Response:
         return Response(

@@ -38,12 +38,12 @@ def test_texts_of_an_application_are_text_in_all_that_the_server_renders(api: Sa
 
 def test_texts_of_a_finding_are_text(api: Sandbox) -> None:
     text = "<img src=x onerror=alert(1)>"
-    hostile = {"explanation": text, "story": [f"Goods: {text}"], "course": [text], "command": text}
+    hostile = {"cause": text, "also": [text], "story": [f"Goods: {text}"], "course": [text], "command": text}
     found = api.post("/_mock/findings", json=finding(**hostile)).json()
     assert str(escape(text)) in api.fragment("findings")
     html = api.fragment(f"findings/{found['id']}")
-    assert html.count(str(escape(text))) == 4
-    assert "Its payment no longer exists, or was never created." in html
+    assert html.count(str(escape(text))) == 6
+    assert "Its payments no longer exist, or none was created." in html
 
 
 def without_control(html: str) -> str:

@@ -12,8 +12,7 @@ let width;
 async function load() {
   width = place?.clientWidth;
   showParts(await fragment(location.pathname.slice(1) + (place ? `?width=${Math.max(MIN_WIDTH, width)}` : "")));
-  const drawn = place?.querySelector("svg");
-  if (drawn) move(drawn, Number(drawn.dataset.age));
+  for (const drawn of place?.querySelectorAll("svg") ?? []) move(drawn, Number(drawn.dataset.age));
 }
 
 start({ load });
