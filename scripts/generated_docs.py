@@ -140,8 +140,12 @@ def _dependency_table() -> str:
 
 
 def _judge_rules() -> str:
-    rows = [(f"`{rule.name}`", rule.severity, rule.meaning) for rule in RULES.values()]
-    return tables.markdown(("Rule", "Severity", "Broken by"), rows)
+    """Each rule with an anchor, to which a finding refers."""
+    rows = [
+        (f'<a id="{rule.name}"></a>`{rule.name}`', rule.severity, rule.meaning, rule.fix.removesuffix("."))
+        for rule in RULES.values()
+    ]
+    return tables.markdown(("Rule", "Severity", "Broken by", "How to fix it"), rows)
 
 
 def _judge_faults() -> str:

@@ -5,26 +5,34 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
 
 from harness.polling import wait_until
 from harness.process_info import is_running
+from paymock.cli import verify
 from paymock.testing import Sandbox
+from paymock.verify.oracle import RULES, Violation
+from paymock.verify.plans import Plan
+from paymock.verify.runner import Progress
 from tests.cli.terminal import TIMEOUT, Terminal
+from tests.support.courses import TWO_HALVES
 from tests.support.in_process import run, run_on_terminal
 from tests.verify.shops import bad, good, serve
 
 ROOT = Path(__file__).parents[2]
+CALLS = ("--order", "true", "--deliveries", "echo 1")
 
 
 @pytest.fixture
-def terminal(paymock: Sandbox) -> Terminal:
+def terminal(paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """A terminal for a server with a clock of its own: how long an application is silent is real time."""
+    monkeypatch.setattr("paymock.verify.trial._ASK_SECONDS", 0.1)
     return Terminal(paymock.url, paymock.api_key)
 
 
@@ -51,39 +59,76 @@ def arguments(url: str) -> list[str]:
 
 
 def test_a_shop_that_is_right_is_0(terminal: Terminal, shop: str) -> None:
-    first, *rest = terminal.text(*arguments(shop)).splitlines()
-    assert first.startswith("SAFE: no rule about money was broken; 11 trials in ")
-    assert rest == ["", "Notes:", "  - operations that the application never called: listAttempts"]
+    outcome = terminal.run(*arguments(shop))
+    first, *rest = outcome.stdout.splitlines()
+    assert outcome.returncode == 0
+    assert first.startswith(
+        "SAFE in 1 of 8 scenarios, 1 fault: no rule about money was broken; 11 trials in "
+    )
+    assert rest[1 : len(RULES) + 1] == [f"  {rule:<19}  passed" for rule in RULES]
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("shop", [bad.NewKeyPerTry], indirect=True)
 def test_an_unsafe_shop_is_1_and_its_findings_repeat(terminal: Terminal, shop: str, tmp_path: Path) -> None:
-    junit, summary = tmp_path / "junit.xml", tmp_path / "summary.md"
+    junit, summary, sarif = (tmp_path / name for name in ("junit.xml", "summary.md", "results.sarif"))
     key = terminal.variables["PAYMOCK_API_KEY"]
-    files = ("--junit", str(junit), f"--markdown={summary}")
+    files = ("--junit", str(junit), f"--markdown={summary}", "--sarif", str(sarif))
     outcome = terminal.run(*arguments(shop), "--key", key, *files)
-    assert (outcome.returncode, outcome.stderr) == (1, "")
-    assert outcome.stdout.startswith("UNSAFE: double_payment; ")
+    token = "happy_path/createPayment=drop"
+    estimate, *told = [line.split(", not confirmed yet: ")[0] for line in outcome.stderr.splitlines()]
+    assert estimate.startswith("verify: about 10 trials, about ")
+    assert (outcome.returncode, told) == (1, ["verify: double_payment", "verify: key_not_reused"])
+    what = "double_payment when createPayment gets `drop`: 2 payments were created for one order ("
+    assert outcome.stdout.startswith(f"UNSAFE: {what}")
     assert 'type="double_payment"' in junit.read_text()
-    assert summary.read_text().startswith("## paymock verify: UNSAFE\n\ndouble_payment; ")
+    assert summary.read_text().startswith("## UNSAFE: double_payment when createPayment gets")
+    assert json.loads(sarif.read_text())["runs"][0]["results"][0]["ruleId"] == "double_payment"
 
-    [only, *_] = re.findall("  Repeat: (.*)", outcome.stdout)
-    command = f"{outcome.stdout.splitlines()[-1]} {only}"
+    [command] = re.findall("^paymock verify .*", outcome.stdout, re.MULTILINE)
+    assert outcome.stdout.count("paymock verify") == 1
     findings = httpx.get(f"{terminal.url}/_mock/findings", headers={"Authorization": f"Bearer {key}"}).text
-    for shown in (outcome.stdout, junit.read_text(), summary.read_text(), findings):
+    for shown in (outcome.stdout, junit.read_text(), summary.read_text(), sarif.read_text(), findings):
         assert key not in shown
         assert "PAYMOCK_API_KEY" in shown
     assert shlex.split(command) == [
         "paymock", "verify", "--key", "$PAYMOCK_API_KEY", *arguments(shop)[1:],
-        "--only", "happy_path/createPayment=drop",
+        "--only", token,
     ]  # fmt: skip
     repeated = [key if word == "$PAYMOCK_API_KEY" else word for word in shlex.split(command)[1:]]
     outcome = terminal.run(*repeated, "--json")
     document = json.loads(outcome.stdout)
-    assert (outcome.returncode, outcome.stderr, outcome.stdout.count("\n")) == (1, "", 1)
-    assert (document["verdict"], document["trials"]) == ("UNSAFE", 2)
+    assert (outcome.returncode, outcome.stderr.count("\n"), outcome.stdout.count("\n")) == (1, 2, 1)
+    assert (document["verdict"], document["findings"][0]["token"]) == ("UNSAFE", token)
     assert key not in outcome.stdout
+
+
+def test_the_example_is_unsafe_and_ends_with_the_command_for_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "scenarios.toml").write_text(TWO_HALVES)
+    outcome = run("verify", "--example", "--scenarios", str(tmp_path / "scenarios.toml"))
+    assert outcome.returncode == 1
+    assert outcome.stdout.startswith("UNSAFE: free_goods ")
+    assert "; also double_payment; " in outcome.stdout.splitlines()[0]
+    assert "\n1 of 9 scenarios, 2 faults; not tried: " in outcome.stdout
+    own = outcome.stdout.rpartition("For an application of your own:\n\n")[2]
+    words = shlex.split(own.replace("\\\n", ""))
+    assert (words[:2], words[2::2]) == (
+        ["paymock", "verify"], ["--run", "--ready", "--order", "--deliveries"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "Missing option '--order' and '--deliveries': .*: paymock verify --example"),
+        (["--order", "true"], "Missing option '--deliveries': "),
+        ([*CALLS, "--crash"], "--crash and --replicas need --run and --ready"),
+        ([*CALLS, "--replicas", "2", "--run", "true"], "--crash and --replicas need --run and --ready"),
+        ([*CALLS, "--scenarios", __file__], "--scenarios is for a temporary server: "),
+    ],
+)
+def test_what_is_missing_is_told(terminal: Terminal, options: list[str], message: str) -> None:
+    assert re.search(message, terminal.fails(2, "verify", *options).replace("\n", " "))
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_first_trial(
@@ -97,12 +142,12 @@ def test_a_file_that_cannot_be_written_is_told_before_the_first_trial(
 
 
 def test_what_could_not_be_seen_is_3_also_if_a_file_cannot_be_written(terminal: Terminal, shop: str) -> None:
-    unclear = ("--deliveries", f"GET {shop}/health")
+    unclear = ("--deliveries", f"GET {shop}/none/{terminal.variables['PAYMOCK_API_KEY']}")
     outcome = terminal.run(*arguments(shop), *unclear, "--junit", "/dev/full")
     assert (outcome.returncode, outcome.stderr) == (3, "Error: /dev/full: No space left on device\n")
     assert outcome.stdout.startswith("UNDETERMINED: not everything was seen to its end; 1 trial in ")
-    reason = "CallFailed: an integer, true or false must be printed or answered, not 'ok'"
-    assert f"  - happy_path: deliveries cannot be told: {reason}" in outcome.stdout
+    reason = f"CallFailed: GET {shop}/none/***: status 404"  # without the key
+    assert f"  - happy_path: deliveries cannot be told: {reason}\n" in outcome.stdout
 
 
 @pytest.mark.parametrize(
@@ -115,16 +160,28 @@ def test_on_a_terminal_trials_are_counted_and_the_verdict_has_a_color(
     unclear = ("--deliveries", f"GET {shop}/health")
     outcome = run_on_terminal(*arguments(shop), *unclear, **terminal.variables, NO_COLOR=no_color)
     assert outcome.returncode == 3
-    progress = outcome.stdout.partition("UNDETERMINED")[0]
-    assert "trials" in progress
-    assert "1/1" in progress
+    assert "1 of 1 trials" in outcome.stdout.partition("UNDETERMINED")[0]
     assert verdict in outcome.stdout
 
 
-def test_what_a_call_repeats_of_the_key_is_masked(terminal: Terminal, shop: str) -> None:
-    unclear = ("--deliveries", f"GET {shop}/none/{terminal.variables['PAYMOCK_API_KEY']}")
-    outcome = terminal.run(*arguments(shop), *unclear)
-    assert f"deliveries cannot be told: CallFailed: GET {shop}/none/***: status 404\n" in outcome.stdout
+def test_in_a_pipe_the_progress_is_a_line_and_a_first_violation_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    runner = SimpleNamespace(violations={}, estimate="about 620 trials, about 40 s", events={})
+
+    def campaign() -> Iterator[Progress]:
+        for number in range(2):
+            runner.violations[Plan(f"course_{number}")] = [Violation("lost_sale", "Nothing went out.")]
+            yield Progress(209 + number, 619, number)
+        assert "verify: lost_sale, not confirmed yet: course_0: Nothing went out." in told
+        wait_until(lambda: "verify: 210 of 619 trials, 1 broke a rule" in told)
+
+    monkeypatch.setattr(verify, "_PROGRESS_SECONDS", 0.001)
+    monkeypatch.setattr(verify, "echo_note", told.append)
+    judge: Any = SimpleNamespace(run=campaign, runner=runner)
+    verify._run(judge, with_bar=False)
+    assert sum("lost_sale" in line for line in told) == sum("about 620" in line for line in told) == 1
 
 
 def test_a_key_that_is_refused_is_3(terminal: Terminal) -> None:
@@ -140,19 +197,9 @@ def test_the_application_is_started_and_ended(port: int) -> None:
     only = ("--only", "happy_path/getPayment@5=drop")
     outcome = run(*arguments(url), *only, "--run", application, "--ready", f"{url}/health")
     assert (outcome.returncode, outcome.stderr) == (0, "")
-    assert outcome.stdout.startswith("SAFE: ")
+    assert outcome.stdout.startswith("SAFE in 1 of 8 scenarios")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
-
-
-@pytest.mark.process
-def test_a_command_ends_with_the_budget(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("commands", "runner"):
-        monkeypatch.setattr(f"paymock.verify.{module}.GRACE_SECONDS", 0.1)
-    hanging = ("--order", "exec sleep 60", "--tick", "true", "--deliveries", "echo 0", "--budget", "1")
-    began = time.monotonic()
-    assert terminal.run("verify", *hanging).returncode == 3
-    assert time.monotonic() - began < 30
 
 
 @pytest.mark.process

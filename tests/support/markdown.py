@@ -50,7 +50,8 @@ def with_marked(text: str, name: str, content: str) -> str:
 
 def anchors(text: str) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    return {*slugs, *re.findall('<a id="(.*?)">', text)}
 
 
 def links(text: str) -> list[str]:

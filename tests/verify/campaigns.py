@@ -12,7 +12,7 @@ from paymock.verify.runner import Options
 from tests.verify.shops import bad
 from tests.verify.shops.base import Shop
 
-NARROW: dict[str, Any] = {"scenarios": ["happy_path"], "faults": ["drop"]}
+NARROW: dict[str, Any] = {"scenarios": ["happy_path"], "faults": ["drop"], "settle": 0.05}
 
 LOST_CREATION = "happy_path/createPayment=drop"
 LOST_READ = "happy_path/getPayment@0=drop"
@@ -24,7 +24,7 @@ BUGS = [
     (bad.NewKeyPerTry, "double_payment", LOST_CREATION),
     (bad.PaysAgainAfterFailedRead, "double_payment", LOST_READ),
 ]
-"""Shops with the first rule that each breaks, and the token of the least that it takes."""
+"""Shops with the first rule that each breaks, and the token of the smallest plan that it takes."""
 
 
 def judged(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Report:

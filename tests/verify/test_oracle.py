@@ -1,12 +1,16 @@
 """The rules about money, and those that depend on how a trial went. test_lint.py has the others."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from paymock.rules.errors import RETRY_AFTER_SECONDS
+from paymock.rules.faults import MAX_HANG
 from paymock.rules.scenarios import PaymentStatus
 from paymock.verify.oracle import RULES, Observation, Violation, check, final_statuses
+from paymock.verify.plans import Plan
+from paymock.verify.trial import PATIENCE, Trial
 from tests.support.journal import PAYMENT, JournalWriter
 
 OTHER = "pay_" + "b" * 40
@@ -70,38 +74,34 @@ def test_goods_that_are_not_due_are_free(
 def test_goods_may_go_out_exactly_when_they_are_due_and_later(fulfil_at: str) -> None:
     for status in PAID[PAID.index(fulfil_at) :]:
         assert found(bought(delivered_at=status), fulfil_at) == []
-
-
-def test_who_delivers_when_the_funds_are_final_bears_the_risk_of_the_settlement() -> None:
-    assert found(bought(statuses=FAILED, delivered_at="payment_finalized"), "payment_finalized") == []
-
-
-def test_without_a_close_look_nobody_knows_when_goods_went_out() -> None:
-    assert found(bought(delivered_at=None)) == []
+    if fulfil_at == "payment_finalized":  # who does not wait for the settlement bears its risk
+        assert found(bought(statuses=FAILED, delivered_at=fulfil_at), fulfil_at) == []
 
 
 @pytest.mark.parametrize(
-    ("last", "gave_up", "reason"),
+    ("reads", "changes", "reason"),
     [
-        ("settlement_submitted", False, "ended: the application never read that."),
-        ("completed", False, "ended: the application read that."),
-        ("payment_detected", True, "the application sent nothing more after its `getPayment`."),
-        (None, True, "the application sent nothing."),
+        (["settlement_submitted"], {}, ": the application never read that."),
+        (["completed"], {}, ": the application read that."),
+        (["completed"], {"incident": "kill -9"}, ": the application read that, after kill -9."),
+        (["drop", "completed"], {}, ", though the faults had ended: the application read that."),
+        (["drop", "completed"], {"faults_left": True}, ": the application read that."),
+        (["drop"], {"gave_up": True, "faults_left": True}, "sent nothing more after its `getPayment`."),
+        (["payment_detected"], {"gave_up": True}, "sent nothing more after its `getPayment`."),
+        ([], {"gave_up": True}, ": the application sent nothing."),
     ],
 )
 def test_paid_and_not_delivered_is_a_lost_sale(
-    journal: JournalWriter, last: str | None, reason: str, *, gave_up: bool
+    journal: JournalWriter, reads: list[str], changes: dict[str, Any], reason: str
 ) -> None:
-    if last is not None:
-        journal.read(last)
-    [violation] = check(trial(journal, **UNDELIVERED, gave_up=gave_up), "completed")
+    for shown in reads:
+        journal.read(*([None] if shown == "drop" else [shown]), fault="drop" if shown == "drop" else None)
+    [violation] = check(
+        trial(journal, **UNDELIVERED, **changes), "completed"
+    )  # nobody `gives_up` before the end
     assert violation.rule == "lost_sale"
-    assert violation.explanation.endswith(reason)
-
-
-@pytest.mark.parametrize("statuses", [EXPIRED, FAILED, PAID[:-1], ()])
-def test_nothing_is_lost_before_goods_are_due(statuses: tuple[str, ...]) -> None:
-    assert found(bought(statuses=statuses, **UNDELIVERED)) == []
+    assert violation.explanation.partition("did not go out")[2].endswith(reason)
+    assert reason[0] != ":" or "faults had ended" not in violation.explanation
 
 
 @pytest.mark.parametrize("deliveries", [2, 3, 90])
@@ -111,12 +111,6 @@ def test_goods_must_not_go_out_twice(deliveries: int) -> None:
     ]
     unpaid = bought(statuses=EXPIRED, deliveries=deliveries, delivered_at=None)
     assert found(unpaid) == ["free_goods", "double_delivery"]
-
-
-def test_two_payments_for_one_order_can_be_paid_twice() -> None:
-    [violation] = check(bought(payments=[PAYMENT, OTHER]), "completed")
-    assert violation.rule == "double_payment"
-    assert "2 payments were created for one order: the customer may pay twice" in violation.explanation
 
 
 @pytest.mark.parametrize("pause", [0.1, RETRY_AFTER_SECONDS])
@@ -150,12 +144,53 @@ def test_silence_after_a_fault_is_giving_up(journal: JournalWriter, fault: str) 
         )
     ]
     assert found(trial(journal, **UNDELIVERED, gave_up=True)) == ["lost_sale", "gives_up"]
+    assert found(trial(journal, **UNDELIVERED, statuses=EXPIRED, gave_up=True, faults_left=True)) == []
 
 
 @pytest.mark.parametrize("fault", [None, "delay=300", "delay=300; after"])
 def test_who_lost_no_reply_and_is_silent_was_done(journal: JournalWriter, fault: str | None) -> None:
     journal.read("expired", fault=fault)
     assert found(trial(journal, **UNDELIVERED, statuses=EXPIRED, gave_up=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "rules"),
+    [
+        ({"delivered_at": None}, []),  # without a close look, nobody knows when they went out
+        *(({"statuses": unpaid, **UNDELIVERED}, []) for unpaid in (EXPIRED, FAILED, PAID[:-1], ())),
+        ({"payments": [PAYMENT, OTHER]}, ["double_payment"]),
+        ({"acknowledged": True}, []),
+        ({"acknowledged": True, "payments": [], "statuses": (), **UNDELIVERED}, ["lost_order"]),
+        ({"acknowledged": False, "payments": [], "statuses": (), **UNDELIVERED}, []),
+        ({"incident": "kill -9", "stays_down": "it ended."}, ["stays_down"]),
+        ({"is_excused": True, **UNDELIVERED}, []),
+        ({"is_excused": True, "deliveries": 2}, ["double_delivery"]),
+    ],
+)
+def test_what_breaks_which_rule(changes: dict[str, Any], rules: list[str]) -> None:
+    assert found(bought(**changes)) == rules
+
+
+@pytest.mark.parametrize(
+    ("pause", "first", "last", "patience"),
+    [
+        (1, "drop", "drop", PATIENCE),
+        (8, "drop", "status=500", 24),  # the next one may come three times as late
+        (8, None, "drop", PATIENCE),
+        (8, "drop", None, PATIENCE),
+        (8, "delay=300", "drop", PATIENCE),  # it lost no reply
+        (1, None, "hang", MAX_HANG + PATIENCE),
+    ],
+)
+def test_who_fails_again_and_again_may_pause_longer(
+    journal: JournalWriter, pause: float, first: str | None, last: str | None, patience: float
+) -> None:
+    pacing: Any = SimpleNamespace(new_id=lambda: (1, "order-1"), sandbox=None, pace=None)
+    order = Trial(Plan("happy_path"), pacing, "completed", baseline=None, record_deliveries=False)
+    for at, fault in ((100.0, None), (101.0, first), (101.0 + pause, last)):
+        journal.read(fault=fault, shown_offset_seconds=None)
+        order.note(journal.oldest_first[-1], 0, at)
+    assert order._patience() == patience
 
 
 def test_violations_come_in_the_order_of_the_rules(journal: JournalWriter) -> None:

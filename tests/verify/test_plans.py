@@ -1,4 +1,5 @@
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,6 +31,11 @@ REQUESTS = st.builds(
     st.none() | st.integers(0, 10**9).map(lambda milliseconds: milliseconds / 1000),
     st.integers(1, 999),
 )
+NO_FAULTS = [
+    "", "readPayment=drop", "getPayment", "getPayment@5#99999=drop", "getPayment@1.2.3=drop",
+    "getPayment#0=drop", "getPayment@\u0665=drop", "getPayment@5=", "order=3x", "order=crash", "outage=",
+    "parked=crash+one",
+]  # fmt: skip
 PLANS = st.builds(
     Plan,
     st.sampled_from(["happy_path", "x", "two_halves_2"]),
@@ -61,26 +67,57 @@ class TestTokens:
     @pytest.mark.parametrize(
         ("part", "message"),
         [
-            *(
-                (part, "must be like getPayment@5=drop")
-                for part in (
-                    "",
-                    "readPayment=drop",
-                    "getPayment",
-                    "getPayment@5#99999=drop",
-                    "getPayment@1.2.3=drop",
-                    "getPayment@\u0665=drop",
-                    "getPayment#0=drop",
-                    "getPayment@5=",
-                )
-            ),
+            *((part, f"{part!r} must be like getPayment@5=drop") for part in NO_FAULTS),
             ("getPayment=drop+sideways", "'drop; sideways' must be status=CODE (400 to 599), "),
+            ("getPayment@45=meet+0", "'meet; 0' must be status=CODE"),
+            ("createPayment=crash+3ms", "'crash; 3ms' must be status=CODE"),
         ],
     )
     def test_what_is_none_is_refused_with_what_would_be_one(self, part: str, message: str) -> None:
         with pytest.raises(ValueError, match="must be") as refused:
             parse_token(f"happy_path/createPayment=drop/{part}")
         assert message in str(refused.value)
+
+
+class TestBatches:
+    @pytest.mark.parametrize(
+        ("token", "clause"),
+        [
+            ("*/outage=status=503", "every request gets `status=503` for 2 s"),
+            ("*/outage=status=503+after", "every request gets `status=503; after` for 2 s"),
+            ("happy_path/order=3x", "an order is placed 3 times at once"),
+            (
+                "happy_path/order=crash+10ms",
+                "the application is killed 10 ms after the first order was answered",
+            ),
+            ("happy_path/createPayment=crash", "… while the reply to `createPayment` is on its way"),
+            ("happy_path/createPayment=crash+before", "… before its `createPayment` arrives"),
+            ("happy_path/createPayment=crash+late", "… and its `createPayment` arrives after the retry"),
+            ("happy_path/getPayment@45=crash", "… while the reply to `getPayment` at 45 s is on its way"),
+            (
+                "happy_path/getPayment@45=crash+3ms",
+                "… 3 ms after the first `getPayment` that shows the state at 45 s",
+            ),
+            (
+                "happy_path/getPayment@45=crash+one",
+                "one replica is killed while the reply to `getPayment` at 45 s is on its way",
+            ),
+            (
+                "happy_path/getPayment@45=meet+2",
+                "2 replicas read a payment at the same time, 45 s after its creation",
+            ),
+            ("x/getPayment@30.5=hold", "the reply to a `getPayment` at 30.5 s arrives after a younger one"),
+            ("happy_path/deliveries=crash", "… 0 ms after the first delivery"),
+            ("*/parked=crash", "…"),
+            ("*/parked=crash+term", "… by SIGTERM"),
+            ("*/parked=crash+twice", "… twice"),
+            ("*/parked=crash+end", "…, and all payments end before it starts"),
+        ],
+    )
+    def test_a_token_is_a_clause(self, token: str, clause: str) -> None:
+        batch = parse_token(token)
+        assert batch.token == token
+        assert str(batch) == clause.replace("…", "the application is killed")
 
 
 class TestInjections:
@@ -155,7 +192,7 @@ class TestSingleFaults:
         ]
 
     def test_the_defaults_are_faults_of_all_kinds(self) -> None:
-        assert {Injection(CREATION, fault).parsed.kind for fault in FAULTS} == {*FaultKind}
+        assert {Injection(CREATION, fault).parsed.kind for fault in FAULTS} == {*FaultKind} - {FaultKind.HOLD}
 
 
 class TestPairs:
@@ -173,19 +210,12 @@ class TestPairs:
 
     def test_faults_that_take_long_have_no_part_but_those_of_the_user_have(self) -> None:
         plans = [*pairs_of_faults([BASELINE], self.FAULTS, 200, 0)]
-        assert {injection.fault for plan in plans for injection in plan.injections} == {
-            "drop",
-            "status=500",
-            "truncate=7",
-        }
+        faults = {injection.fault for plan in plans for injection in plan.injections}
+        assert faults == {"drop", "status=500", "truncate=7"}
         assert plans != [*pairs_of_faults([BASELINE], self.FAULTS, 200, 1)]
 
     def test_without_two_requests_and_a_quick_fault_there_are_none(self) -> None:
         short = Baseline("short", (CREATION,), {})
-        for baselines, faults in (
-            ([], ["drop"]),
-            ([short], ["drop"]),
-            ([BASELINE], ["hang"]),
-            ([BASELINE], []),
-        ):
+        cases: Any = ([], ["drop"]), ([short], ["drop"]), ([BASELINE], ["hang"]), ([BASELINE], [])
+        for baselines, faults in cases:
             assert [*pairs_of_faults(baselines, faults, 5, 0)] == []

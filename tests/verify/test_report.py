@@ -2,6 +2,7 @@ import json
 import re
 import shlex
 import subprocess
+from textwrap import wrap
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -11,11 +12,25 @@ from paymock.client.text import shell_word
 from paymock.schemas.control import AddFinding
 from paymock.schemas.validation import checker_for, validate
 from paymock.verify.oracle import RULES, Severity
-from paymock.verify.report import Finding, Report, Verdict, for_dashboard, junit, markdown, transcript
+from paymock.verify.report import (
+    Coverage,
+    Finding,
+    Report,
+    Verdict,
+    for_dashboard,
+    grouped,
+    junit,
+    markdown,
+    sarif,
+    transcript,
+)
 
 MONEY = [rule.name for rule in RULES.values() if rule.severity is Severity.MONEY]
 ADVICE = [rule.name for rule in RULES.values() if rule.severity is Severity.ADVICE]
 TOKEN = "happy_path/getPayment@5=drop"
+
+BUG = "lost_sale when getPayment gets `drop`: it reads no more"
+COVERAGE = Coverage(8, 8, 19, ["outage", "3 at once"], ["crash (--crash)"])
 
 EVIL = "\x1b[31mred\x1b[0m\x00 \u202e"
 ESCAPED = "\\x1b[31mred\\x1b[0m\\x00 \\u202e"
@@ -33,7 +48,7 @@ TIMELINE = [
 
 def request(at: float | None = 0.0, operation: str | None = "getPayment", **changes: Any) -> dict[str, Any]:
     plain = {"method": "GET", "path": "/v1/x", "status": 200, "fault": None, "idempotency": None}
-    return {**plain, "operation": operation, "shown_offset_seconds": at, **changes}
+    return {**plain, "operation": operation, "shown_offset_seconds": at, "payment_id": None, **changes}
 
 
 def creation(**changes: Any) -> dict[str, Any]:
@@ -52,6 +67,7 @@ def finding(rule: str = "lost_sale", **changes: Any) -> Finding:
         "timeline": TIMELINE[:2],
         "order_id": "verify-1",
         "payment_id": "pay_1",
+        "cause": "when getPayment gets `drop`: it reads no more",
     }
     return Finding(**{**fields, **changes})
 
@@ -67,7 +83,7 @@ def report(
     *rules: str | Finding, undetermined: tuple[str, ...] = (), trials: int = 12, **more: Any
 ) -> Report:
     findings = [rule if isinstance(rule, Finding) else finding(rule) for rule in rules]
-    return Report(findings, trials, [*undetermined], **more)
+    return Report(findings, trials, [*undetermined], coverage=COVERAGE, **{"seconds": 2.4, **more})
 
 
 class TestVerdict:
@@ -76,65 +92,129 @@ class TestVerdict:
     def test_a_rule_about_money_is_unsafe(self, rule: str, undetermined: tuple[str, ...]) -> None:
         judged = report(*ADVICE, rule, rule, undetermined=undetermined, trials=1)
         assert (judged.verdict, judged.exit_code) == ("UNSAFE", 1)
-        assert judged.summary == f"UNSAFE: {rule}; 1 trial in 0 s"
-        assert report(*MONEY).summary == f"UNSAFE: {', '.join(MONEY)}; 12 trials in 0 s"
 
     @pytest.mark.parametrize("rules", [[], ADVICE])
     def test_advice_changes_no_verdict(self, rules: list[str]) -> None:
         judged = report(*rules)
         assert (judged.verdict, judged.exit_code) == (Verdict.SAFE, 0)
-        assert judged.summary == "SAFE: no rule about money was broken; 12 trials in 0 s"
         judged = report(*rules, undetermined=("expired: it hung",))
         assert (judged.verdict, judged.exit_code) == ("UNDETERMINED", 3)
 
-    def test_nothing_seen_is_never_safe(self) -> None:
-        judged = report(trials=0, seconds=2.4)
-        assert (judged.verdict, judged.exit_code) == ("UNDETERMINED", 3)
-        assert judged.summary == "UNDETERMINED: not everything was seen to its end; 0 trials in 2 s"
+    @pytest.mark.parametrize(
+        ("judged", "line"),
+        [
+            (report(), "SAFE: no rule about money was broken; 12 trials"),
+            (
+                report(partial=True),
+                "SAFE in 8 of 8 scenarios, 19 faults: no rule about money was broken; 12 trials",
+            ),
+            (
+                report("gives_up", finding(occurrences=9, tried=9), trials=1),
+                f"UNSAFE: {BUG} (9 of 9); 1 trial",
+            ),
+            (report("lost_sale", "free_goods"), f"UNSAFE: {BUG} (1 trial); also free_goods; 12 trials"),
+            (report(trials=0), "UNDETERMINED: not everything was seen to its end; 0 trials"),
+        ],
+    )
+    def test_the_first_line_tells_the_bug(self, judged: Report, line: str) -> None:
+        line += " in 2 s"
+        assert judged.summary == str(judged).splitlines()[0] == line
+        assert markdown(judged).decode().replace("\\`", "`").startswith(f"## {line}\n\n| Rule ")
+
+    def test_each_rule_has_a_verdict(self) -> None:
+        judged = report(finding(also=["gives_up"]), not_judged=["double_delivery"])
+        told = dict.fromkeys(RULES, "passed") | {"double_delivery": "not judged"}
+        assert judged.rules == told | {"lost_sale": "broken", "gives_up": "broken"}
+        assert report(undetermined=("x",)).rules == dict.fromkeys(RULES, "undetermined")
 
 
 class TestText:
-    def test_it_says_the_verdict_then_each_finding_and_what_else_there_is(self) -> None:
+    def test_it_says_the_verdict_of_each_rule_then_each_finding_and_what_else_there_is(self) -> None:
         judged = report(
             "lost_sale", "gives_up", undetermined=("expired: it hung",), notes=["no listAttempts"]
         )
-        assert str(judged) == "\n\n".join(
+        first, rules, *parts = str(judged).split("\n\n")
+        *rows, coverage = rules.splitlines()
+        assert [first, dict(row.split() for row in rows)] == [judged.summary, judged.rules]
+        assert coverage == "8 of 8 scenarios, 19 faults, outage, 3 at once; not tried: crash (--crash)"
+        assert "\n\n".join(parts) == "\n\n".join(
             [
-                judged.summary,
                 *map(str, judged.findings),
                 "Not seen to its end:\n  - expired: it hung\n\nNotes:\n  - no listAttempts",
+                f"To repeat the first finding:\n\nonly='{TOKEN}'",
+                f"The others, by the same command with:\n  only='{TOKEN}'  # gives_up",
             ]
         )
-        assert str(report()) == "SAFE: no rule about money was broken; 12 trials in 0 s"
+        assert str(report()).endswith(coverage)
 
-    def test_a_finding_is_a_story_its_evidence_and_how_to_repeat_it(self) -> None:
+    def test_a_finding_is_a_story_and_its_evidence(self) -> None:
         assert str(finding(occurrences=3)).splitlines() == [
-            "lost_sale (money, 3 trials)",
+            f"{BUG} (money, 3 trials)",
             "  Order:       verify-1, scenario happy_path.",
             "  Wrong:       The goods did not go out.",
+            *wrap(f"  Fix:         {finding().fix}", 100, subsequent_indent=" " * 15),
             "",
             "       0 s  created: awaiting_payment  createPayment 201 new, getPayment 200, getPayment ✗ drop",
             "       5 s  payment_detected           getPayment 200",
-            "",
-            f"  Repeat: only='{TOKEN}'",
+        ]
+        told = finding(occurrences=9, tried=9, also=["gives_up", "key_not_reused"], repeated=False, cause="")
+        assert told.head == "lost_sale (money, 9 of 9, not repeated; also: gives_up, key_not_reused)"
+        assert told.fix == f"{RULES['lost_sale'].fix} See docs/verify.md#lost_sale."
+
+    def test_each_payment_is_drawn_with_its_scenario_and_sums(self) -> None:
+        sums = {"due": 1_000_001, "asset": "USDT"}
+        first = {
+            "payment_id": "pay_1",
+            "scenario": "no_payment_expired",
+            "timeline": TIMELINE[:1],
+            "received": 0,
+        }
+        second = {
+            "payment_id": "pay_2",
+            "scenario": "happy_path",
+            "timeline": TIMELINE[:2],
+            "received": 10**24,
+        }
+        about_first = [creation(payment_id="pay_1", at=None, fault="drop"), request(None, "listChains")]
+        about_second = [creation(payment_id="pay_2"), request(5.0, payment_id="pay_2")]
+        told = finding(
+            requests=[*about_first, *about_second],
+            payments=[first | sums, second | sums],
+            marks={2: "kill -9, started again"},
+        )
+        assert told.course == [
+            "payment 1: no_payment_expired; due 1000001, received 0 raw units of USDT",
+            "   0 s  created: awaiting_payment  createPayment ✗ drop, listChains 200",
+            f"payment 2: happy_path; due 1000001, received {10**24} raw units of USDT",
+            "   0 s  created: awaiting_payment  createPayment 201 new, kill -9, started again",
+            "   5 s  payment_detected           getPayment 200",
+        ]
+
+    def test_lines_of_one_reason_are_one(self) -> None:
+        asked = [f"token/{number}: CallFailed: GET /verify-0123abcd-{number}: 404" for number in range(5)]
+        assert [*grouped(["interrupted", *asked, "expired: it hung", "expired: it hung"])] == [
+            "interrupted",
+            "CallFailed: GET /verify-0123abcd-0: 404 (5 times: token/0, token/1, token/2 and 2 more)",
+            "it hung (2 times: expired)",
         ]
 
     @pytest.mark.parametrize(
         "script", ["cd shop\nexec 'node' shop.mjs", "```\n", "a\tb \x1b[1m \\ ' \u202e é"]
     )
-    def test_the_command_is_shown_once_and_can_be_pasted(self, script: str) -> None:
-        command, option = f"paymock verify --run {shell_word(script)}", f"--only {TOKEN}"
-        judged = report(finding(command=f"{command} {option}"), finding(command="x"), command=command)
+    def test_the_command_is_a_block_that_can_be_pasted(self, script: str) -> None:
+        command = f"paymock verify --run {shell_word(script)} --only {TOKEN}"
+        judged = report(finding(command=command), finding("gives_up", command="x"))
         text, xml = str(judged), ET.fromstring(junit(judged))  # noqa: S314 - our own
-        assert text.endswith(f"\n\nTo repeat a finding, add its --only to:\n\n{command}")
-        assert (text.count(command), text.count(f"  Repeat: {option}\n")) == (1, 2)
-        assert (xml.findtext("system-out") or "").endswith(f"\n\n{command}")
-        [block] = re.findall(r"\n(`{3,})sh\n(.*)\n\1\n$", markdown(judged), re.DOTALL)
+        others = f"The others, by the same command with:\n  --only {TOKEN}  # gives_up"
+        assert text.endswith(f"\n\n{command}\n\n{others}")
+        assert text.index("paymock verify") == text.index(command)
+        assert (xml.findtext(".//failure") or "").endswith(f"\n\n{command}")
+        [block] = re.findall(r"\n(`{3,})sh\n(.*?)\n\1\n", markdown(judged).decode(), re.DOTALL)
         assert block[1] == command
         assert "\n```" not in block[1] or len(block[0]) == 4
         assert all(line.isprintable() for line in text.split("\n"))
         if "\t" not in script:  # which takes bash
-            assert shlex.split(command)[-1] == script
+            assert shlex.split(command)[3] == script
 
     @pytest.mark.process
     @pytest.mark.parametrize("word", ["a\nb 'c' $HOME `d` \\", "\ta\nb ' \\ \x01\x1b[1m \x85\u202e é"])
@@ -145,15 +225,15 @@ class TestText:
         assert printed.decode() == word
 
     def test_long_lines_are_broken(self) -> None:
-        _, *story = str(finding(story=["Wrong:       " + "word " * 60])).split("\n\n")[0].splitlines()
+        story = str(finding(story=["Wrong:       " + "word " * 60])).splitlines()[1:5]
         assert all(len(line) <= 100 for line in story)
         assert [line.index("word") for line in story] == [15] * 4
 
     def test_control_characters_are_escaped(self) -> None:
-        evil = finding(story=[EVIL], requests=[request(operation=None, path=EVIL)])
+        evil = finding(story=[EVIL], cause=EVIL, requests=[request(operation=None, path=EVIL)])
         text = str(report(evil, undetermined=(EVIL,), notes=[EVIL]))
         assert text.replace("\n", "").isprintable()
-        assert text.count(ESCAPED) == 4
+        assert text.count(ESCAPED) == 6
 
 
 class TestJson:
@@ -162,16 +242,19 @@ class TestJson:
         judged = report("lost_sale", "gives_up", undetermined=("x",), **more)
         document = json.loads(json.dumps(judged.as_json()))
         assert [*document] == [
-            "verdict", "findings", "trials", "undetermined", "scenarios", "notes", "seconds", "command",
+            "verdict", "partial", "rules", "findings", "trials", "undetermined", "scenarios", "notes",
+            "seconds", "command", "coverage", "not_judged",
         ]  # fmt: skip
         assert document["findings"][0].keys() == {
             "rule", "severity", "scenario", "faults", "token", "explanation", "story", "requests", "timeline",
-            "order_id", "payment_id", "occurrences", "command",
+            "order_id", "payment_id", "occurrences", "command", "cause", "tried", "also", "payments",
+            "repeated", "marks", "fix",
         }  # fmt: skip
-        findings = document.pop("findings")
-        for shown, found in ((document, judged), *zip(findings, judged.findings, strict=True)):
-            assert shown == {name: getattr(found, name) for name in shown}
-        assert [shown["severity"] for shown in findings] == ["money", "advice"]
+        findings, coverage = document.pop("findings"), document.pop("coverage")
+        shown = zip([document, coverage, *findings], [judged, COVERAGE, *judged.findings], strict=True)
+        for values, found in shown:
+            assert values == {name: getattr(found, name) for name in values}
+        assert [values["severity"] for values in findings] == ["money", "advice"]
 
 
 class TestTranscript:
@@ -203,53 +286,62 @@ class TestJUnit:
         suite = self.suite(report(seconds=1.2345))
         assert suite.get("tests") == str(len(RULES) + 1)
         assert (suite.get("failures"), suite.get("errors"), suite.get("time")) == ("0", "0", "1.234")
-        assert [case.get("name") for case in suite] == [*RULES, "seen_to_its_end"]
-        assert [len(case) for case in suite] == [0] * (len(RULES) + 1)
+        *cases, output = suite
+        assert [case.get("name") for case in cases] == [*RULES, "seen_to_its_end"]
+        assert [len(case) for case in cases] == [0] * (len(RULES) + 1)
+        assert output.text == f"{report(seconds=1.2345).summary}\n{COVERAGE}"
 
     def test_money_fails_and_advice_does_not(self) -> None:
-        lost, advice = finding("lost_sale", story=[EVIL]), finding("gives_up")
-        suite = self.suite(report(lost, advice, finding("lost_sale", scenario="expired")))
-        assert (suite.get("failures"), suite.get("errors")) == ("2", "0")
+        lost, advice = finding("lost_sale", story=[EVIL]), finding("gives_up", also=["key_conflict"])
+        suite = self.suite(report(lost, advice, finding("lost_sale", also=["double_payment"])))
+        assert (suite.get("failures"), suite.get("errors")) == ("3", "0")
+        assert len(suite.findall("testcase/system-out")) == 2
+        assert suite.find("testcase[@name='double_payment']/failure") is not None
         first, _ = suite.iterfind("testcase[@name='lost_sale']/failure")
         assert first.attrib == {"type": "lost_sale", "message": "<lost_sale> & more"}
-        assert first.text == str(lost)
+        assert first.text == f"{lost}\n\nTo repeat it:\n\nonly='{TOKEN}'"
         [output] = suite.iterfind("testcase[@name='gives_up']/system-out")
-        assert output.text == str(advice)
+        assert (output.text or "").startswith(str(advice))
 
     def test_what_was_not_seen_is_an_error(self) -> None:
-        suite = self.suite(report(undetermined=("expired: it hung", EVIL)))
-        assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
-        [error] = suite.iterfind("testcase[@name='seen_to_its_end']/error")
-        assert error.get("message") == "2 not seen to the end"
-        assert error.text == f"expired: it hung\n{ESCAPED}"
+        [error] = self.suite(report(undetermined=("expired: it hung", EVIL))).iterfind("testcase/error")
+        assert (error.get("message"), error.text) == ("2 not seen to the end", f"expired: it hung\n{ESCAPED}")
+
+
+class TestSarif:
+    def test_each_finding_is_a_result_of_its_rule(self) -> None:
+        judged = report(finding(story=[EVIL]), "gives_up", undetermined=("expired: it hung",))
+        document = json.loads(sarif(judged))
+        [run] = document["runs"]
+        assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [*RULES]
+        results = [(result["ruleId"], result["level"]) for result in run["results"]]
+        assert results == [("lost_sale", "error"), ("gives_up", "note")]
+        assert ESCAPED in run["results"][0]["message"]["text"]
+        assert run["results"][0]["partialFingerprints"] == {"token/v1": TOKEN}
+        [invocation] = run["invocations"]
+        assert not invocation["executionSuccessful"]
+        assert invocation["toolExecutionNotifications"] == [{"message": {"text": "expired: it hung"}}]
+        assert run["properties"]["verdict"] == "UNSAFE"
 
 
 class TestMarkdown:
-    def test_a_table_shows_all_findings_and_details_follow(self) -> None:
-        text = markdown(report(finding(occurrences=3), finding("gives_up", faults=[])))
-        assert text.startswith(
-            "## paymock verify: UNSAFE\n\nlost_sale; 12 trials in 0 s.\n\n"
-            "| Rule | Severity | Scenario | Faults | Trials |\n"
-            "| --- | --- | --- | --- | ---: |\n"
-            "| `lost_sale` | money | happy_path | getPayment@5: drop | 3 |\n"
-            "| `gives_up` | advice | happy_path | none | 1 |\n\n"
-            "### `lost_sale`\n\n- Order:       verify-1, scenario happy_path.\n- Wrong:       The goods "
-            "did not go out.\n\n<details>"
+    def test_a_table_shows_all_rules_and_details_follow(self) -> None:
+        text = markdown(report(finding(occurrences=3))).decode()
+        table = "| Rule | Severity | Verdict |\n| --- | --- | --- |\n| `free_goods` | money | passed |\n"
+        head = f"### {BUG} (money, 3 trials)".replace("`", r"\`")
+        story = (
+            "- Order:       verify-1, scenario happy_path.\n- Wrong:       The goods did not go out.\n- Fix: "
         )
-        assert text.endswith(f"\n\nRepeat: `only='{TOKEN}'`\n")
-
-    def test_what_was_not_seen_is_listed(self) -> None:
-        text = markdown(report(undetermined=("expired: it hung", "a | b\nc")))
-        assert text == (
-            "## paymock verify: UNDETERMINED\n\nnot everything was seen to its end; 12 trials in 0 s.\n\n"
-            "### Not seen to its end\n\n- expired: it hung\n- a \\| b\\nc\n"
-        )
+        assert table in text
+        assert f"{head}\n\n{story}" in text
+        assert text.endswith(f"\n\n```sh\nonly='{TOKEN}'\n```\n")
 
     def test_output_of_an_application_does_not_damage_it(self) -> None:
-        evil = finding(story=[EVIL], faults=[EVIL, "a|b\r\n"], requests=[request(None, None, path=EVIL)])
-        text = markdown(report(evil, undetermined=(EVIL, "<img src=x> & `x` [a](b) \\[c](d)")))
+        evil = finding(story=[EVIL], cause=f"{EVIL} a|b\r\n.", requests=[request(None, None, path=EVIL)])
+        text = markdown(report(evil, undetermined=(EVIL, "<img src=x> & `x` [a](b) \\[c](d)"))).decode()
         assert text.replace("\n", "").isprintable()
         escaped = ESCAPED.replace("[", r"\[")
         assert (text.count(escaped), text.count(ESCAPED)) == (3, 1)  # as it is among the requests
-        assert f"| {escaped}; a\\|b\\r\\n | 1 |" in text
-        assert text.endswith(r"- &lt;img src=x&gt; &amp; \`x\` \[a\](b) \\\[c\](d)" + "\n")
+        assert f"{escaped} a\\|b\\r\\n. (money, 1 trial)\n" in text
+        assert "\n\n### Not seen to its end\n\n- " in text
+        assert r"- &lt;img src=x&gt; &amp; \`x\` \[a\](b) \\\[c\](d)" + "\n" in text

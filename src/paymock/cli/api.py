@@ -5,6 +5,7 @@ temporary server.
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -126,15 +127,20 @@ def split_payment_id(arguments: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 @contextmanager
-def temporary_server() -> Iterator[str]:
-    """Run a server in a thread, on a free port, for the length of the block; yield its URL."""
+def temporary_server(scenarios: Path | None = None) -> Iterator[str]:
+    """Run a server in a thread, on a free port, for the length of the block; yield its URL. `scenarios`: a
+    file of scenarios beside the eight.
+    """
     # Imported here, since they take long to import.
+    from paymock.payments.files import FileError
     from paymock.server.errors import StartError
     from paymock.server.run import serve_in_thread
     from paymock.web.telemetry.access_log import RequestLog
 
     try:
-        with serve_in_thread(Settings(port=0), RequestLog(None, requests=False), grace=0) as url:
+        with serve_in_thread(
+            Settings(port=0, scenarios=scenarios), RequestLog(None, requests=False), grace=0
+        ) as url:
             yield url
-    except StartError as error:
+    except (StartError, FileError) as error:
         raise ServerUnreachable(str(error)) from None

@@ -4,9 +4,12 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,17 +25,34 @@ from paymock.cli.api import (
     temporary_server,
 )
 from paymock.cli.options import FILE, KEY_FROM_VARIABLE, Number, api_key, as_json, is_given, server_url
-from paymock.cli.output import echo, echo_json, echo_note
+from paymock.cli.output import echo, echo_json, echo_note, printable
 from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
 
 if TYPE_CHECKING:
     from paymock.verify.campaign import Verifier
+    from paymock.verify.pacing import Application
     from paymock.verify.report import Report
+    from paymock.verify.runner import Progress
 
 _MAX_JOBS = 96
 _READY_SECONDS = 60.0
+_PROGRESS_SECONDS = 10.0
+_FILES = ("junit", "markdown", "sarif")
 _STYLES = {"SAFE": "green", "UNSAFE": "red", "UNDETERMINED": "yellow"}
+
+
+_CALLS = ("order", "deliveries", "tick", "run_command", "ready", "crash_with", "replicas")
+"""The parameters that say how the application is started and called."""
+
+_OWN_COMMAND = (
+    "",
+    "This was a part, and of a shop that comes with paymock. For an application of your own:",
+    "",
+    "paymock verify --run 'node shop.mjs' --ready http://127.0.0.1:8000/health \\",
+    "  --order 'POST http://127.0.0.1:8000/orders/{order_id}' \\",
+    "  --deliveries 'GET http://127.0.0.1:8000/deliveries/{order_id}'",
+)
 
 
 class NotJudged(CommandError):
@@ -49,6 +69,10 @@ def _not_judged_if_refused() -> Iterator[None]:
             yield
     except RequestRefused as refused:
         raise NotJudged(*refused.message.splitlines()) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise NotJudged(str(error)) from None
 
 
 def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -63,15 +87,16 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 @server_url
 @api_key
 @click.option(
+    "--example", is_flag=True, help="Test the unsafe shop that comes with paymock: it takes seconds."
+)
+@click.option(
     "--order",
-    required=True,
     metavar="CALL",
     help="Place an order: a shell command, with ORDER_ID, PAYMOCK_URL and PAYMOCK_API_KEY in its "
     "environment, or a request like 'POST http://127.0.0.1:8000/orders/{order_id}'.",
 )
 @click.option(
     "--deliveries",
-    required=True,
     metavar="CALL",
     help="Count the deliveries of an order: a call that prints or returns an integer, true or false.",
 )
@@ -79,6 +104,9 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 @click.option("--run", "run_command", metavar="CMD", help="Start the application, and stop it at the end.")
 @click.option("--ready", metavar="URL", help="Wait until this URL of the application answers with 2xx.")
 @click.option("--fulfil-at", type=STATUS, default="completed", help="Status at which the goods are due.")
+@click.option(
+    "--scenarios", "scenario_file", type=FILE, metavar="FILE", help="Add the scenarios of this TOML file."
+)
 @click.option("--scenario", "scenarios", multiple=True, type=SCENARIO, help="Only this scenario. Repeatable.")
 @click.option(
     "--fault",
@@ -114,11 +142,30 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     "--jobs",
     type=click.IntRange(1, _MAX_JOBS),
     metavar="N",
-    help="Maximum number of concurrent trials. [default: 96 with --tick, else 16]",
+    help="Maximum number of concurrent trials. [default: 96 with --tick, else 16; 64 if it is slow]",
+)
+@click.option("--crash", is_flag=True, help="Kill the application of --run at many moments, too.")
+@click.option("--crash-with", metavar="CMD", help="Kill and start the application with this command instead.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 16),
+    default=1,
+    show_default=False,
+    metavar="N",
+    help="Start N replicas; {port} stands for the port of each in --run, --ready, --order, --deliveries.",
+)
+@click.option(
+    "--settle",
+    type=Number(1, 3_600),
+    default=60.0,
+    metavar="SECONDS",
+    help="Maximum wait for orders that a crash interrupts: longer than the leases of the application.",
 )
 @click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")
 @click.option("--junit", type=FILE, metavar="FILE", help="Write the report as JUnit XML.")
 @click.option("--markdown", type=FILE, metavar="FILE", help="Write a summary as Markdown.")
+@click.option("--sarif", type=FILE, metavar="FILE", help="Write the findings as SARIF, for code scanning.")
+@click.option("--fail-fast", is_flag=True, help="End at the first confirmed finding about money.")
 @as_json
 @click.pass_context
 @_not_judged_if_refused()
@@ -128,13 +175,11 @@ def verify(
     *,
     url: str,
     key: str,
-    order: str,
-    deliveries: str,
-    tick: str | None,
-    run_command: str | None,
-    ready: str | None,
+    example: bool,
+    scenario_file: Path | None,
     junit: Path | None,
     markdown: Path | None,
+    sarif: Path | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -142,43 +187,96 @@ def verify(
 
     Runs it through all scenarios and injects each kind of fault into each of its requests; then reports
     whether goods were delivered without payment, twice, or never, and whether a customer could have paid
-    twice. Uses the server of --url or PAYMOCK_URL, or else a temporary one.
+    twice. Uses the server of --url or PAYMOCK_URL, or else a temporary one. For a first look: --example.
 
     Exit status: 0 SAFE, 1 UNSAFE, 3 UNDETERMINED.
     """
     # Imported here, since help and completion do not need them.
     from paymock.verify.campaign import Verifier
-    from paymock.verify.commands import NotStarted, application_of, running
+    from paymock.verify.process import NotStarted
     from paymock.verify.runner import Options
 
-    _check_writable(junit, markdown)
+    calls = {name: settings.pop(name) for name in _CALLS}
+    _check_calls(example=example, crash=settings["crash"], **calls)
+    _check_writable(junit, markdown, sarif)
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
+    settings["crash"] = settings["crash"] or calls["crash_with"] is not None
+    if example:
+        settings |= {"scenarios": ["happy_path"], "faults": ["drop", "status=503"]}
     with ExitStack() as stack:
         _interrupt_on_termination()  # so that the application is ended in every case
-        sandbox = stack.enter_context(_sandbox(ctx, url, key, stack))
-        environment = {"PAYMOCK_URL": sandbox.url, "PAYMOCK_API_KEY": sandbox.api_key}
+        sandbox = stack.enter_context(_sandbox(ctx, url, key, scenario_file, stack))
         options = Options(command=_repeated_command(ctx, sandbox.api_key), **settings)
         try:
-            if run_command is not None:
-                stack.enter_context(running(run_command, environment, ready, _READY_SECONDS))
-            application = stack.enter_context(
-                application_of(order, deliveries, tick, environment, options.budget)
-            )
+            if example:
+                application = _example(sandbox, stack)
+            else:
+                application = _application(sandbox, options.budget, stack, **calls)
             judge = stack.enter_context(closing(Verifier(sandbox, application, options)))
         except NotStarted as error:
             raise NotJudged(*without_key(str(error), sandbox.api_key).splitlines()) from None
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         try:
-            _run(judge, quiet=as_json)
+            _run(judge, with_bar=sys.stderr.isatty() and not as_json)
         except KeyboardInterrupt:
             echo_note("interrupted: the report so far")
         report = judge.report()
     try:
-        _write(report, junit, markdown)
+        _write(report, junit=junit, markdown=markdown, sarif=sarif)
     finally:
         _print(report, as_json=as_json)
+    if example and not as_json:
+        echo(*_OWN_COMMAND)
     ctx.exit(report.exit_code)
+
+
+def _check_calls(*, example: bool, crash: bool, **calls: Any) -> None:
+    """Raises UsageError for an application that cannot be called as it should."""
+    missing = [f"'--{name}'" for name in ("order", "deliveries") if not (calls[name] or example)]
+    if missing:
+        raise click.UsageError(
+            f"Missing option {' and '.join(missing)}: how the application is called. To see first what "
+            "comes of it, without an application: paymock verify --example"
+        )
+    if (crash or calls["replicas"] > 1) and not (calls["run_command"] and calls["ready"]):
+        raise click.UsageError(
+            "--crash and --replicas need --run and --ready: what to start, and a URL of it."
+        )
+
+
+def _application(
+    sandbox: ApiClient,
+    budget: float | None,
+    stack: ExitStack,
+    *,
+    order: str,
+    deliveries: str,
+    tick: str | None,
+    run_command: str | None,
+    ready: str | None,
+    crash_with: str | None,
+    replicas: int,
+) -> "Application":
+    """The application, started if that is asked for. Raises NotStarted."""
+    from paymock.verify.commands import Caller, application_of
+    from paymock.verify.process import ExternalService, Service
+
+    environment = {"PAYMOCK_URL": sandbox.url, "PAYMOCK_API_KEY": sandbox.api_key}
+    service: Service | ExternalService | None = None
+    if run_command is not None:
+        service = stack.enter_context(Service(run_command, environment, ready, _READY_SECONDS, replicas))
+    if crash_with is not None:
+        service = ExternalService(partial(Caller(environment).call, crash_with))
+    return stack.enter_context(application_of(order, deliveries, tick, environment, budget, service))
+
+
+def _example(sandbox: ApiClient, stack: ExitStack) -> "Application":
+    from paymock.verify.example import ExampleShop
+    from paymock.verify.pacing import Application, InlineExecutor
+
+    shop = stack.enter_context(closing(ExampleShop(sandbox.url, sandbox.api_key)))
+    return Application(shop.order, shop.delivered.__getitem__, shop.poll, InlineExecutor())
 
 
 def _interrupt_on_termination() -> None:
@@ -187,14 +285,17 @@ def _interrupt_on_termination() -> None:
             signal.signal(getattr(signal, name), signal.default_int_handler)
 
 
-def _sandbox(ctx: click.Context, url: str, key: str, stack: ExitStack) -> ApiClient:
-    """The sandbox to use: of the server that is named, or of one of its own."""
+def _sandbox(ctx: click.Context, url: str, key: str, scenarios: Path | None, stack: ExitStack) -> ApiClient:
+    """The sandbox to use: of the server that is named, or of one of its own with these scenarios."""
     is_named = ctx.get_parameter_source("url") is not ParameterSource.DEFAULT
     own_key = ctx.get_parameter_source("key") is ParameterSource.DEFAULT
     if is_named or (ctx.parent is not None and is_given(ctx.parent, "url")):
+        if scenarios is not None:
+            raise click.UsageError("--scenarios is for a temporary server: give the file to `paymock serve`.")
         return ApiClient(url, key)
     return ApiClient(
-        stack.enter_context(temporary_server()), f"mk_test_{secrets.token_hex(16)}" if own_key else key
+        stack.enter_context(temporary_server(scenarios)),
+        f"mk_test_{secrets.token_hex(16)}" if own_key else key,
     )
 
 
@@ -203,7 +304,7 @@ def _repeated_command(ctx: click.Context, key: str) -> str:
     words = ["paymock", "verify"]
     for parameter in ctx.command.params:
         name = parameter.name or ""
-        if not is_given(ctx, name) or name in ("only", "junit", "markdown"):
+        if not is_given(ctx, name) or name in ("only", *_FILES):
             continue
         value = ctx.params[name]
         if name == "key":
@@ -216,21 +317,69 @@ def _repeated_command(ctx: click.Context, key: str) -> str:
     return " ".join(words)
 
 
-def _run(judge: "Verifier", *, quiet: bool) -> None:
-    """Run the trials, on a terminal with a progress bar, which disappears at the end."""
-    if quiet or not sys.stderr.isatty():
-        for _ in judge.run():
-            pass
-        return
-    from rich.console import Console  # imported here, since they take long
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("trials", total=None)
+def _run(judge: "Verifier", *, with_bar: bool) -> None:
+    """Run the trials. Standard error shows how many have ended, and at once the first violation of a rule."""
+    known: set[str] = set()
+    with _bar() if with_bar else _lines() as (show, say):
         for progress in judge.run():
-            broken = f", {progress.broken} broke a rule" if progress.broken else ""
-            bar.update(task, completed=progress.done, total=progress.planned, description=f"trials{broken}")
+            show(progress)
+            events = [event + causes[0] for event, causes in judge.runner.events.items()]
+            for text in filter(None, (judge.runner.estimate, *events)):
+                if text not in known:
+                    known.add(text)
+                    say(printable(f"verify: {text}"))
+            for plan, violations in judge.runner.violations.items():
+                for rule, explanation in violations:
+                    if rule not in known:
+                        known.add(rule)
+                        say(printable(f"verify: {rule}, not confirmed yet: {plan.token}: {explanation}"))
+
+
+_Shown = tuple[Callable[["Progress"], object], Callable[[str], object]]
+"""What shows the progress, and what prints a line beside it."""
+
+
+@contextmanager
+def _lines() -> Iterator[_Shown]:
+    """Show the progress as a line every ten seconds, however long a trial takes."""
+    newest: deque[Progress] = deque(maxlen=1)
+    ended = Event()
+
+    def tell() -> None:
+        while not ended.wait(_PROGRESS_SECONDS):
+            echo_note(f"verify: {_progress_text(newest[0])}" if newest else "verify: no trial has ended")
+
+    thread = Thread(target=tell)
+    thread.start()
+    try:
+        yield newest.append, echo_note
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
+def _bar() -> Iterator[_Shown]:
+    """Show the progress as a bar, which disappears at the end."""
+    from rich.console import Console  # imported here, since they take long
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True, markup=False, highlight=False)
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("no trial has ended", total=None)
+
+        def show(progress: "Progress") -> None:
+            text = _progress_text(progress)
+            bar.update(task, completed=progress.done, total=progress.planned, description=text)
+
+        yield show, partial(console.print, soft_wrap=True)
+
+
+def _progress_text(progress: "Progress") -> str:
+    broken = f", {progress.broken} broke a rule" if progress.broken else ""
+    return f"{progress.done} of {progress.planned} trials{broken}"
 
 
 def _check_writable(*files: Path | None) -> None:
@@ -248,12 +397,13 @@ def _check_writable(*files: Path | None) -> None:
                 path.unlink()
 
 
-def _write(report: "Report", junit: Path | None, markdown: Path | None) -> None:
-    """Write the report to files. Raises NotJudged if that fails."""
+def _write(report: "Report", **files: Path | None) -> None:
+    """Write the report to files, by the name of their format. Raises NotJudged if that fails."""
     from paymock.verify import report as formats
 
-    for path, document in ((junit, formats.junit(report)), (markdown, formats.markdown(report).encode())):
+    for name, path in files.items():
         if path is not None:
+            document = getattr(formats, name)(report)
             try:
                 path.write_bytes(document)
             except OSError as error:

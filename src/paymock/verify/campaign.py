@@ -2,15 +2,20 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
 from paymock.client.sandbox import Sandbox
 from paymock.rules.scenarios import PaymentStatus
-from paymock.schemas.public import PAYMENT_OPERATIONS
+from paymock.verify import batches
 from paymock.verify.findings import Findings
 from paymock.verify.pacing import Application, InlineExecutor
 from paymock.verify.plans import (
+    BYSTANDERS,
+    NEAR_DUE,
     Baseline,
+    Batch,
+    Frequency,
     Plan,
     frequencies,
     interleaved,
@@ -18,11 +23,18 @@ from paymock.verify.plans import (
     parse_token,
     single_faults,
 )
-from paymock.verify.report import Report
-from paymock.verify.runner import Options, Progress, Runner
+from paymock.verify.process import ExternalService
+from paymock.verify.report import Coverage, Report
+from paymock.verify.runner import SETTLE_SECONDS, Options, Progress, Runner
 
-_NAMED = 5
-"""How many of the trials that did not begin are named."""
+_TRIAL_SECONDS = 0.05
+"""How long a trial takes of an application that answers at once, of many that run side by side."""
+
+_OTHER_SECONDS = 15
+"""How long the rest takes: outages, and what is waited for."""
+
+_SLOW_PACES = ((10.0, Frequency.EVERY_OPERATION), (2.0, Frequency.EVERY_STATUS))
+"""Seconds that an application takes for a state, and the most faults that are tried then."""
 
 
 def verify(
@@ -38,6 +50,9 @@ def verify(
     seed: int = 0,
     budget: float | None = None,
     only: str | None = None,
+    crash: Callable[[], object] | None = None,
+    settle: float = SETTLE_SECONDS,
+    fail_fast: bool = False,
 ) -> Report:
     """Judge the application behind `order` and `deliveries`, which uses `sandbox`, and return the report.
 
@@ -47,15 +62,23 @@ def verify(
     without `tick`, it polls by itself. All three are called from this thread, one after the other. Goods are
     due once the payment is `fulfil_at`.
 
-    It tries each request of the application with each of `faults` (default: FAULTS) in each of `scenarios`
-    (default: all of the server), then `pairs` trials of two faults each, chosen by `seed`. After `budget`
-    seconds no trial begins any more, and those that run have ten more. `only` repeats the trial of a
-    finding's `token`. The clock of the sandbox stands still meanwhile. Raises ValueError for a status,
-    scenario, fault or token that does not exist; Refused and Unreachable.
+    It tries outages of the service, then each request of the application with each of `faults` (default:
+    FAULTS) in each of `scenarios` (default: all of the server), then `pairs` trials of two faults each, which
+    `seed` chooses. `crash()` kills an application in a process of its own, starts it again and returns when
+    it is ready: then crashes are tried, too, after which orders in flight are waited for up to `settle`
+    seconds.
+    After `budget` seconds no trial begins any more, and those that run have ten more; with `fail_fast`, the
+    run ends at the first finding about money. `only` repeats the trial of a finding's `token`. The clock of
+    the sandbox stands still meanwhile. Raises ValueError for a status, scenario, fault or token that does not
+    exist; Refused and Unreachable.
     """
     sandbox.is_judged = True
-    application = Application(order, deliveries, tick, InlineExecutor())
-    options = Options(fulfil_at, scenarios, faults, pairs, seed, budget, only)
+    service = None if crash is None else ExternalService(crash)
+    application = Application(order, deliveries, tick, InlineExecutor(), service=service)
+    options = Options(
+        fulfil_at, scenarios, faults, pairs, seed, budget, only,
+        settle=settle, crash=crash is not None, fail_fast=fail_fast,
+    )  # fmt: skip
     with contextlib.closing(Verifier(sandbox, application, options)) as verifier:
         for _ in verifier.run():
             pass
@@ -75,35 +98,92 @@ class Verifier:
         self._sandbox = sandbox
         self._options = options
         self._only = None if options.only is None else parse_token(options.only)
-        self._scenarios = self._known_scenarios(options.scenarios)
+        self._of_scenarios = 0
         self._faults = frequencies(options.faults)
         self._speed = 0.0
         self._ended = False
         self.runner = Runner(sandbox, application, options)
-        self._findings = Findings(sandbox, self.runner)
+        self._check_only()
+        self.runner.scenarios = self._known_scenarios(options.scenarios)
+        self._batches = batches.Batches(self.runner)
+        self._tried: list[Batch] = []
+        self._findings = Findings(sandbox, self.runner, self._batches)
 
     def run(self) -> Iterator[Progress]:
         self._speed = self._sandbox.clock()["speed"]
         self._sandbox.freeze()
         frozen_at = self._sandbox.now()
         self.runner.start()
-        yield from self._run_baselines()
-        plans = [*self._plans()]
-        self.runner.plans += plans
-        together = interleaved([plan for plan in plans if not plan.is_exclusive])
-        exclusive = [plan for plan in plans if plan.is_exclusive]
-        must_hit = self._only is not None
-        yield from self.runner.run(together, must_hit=must_hit)
-        yield from self.runner.run(exclusive, exclusive=True, must_hit=must_hit)
+        for progress in self._run_all():
+            yield progress
+            if self._options.fail_fast and self.runner.costs_money:
+                self.runner.undetermined["rest"] = "the run ended at the first violation (--fail-fast)"
+                break
         self.runner.final_check()
         yield from self._findings.find()
-        self._findings.publish()
         if self._sandbox.clock()["speed"] or self._sandbox.now() != frozen_at:
             self.runner.undetermined["clock"] = (
                 "the clock of the sandbox was moved during the run, for instance by a `sleep` that advances "
                 "it: the judge advances each payment itself"
             )
         self._ended = True
+        self._findings.publish(f"{self.report().summary}, at {datetime.now(UTC):%H:%M} UTC")
+
+    def _run_all(self) -> Iterator[Progress]:
+        """Everything that is tried, the cheapest first."""
+        runner, only = self.runner, self._only
+        yield from self._run_baselines(runner.scenarios[:1], exclusive=True)
+        if not runner.baselines:
+            return
+        if only is None:
+            runner.estimate = self._estimate()
+            yield runner.progress
+        if only is None and self._options.faults is None:
+            yield from self._run_batches(self._common_batches(), waits=False)
+        if isinstance(only, Batch):
+            return (yield from self._run_batches([only]))
+        yield from self._run_baselines(runner.scenarios[1:])
+        plans = [only] if only else self._plans()
+        plans = [plan for plan in plans if plan.injections]
+        if only and plans and not only.is_exclusive:
+            plans += BYSTANDERS
+        runner.plans += plans
+        together = interleaved([plan for plan in plans if not plan.is_exclusive])
+        exclusive = [plan for plan in plans if plan.is_exclusive]
+        yield runner.progress
+        yield from runner.run(together, must_hit=only is not None)
+        yield from runner.run(exclusive, exclusive=True, must_hit=only is not None)
+        if only is None:
+            yield from self._run_batches(self._rare_batches())
+
+    def _run_batches(self, tried: Sequence[Batch], *, waits: bool = True) -> Iterator[Progress]:
+        tried = [batch for batch in tried if batch not in self._tried]
+        self._tried += tried
+        yield from self._batches.run(tried, waits=waits)
+
+    def _common_batches(self) -> list[Batch]:
+        """Outages and, where orders can come side by side, the same order placed three times at once."""
+        at_once = [Batch(self.runner.scenarios[0], "order", "3x")]
+        return (at_once if self.runner.pacing.application.threads else []) + batches.outages()
+
+    def _rare_batches(self) -> list[Batch]:
+        """Crashes and replicas, in the first scenario whose payment becomes what makes goods due."""
+        fulfil_at, service = self._options.fulfil_at, self.runner.service
+        fulfilled = [one for one in self.runner.baselines.values() if fulfil_at in one.statuses.values()]
+        if not fulfilled or service is None:
+            return []
+        is_slow = (self.runner.pacing.pace or 0.0) > _SLOW_PACES[-1][0]
+        return batches.crashes(
+            fulfilled[0], fulfil_at, service, is_killed=self._options.crash, is_slow=is_slow
+        )
+
+    def _check_only(self) -> None:
+        """Raises ValueError for a batch that needs more of the application."""
+        only, service = self._only, self.runner.service
+        if isinstance(only, Batch) and only.kind == "crash" and service is None:
+            raise ValueError(f"{only.token} kills the application: that needs `crash`, or --run and --ready")
+        if isinstance(only, Batch) and only.kind == "meet" and len(service.ports if service else ()) < 2:
+            raise ValueError(f"{only.token} is about replicas: that needs --replicas")
 
     def close(self) -> None:
         """Leave the sandbox as it was found, apart from the payments of the trials."""
@@ -117,11 +197,9 @@ class Verifier:
     def report(self) -> Report:
         """The report, or as much of it as is known before the end."""
         runner = self.runner
-        findings, undetermined = [*self._findings.confirmed], [*runner.undetermined.values()]
-        if runner.unstarted:
-            names, more = ", ".join(runner.unstarted[:_NAMED]), len(runner.unstarted) - _NAMED
-            rest = f" and {more} more" if more > 0 else ""
-            undetermined.append(f"not begun within the budget: {names}{rest}")
+        findings, undetermined = self._findings.in_order(), [*runner.undetermined.values()]
+        reason = "the application is gone" if runner.pacing.is_gone else "the budget has ended"
+        undetermined += [f"{token}: not begun, since {reason}" for token in runner.unstarted]
         if not self._ended:
             left = max(0, len(runner.plans) - len(runner.trials))
             undetermined.append(f"interrupted: at least {left} trials did not run")
@@ -134,58 +212,111 @@ class Verifier:
             notes=[*self._notes()],
             seconds=time.monotonic() - runner.began,
             command=self._options.command,
+            coverage=self._coverage(),
+            not_judged=["double_delivery"] if self._batches.forgets else [],
+            partial=len(runner.scenarios) < self._of_scenarios
+            or bool(runner.left_out or self._options.faults or self._only),
+        )
+
+    def _estimate(self) -> str:
+        """How many trials there will be and how long they take, from the first scenario."""
+        runner, [first] = self.runner, self.runner.baselines.values()
+        states = [self._states[scenario] for scenario in runner.scenarios]
+        trials = len(self._plans()) * sum(states) / states[0]
+        seconds = max(_TRIAL_SECONDS, runner.trials[Plan(first.scenario)].seconds / runner.jobs)
+        seconds = trials * seconds + _OTHER_SECONDS
+        return f"about {round(trials, -1):.0f} trials, about {round(seconds, -1):.0f} s"
+
+    def _coverage(self) -> Coverage:
+        runner = self.runner
+        names = {"order": "3 at once", "meet": "replicas", "hold": "overtaken reply"}
+        tried = [*dict.fromkeys(names.get(batch.kind, batch.kind) for batch in self._tried)]
+        options = {"crash": "--crash", "replicas": "--replicas 2"}
+        if runner.pacing.application.threads is None:
+            options["3 at once"] = "by the command"
+        return Coverage(
+            scenarios=len([name for name in runner.baselines if name not in NEAR_DUE]),
+            of_scenarios=self._of_scenarios,
+            faults=len(self._faults if self._only is None else getattr(self._only, "injections", ())),
+            batches=tried,
+            not_tried=[f"{name} ({option})" for name, option in options.items() if name not in tried],
         )
 
     def _known_scenarios(self, names: Iterable[str] | None) -> list[str]:
         with contextlib.closing(self._sandbox):  # which can be used again
-            known = [scenario["name"] for scenario in self._sandbox.scenarios()]
+            scenarios = self._sandbox.scenarios()
+        known = [scenario["name"] for scenario in scenarios]
+        self._states = {scenario["name"]: len(scenario["timeline"]) for scenario in scenarios}
+        self._states |= dict.fromkeys(NEAR_DUE, 1)
+        self._of_scenarios = len(known)
         chosen = [*names] if names is not None else known
-        if self._only is not None:
+        if self._only is not None and not (isinstance(self._only, Batch) and self._only.is_parked):
             chosen = [self._only.scenario]
         if not chosen:
             raise ValueError("scenarios must name at least one scenario")
         for name in chosen:
-            if name not in known:
+            if name not in known and name not in NEAR_DUE:
                 raise ValueError(f"there is no scenario {name!r}; there are {', '.join(known)}")
         return chosen
 
-    def _run_baselines(self) -> Iterator[Progress]:
-        """Run each scenario without faults: the first one alone, so that requests about no order count."""
-        plans = [Plan(scenario) for scenario in self._scenarios]
-        self.runner.plans += plans
-        yield from self.runner.run(plans[:1], exclusive=True)
-        yield from self.runner.run(plans[1:])
+    def _run_baselines(self, scenarios: Iterable[str], *, exclusive: bool = False) -> Iterator[Progress]:
+        """Run scenarios without faults: the first one alone, so that requests about no order count."""
+        runner = self.runner
+        plans = [Plan(scenario) for scenario in scenarios]
+        if not exclusive and self._only is None and self._options.faults is None:
+            plans += [Plan(name) for name in NEAR_DUE]
+        runner.plans += plans
+        yield from runner.run(plans, exclusive=exclusive)
+        yield from runner.run([plan for plan in plans if runner.had_incident(plan)])
         for plan in plans:
-            trial = self.runner.trials.get(plan)
+            trial = runner.trials.get(plan)
             if trial is not None and not trial.problems:
                 requests = trial.requests
-                if self.runner.pacing.polls_by_itself:  # it may send the same once or twice, as it happens
+                if runner.pacing.polls_by_itself:  # it may send the same once or twice, as it happens
                     requests = tuple(request for request in requests if request.number == 1)
-                self.runner.baselines[plan.scenario] = Baseline(plan.scenario, requests, trial.states)
+                runner.baselines[plan.scenario] = Baseline(plan.scenario, requests, trial.states)
+                if exclusive:
+                    runner.pacing.pace = trial.longest_pause
 
-    def _plans(self) -> Iterable[Plan]:
-        """The plans with faults, each once."""
-        if self._only is not None:
-            return [self._only] if self._only.injections else []
-        baselines = [*self.runner.baselines.values()]
+    def _plans(self) -> list[Plan]:
+        """The plans with faults, each once: of a slow application, those that tell most."""
+        baselines = [one for one in self.runner.baselines.values() if one.scenario not in NEAR_DUE]
         pairs = pairs_of_faults(baselines, self._faults, self._options.pairs, self._options.seed)
-        return dict.fromkeys([*single_faults(baselines, self._faults), *pairs])
+        faults, pace = self._faults, self.runner.pacing.pace or 0.0
+        fewest = next(
+            (frequency for seconds, frequency in _SLOW_PACES if pace > seconds), Frequency.EVERY_REQUEST
+        )
+        if fewest > Frequency.EVERY_REQUEST and self._options.faults is None:
+            faults = {fault: max(frequency, fewest) for fault, frequency in faults.items()}
+        plans = [*dict.fromkeys([*single_faults(baselines, faults), *pairs])]
+        every = dict.fromkeys(self._faults, Frequency.EVERY_OPERATION)
+        self.runner.most_telling = (
+            {*single_faults(baselines, every)} if self._options.faults is None else frozenset()
+        )
+        left_out = (
+            len(dict.fromkeys(single_faults(baselines, self._faults))) - len(plans) + self._options.pairs
+        )
+        if left_out > 0:
+            self.runner.left_out = (
+                f"the application polls every {pace:.0f} s: {left_out} trials were left out"
+            )
+        return plans
 
     def _notes(self) -> Iterator[str]:
         runner, errors = self.runner, self.runner.pacing.tick_errors
         if errors:
             yield f"`tick` failed {len(errors)} times, the last time with {errors[-1]}"
-        if self._only in runner.violations and not runner.violations[self._only]:
+        only = self._only
+        tried = [one for one in runner.violations if only in (one, one.batch)]
+        if only and tried and not any(runner.violations[one] for one in tried):
             yield (
-                f"{self._only.token} broke no rule: this does not prove that there is no bug that needs "
+                f"{only.token} broke no rule: this does not prove that there is no bug that needs "
                 "other orders at the same time"
             )
-        never = [scenario for scenario in self._scenarios if scenario not in runner.baselines]
+        never = [scenario for scenario in runner.scenarios if scenario not in runner.baselines]
         if never:
             yield f"scenarios that could not be tried: {', '.join(never)}"
-        if runner.unsent:
-            yield f"requests that were sent once, and not again: {', '.join(runner.unsent)}"
-        sent = {request.operation for baseline in runner.baselines.values() for request in baseline.requests}
-        unused = [operation for operation in PAYMENT_OPERATIONS if operation not in sent]
-        if unused and runner.baselines:
-            yield f"operations that the application never called: {', '.join(unused)}"
+        yield from runner.notes
+        yield from filter(None, [runner.left_out])
+        for event, causes in runner.events.items():
+            yield event + (f" {len(causes)} times, first" if len(causes) > 1 else "") + causes[0]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from paymock.analysis.lint import MAX_READS_AFTER_END, LintWarning, lint
 from paymock.client.http import Json
-from paymock.rules.faults import FaultKind, parse_fault
+from paymock.rules.faults import parse_fault
 from paymock.rules.scenarios import TERMINAL_STATUSES, PaymentStatus
 from paymock.schemas.public import CREATE_PAYMENT
 
@@ -26,11 +26,12 @@ class Severity(StrEnum):
 
 
 class Rule(NamedTuple):
-    """A rule, what breaking it costs, and what breaks it."""
+    """A rule, what breaking it costs, what breaks it, and how to fix that."""
 
     name: str
     severity: Severity
     meaning: str
+    fix: str
 
 
 RULES = {
@@ -40,23 +41,72 @@ RULES = {
             "free_goods",
             Severity.MONEY,
             "Delivered, though the payment never reached the status at which goods are due",
+            "Deliver only after a read of the payment has shown that status: no other status, error or "
+            "missing reply means paid.",
         ),
         Rule(
             "lost_sale",
             Severity.MONEY,
             "The payment reached that status, and nothing was delivered once the faults had ended",
+            "Store each open order, and read its payment until that shows a terminal status, whatever error "
+            "a read meets.",
         ),
-        Rule("double_delivery", Severity.MONEY, "The goods of one order went out more than once"),
-        Rule("double_payment", Severity.MONEY, "Two payments were created for one order"),
-        Rule("key_not_reused", Severity.ADVICE, "A retry of a creation had another idempotency key"),
-        Rule("key_conflict", Severity.ADVICE, "An idempotency key was sent again with another body: 409"),
+        Rule(
+            "double_delivery",
+            Severity.MONEY,
+            "The goods of one order went out more than once",
+            "Record the delivery under the order id, in one transaction or with a unique key, so that a "
+            "second attempt finds it.",
+        ),
+        Rule(
+            "double_payment",
+            Severity.MONEY,
+            "Two payments were created for one order",
+            "Store an idempotency key with the order before its first creation, and repeat the creation with "
+            "this key and the same body until its outcome is known.",
+        ),
+        Rule(
+            "lost_order",
+            Severity.MONEY,
+            "Acknowledged, and no payment was ever created, though the application went on with other orders",
+            "Tell the customer of a failure, or store the order and go on to create its payment.",
+        ),
+        Rule(
+            "stays_down",
+            Severity.MONEY,
+            "The application did not start again after a crash",
+            "Let nothing that a killed process leaves behind, such as a lock file, prevent the next start.",
+        ),
+        Rule(
+            "key_not_reused",
+            Severity.ADVICE,
+            "A retry of a creation had another idempotency key",
+            "Store the idempotency key with the order, and send the same one with each retry.",
+        ),
+        Rule(
+            "key_conflict",
+            Severity.ADVICE,
+            "An idempotency key was sent again with another body: 409",
+            "Derive the idempotency key from the order, and build the body of a retry from what was stored.",
+        ),
         Rule(
             "polls_forever",
             Severity.ADVICE,
             f"A payment was read {MANY_READS} times more after a terminal status",
+            "Close the order when a read shows a terminal status, and read its payment no more.",
         ),
-        Rule("ignores_retry_after", Severity.ADVICE, "A retry came earlier than `Retry-After` asked for"),
-        Rule("gives_up", Severity.ADVICE, "The application sent no more requests after a fault had ended"),
+        Rule(
+            "ignores_retry_after",
+            Severity.ADVICE,
+            "A retry came earlier than `Retry-After` asked for",
+            "Wait as many seconds as `Retry-After` says before the next attempt.",
+        ),
+        Rule(
+            "gives_up",
+            Severity.ADVICE,
+            "The application sent no more requests after a fault had ended",
+            "Retry with growing pauses until the outcome is known, also after a restart.",
+        ),
     )
 }
 """All rules. The order is that of a report."""
@@ -67,6 +117,14 @@ class Observation:
     """What an order has shown: the requests about it, and for each the tick or order that it belongs to, if
     the application does not poll by itself; `statuses` that its payment has been in; the status at which the
     first delivery was seen, if that was asked for.
+
+    `gave_up`: it was silent for longer than its patience. `reordered`: the customer was told of a failure
+    and ordered again. `acknowledged`: the last time, the customer was told of no failure, and the
+    application has created payments for others. `faults_left`: some of its faults were still to come.
+    `incident`: what befell the application as a whole meanwhile, as the end of a sentence. `stays_down`:
+    why it did not start again after that. `is_excused`: that no goods are known is no loss, since nobody
+    was asked to pay, or the application forgets at a crash what it has delivered. `marks` are crashes,
+    each by the index of the request that came before; -1: none did.
     """
 
     entries: list[Json] = field(default_factory=list)
@@ -77,6 +135,12 @@ class Observation:
     delivered_at: str | None = None
     gave_up: bool = False
     reordered: bool = False
+    acknowledged: bool = False
+    faults_left: bool = False
+    incident: str = ""
+    stays_down: str = ""
+    is_excused: bool = False
+    marks: dict[int, str] = field(default_factory=dict)
 
 
 class Violation(NamedTuple):
@@ -112,13 +176,15 @@ def _money(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
             "free_goods",
             f"The goods went out when the payment was `{seen.delivered_at}`, before it was `{fulfil_at}`.",
         )
-    if is_due and not seen.deliveries:
+    if is_due and not (seen.deliveries or seen.is_excused):
         was_read = any(entry["shown"] == fulfil_at for entry in seen.entries)
-        reason = "read that" if was_read else "never read that"
+        reason = _silence(seen) if seen.gave_up else "read that" if was_read else "never read that"
+        ended = ", though the faults had ended" if _was_faulted(seen) and not seen.faults_left else ""
+        told = f"the application {reason}{f', after {seen.incident}' if seen.incident else ''}"
+        if seen.marks and was_read:
+            told = f"the application read that, and {seen.incident} came before they were out"
         yield Violation(
-            "lost_sale",
-            f"The payment was `{fulfil_at}`, and the goods did not go out, though the faults had ended: the "
-            f"application {_silence(seen) if seen.gave_up else reason}.",
+            "lost_sale", f"The payment was `{fulfil_at}`, and the goods did not go out{ended}: {told}."
         )
     if seen.deliveries > 1:
         yield Violation("double_delivery", f"The goods of one order went out {seen.deliveries} times.")
@@ -126,6 +192,14 @@ def _money(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
         yield Violation(
             "double_payment",
             f"{len(seen.payments)} payments were created for one order: the customer may pay twice.",
+        )
+    if seen.stays_down:
+        yield Violation("stays_down", f"After {seen.incident}, {seen.stays_down}")
+    if seen.acknowledged and not seen.payments:
+        yield Violation(
+            "lost_order",
+            "The customer was told that all is well, and no payment was created for the order: the "
+            f"application {_silence(seen)} about it.",
         )
 
 
@@ -140,12 +214,12 @@ def _silence(seen: Observation) -> str:
 
 def _advice(seen: Observation) -> Iterator[Violation]:
     """What `lint` says, where it is the application that sets the pace."""
-    if seen.gave_up and any(_loses_reply(entry["fault"]) for entry in seen.entries):
+    if seen.gave_up and _was_faulted(seen) and not seen.faults_left:
         yield Violation(
             "gives_up",
             f"The fault had ended, and the application {_silence(seen)}, though it knew no outcome.",
         )
-    hurt = [number for number, entry in enumerate(seen.entries) if _loses_reply(entry["fault"])]
+    hurt = [number for number, entry in enumerate(seen.entries) if hides_outcome(entry["fault"])]
     after = seen.entries[hurt[-1] + 1 :] if hurt else seen.entries  # reads that failed are made again
     warnings = _lint("polls_forever", after)
     warnings += _lint("key_not_reused", seen.entries) + _lint("key_conflict", seen.entries)
@@ -159,9 +233,14 @@ def _advice(seen: Observation) -> Iterator[Violation]:
         yield Violation(warning.rule, f"{warning.explanation[0].upper()}{warning.explanation[1:]}.")
 
 
-def _loses_reply(text: str | None) -> bool:
+def _was_faulted(seen: Observation) -> bool:
+    return any(hides_outcome(entry["fault"]) for entry in seen.entries)
+
+
+def hides_outcome(text: str | None) -> bool:
+    """Whether a request with this fault tells the application nothing."""
     fault = parse_fault(text) if text else None
-    return fault is not None and fault.kind is not FaultKind.DELAY
+    return fault is not None and not fault.postpones
 
 
 def _lint(rule: str, entries: Sequence[Json]) -> list[LintWarning]:

@@ -17,7 +17,8 @@ from paymock.client.http import Json, Refused
 from paymock.client.sandbox import Sandbox
 from paymock.client.text import without_key
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
-from paymock.verify.oracle import Observation
+from paymock.verify.oracle import Observation, hides_outcome
+from paymock.verify.process import ExternalService, Service
 
 MAX_ORDERS = 3
 """How often a customer whose order fails tries again."""
@@ -25,11 +26,22 @@ MAX_ORDERS = 3
 _TURNS = 3
 """How often the application must have polled a younger order meanwhile, or have been given a tick."""
 
+_TICKS_FOR_ALL = 8
+"""After so many ticks, an application has polled each of many orders."""
+
 _WAIT_SECONDS = 0.03
 """How long to wait for what the application sends, before trials go on with what there is."""
 
-_LOST_PATIENCE = 30.0
-"""How long nothing at all may be heard of the application, in seconds, before it counts as silent."""
+_SILENCE = 10.0
+"""How long nothing may be heard of any order, in seconds, before the application counts as silent; as long as
+it is not known how often it polls, three times as long.
+"""
+
+_BREAK_SECONDS = 3.0
+"""A pause of all orders after a fault that is longer, in seconds, is one that all orders share."""
+
+_NEW_ORDER_SECONDS = 5.0
+"""After so long, another liveness order is placed when nothing has been heard of the last."""
 
 _STARVED_SECONDS = 600.0
 """How long the application may poll older orders only, before that says nothing about this one."""
@@ -58,13 +70,16 @@ class Application(NamedTuple):
     """The application under test.
 
     `order` places an order; an exception means that the customer was told so. `deliveries` tells how often
-    its goods went out. `tick` lets it poll once; None: it polls by itself.
+    its goods went out. `tick` lets it poll once; None: it polls by itself. With `threads`, all three may be
+    called side by side. `service` is what can be restarted.
     """
 
     order: Callable[[str], object]
     deliveries: Callable[[str], int]
     tick: Callable[[], object] | None
     executor: Executor
+    threads: Executor | None = None
+    service: Service | ExternalService | None = None
 
     def count_deliveries(self, order_id: str) -> int:
         """How often the goods of an order went out. Raises TypeError for what is no number."""
@@ -83,8 +98,13 @@ class Order(Observation):
         self.order_id = order_id
         self.problems: list[str] = []
         self.polls = 0
+        self.placed_at = 0.0
+        self.heard_at = 0.0
+        self.pause = 0.0
+        """Between the last two requests, in seconds."""
 
-    def note(self, entry: Json, call: int) -> None:
+    def note(self, entry: Json, call: int, now: float) -> None:
+        self.pause, self.heard_at = now - (self.heard_at or now), now
         self.entries.append(entry)
         self.calls.append(call)
         self.polls += entry["operation"] in PAYMENT_READS
@@ -117,6 +137,17 @@ class Pacing(ABC):
         self._last_request: str | None = None
         self._calls = 0
         self._busy = 0.0
+        self.served = 0
+        """How many orders have a payment."""
+        self.pace: float | None = None
+        """The longest pause between two requests about an order, in seconds, once it is known."""
+        self.longest_break = 0.0
+        """How long it has paused as a whole after a fault, in seconds, as with an open circuit breaker."""
+        self.was_faulted = False
+        self.lag = 0.0
+        """The longest time without a fault until goods went out that were due, in seconds."""
+        self.is_gone = False
+        """Whether the application is not waited for any more."""
         self.heard_at = self.now()
         """When the application was last heard of."""
 
@@ -133,10 +164,15 @@ class Pacing(ABC):
             for payment_id in order.payments:
                 self.advance(payment_id, "end")
 
+    def forget(self) -> None:
+        """Begin anew with an application that has just started and may have forgotten the liveness order."""
+        self.heard_at = self.now()
+        self.close()
+
     @abstractmethod
-    def listen(self, orders: int, *, progressed: bool) -> None:
+    def listen(self, orders: int, *, progressed: bool, is_batch: bool = False) -> None:
         """Let the application poll, and note what it has sent about so many orders. `progressed`: whether
-        any of them has come on since the last call.
+        any of them has come on since the last call. For a batch, note each request as soon as it is there.
         """
 
     def poll_counts(self, order: Order) -> dict[int, int]:
@@ -177,6 +213,7 @@ class Pacing(ABC):
         """
         self.close()
         order = self._liveness_order = Order(*self.new_id())
+        order.placed_at = self.now()
         self._orders[order.order_id] = order
         self.application.executor.submit(self._place_with_retries, order.order_id)
 
@@ -186,12 +223,29 @@ class Pacing(ABC):
                 self.application.order(order_id)
                 return
 
-    def advance(self, payment_id: str, to: str) -> bool:
-        """Advance a payment to its `"next"` change or to the `"end"` of its timeline; return whether there is
-        one.
+    def is_silent(self, settle: float) -> bool:
+        """Whether the application has stopped, which a new order shows. It may have opened a circuit breaker:
+        it has half of `settle` seconds to read again, and all of them if it creates no payment either.
+        """
+        silence = self.now() - self.heard_at
+        limit = 3 * _SILENCE if self.pace is None else max(_SILENCE, 3 * self.pace)
+        live = self._liveness_order
+        if silence < limit:
+            return False
+        if live is None or live.placed_at < self.heard_at:
+            self.place_liveness_order()
+        elif live.entries:
+            return silence >= max(limit, settle / 2)
+        elif self.now() - live.placed_at >= _NEW_ORDER_SECONDS:
+            self.place_liveness_order()
+        return silence >= max(limit, settle)
+
+    def advance(self, payment_id: str, to: str | None = None, seconds: float | None = None) -> bool:
+        """Advance a payment to its `"next"` change, to the `"end"` of its timeline or by `seconds`; return
+        whether that is possible.
         """
         try:
-            self.sandbox.advance_payment(payment_id, to)
+            self.sandbox.advance_payment(payment_id, to, seconds)
         except Refused as refused:
             if refused.code != "status_unreachable":
                 raise
@@ -204,12 +258,22 @@ class Pacing(ABC):
         """
         query = {"after": self._last_request, "count": wanted, "timeout": timeout}
         for entry in reversed(self.sandbox.call("waitForRequests", query=query)["data"]):
-            self._last_request = entry["request_id"]
-            self.heard_at = self.now()
+            self._last_request, now = entry["request_id"], self.now()
             order_id = entry["order_id"]
             order = self._exclusive if order_id is None else self._orders.get(order_id)
             if order is not None:
-                order.note(entry, self._calls)
+                had_none = not order.payments
+                order.note(entry, self._calls, now)
+                self.served += had_none and bool(order.payments)
+            if order is None or order is not self._liveness_order or entry["operation"] != CREATE_PAYMENT:
+                self._note_pause(now)
+                self.was_faulted, self.heard_at = hides_outcome(entry["fault"]), now
+
+    def _note_pause(self, now: float) -> None:
+        """Note how long the application was silent as a whole after a fault, if it went on by itself."""
+        pause = now - self.heard_at
+        if self.was_faulted and pause > max(_BREAK_SECONDS, 3 * (self.pace or 0.0)):
+            self.longest_break = max(self.longest_break, pause)
 
     def now(self) -> float:
         """A time in seconds that stands still while the application is busy with an order or a tick: then it
@@ -238,8 +302,8 @@ class OwnPace(Pacing):
         super().start()
         self.place_liveness_order()
 
-    def listen(self, orders: int, *, progressed: bool) -> None:
-        self.note_requests(orders, _WAIT_SECONDS)
+    def listen(self, orders: int, *, progressed: bool, is_batch: bool = False) -> None:
+        self.note_requests(1 if is_batch else orders, _WAIT_SECONDS)
 
 
 class Ticked(Pacing):
@@ -254,8 +318,15 @@ class Ticked(Pacing):
         self._tick = tick
         self._ticks = 0
         self._fruitless = 0
+        self._ticking: Future[object] | None = None
 
-    def listen(self, orders: int, *, progressed: bool) -> None:
+    def listen(self, orders: int, *, progressed: bool, is_batch: bool = False) -> None:
+        if is_batch and self.application.threads is not None:
+            self._listen_beside(self.application.threads)
+            return
+        if self._ticking is not None:  # of a batch: no two ticks at a time
+            self._ticking.exception()
+            self._ticking = None
         self._fruitless = 0 if progressed else self._fruitless + 1
         if self._fruitless > _TURNS:  # it backs off, in real time
             time.sleep(min(_WAIT_SECONDS, 0.002 * self._fruitless))
@@ -267,13 +338,23 @@ class Ticked(Pacing):
         self._ticks += 1
         self.note_requests()
 
+    def _listen_beside(self, threads: Executor) -> None:
+        """Tick in another thread: what a batch waits for happens during a tick."""
+        if self._ticking is None or self._ticking.done():  # it may fail: the application may be away
+            self._ticks += self._ticking is not None
+            self._ticking = threads.submit(self._tick)
+        self.note_requests(1, _WAIT_SECONDS)
+
     def note_requests(self, wanted: int = 1, timeout: float = 0.0) -> None:
         super().note_requests(wanted, timeout)
         self._calls += 1
 
     def poll_counts(self, order: Order) -> dict[int, int]:
-        """How often it was given a tick, if an order is alone; else how often it polled what comes after."""
-        return super().poll_counts(order) if self._exclusive is None else {0: self._ticks}
+        """The ticks count beside the polls of younger orders: one tick for an order that is alone, several if
+        an application polls some of many orders with each.
+        """
+        ticks = self._ticks if self._exclusive is not None else self._ticks // _TICKS_FOR_ALL
+        return {**super().poll_counts(order), 0: ticks}
 
 
 def pacing_of(sandbox: Sandbox, application: Application) -> Pacing:
@@ -295,6 +376,11 @@ class Inactivity:
         self._entries = len(self._order.entries)
         self._since, self._before = self._pacing.now(), self._pacing.poll_counts(self._order)
 
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted, as far as was last seen."""
+        return self._pacing.now() - self._since
+
     def lasts(self, patience: float = 0.0) -> bool:
         """Whether it has sent nothing for `patience` seconds, in which it had its turns."""
         if len(self._order.entries) != self._entries:
@@ -303,6 +389,8 @@ class Inactivity:
 
     def waited(self, patience: float) -> bool:
         """Whether `patience` seconds have passed, in which it had its turns, whatever it has sent."""
+        if self._pacing.is_gone:
+            return True
         now = self._pacing.now()
         if now - self._since < patience:
             return False
@@ -311,7 +399,7 @@ class Inactivity:
             self._pacing.place_liveness_order()
         own = len(self._order.entries) - self._entries
         turns = max([own, *(polls - self._before.get(number, 0) for number, polls in counts.items())])
-        if turns >= _TURNS or now - max(self._since, self._pacing.heard_at) >= _LOST_PATIENCE:
+        if turns >= _TURNS:
             return True
         if time.monotonic() - self._began < _STARVED_SECONDS:
             return False

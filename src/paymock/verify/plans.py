@@ -1,4 +1,5 @@
-"""Plans of trials: which requests of the application get which fault, in which scenario.
+"""Plans of trials: which requests of the application get which fault, in which scenario, and what hits many
+orders at once.
 
 A request is named by its operation and, where it reads a payment, by the age of the payment at the state that
 it reads: so the same request is meant however often the application polls.
@@ -11,9 +12,13 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import zip_longest
 
+from paymock.client.http import Json
 from paymock.client.text import format_seconds
 from paymock.rules.faults import Fault, fault_problem, parse_fault
+from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.schemas.public import CREATE_PAYMENT, OPERATION_IDS, PAYMENT_OPERATIONS
+
+OUTAGE_SECONDS = 2.0
 
 
 class Frequency(IntEnum):
@@ -37,14 +42,34 @@ FAULTS: Mapping[str, Frequency] = {
     "reset; before": Frequency.EVERY_REQUEST,
     "truncate=20": Frequency.EVERY_REQUEST,
     "delay=50; after": Frequency.EVERY_REQUEST,
+    "status=401": Frequency.EVERY_STATUS,
+    "status=404": Frequency.EVERY_STATUS,
     "status=500; times=6": Frequency.EVERY_STATUS,
     "delay=300; after": Frequency.EVERY_STATUS,
     "hang": Frequency.EVERY_OPERATION,
 }
-"""The faults by default. `times=6` is an outage: six requests in a row fail."""
+"""The faults by default. With `times=6`, six requests in a row fail. 401 and 404 are refusals of a read that
+are none: a key is rotated, a replica lags behind.
+"""
+
+NEAR_DUE: Mapping[str, Json] = {
+    name: {
+        "name": name,
+        "simulates": f"The customer sends one raw unit {word} than `due`.",
+        "sending": [{"at": 5, "plus": plus}],
+    }
+    for name, word, plus in (("one_unit_short", "less", -1), ("one_unit_over", "more", 1))
+}
+"""Scenarios of the judge's own: an application fails in them that compares floating-point numbers."""
 
 _INJECTION = re.compile(
     rf"({'|'.join(OPERATION_IDS)})(?:@([0-9]{{1,9}}(?:\.[0-9]+)?))?(?:#([1-9][0-9]{{0,3}}))?=(.+)"
+)
+
+_BATCH = re.compile(
+    r"(outage)=([^/]+)|(order)=([1-9]x|crash\+[0-9]+ms)|(parked)=(crash(?:\+(?:end|term|twice))?)"
+    r"|(createPayment)=(crash(?:\+(?:before|late))?)|(deliveries)=(crash)"
+    r"|(getPayment@[0-9]{1,9}(?:\.[0-9]+)?)=(crash(?:\+(?:one|[0-9]+ms))?|meet\+[1-9]|hold)"
 )
 
 
@@ -94,14 +119,84 @@ class Injection:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A trial to run: a scenario, and the faults in it."""
+class Batch:
+    """Orders that something hits together. `target` is what of them is meant, and `action` what happens then,
+    by the grammar of tokens: `outage=drop`, `order=3x`, `order=crash+10ms`, `getPayment@45=crash`. The
+    scenario `*` stands for parked orders: each at another state of another scenario.
+    """
 
     scenario: str
-    injections: tuple[Injection, ...] = ()
+    target: str
+    action: str
 
     @property
     def token(self) -> str:
+        return f"{self.scenario}/{self.target}={self.action}".replace(" ", "").replace(";", "+")
+
+    @property
+    def kind(self) -> str:
+        """What it tries: `outage`, `order`, `crash`, `meet` or `hold`."""
+        return (
+            self.target if self.target == "outage" or self.action.endswith("x") else self.action.split("+")[0]
+        )
+
+    @property
+    def number(self) -> int:
+        """How many in `3x` and `meet+2`, milliseconds in `crash+10ms`; 0 if there is none."""
+        match = re.search("[0-9]+", self.action)
+        return int(match[0]) if match else 0
+
+    def __str__(self) -> str:
+        """What happens, as a clause."""
+        (operation, _, at), moment = self.target.partition("@"), self.action.partition("+")[2]
+        reply = f"while the reply to `{operation}`{f' at {at} s' if at else ''} is on its way"
+        killed = "the application is killed"
+        clauses = {
+            "outage": f"every request gets `{self.action}` for {OUTAGE_SECONDS:g} s",
+            "order": f"an order is placed {self.number} times at once",
+            "meet": f"{self.number} replicas read a payment at the same time, {at} s after its creation",
+            "hold": f"the reply to a `{operation}` at {at} s arrives after a younger one",
+            "before": f"{killed} before its `{operation}` arrives",
+            "late": f"{killed} and its `{operation}` arrives after the retry",
+            "one": f"one replica is killed {reply}",
+            "twice": f"{killed} twice",
+            "term": f"{killed} by SIGTERM",
+            "end": f"{killed}, and all payments end before it starts",
+        }
+        clause = clauses.get(self.kind) or clauses.get(moment)
+        if clause or self.target == "parked":
+            return clause or killed
+        if not moment and self.target != "deliveries":
+            return f"{killed} {reply}"
+        events = {"deliveries": "the first delivery", "order": "the first order was answered"}
+        since = events.get(self.target, f"the first `{operation}` that shows the state at {at} s")
+        return f"{killed} {self.number} ms after {since}"
+
+    @property
+    def is_parked(self) -> bool:
+        return self.scenario == "*"
+
+    @property
+    def at(self) -> float | None:
+        """The age at which the payments are read, if it is a read that is hit."""
+        return float(self.target.partition("@")[2]) if "@" in self.target else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A trial to run: a scenario, and the faults in it; or the `number`-th order of a batch, or of the orders
+    without faults beside one.
+    """
+
+    scenario: str
+    injections: tuple[Injection, ...] = ()
+    batch: Batch | None = None
+    number: int = 0
+
+    @property
+    def token(self) -> str:
+        if self.batch is not None:
+            return self.batch.token
         faults = (f"{one.request}={one.fault}".replace(" ", "").replace(";", "+") for one in self.injections)
         return "/".join((self.scenario, *faults))
 
@@ -122,9 +217,22 @@ class Plan:
                 yield replace(self, injections=(*before, replace(injection, fault=fault), *after))
 
 
-def parse_token(token: str) -> Plan:
-    """The plan of a token. Raises ValueError."""
+BYSTANDERS = (Plan(DEFAULT_SCENARIO, number=1), Plan(DEFAULT_SCENARIO, number=2))
+"""Orders without faults: a fault of another order may cost them."""
+
+
+def parse_token(token: str) -> Plan | Batch:
+    """What a token repeats. Raises ValueError."""
     scenario, *parts = token.split("/")
+    batch = _BATCH.fullmatch("/".join(parts))
+    if batch is not None:
+        target, action = filter(None, batch.groups())
+        if (scenario == "*") != (target in ("outage", "parked")):
+            raise ValueError(f"{token!r} is not the token of a finding: {target} is not of {scenario}")
+        if target == "outage":
+            action = action.replace("+", "; ")
+            Injection(Request(CREATE_PAYMENT), action).parsed  # noqa: B018 - raises ValueError
+        return Batch(scenario, target, action)
     injections = []
     for part in parts:
         match = _INJECTION.fullmatch(part)
@@ -158,6 +266,14 @@ class Baseline:
     scenario: str
     requests: tuple[Request, ...]
     statuses: Mapping[float, str]
+
+    def age_of(self, status: str) -> float:
+        """The age at which the payment gets this status."""
+        return next(at for at, one in self.statuses.items() if one == status)
+
+    def age_before(self, age: float) -> float:
+        """The age at which the state before this age begins."""
+        return max((at for at in self.statuses if at < age), default=0.0)
 
     def history(self, request: Request) -> tuple[str, ...]:
         """What the application may know when it sends the request: its operation, and the different statuses

@@ -4,17 +4,17 @@ Time stands still, until a trial moves its payment to the next change: once the 
 before.
 """
 
+import time
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
-from copy import copy
 
 from paymock.client.http import Json
 from paymock.rules.faults import MAX_HANG, FaultKind, parse_fault
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_READS
-from paymock.verify.oracle import MANY_READS, Violation, check, final_statuses
+from paymock.verify.oracle import MANY_READS, Violation, check, final_statuses, hides_outcome
 from paymock.verify.pacing import MAX_ORDERS, Inactivity, Order, Pacing
-from paymock.verify.plans import Baseline, Injection, Plan, Request
+from paymock.verify.plans import NEAR_DUE, Baseline, Injection, Plan, Request
 
 PATIENCE = 10.0
 """How long the application may be silent, in seconds, before it counts as having given up; while it goes on
@@ -22,9 +22,17 @@ polling other orders, if it does.
 """
 
 SHORT_PATIENCE = 1.5
-"""The same where nothing depends on it: after a status that ends its interest, or for what was seen before.
-It is longer than `Retry-After`.
+"""The same where nothing depends on it: after a status that ends its interest. It is longer than
+`Retry-After`. A trial that has waited for so long lets others begin.
 """
+
+BACKOFF = 3
+"""How many times longer the pauses of an application may become that tries again and again."""
+
+_ASK_SECONDS = 10.0
+"""How long it is asked for its deliveries, if it does not answer."""
+
+_ASK_PAUSE = 0.1
 
 _MAX_PAYMENTS = 20
 """So many payments of one order are followed: an application may create another one whenever it polls."""
@@ -38,8 +46,8 @@ _MAX_NUMBER = 5
 
 class Trial(Order):
     """The trial of a plan. `baseline`: what the application does without faults, if that is known.
-    `record_deliveries`: ask for the deliveries at every state. `confirmed`: the rules that a trial has been
-    seen to break with all patience: others need not be waited for.
+    `record_deliveries`: ask for the deliveries at every state. `settle`: how many
+    seconds goods may take, as long as nothing is known of that. `known`: the rules that others have broken.
 
     It goes through phases, of which each is a method that is called again whenever the application could have
     sent something, until it enters the next: placing the order, awaiting its payment, following the payment
@@ -54,11 +62,21 @@ class Trial(Order):
         *,
         baseline: Baseline | None,
         record_deliveries: bool,
-        confirmed: Set[str],
+        settle: float = 0.0,
+        known: Set[str] = frozenset(),
     ) -> None:
         super().__init__(*pacing.new_id())
         self.plan = plan
         self.order_errors: list[str] = []
+        self.last_fault: Json | None = None
+        self.faulted_at = 0.0
+        """When its last request was noted that lost its reply."""
+        self.culprit: Plan | None = None
+        """The plan whose fault ended or silenced the application meanwhile."""
+        self.seconds = 0.0
+        """How long it took."""
+        self.longest_pause = 0.0
+        """Between two requests, in seconds."""
         self.states: dict[float, str] = {}
         """The statuses of the newest payment, by its age in seconds at which each begins."""
         self._pacing = pacing
@@ -66,17 +84,22 @@ class Trial(Order):
         self._fulfil_at = fulfil_at
         self._baseline = baseline
         self._record_deliveries = record_deliveries
-        self._confirmed = confirmed
+        self._known = known
+        self._settle = settle
+        self._began = time.monotonic()
         self._phase: Callable[[], None] | None = self._start
         self._rules: list[str] = []
+        self._is_cleared = False
         self._applied = 0
         self._reads: Counter[tuple[str, str, float]] = Counter()
         """How many replies showed a payment, by the operation and by the age of the state."""
         self._statuses_read: set[str] = set()
         self._payment = ""
         self._orders_left = MAX_ORDERS
-        self._placed: Future[object]
+        self._placed: list[Future[object]] = []
         self._told: Future[int] | None = None
+        self._ask_from = 0.0
+        self._ask_until = 0.0
         self._is_interested = True
 
     # What it has shown.
@@ -84,6 +107,24 @@ class Trial(Order):
     def check(self) -> list[Violation]:
         """The rules that it has broken; none if it says nothing."""
         return [] if self.problems else check(self, self._fulfil_at)
+
+    def note_incident(self, event: str, culprit: Plan | None) -> None:
+        """Note what befell the application as a whole, and the plan whose fault came before. What it has
+        delivered it may forget.
+        """
+        self.incident = "; ".join(dict.fromkeys(filter(None, (self.incident, event))))
+        self.culprit = self.culprit or culprit
+        self.is_excused |= self._fulfil_at in self._statuses_read
+
+    @property
+    def rules(self) -> int:
+        """How many fault rules and overrides it has, or will have soon."""
+        return 0 if self._is_cleared else max(1, len(self.plan.injections))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for an application that has been silent for some time."""
+        return self._phase is not None and bool(self._placed) and self._silence.seconds > SHORT_PATIENCE
 
     @property
     def missed(self) -> list[Injection]:
@@ -115,8 +156,11 @@ class Trial(Order):
                     requests.append(Request(operation, at, counts[operation, at]))
         return tuple(requests)
 
-    def note(self, entry: Json, call: int) -> None:
-        super().note(entry, call)
+    def note(self, entry: Json, call: int, now: float) -> None:
+        super().note(entry, call, now)
+        self.longest_pause = max(self.longest_pause, self.pause)
+        if hides_outcome(entry["fault"]):
+            self.last_fault, self.faulted_at = entry, now
         self._applied += entry["fault"] is not None
         if entry["shown_offset_seconds"] is not None and entry["operation"] in PAYMENT_READS:
             self._reads[entry["payment_id"], entry["operation"], entry["shown_offset_seconds"]] += 1
@@ -139,30 +183,32 @@ class Trial(Order):
             self._phase()
         return self._phase is None
 
-    def close(self) -> None:
-        """Remove its faults and its override."""
-        while self._rules:
-            self._sandbox.clear_faults(self._rules.pop())
-        self._sandbox.clear_next(self.order_id)
-
     def _enter(self, phase: Callable[[], None]) -> None:
         self._phase = phase
         self._silence, self._requests_before = Inactivity(self._pacing, self), len(self.entries)
         phase()
 
     def _start(self) -> None:
-        self._sandbox.next(self.plan.scenario, order_id=self.order_id)
+        course = NEAR_DUE.get(self.plan.scenario)
+        name = self.plan.scenario if course is None else None
+        self._sandbox.next(name, course=course, times=None, order_id=self.order_id)  # for all its payments
         self._add_faults(None)
         self._add_faults(0.0)
-        self._placed = self._pacing.place(self.order_id)
+        self._place()
+
+    def _place(self) -> None:
+        self._placed = [self._pacing.place(self.order_id)]
         self._enter(self._placing)
 
     def _placing(self) -> None:
         """Wait until the order is placed; place it again if that fails."""
-        if not self._placed.done():
+        if not all(placed.done() for placed in self._placed):
             return
         self._pacing.note_requests()
-        error = self._placed.exception()
+        errors = [placed.exception() for placed in self._placed]
+        error = errors[0] if all(errors) else None
+        if error is not None and self._is_down():
+            return
         if error is not None:
             self.reordered = True
             self.order_errors.append(self._pacing.describe(error))
@@ -170,14 +216,22 @@ class Trial(Order):
             expected = sum(injection.times for injection in creations)
             self._orders_left -= self._applied >= expected or len(self.order_errors) > expected
         if error is not None and self._orders_left >= 0:
-            self._placed = self._pacing.place(self.order_id)
-            self._enter(self._placing)
+            self._place()
         else:
             self._enter(self._awaiting_payment)
 
+    def _is_down(self) -> bool:
+        """Whether an order failed since the application has ended, which shows a moment later."""
+        service, now = self._pacing.application.service, time.monotonic()
+        self._ask_from = self._ask_from or now + _ASK_PAUSE
+        if service is None or (now >= self._ask_from and not service.is_down):
+            self._ask_from = 0.0
+            return False
+        return True
+
     def _awaiting_payment(self) -> None:
         if not self.payments:
-            if self._silence.lasts(self._patience()):
+            if self._silence.lasts(SHORT_PATIENCE if self._is_refused else self._patience()):
                 self.gave_up = True
                 self._end()
             return
@@ -188,6 +242,12 @@ class Trial(Order):
                     f"the payment follows {scenario}: the application must not send X-Mock-Scenario"
                 )
         self._follow_newest()
+
+    @property
+    def _is_refused(self) -> bool:
+        """Whether the service has refused its creation for good."""
+        last = self.entries[-1] if self.entries else None
+        return last is not None and not last["fault"] and 400 <= last["status"] < 500
 
     def _follow_newest(self) -> None:
         """Follow the payment through the states that last at least a millisecond: a read can show them."""
@@ -218,6 +278,7 @@ class Trial(Order):
         elif self.payments[-1] != self._payment and len(self.payments) <= _MAX_PAYMENTS:
             self._follow_newest()
         else:
+            self.close()
             for payment_id in self.payments:
                 self._pacing.advance(payment_id, "end")
             self.statuses = [*self.states.values()]
@@ -228,11 +289,11 @@ class Trial(Order):
 
     def _settling(self) -> None:
         """Wait until the application reads no more, or has read too often; and ask for the deliveries."""
-        is_restless = (
+        may_read_more = (
             self._reads_of(max(self.states)) <= MANY_READS
             and len(self.entries) - self._requests_before < _STUCK_REQUESTS
         )
-        if self._told is None and is_restless and not self._silence.lasts():
+        if self._told is None and may_read_more and not self._silence.lasts():
             return
         if self._deliveries_known():
             self._enter(self._awaiting_delivery)
@@ -243,6 +304,12 @@ class Trial(Order):
             return
         is_known = bool(self._statuses_read & final_statuses(self._fulfil_at))
         patience = self._patience() if is_known or not self.gave_up else SHORT_PATIENCE
+        if is_known:  # the goods may leave later, by themselves
+            patience = max(
+                patience, BACKOFF * self._pacing.lag, 0.0 if self._pacing.pace is not None else self._settle
+            )
+        if not self._lacks_goods and not self.plan.injections:
+            self._pacing.lag = max(self._pacing.lag, self._silence.seconds)
         if not self._lacks_goods or self._silence.waited(patience):
             self._end()
 
@@ -253,15 +320,19 @@ class Trial(Order):
     def _end(self) -> None:
         """End, and say why a trial without faults shows nothing to inject faults into."""
         self._phase = None
-        if self.plan.injections or self.problems:
+        self.seconds = time.monotonic() - self._began
+        is_taken = any(placed.done() and placed.exception() is None for placed in self._placed)
+        self.acknowledged = is_taken and self._pacing.served > bool(self.payments)
+        self.is_excused |= bool(self.incident) and not is_taken  # nobody has been asked to pay
+        if self.plan.injections or self.plan.batch or self.problems:
             return
-        if not self.payments:
-            reason = f": {self.order_errors[-1]}" if self.order_errors else ""
+        if not self.payments and not self.acknowledged:
+            reason = f": {self.order_errors[-1]}" if self.order_errors else _refusal(self.entries)
             self.problems.append(
                 f"no payment with the order id {self.order_id} was created{reason}. Does the application "
                 "use this server and API key, and the order id that it is given?"
             )
-        elif not self.deliveries and len(self.entries) <= 1 + len(self.order_errors):
+        elif self.payments and not self.deliveries and len(self.entries) <= 1 + len(self.order_errors):
             self.problems.append(f"the application never read its payment: {self._pacing.unread_hint}")
 
     # What the phases ask.
@@ -275,15 +346,15 @@ class Trial(Order):
             return True
         if self.payments[-1] != self._payment:
             return False
+        if self.is_idle and self._applied >= sum(one.times for one in self.plan.injections):
+            self.close()
         due = sum(one.times for one in self.plan.injections if (one.request.at or 0) <= at)
         if self._applied >= due and all(self._reads_of(at, one) for one in sent or {GET_PAYMENT}):
             return True
-        if self._silence.lasts(SHORT_PATIENCE):
-            if self._may_be_silent():
-                return False
-            if self._silence.lasts(self._patience()):
-                self.gave_up = self._baseline is not None
-                return False
+        if self._silence.lasts(SHORT_PATIENCE if self._may_be_silent() else self._patience()):
+            self.gave_up = not self._may_be_silent() and self._baseline is not None
+            self.faults_left = self._applied < due
+            return False
         requests = len(self.entries) - self._requests_before
         return False if requests > _STUCK_REQUESTS + sum(one.times for one in injections) else None
 
@@ -296,30 +367,43 @@ class Trial(Order):
         return not self._pacing.polls_by_itself or bool(self._statuses_read & (final - {"expired"}))
 
     def _patience(self) -> float:
-        """How long silence must last: only what has been found already needs little of it."""
+        """How long silence must last. One that fails again and again may pause longer each time."""
+        hurt = [hides_outcome(entry["fault"]) for entry in self.entries[-2:]]
         fault = parse_fault(self.entries[-1]["fault"] or "") if self.entries else None
-        if fault is not None and fault.kind is FaultKind.HANG:
+        if fault is not None and fault.kind is FaultKind.HANG and "lost_sale" not in self._known:
             return MAX_HANG + PATIENCE  # so long the application may wait for its reply
-        given_up = copy(self)
-        given_up.gave_up = True
-        rules = {violation.rule for violation in given_up.check()}
-        return SHORT_PATIENCE if rules and rules <= self._confirmed else PATIENCE
+        backoff = BACKOFF * self.pause if len(hurt) == 2 and all(hurt) else 0.0
+        return max(PATIENCE, backoff, 2 * (self._pacing.pace or 0.0))
 
     def _deliveries_known(self) -> bool:
-        """Ask how often the goods went out, and return whether that has been answered."""
+        """Ask how often the goods went out, and return whether that has been answered, or cannot be."""
         if self._told is None:
+            if time.monotonic() < self._ask_from:
+                return False
             self._told = self._pacing.count_deliveries(self.order_id)
         if not self._told.done():
             return False
         told, self._told = self._told, None
-        error = told.exception()
+        error, now = told.exception(), time.monotonic()
         if error is not None:
+            self._ask_from, self._ask_until = now + _ASK_PAUSE, self._ask_until or now + _ASK_SECONDS
+            if now < self._ask_until and not isinstance(error, TypeError | ValueError):
+                return False
             self.problems.append(f"deliveries cannot be told: {self._pacing.describe(error)}")
             return True
+        self._ask_from = self._ask_until = 0.0
         self.deliveries = told.result()
         if self.deliveries and self.delivered_at is None and self._record_deliveries:
             self.delivered_at = self.statuses[-1]
         return True
+
+    def close(self) -> None:
+        """Remove its faults and its override."""
+        while self._rules:
+            self._sandbox.clear_faults(self._rules.pop())
+        if not self._is_cleared:
+            self._sandbox.clear_next(self.order_id)
+        self._is_cleared = True
 
     def _add_faults(self, at: float | None) -> None:
         """Add the rules for the faults at this age, whose requests are counted from now on."""
@@ -333,3 +417,12 @@ class Trial(Order):
                     times=injection.times,
                 )
                 self._rules.append(str(rule["id"]))
+
+
+def _refusal(entries: Sequence[Json]) -> str:
+    """Why the service has refused the last request, as far as it has."""
+    last: Json = entries[-1] if entries else {"error": None}
+    if not last["error"]:
+        return ""
+    fields = "; ".join(f"{problem['field']} {problem['message']}" for problem in last["details"])
+    return f": {last['operation']} got {last['status']} {last['error']}{f' ({fields})' if fields else ''}"

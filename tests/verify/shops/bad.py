@@ -6,6 +6,7 @@ The bugs of the first four sections cost money. Those of the last are lesser: no
 import contextlib
 import http.client
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -21,9 +22,12 @@ from tests.verify.shops.base import CLOSED, creation
 from tests.verify.shops.good import (
     TRIES,
     AttemptReader,
+    Backoff,
     Bare,
+    Breaker,
     FulfilmentTable,
     Json,
+    KeyFromOrderId,
     LatePayments,
     Outbox,
     Poller,
@@ -31,6 +35,7 @@ from tests.verify.shops.good import (
     ThreadPerOrder,
     Worker,
     key_of,
+    sums,
 )
 
 T = TypeVar("T")
@@ -70,9 +75,17 @@ class DeliversByFunding(Poller):
     """Decides by the funds, not by the status: delivers as soon as what is final covers what is due."""
 
     def decide(self, order_id: str, payment: Json) -> None:
-        attempt = payment["attempts"][0]
-        received = attempt.get("funding", {}).get("amount_received_finalized", "0")
-        if int(received) >= int(attempt["instructions"]["amounts"]["due"]):
+        received, due = sums(payment)
+        if received >= due:
+            payment = {**payment, "status": "completed"}
+        super().decide(order_id, payment)
+
+
+class ForgivesDust(Poller):
+    """Takes an underpaid payment for paid if the sums are equal as floats: a raw unit may be missing."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if payment["status"] == "underpaid_expired" and math.isclose(*sums(payment), rel_tol=1e-6):
             payment = {**payment, "status": "completed"}
         super().decide(order_id, payment)
 
@@ -158,9 +171,56 @@ class DropsOnTimeout(DropsAfterFailedPoll):
 class DropsWhenTooFast(Worker):
     """Takes a 429 for a ban: the order is not polled any more."""
 
+    refused = 429
+
     def failed(self, order_id: str, error: Exception) -> None:
         super().failed(order_id, error)
-        if status_of(error) == 429:
+        if status_of(error) == self.refused:
+            del self.open[order_id]
+
+
+class DropsWhenUnauthorized(DropsWhenTooFast):
+    """Takes one 401 for the end of its account."""
+
+    refused = 401
+
+
+class DropsWhenNotFound(DropsWhenTooFast):
+    """Takes a 404 for a payment that was deleted, though a replica may lag behind."""
+
+    refused = 404
+
+
+class GivesUpWithBackoff(Backoff):
+    """Drops an order after three failed reads in a row, with growing pauses."""
+
+    def failed(self, order_id: str, error: Exception) -> None:
+        super().failed(order_id, error)
+        if self.counts[order_id] == 3:
+            del self.open[order_id]
+
+
+class PollingLoopDies(Worker):
+    """The thread that polls all orders expects no failure, and ends at the first one."""
+
+    failures = ()
+
+
+class BreakerStaysOpen(Breaker):
+    """Nothing closes the circuit breaker again."""
+
+    seconds = math.inf
+
+
+class BudgetIsNotRefilled(Worker):
+    """All orders share twenty retries, which nothing refills; after them, a failed read drops its order."""
+
+    budget = 20
+
+    def failed(self, order_id: str, error: Exception) -> None:
+        super().failed(order_id, error)
+        self.budget -= 1
+        if self.budget < 0:
             del self.open[order_id]
 
 
@@ -390,6 +450,40 @@ class PaysAgainAfterFailedRead(Poller):
         self.counts[order_id] += 1
         if self.counts[order_id] == 1:
             self.open[order_id] = self.create(creation(order_id), f"{key_of(order_id)}-again")
+
+
+class ChecksThenCreates(KeyFromOrderId):
+    """Looks for the key of an order, and stores a random one only once it was used: the same order may look
+    meanwhile.
+    """
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.keys: dict[str, str] = {}
+
+    def create(self, body: Json, key: str) -> str:
+        used = self.keys.get(key) or str(uuid4())
+        try:
+            return super().create(body, used)
+        finally:
+            self.keys[key] = used
+
+
+# No payment at all
+
+
+class KeyPerCustomer(Worker):
+    """One key for all orders of a customer. When the service refuses the second, nobody is told."""
+
+    def order(self, order_id: str) -> None:
+        try:
+            super().order(order_id)
+        except httpx.HTTPStatusError as error:
+            if status_of(error) != 409:
+                raise
+
+    def create(self, body: Json, key: str) -> str:
+        return super().create(body, "payment-of-customer-1")
 
 
 # A changed body: the service refuses it, and the shop has no payment to follow

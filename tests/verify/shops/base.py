@@ -1,12 +1,13 @@
 """What all shops share: an order that the service understands, the deliveries, and a worker that ticks."""
 
-import ssl
+import contextlib
+import http.client
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
-
-import httpx
+from urllib.parse import urlsplit
 
 from paymock.client.sandbox import payment_request
 
@@ -19,11 +20,17 @@ CLOSED = frozenset(
 )
 """The statuses after which a shop reads a payment no more."""
 
-_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # unused; but without it, each client reads all certificates
-
 
 def creation(order_id: str) -> dict[str, Any]:
     return payment_request(order_id, "bsc", "USDT", "25000000000000000000")
+
+
+class Refused(ConnectionError):
+    """A reply that is an error. `retry_after`: how many seconds the service asks to wait."""
+
+    def __init__(self, reply: http.client.HTTPResponse) -> None:
+        super().__init__(f"status {reply.status}")
+        self.retry_after = float(reply.headers.get("Retry-After", 0))
 
 
 class Shop:
@@ -32,14 +39,8 @@ class Shop:
     own_pace: ClassVar[bool] = False
 
     def __init__(self, url: str, api_key: str) -> None:
-        self.settings: dict[str, Any] = {
-            "base_url": url,
-            "headers": {"Authorization": f"Bearer {api_key}"},
-            "timeout": TIMEOUT_SECONDS,
-            "trust_env": False,
-            "verify": _TLS,
-        }
-        self.http = httpx.Client(**self.settings)
+        self.url = url
+        self.headers = {"Authorization": f"Bearer {api_key}"}
         self.delivered: Counter[str] = Counter()
         # What most shops remember of their orders, each as it needs it.
         self.open: dict[str, str] = {}
@@ -57,6 +58,21 @@ class Shop:
 
     def tick(self) -> None:
         raise NotImplementedError
+
+    def call(
+        self, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None
+    ) -> dict[str, Any]:
+        """Send a request by `http.client`. Raises OSError, HTTPException."""
+        headers = {**self.headers, "Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        address = urlsplit(self.url).netloc
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=TIMEOUT_SECONDS)) as connection:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            reply = connection.getresponse()
+            if reply.status >= 400:
+                raise Refused(reply)
+            return dict(json.load(reply))
 
     def start(self) -> None:
         if self.own_pace:
@@ -76,7 +92,6 @@ class Shop:
         self.closing.set()
         for worker in self.workers:
             worker.join()
-        self.http.close()
 
     def __enter__(self) -> Self:
         self.start()

@@ -7,12 +7,13 @@ not to poll too often; the others wait as long as `Retry-After` says.
 import asyncio
 import contextlib
 import http.client
-import json
+import itertools
 import sqlite3
+import ssl
+import threading
 import time
 from collections.abc import Coroutine
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import httpx
@@ -20,6 +21,8 @@ import httpx
 from tests.verify.shops.base import CLOSED, PAUSE_SECONDS, TIMEOUT_SECONDS, Shop, creation
 
 Json = dict[str, Any]
+
+_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # unused; but without it, each client reads all certificates
 
 TRIES = 5
 
@@ -34,7 +37,26 @@ def retry_after(reply: httpx.Response) -> float:
     return float(reply.headers.get("Retry-After", 0))
 
 
-class Poller(Shop):
+class HttpxShop(Shop):
+    """A shop whose client is `httpx`."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.settings: dict[str, Any] = {
+            "base_url": url,
+            "headers": self.headers,
+            "timeout": TIMEOUT_SECONDS,
+            "trust_env": False,
+            "verify": _TLS,
+        }
+        self.http = httpx.Client(**self.settings)
+
+    def close(self) -> None:
+        super().close()
+        self.http.close()
+
+
+class Poller(HttpxShop):
     """Keeps its open orders in a dictionary. What fails waits for the next tick."""
 
     paid = frozenset({"completed"})
@@ -102,7 +124,7 @@ class RetryingClient(Worker):
         raise ConnectionError(f"no payment for {order_id} after {TRIES} tries")
 
 
-class ThreadPerOrder(Shop):
+class ThreadPerOrder(HttpxShop):
     """Each order has a thread, which creates and polls. After a failure it waits twice as long."""
 
     own_pace = True
@@ -137,7 +159,7 @@ class ThreadPerOrder(Shop):
         return http.post("/v1/payments", json=creation(order_id), headers=headers)
 
 
-class Outbox(Shop):
+class Outbox(HttpxShop):
     """An order only writes a row, with the key. What the row still needs is done by the next ticks."""
 
     paid: tuple[str, ...] = ("completed",)
@@ -205,18 +227,6 @@ class Bare(Poller):
     def read(self, payment_id: str) -> Json:
         return self.call("GET", f"/v1/payments/{payment_id}")
 
-    def call(self, method: str, path: str, body: Json | None = None, key: str | None = None) -> Json:
-        headers = {**self.settings["headers"], "Content-Type": "application/json"}
-        if key is not None:
-            headers["Idempotency-Key"] = key
-        address = urlsplit(self.settings["base_url"]).netloc
-        with contextlib.closing(http.client.HTTPConnection(address, timeout=TIMEOUT_SECONDS)) as connection:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            reply = connection.getresponse()
-            if reply.status >= 400:
-                raise ConnectionError(f"{method} {path}: status {reply.status}")
-            return dict(json.load(reply))
-
 
 class FulfilmentTable(Poller):
     """Reads `completed` more than once, and delivers into a table that takes each order once."""
@@ -262,7 +272,7 @@ class Catalog(RetryingClient):
         return super().create(body, key)
 
 
-class AsyncWorker(Shop):
+class AsyncWorker(HttpxShop):
     """An event loop in a thread, and in it a task for each order."""
 
     own_pace = True
@@ -277,9 +287,9 @@ class AsyncWorker(Shop):
         self.run(self.loop.run_forever)
 
     def order(self, order_id: str) -> None:
-        self.call(self.create(order_id))
+        self.complete(self.create(order_id))
 
-    def call(self, work: Coroutine[Any, Any, None]) -> None:
+    def complete(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     async def create(self, order_id: str) -> None:
@@ -303,7 +313,7 @@ class AsyncWorker(Shop):
 
     def close(self) -> None:
         self.closing.set()
-        self.call(self.end())
+        self.complete(self.end())
         self.loop.call_soon_threadsafe(self.loop.stop)
         super().close()
         self.loop.close()
@@ -324,3 +334,141 @@ class EarlyDelivery(Poller):
             del self.open[order_id]
         elif payment["status"] in self.closed:
             del self.open[order_id]
+
+
+# Outages
+
+
+class Breaker(Worker):
+    """A circuit breaker for all orders: after five failed reads in a row it opens. A second later it lets one
+    through, which closes it if it succeeds.
+    """
+
+    limit = 5
+    seconds = 1.0
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.failed_reads = 0
+        self.open_until = 0.0
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        if time.monotonic() >= self.open_until:
+            super().poll(order_id, payment_id)
+
+    def read(self, payment_id: str) -> Json:
+        payment = super().read(payment_id)
+        self.failed_reads = 0
+        return payment
+
+    def failed(self, order_id: str, error: Exception) -> None:
+        super().failed(order_id, error)
+        self.failed_reads += 1
+        if self.failed_reads >= self.limit:
+            self.open_until = time.monotonic() + self.seconds
+
+
+class SupervisedLoop(Poller):
+    """The polling loop ends at the first failed read, and its supervisor starts it again after a pause."""
+
+    own_pace = True
+    failures = ()
+
+    def ticks(self) -> None:
+        while not self.closing.is_set():
+            try:
+                super().ticks()
+            except httpx.HTTPStatusError as error:
+                self.closing.wait(max(0.1, retry_after(error.response)))
+            except httpx.TransportError:
+                self.closing.wait(0.1)
+
+
+class Backoff(Worker):
+    """Pauses longer after each failed read of an order in a row, up to 16 s, and never gives up."""
+
+    first_seconds = 0.2
+    most_seconds = 16.0
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        self.counts[order_id] = 0
+        super().decide(order_id, payment)
+
+    def failed(self, order_id: str, error: Exception) -> None:
+        super().failed(order_id, error)
+        pause = min(self.first_seconds * 2 ** self.counts[order_id], self.most_seconds)
+        self.counts[order_id] += 1
+        self.not_before[order_id] = max(self.not_before.get(order_id, 0), time.monotonic() + pause)
+
+
+# Refusals and sums
+
+
+class ReloadsKey(Worker):
+    """Takes a 401 for a key that has been replaced, and loads it again; and a 404 for a replica that lags."""
+
+    def failed(self, order_id: str, error: Exception) -> None:
+        super().failed(order_id, error)
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 401:
+            self.http.headers.update(self.headers)
+
+
+class ComparesIntegers(Poller):
+    """Delivers when the status says so and the sum, an integer of raw units, covers what is due."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        received, due = sums(payment)
+        if payment["status"] != "completed" or received >= due:
+            super().decide(order_id, payment)
+
+
+def sums(payment: Json) -> tuple[int, int]:
+    """What was received and what is due, in raw units."""
+    [attempt] = payment["attempts"]
+    received = attempt.get("funding", {}).get("amount_received_finalized", "0")
+    return int(received), int(attempt["instructions"]["amounts"]["due"])
+
+
+# One order several times at once
+
+
+class KeyFromOrderId(Worker):
+    """An order that comes several times at once has one key. What was delivered is not delivered again."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if self.delivered[order_id]:
+            del self.open[order_id]
+        else:
+            super().decide(order_id, payment)
+
+
+class LockPerOrder(KeyFromOrderId):
+    """A random key, stored before it is used. A lock for each order lets one request in at a time."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.keys: dict[str, str] = {}
+        self.locks: dict[str, threading.Lock] = {}
+
+    def order(self, order_id: str) -> None:
+        with self.locks.setdefault(order_id, threading.Lock()):
+            super().order(order_id)
+
+    def create(self, body: Json, key: str) -> str:
+        return super().create(body, self.keys.setdefault(key, str(uuid4())))
+
+
+# Deliveries that cannot always be told
+
+
+class FlakyDeliveries(Worker):
+    """Every fifth time, how often the goods went out cannot be told."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.asked = itertools.count(1)
+
+    def deliveries(self, order_id: str) -> int:
+        if next(self.asked) % 5 == 0:
+            raise ConnectionError("the warehouse does not answer")
+        return super().deliveries(order_id)

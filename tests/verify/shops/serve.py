@@ -1,18 +1,21 @@
-"""Serve a shop of the tables over HTTP on 127.0.0.1: python -m tests.verify.shops.serve NAME.
+"""Serve a shop of the tables over HTTP on 127.0.0.1: python -m tests.verify.shops.serve NAME [--port PORT].
 
 `POST /orders/{order_id}` orders: 201, or 502 when the shop fails. `GET /deliveries/{order_id}` answers how
 often the goods went out. `GET /health` answers once the shop is open. The environment has PAYMOCK_URL,
-PAYMOCK_API_KEY and PORT. A shop without a pace of its own is polled every 50 ms.
+PAYMOCK_API_KEY, PORT unless it is an option, and PAYMOCK_STATE_DIR for the durable shops. A shop without a
+pace of its own is polled every 50 ms. SIGTERM closes the shop.
 """
 
+import argparse
 import os
+import signal
 import sys
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.verify.shops import durable
 from tests.verify.shops.base import Shop
-from tests.verify.shops.table import SHOPS
 
 TICK_SECONDS = 0.05
 
@@ -39,6 +42,8 @@ class Handler(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     """A shop on a port. One without a pace of its own is called from one thread at a time."""
 
+    request_queue_size = 128
+
     def __init__(self, shop: Shop, port: int) -> None:
         super().__init__(("127.0.0.1", port), Handler)
         self.shop = shop
@@ -64,10 +69,24 @@ class Server(ThreadingHTTPServer):
         return 404, ""
 
 
+def shop_of(name: str) -> type[Shop]:
+    """Raises KeyError."""
+    shop: type[Shop] | None = getattr(durable, name.title().replace("_", ""), None)
+    if shop is None:
+        from tests.verify.shops.table import SHOPS  # with all clients: a start would take twice as long
+
+        shop = SHOPS[name].shop
+    return shop
+
+
 def main() -> None:
-    shop = SHOPS[sys.argv[1]].shop
-    with shop(os.environ["PAYMOCK_URL"], os.environ["PAYMOCK_API_KEY"]) as opened:
-        Server(opened, int(os.environ["PORT"])).serve_forever()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("--port", type=int, default=os.environ.get("PORT"))
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    with shop_of(arguments.name)(os.environ["PAYMOCK_URL"], os.environ["PAYMOCK_API_KEY"]) as shop:
+        Server(shop, arguments.port).serve_forever()
 
 
 if __name__ == "__main__":

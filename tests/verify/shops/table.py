@@ -1,19 +1,21 @@
 """The shops that prove `paymock verify`: what it has to say of each.
 
-Money rules make the verdict UNSAFE: `free_goods`, `lost_sale`, `double_delivery`, `double_payment`. The other
-rules are lesser: with them alone, the verdict is SAFE, and the finding is there.
+Money rules make the verdict UNSAFE: `free_goods`, `lost_sale`, `double_delivery`, `double_payment`,
+`lost_order`, `stays_down`. The other rules are lesser: with them alone, the verdict is SAFE, and the finding
+is there.
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.verify.shops import bad, good
+from tests.verify.shops import bad, durable, good
 from tests.verify.shops.base import Shop
 
 
 class Case(NamedTuple):
     """A shop, and the rules that must be among the findings of its trials; none for a good one. `scenarios`:
-    those that it is judged in; None: all. A bug must be found in those that show it.
+    those that it is judged in; None: all. A bug must be found in those that show it. `served`: it is
+    judged by the command only, as a process of its own (see serve.py), with these `options` of the command.
     """
 
     name: str
@@ -22,18 +24,28 @@ class Case(NamedTuple):
     rules: frozenset[str] = frozenset()
     fulfil_at: str = "completed"
     scenarios: tuple[str, ...] | None = None
+    served: bool = False
+    options: tuple[str, ...] = ()
 
 
-def _with_bug(verdict: str, rules: str, *shops: tuple[str, type[Shop], *tuple[str, ...]]) -> list[Case]:
+Row = tuple[str, type[Shop], *tuple[str, ...]]
+
+
+def _with_bug(verdict: str, rules: str, *shops: Row, **fields: Any) -> list[Case]:
     """Shops with one bug, each with the scenarios that show it beside the happy path."""
     return [
-        Case(name, shop, verdict, frozenset(rules.split()), scenarios=("happy_path", *scenarios))
+        Case(name, shop, verdict, frozenset(rules.split()), scenarios=("happy_path", *scenarios), **fields)
         for name, shop, *scenarios in shops
     ]
 
 
 _unsafe = partial(_with_bug, "UNSAFE")
 _lesser = partial(_with_bug, "SAFE")
+_right = partial(_with_bug, "SAFE", "")
+
+SERVED: dict[str, Any] = {"served": True}
+CRASH: dict[str, Any] = {"served": True, "options": ("--crash",)}
+REPLICAS: dict[str, Any] = {"served": True, "options": ("--replicas", "2")}
 
 
 GOOD = [
@@ -49,6 +61,30 @@ GOOD = [
     Case("catalog", good.Catalog),
     Case("async_worker", good.AsyncWorker),
     Case("early_delivery", good.EarlyDelivery, fulfil_at="payment_finalized"),
+    *_right(
+        ("breaker", good.Breaker),
+        ("supervised_loop", good.SupervisedLoop),
+        ("backoff", good.Backoff),
+        ("reloads_key", good.ReloadsKey),
+        ("compares_integers", good.ComparesIntegers),
+    ),
+    *_right(
+        ("key_from_order_id", good.KeyFromOrderId),
+        ("lock_per_order", good.LockPerOrder),
+        ("flaky_deliveries", good.FlakyDeliveries),
+        ("starts_again", durable.StartsAgain),
+        **SERVED,
+    ),
+    *_right(
+        ("one_transaction", durable.OneTransaction),
+        ("durable_outbox", durable.DurableOutbox),
+        ("lease", durable.Lease),
+        ("two_readers", durable.TwoReaders),
+        **CRASH,
+    ),
+    *_right(
+        ("keyed_warehouse", durable.KeyedWarehouse), ("lease_per_order", durable.LeasePerOrder), **REPLICAS
+    ),
 ]
 
 BAD = [
@@ -66,6 +102,7 @@ BAD = [
         ("delivers_late_payments", bad.DeliversLatePayments, "late_payment"),
         ("delivers_when_failed", bad.paid_at("completed", "failed"), "settlement_failed"),
         ("delivers_by_funding", bad.DeliversByFunding),
+        ("forgives_dust", bad.ForgivesDust),
         ("delivers_by_deposit", bad.DeliversByDeposit, "underpaid_expired"),
         ("delivers_when_service_is_down", bad.DeliversWhenServiceIsDown, "no_payment_expired"),
         ("delivers_unknown_replies", bad.DeliversUnknownReplies, "no_payment_expired"),
@@ -76,6 +113,12 @@ BAD = [
         ("drops_after_failed_poll", bad.DropsAfterFailedPoll),
         ("drops_after_three_failures", bad.DropsAfterThreeFailures),
         ("drops_when_too_fast", bad.DropsWhenTooFast),
+        ("drops_when_unauthorized", bad.DropsWhenUnauthorized),
+        ("drops_when_not_found", bad.DropsWhenNotFound),
+        ("gives_up_with_backoff", bad.GivesUpWithBackoff),
+        ("polling_loop_dies", bad.PollingLoopDies),
+        ("breaker_stays_open", bad.BreakerStaysOpen),
+        ("budget_is_not_refilled", bad.BudgetIsNotRefilled),
         ("drops_on_timeout", bad.DropsOnTimeout),
         ("drops_on_html", bad.DropsOnHtml),
         ("drops_on_truncated_reply", bad.DropsOnTruncatedReply),
@@ -103,6 +146,32 @@ BAD = [
     ),
     *_unsafe("double_payment", ("pays_again_after_failed_read", bad.PaysAgainAfterFailedRead)),
     *_unsafe("key_conflict lost_sale", ("changes_body", bad.ChangesBody)),
+    *_unsafe("key_conflict lost_order", ("key_per_customer", bad.KeyPerCustomer)),
+    *_unsafe("double_payment", ("checks_then_creates", bad.ChecksThenCreates), **SERVED),
+    *_unsafe("lost_sale", ("ends_for_good", durable.EndsForGood), **SERVED),
+    *_unsafe(
+        "lost_sale",
+        ("only_in_memory", durable.OnlyInMemory),
+        ("records_then_delivers", durable.RecordsThenDelivers),
+        ("lease_never_ends", durable.LeaseNeverEnds),
+        **CRASH,
+    ),
+    *_unsafe(
+        "double_payment",
+        ("key_in_memory", durable.KeyInMemory),
+        ("records_after_creation", durable.RecordsAfterCreation),
+        **CRASH,
+    ),
+    *_unsafe(
+        "double_delivery",
+        ("delivers_then_records", durable.DeliversThenRecords),
+        ("last_reply_wins", durable.LastReplyWins),
+        **CRASH,
+    ),
+    *_unsafe("lost_order", ("acknowledges_first", durable.AcknowledgesFirst), **CRASH),
+    *_unsafe("stays_down", ("stays_down", durable.StaysDown), **CRASH),
+    *_unsafe("double_delivery", ("checks_then_ships", durable.ChecksThenShips), **REPLICAS),
+    *_unsafe("double_payment", ("lock_per_process", durable.LockPerProcess), **REPLICAS),
     *_lesser("key_conflict", ("changes_body_once", bad.ChangesBodyOnce)),
     *_lesser("polls_forever", ("polls_forever", bad.PollsForever)),
     *_lesser(
