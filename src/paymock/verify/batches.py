@@ -184,8 +184,8 @@ class Batches:
                     runner.unstarted.append(batch.token)
                     continue
                 if batch.kind == "crash" and batch.action != "crash+one" and self.forgets is None:
-                    orders += self._probe()
-                orders += self._hit(batch)
+                    orders += self._check_durability()
+                orders += self._run_until_moment(batch)
                 if batch.kind == "outage":  # nothing hits its orders later: an application has fewer to poll
                     for order in orders:
                         order.is_released = True
@@ -234,13 +234,13 @@ class Batches:
             runner.begin(orders[-1])
         return orders
 
-    def _hit(self, batch: Batch) -> list[BatchOrder]:
+    def _run_until_moment(self, batch: Batch) -> list[BatchOrder]:
         """Run a batch up to the moment at which its orders only need to be settled."""
         hit = {
             "outage": self._outage,
-            "order": self._copy,
+            "order": self._place_copies,
             "crash": self._crash,
-            "meet": self._meet,
+            "meet": self._read_at_once,
             "hold": self._overtake,
         }
         try:
@@ -248,7 +248,7 @@ class Batches:
         finally:
             self._open_gates()
 
-    def _copy(self, batch: Batch) -> list[BatchOrder]:
+    def _place_copies(self, batch: Batch) -> list[BatchOrder]:
         orders = self._orders(batch, _AT_ONCE)
         self._gate(orders, f"delay={_COPIES_DELAY}", CREATE_PAYMENT, times=batch.number)
         self._until(lambda: all(order.is_standing for order in orders))
@@ -279,19 +279,19 @@ class Batches:
         orders = self._standing(batch, _FEW)
         for order in orders:  # one at a time: an application with few workers has one left to read again
             self._gate([order], "hold", GET_PAYMENT)
-            self._gather(1)
+            self._await_held(1)
             order.end_payments()
             self._until(partial(order.shows, self._runner.options.fulfil_at), _GATE_SECONDS)
             self._open_gates()
         return orders
 
-    def _meet(self, batch: Batch) -> list[BatchOrder]:
+    def _read_at_once(self, batch: Batch) -> list[BatchOrder]:
         """Hold the reads that show what makes goods due, until all replicas have asked."""
         orders = self._standing(batch, _AT_ONCE)
         for order in orders:
             self._gate([order], "hold", GET_PAYMENT, times=batch.number)
             order.move_to(batch.at or 0.0)
-            self._gather(batch.number)
+            self._await_held(batch.number)
             self._open_gates()
         return orders
 
@@ -305,7 +305,7 @@ class Batches:
         if not self._until(is_reached, max(_GATHER_SECONDS, 3 * (self._runner.pacing.pace or 0.0))):
             self._runner.undetermined[batch.token] = f"{batch.token}: its moment never came"
 
-    def _gather(self, count: int) -> None:
+    def _await_held(self, count: int) -> None:
         """Wait until a request has come to a gate, and then a little, until so many have."""
         self._until(lambda: self._held() > 0)
         self._until(lambda: self._held() >= count, _GATE_SECONDS)
@@ -330,7 +330,7 @@ class Batches:
             start_seconds = self._runner.service.start_seconds if self._runner.service else 0.0
             late = f"delay={min(30_000, 2_000 + round(3_000 * start_seconds))}"
             self._gate(orders, {"before": "hold; before", "late": late}.get(moment, "hold"), CREATE_PAYMENT)
-            self._gather(len(orders))
+            self._await_held(len(orders))
         elif batch.target == "order":
             orders = self._orders(batch, _AT_ONCE)
             self._until(lambda: any(order.is_placed for order in orders))
@@ -343,7 +343,7 @@ class Batches:
                 order.move_to(batch.at or self._runner.baselines[batch.scenario].age_of(fulfil_at))
             if is_held:
                 self._await(batch, lambda: self._held() > 0)
-                self._gather(len(orders))
+                self._await_held(len(orders))
             else:
                 self._await(batch, lambda: any(order.shows(fulfil_at) for order in orders))
             if batch.target == "deliveries":
@@ -388,7 +388,7 @@ class Batches:
         if isinstance(service, Service):
             runner.restart(service, orders)
 
-    def _probe(self) -> list[BatchOrder]:
+    def _check_durability(self) -> list[BatchOrder]:
         """Find out whether the application still knows after a crash what it has delivered before."""
         [order] = self._standing(Batch("*", "parked", "crash"), 1)
         order.end_payments()

@@ -139,7 +139,7 @@ class Verifier:
             runner.estimate = self._estimate()
             yield runner.progress
         if only is None and self._options.faults is None:
-            yield from self._run_batches(self._common_batches(), waits=False)
+            yield from self._run_batches(self._outage_batches(), waits=False)
         if isinstance(only, Batch):
             return (yield from self._run_batches([only]))
         yield from self._run_baselines(runner.scenarios[1:])
@@ -154,19 +154,19 @@ class Verifier:
         yield from runner.run(together, must_hit=only is not None)
         yield from runner.run(exclusive, exclusive=True, must_hit=only is not None)
         if only is None:
-            yield from self._run_batches(self._rare_batches())
+            yield from self._run_batches(self._crash_batches())
 
     def _run_batches(self, tried: Sequence[Batch], *, waits: bool = True) -> Iterator[Progress]:
         tried = [batch for batch in tried if batch not in self._tried]
         self._tried += tried
         yield from self._batches.run(tried, waits=waits)
 
-    def _common_batches(self) -> list[Batch]:
+    def _outage_batches(self) -> list[Batch]:
         """Outages and, where orders can come side by side, the same order placed three times at once."""
         at_once = [Batch(self.runner.scenarios[0], "order", "3x")]
         return (at_once if self.runner.pacing.application.threads else []) + batches.outages()
 
-    def _rare_batches(self) -> list[Batch]:
+    def _crash_batches(self) -> list[Batch]:
         """Crashes and replicas, in the first scenario whose payment becomes what makes goods due."""
         fulfil_at, service = self._options.fulfil_at, self.runner.service
         fulfilled = [one for one in self.runner.baselines.values() if fulfil_at in one.statuses.values()]

@@ -80,7 +80,7 @@ class Findings:
                 if group[1] == (_APPLICATION,):
                     confirmed = yield from self._confirm_culprit(plan, plans, rule)
                 else:
-                    by_chance = yield from self._by_chance(rule, plan)
+                    by_chance = yield from self._find_flaky(rule, plan)
                     first = by_chance or repeated_once.get(plan)
                     confirmed = self._seen([first], rule) if first else None
                     if confirmed is None:
@@ -110,7 +110,7 @@ class Findings:
         if confirmed is None and runner.seconds_left() <= 0:
             reason = f"{plan.token}: {rule} was not repeated within the budget"
             runner.undetermined[reason] = reason
-        tried = [one for one in runner.trials if _alike(one, plans)]
+        tried = [one for one in runner.trials if _has_same_fault(one, plans)]
         if group[1] == (_APPLICATION,):
             tried = [one for one in runner.trials if runner.had_incident(one)]
         if by_chance:
@@ -239,7 +239,7 @@ class Findings:
                 return (yield from self._shrink(smaller, rule))
         return plan
 
-    def _by_chance(self, rule: str, plan: Plan) -> Generator[Progress, None, Trial | None]:
+    def _find_flaky(self, rule: str, plan: Plan) -> Generator[Progress, None, Trial | None]:
         """Run the scenario of a plan without its faults, many times side by side, and return a trial that
         breaks the rule all the same.
         """
@@ -346,7 +346,7 @@ class Findings:
         return str(known.get(name, {}).get("simulates", ""))
 
 
-def _alike(plan: Plan, plans: Sequence[Plan]) -> bool:
+def _has_same_fault(plan: Plan, plans: Sequence[Plan]) -> bool:
     """Whether a plan hits the same operation as one of them with the same fault, or its batch is alike."""
 
     def hits(one: Plan) -> tuple[object, ...]:
