@@ -26,6 +26,7 @@ from paymock.settings import Settings, SettingsError
         {"max_payments": 0},
         {"retention": 3600, "store": "redis://localhost"},
         {"host": ""},
+        *({"root_path": path} for path in ("paymock", "/paymock/", "/", "/a b", "//x")),
         {"api_keys": ("two words",)},
         {"allowed_hosts": ("http://shop.example",)},
         {"host": "0.0.0.0"},

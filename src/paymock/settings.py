@@ -59,7 +59,8 @@ class Settings:
 
     `host` None means both loopback addresses; `port` 0 means any free port; `retention` is in seconds;
     `frame_ancestors` are the origins that may embed the checkout, as in a Content-Security-Policy;
-    `metrics_address` is HOST:PORT, and None disables the metrics. Raises SettingsError when a value is
+    `metrics_address` is HOST:PORT, and None disables the metrics; `root_path` is the path of the server at
+    a proxy, empty or like /paymock. Raises SettingsError when a value is
     invalid or two contradict each other.
     """
 
@@ -84,6 +85,7 @@ class Settings:
     reset_time: bool = False
     frame_ancestors: tuple[str, ...] = ()
     metrics_address: str | None = None
+    root_path: str = ""
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -92,6 +94,8 @@ class Settings:
         for name, pattern, message in _PATTERNS:
             if not all(pattern.fullmatch(value) for value in getattr(self, name)):
                 raise SettingsError(message)
+        if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", self.root_path):
+            raise SettingsError("a root path begins with / and does not end with it, such as /paymock")
         self._check_texts()
         if not (self.on_loopback or self.api_keys or self.open):
             raise SettingsError(

@@ -20,7 +20,7 @@ from tests.support.stream import following
 
 
 @contextmanager
-def balanced(folder: Path, servers: list[ServerProcess]) -> Iterator[str]:
+def balanced(folder: Path, servers: list[ServerProcess], path: str = "") -> Iterator[str]:
     """The URL of nginx before the servers, with the configuration of the documentation."""
     [block] = [
         block for block in markdown.blocks(markdown.read("docs/deploy.md")) if block.language == "nginx"
@@ -30,6 +30,7 @@ def balanced(folder: Path, servers: list[ServerProcess]) -> Iterator[str]:
     for documented, server in zip(("10.0.0.11:8402", "10.0.0.12:8402"), servers, strict=True):
         assert documented in text
         text = text.replace(documented, f"127.0.0.1:{server.port}")
+    text = text.replace("location /", f"location {path}/")
     configuration = folder / "nginx.conf"
     paths = "".join(
         f"{kind}_temp_path {folder / kind};" for kind in ("client_body", "proxy", "fastcgi", "scgi", "uwsgi")
@@ -41,7 +42,7 @@ def balanced(folder: Path, servers: list[ServerProcess]) -> Iterator[str]:
     command = ["nginx", "-p", str(folder), "-c", str(configuration), "-e", str(folder / "log")]
     with subprocess.Popen(command) as process:
         try:
-            url = f"http://127.0.0.1:{port}"
+            url = f"http://127.0.0.1:{port}{path}"
             wait_until(lambda: _answers(url))
             yield url
         finally:
@@ -125,6 +126,31 @@ def test_nginx_passes_each_event_of_a_checkout_on_as_it_comes(deployment: Deploy
             assert stream.next()["view"] == "pay"
             client.post("/_mock/clock/advance", json={"seconds": 5})
             assert stream.next()["view"] == "detected"
+
+
+@pytest.mark.nginx
+@pytest.mark.nightly
+def test_pages_work_under_a_path(tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    from tests.support.browser import chromium
+    from tests.web.pages.browser.steps import Tab
+
+    with (
+        server_process(tmp_path, "--root-path", "/paymock") as server,
+        balanced(tmp_path, [server, server], "/paymock") as url,
+        chromium() as browser,
+    ):
+        tab = Tab(browser.new_page(), url, "mk_test_demo").open()
+        tab.page.get_by_role("button", name="New payment…").click()
+        tab.page.get_by_role("button", name="Create", exact=True).click()
+        expect(tab.page).to_have_url(re.compile(f"{url}/payments/pay_[a-z2-7]+"))
+        expect(tab.status).to_have_text("awaiting payment")
+        tab.page.get_by_role("link", name="Open its checkout").click()
+        expect(tab.page.get_by_role("heading", level=1)).to_contain_text("Waiting for your payment")
+        tab.page.goto(f"{url}/swagger/control/")
+        expect(tab.page.locator(".opblock").first).to_be_visible()
+        assert (tab.foreign(), tab.complaints()) == ([], [])
 
 
 def test_options_and_variables_that_are_named_are_those_that_there_are() -> None:

@@ -87,6 +87,12 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     help="Allow pages of this origin to embed the checkout. Repeatable. [default: none]",
 )
 @_option(
+    "--root-path",
+    default="",
+    metavar="PATH",
+    help="Path of the server behind a proxy, like /paymock: links begin with it. [default: none]",
+)
+@_option(
     "--fee-bps",
     type=click.IntRange(0, MAX_FEE_BPS),
     default=DEFAULT_FEE_BPS,

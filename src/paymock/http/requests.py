@@ -102,8 +102,8 @@ class Request(msgspec.Struct, eq=False):
     names that were sent more than once. `is_current` tells HTTP/1.1 from HTTP/1.0, and `keeps_alive` whether
     the connection stays open after the reply (RFC 9112, 9.3).
 
-    The application adds the operation, the template of the path, the values of its parameters, and the
-    sandbox of the key.
+    The application adds the operation, the template of the path, the values of its parameters, the sandbox
+    of the key, and the `root_path`: what links to this server begin with, behind a proxy.
     """
 
     method: str
@@ -119,6 +119,7 @@ class Request(msgspec.Struct, eq=False):
     params: Mapping[str, str] = {}
     sandbox: str = ""
     operation: str = ""
+    root_path: str = ""
 
     def __repr__(self) -> str:
         return f"Request({self.method})"  # its headers hold an API key

@@ -78,4 +78,6 @@ def create_app(
     routes.add("GET", "/swagger", Route(redirect_to_swagger))
     for path, file in static_files(with_control=control_service is not None).items():
         routes.add("GET", path, Route(file))
-    return Application(routes, sandboxes, control_service, AllowedHosts(settings), keyring, clock, log)
+    return Application(
+        routes, sandboxes, control_service, AllowedHosts(settings), keyring, clock, log, settings.root_path
+    )

@@ -43,8 +43,10 @@ class Application:
         keyring: Keyring,
         clock: Clock,
         log: RequestLog,
+        root_path: str = "",
     ) -> None:
         self.routes = routes
+        self._root_path = root_path
         self._sandboxes = sandboxes
         self._control = control
         self._hosts = hosts
@@ -79,6 +81,10 @@ class Application:
         """Answer a request, and record it."""
         started = time.perf_counter()
         request_id = f"{self._id_prefix}{next(self._count):x}"
+        if self._root_path:  # some proxies remove it, and some do not
+            request.root_path = self._root_path
+            if f"{request.path}/".startswith(f"{self._root_path}/"):
+                request.path = request.path.removeprefix(self._root_path) or "/"
         try:
             handler = self._route(request)
             response = await handler(request)

@@ -347,7 +347,7 @@ def _base_url(request: Request) -> str:
     """Return the base URL that the client used. A proxy in front of the server tells its scheme."""
     scheme = "https" if request.headers.get(b"x-forwarded-proto") == b"https" else "http"
     host = (request.header(b"host") or "").rstrip(":")
-    return f"{scheme}://{host}" if host else DEFAULT_SERVER
+    return f"{scheme}://{host}{request.root_path}" if host else DEFAULT_SERVER
 
 
 _OTHER_ERROR = "OtherError"

@@ -35,8 +35,8 @@ async def create_payment(service: PaymentsService, request: Request, injection: 
         scenario = DEFAULT_SCENARIO  # a request with a fault header takes no override
     created = await service.create_payment(await keyed_request(request), scenario, injection)
     payment = created.payment
-    location = ("Location", f"/v1/payments/{payment.id}")
-    link = ("Link", f'<{CHECKOUT}{payment.id}>; rel="payment"')
+    location = ("Location", f"{request.root_path}/v1/payments/{payment.id}")
+    link = ("Link", f'<{request.root_path}{CHECKOUT}{payment.id}>; rel="payment"')
     headers = (location, link, *_replay_headers(created, requested)) if created.replayed else (location, link)
     return Response(201, payment.json, headers=headers, payment=payment, scenario=created.scenario)
 

@@ -73,14 +73,14 @@ class Fragments:
         """Answer with a page of the list of payments, which takes the query of `GET /_mock/payments`."""
         query = parse_query(request, _parse_payments)
         page = await self._control.payments(request.sandbox, **asdict(query))
-        return self._fragment("payments", page=page)
+        return self._fragment(request, "payments", page=page)
 
     async def next_payment(self, request: Request) -> Response:
         """Answer with the overrides that are pending, and the fault rules."""
         parse_query(request, _parse_nothing)
         overrides = await self._control.overrides.pending(request.sandbox)
         rules = await self._control.fault_rules.list(request.sandbox)
-        return self._fragment("next_payment", overrides=overrides.data, rules=rules.data)
+        return self._fragment(request, "next_payment", overrides=overrides.data, rules=rules.data)
 
     async def requests(self, request: Request) -> Response:
         """Answer with the journal; with `failed`, with its errors and faults only."""
@@ -88,7 +88,9 @@ class Fragments:
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES)).data
         if query.failed is not None:
             entries = [entry for entry in entries if entry.error or entry.fault]
-        return self._fragment("requests", entries=entries, commands=[_command(entry) for entry in entries])
+        return self._fragment(
+            request, "requests", entries=entries, commands=[_command(entry) for entry in entries]
+        )
 
     async def payment(self, request: Request) -> Response:
         width = parse_query(request, _parse_drawing).width
@@ -100,6 +102,7 @@ class Fragments:
         funding = _funding(payment)
         picture, seen = _draw(detail, entries, width, all_seen=len(entries) < _MAX_ENTRIES)
         return self._fragment(
+            request,
             "payment",
             detail=detail,
             payment=payment,
@@ -117,7 +120,9 @@ class Fragments:
 
     async def findings(self, request: Request) -> Response:
         parse_query(request, _parse_nothing)
-        return self._fragment("findings", findings=(await self._control.findings.list(request.sandbox)).data)
+        return self._fragment(
+            request, "findings", findings=(await self._control.findings.list(request.sandbox)).data
+        )
 
     async def finding(self, request: Request) -> Response:
         """Answer with a finding, and the drawn timeline of each of its payments that exists."""
@@ -130,12 +135,11 @@ class Fragments:
                 journal = await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)
                 picture, _ = _draw(detail, journal.data, width, all_seen=bool(journal.data))
                 drawn.append((detail, picture))
-        return self._fragment("finding", finding=finding, drawn=drawn)
+        return self._fragment(request, "finding", finding=finding, drawn=drawn)
 
-    def _fragment(self, name: str, **values: object) -> Response:
-        return Response(
-            200, render(f"fragments/{name}.html", views=VIEWS, tokens=self._tokens, **values), HTML, _HEADERS
-        )
+    def _fragment(self, request: Request, name: str, **values: object) -> Response:
+        values |= {"views": VIEWS, "tokens": self._tokens}
+        return Response(200, render(f"fragments/{name}.html", request.root_path, **values), HTML, _HEADERS)
 
     def _tokens(self, raw: str | int, chain: str, asset: str) -> str | None:
         """Raw units in whole tokens, `1.01 USDT`; None if the catalog no longer knows the asset."""

@@ -78,6 +78,7 @@ class DashboardPage:
         catalog, receive = self._context.catalog, self._context.payment["receive"]
         html = render(
             self._template,
+            request.root_path,
             scenarios=scenario_rows(self._context.scenarios.values()),
             views=VIEWS,
             faults=FAULT_ROWS,
@@ -97,11 +98,13 @@ async def checkout_page(checkouts: CheckoutService, request: Request, *, frame_a
         view = await checkouts.show(request.params["payment_id"])
     except PaymockError as error:
         response = error_response(error)
-        html = render("message.html", status=error.status, message=error.message, refresh=_REFRESH_SECONDS)
+        values = {"status": error.status, "message": error.message, "refresh": _REFRESH_SECONDS}
+        html = render("message.html", request.root_path, **values)
         return replace(response, body=html, content_type=HTML, headers=(*response.headers, *headers))
     seconds = _REFRESH_SECONDS if view.seconds is None else min(_REFRESH_SECONDS, math.ceil(view.seconds))
     html = render(
         "checkout.html",
+        request.root_path,
         checkout=view.checkout,
         window=PAYMENT_WINDOW // 1000,
         qr=qr_code(view.checkout.payment_uri),
@@ -136,6 +139,7 @@ class StaticFile(Struct, frozen=True):
         extension = self.path.rpartition(".")[2]
         if extension == "html":
             body = body.replace(b"<!-- documents -->", self.documents)
+            body = body.replace(b'="/', b'="%b/' % request.root_path.encode())
         headers = self.headers
         if _accepts_gzip(request):
             body, headers = _compressed(body), (*headers, ("Content-Encoding", "gzip"))
@@ -168,4 +172,4 @@ def _compressed(body: bytes) -> bytes:
 
 
 async def redirect_to_swagger(request: Request) -> Response:
-    return Response(308, content_type=None, headers=(("Location", SWAGGER),))
+    return Response(308, content_type=None, headers=(("Location", request.root_path + SWAGGER),))

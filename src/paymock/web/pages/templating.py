@@ -22,8 +22,9 @@ _LONG = 20
 _UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
 
-def render(template: str, **values: object) -> bytes:
-    return _environment().get_template(template).render(values).encode()
+def render(template: str, root: str, **values: object) -> bytes:
+    """Return a page whose links to this server begin with `root`."""
+    return _environment(root).get_template(template).render(values).encode()
 
 
 def security_headers(frame_ancestors: str = "'none'") -> tuple[tuple[str, str], ...]:
@@ -96,7 +97,7 @@ def duration(seconds: float) -> str:
 
 
 @cache
-def _environment() -> "Environment":
+def _environment(root: str) -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined  # imported when the first page is opened
 
     environment = Environment(
@@ -106,7 +107,7 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["static"] = static_path()
+    environment.globals |= {"root": root, "static": root + static_path()}
     environment.filters["seconds"] = format_seconds
     for function in (visible, words, breakable, short, duration):
         environment.filters[function.__name__] = function

@@ -3,6 +3,9 @@
 const KEY = "paymock.key", KEYS = "paymock.keys", MOST_KEYS = 10;
 const OPEN_KEY = /^mk_test_([\w-]{1,64})$/;
 
+/** The URL of the server, with the path prefix of a proxy. */
+export const root = import.meta.url.slice(0, import.meta.url.lastIndexOf("/assets/"));
+
 /** The keys used before in this browser, the last used first. */
 export const keys = () => JSON.parse(localStorage.getItem(KEYS) ?? "[]");
 
@@ -40,7 +43,7 @@ export async function request(method, path, body, headers = {}) {
   }
   let reply;
   try {
-    reply = await fetch(path, options);
+    reply = await fetch(root + path, options);
   } catch {
     throw Object.assign(new Error("The server cannot be reached."), { status: 0 });
   }

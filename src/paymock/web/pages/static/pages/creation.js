@@ -1,6 +1,6 @@
 // The dialog that creates a payment.
 
-import { order, randomKey, request } from "./api.js";
+import { order, randomKey, request, root } from "./api.js";
 import { by } from "./dom.js";
 import { problemAt, showProblems } from "./forms.js";
 import { raw } from "./format.js";
@@ -25,7 +25,7 @@ export function creationDialog() {
     try {
       const payment = await request("POST", "/v1/payments", order(data.get("order"), chain, asset, received, data.get("address")),
         { "Idempotency-Key": retry, "X-Mock-Scenario": data.get("scenario") });
-      location.assign(`/payments/${payment.id}`);
+      location.assign(`${root}/payments/${payment.id}`);
     } catch (error) {
       if (error.status) retry = randomKey();
       refuse(error);

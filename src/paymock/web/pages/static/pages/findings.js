@@ -1,5 +1,6 @@
 // The pages of the findings: all of them, and one.
 
+import { root } from "./api.js";
 import { by } from "./dom.js";
 import { fragment, showParts } from "./fragment.js";
 import { attempt, start } from "./shell.js";
@@ -11,7 +12,7 @@ let width;
 
 async function load() {
   width = place?.clientWidth;
-  showParts(await fragment(location.pathname.slice(1) + (place ? `?width=${Math.max(MIN_WIDTH, width)}` : "")));
+  showParts(await fragment((location.origin + location.pathname).slice(root.length + 1) + (place ? `?width=${Math.max(MIN_WIDTH, width)}` : "")));
   for (const drawn of place?.querySelectorAll("svg") ?? []) move(drawn, Number(drawn.dataset.age));
 }
 

@@ -1,6 +1,6 @@
 // Fragments: parts of a page that the server renders with the data of the sandbox.
 
-import { keyInCommand, request } from "./api.js";
+import { keyInCommand, request, root } from "./api.js";
 import { by, copy, show } from "./dom.js";
 
 /** Returns a fragment, as a document. */
@@ -23,5 +23,5 @@ export function update(place, part) {
 
 document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-command]");
-  if (button) copy(button.dataset.command.replace("{origin}", location.origin).replace("Bearer {key}", () => `Bearer ${keyInCommand()}`), button);
+  if (button) copy(button.dataset.command.replace("{origin}", root).replace("Bearer {key}", () => `Bearer ${keyInCommand()}`), button);
 });

@@ -1,6 +1,6 @@
 // The list of payments: newest first, filtered as one types, live. Older ones come in batches as one scrolls.
 
-import { keyInCommand, request } from "./api.js";
+import { keyInCommand, request, root } from "./api.js";
 import { by, show } from "./dom.js";
 import { showFaults } from "./faults.js";
 import { count, duration } from "./format.js";
@@ -12,7 +12,7 @@ const BATCH = 100, TYPING_MS = 150, AT_TOP = 200;
 const FILTERS = ["search", "status", "scenario"];
 let filters = read(), batches = [], total = 0, newest, loading, typing;
 
-by("origin").textContent = location.origin;
+by("origin").textContent = root;
 by("command-key").textContent = keyInCommand();
 by("key-note").hidden = !keyInCommand().startsWith("$");
 by("filter").addEventListener("submit", (event) => event.preventDefault());
@@ -51,7 +51,7 @@ function filtered() {
   const entered = Object.fromEntries([...new FormData(by("filter"))].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
   if (JSON.stringify(entered) === JSON.stringify(filters)) return;
   filters = entered;
-  history.replaceState(null, "", `/${Object.keys(filters).length ? `?${new URLSearchParams(filters)}` : ""}`);
+  history.replaceState(null, "", `${location.pathname}${Object.keys(filters).length ? `?${new URLSearchParams(filters)}` : ""}`);
   return first();
 }
 

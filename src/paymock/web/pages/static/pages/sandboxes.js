@@ -1,6 +1,6 @@
 // The form that opens a sandbox by its API key: those used before, and others.
 
-import { bearer, forget, keep, key, keys, sandboxName } from "./api.js";
+import { bearer, forget, keep, key, keys, root, sandboxName } from "./api.js";
 import { by, h, show } from "./dom.js";
 
 let opened, hidePage;
@@ -36,7 +36,7 @@ function used(value) {
   open.addEventListener("click", () => enter(value));
   remove.addEventListener("click", () => {
     forget(value);
-    if (value === opened) location.assign("/");
+    if (value === opened) location.assign(`${root}/`);
     else openSandbox();
   });
   return h("li", {}, open, remove);
@@ -44,11 +44,11 @@ function used(value) {
 
 /** Opens a sandbox if the server accepts its key. Pages of payments are of one sandbox: another one shows its list. */
 async function enter(value) {
-  const reply = await fetch("/_mock/clock", { headers: bearer(value), cache: "no-store" }).catch(() => null);
+  const reply = await fetch(`${root}/_mock/clock`, { headers: bearer(value), cache: "no-store" }).catch(() => null);
   if (!reply) return refuse(value, "The server cannot be reached.");
   if (reply.status === 401) return refuse(value);
   keep(value);
-  if (opened) location.assign("/");
+  if (opened) location.assign(`${root}/`);
   else location.reload();
 }
 

@@ -1,6 +1,6 @@
 // What all pages of the dashboard share: the clock, the connection, and what the other parts of their frame do.
 
-import { bearer, key, request, sandboxName } from "./api.js";
+import { bearer, key, request, root, sandboxName } from "./api.js";
 import { creationDialog } from "./creation.js";
 import { announce, by, h } from "./dom.js";
 import { showProblems } from "./forms.js";
@@ -48,7 +48,7 @@ export function start({ load, tick = () => {}, paymentId }) {
     showTime();
     if (clock.at && lostAt === null) tick();
   }, calm ? 1000 : 200);
-  const url = `/_mock/events${paymentId ? `?payment_id=${encodeURIComponent(paymentId)}` : ""}`;
+  const url = `${root}/_mock/events${paymentId ? `?payment_id=${encodeURIComponent(paymentId)}` : ""}`;
   const due = new Set();
   let busy, failed;
   const work = async () => {
@@ -138,7 +138,7 @@ function resetDialog() {
     if (dialog.returnValue !== "reset") return;
     attempt(async () => {
       await request("POST", "/_mock/reset");
-      location.assign("/");
+      location.assign(`${root}/`);
     });
   });
 }

@@ -1,6 +1,6 @@
 // Swagger UI with the API key of the open sandbox, new idempotency keys, and names for its unnamed controls.
 
-import { keep, key, randomKey, sandboxName } from "/assets/api.js";
+import { keep, key, randomKey, root, sandboxName } from "../assets/api.js";
 
 const SCHEME = "apiKey", HEADER = "Idempotency-Key", NEW = "a new key";
 
@@ -82,10 +82,10 @@ function addAttributes() {
 new MutationObserver(addAttributes).observe(document.getElementById("swagger-ui"), { childList: true, subtree: true });
 
 // The documents are fixed here: `?url=` and `?configUrl=` must never make this page load somebody else's.
-const control = location.pathname === "/swagger/control/";
+const control = location.pathname.endsWith("/swagger/control/");
 document.querySelector(`.documents a[href="${location.pathname}"]`)?.setAttribute("aria-current", "page");
 const ui = SwaggerUIBundle({
-  url: control ? "/_mock/openapi.yaml" : "/openapi.yaml",
+  url: root + (control ? "/_mock/openapi.yaml" : "/openapi.yaml"),
   dom_id: "#swagger-ui",
   presets: [SwaggerUIBundle.presets.apis],
   plugins: [plugin],
