@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from paymock.cli.main import COMMANDS, cli
+from paymock.cli.main import cli
 from paymock.cli.serve import serve
 from paymock.http.auth import Keyring
 from paymock.payments.checkout import VIEWS
@@ -48,7 +48,8 @@ def _commands() -> str:
     for name, command in _all_commands():
         if name == "serve":
             continue  # its options are on the page of configuration
-        flags = [flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")]
+        shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+        flags = [flag for parameter in shown for flag in parameter.opts if flag.startswith("--")]
         own = ", ".join(f"`{flag}`" for flag in flags if flag not in shared)
         rows.append((f"`{name}`", command.get_short_help_str(limit=200), own))
     return tables.markdown(("Command", "Does", "Options"), rows)
@@ -56,7 +57,7 @@ def _commands() -> str:
 
 def _all_commands() -> Iterator[tuple[str, click.Command]]:
     """All commands, those of groups with the name of their group."""
-    for name in COMMANDS:
+    for name in cli.list_commands(click.Context(cli)):
         command = cli.get_command(click.Context(cli), name)
         if isinstance(command, click.Group):
             yield from ((f"{name} {member}", found) for member, found in command.commands.items())

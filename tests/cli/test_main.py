@@ -41,14 +41,14 @@ def completions(words: str, **variables: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("paymock --json create --scenario ", list(SCENARIOS)),
+        ("paymock --json create ", list(SCENARIOS)),
         ("paymock advance --to ", list(TARGETS)),
         ("paymock create --chain ", list(CATALOG.chains)),
         ("paymock create --chain base --asset ", list(CATALOG.assets("base") or ())),
         ("paymock create --asset US", ["USDT", "USDC"]),
-        ("paymock fault ", ["add", "list", "clear"]),
+        ("paymock fault ", ["add", "list", "delete", "clear"]),
         ("paymock --u", ["--url"]),
-        ("paymock re", ["requests", "reset", "ready"]),
+        ("paymock re", ["ready", "requests", "reset"]),
     ],
 )
 def test_the_shell_completes(words: str, completed: list[str]) -> None:
@@ -56,7 +56,7 @@ def test_the_shell_completes(words: str, completed: list[str]) -> None:
 
 
 def test_the_shell_completes_the_newest_payment() -> None:
-    for command in ("payment", "watch", "wait", "deposit", "advance", "advance --payment"):
+    for command in ("payment", "watch", "wait", "deposit", "advance"):
         assert completions(f"paymock {command} ne") == ["newest"], command
     assert completions("paymock fault add drop --payment ne") == ["newest"]
 

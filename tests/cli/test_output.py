@@ -18,14 +18,14 @@ from tests.support.in_process import run, run_on_terminal
 
 
 def test_an_order_id_in_any_script_is_printed(terminal: Terminal) -> None:
-    assert terminal.json("create", "--order-id", "заказ 🎉")["order_id"] == "заказ 🎉"
+    assert terminal.json("create", "--order", "заказ 🎉")["order_id"] == "заказ 🎉"
     shown = terminal.text("payments", PYTHONIOENCODING="latin-1")
     assert shown.endswith("  \\u0437\\u0430\\u043a\\u0430\\u0437 \\U0001f389\n")
 
 
 def test_control_characters_are_escaped(terminal: Terminal) -> None:
     order = "a\u202eb\u2028c\u2066d"
-    assert terminal.json("create", "--order-id", order)["order_id"] == order
+    assert terminal.json("create", "--order", order)["order_id"] == order
     assert "  order     a\\u202eb\\u2028c\\u2066d\n" in terminal.text("payment")
 
 
@@ -123,7 +123,7 @@ def test_a_wait_of_no_time_finds_what_is_readable_already() -> None:
 SECRET = "planted-secret"
 
 COMMANDS = [
-    "", "--json", "create", "create --json", "create --scenario x", "payment", "payment x",
+    "", "--json", "create", "create --json", "create x", "payment", "payment x",
     "payments --json", "payments x", "payments --limit 0", "advance 1", "clock", "wait pay_x", "deposit x",
     "next --fault drop", "next --times 2", "requests --json", "fault add drop", "fault add x", "fault list",
     "coverage", "reset", "xyzzy", "--xyzzy", "verify --order true",

@@ -29,8 +29,8 @@ def test_create_sends_all_options(terminal: Terminal, api: Api) -> None:
     address = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
     created = terminal.json(
         "create", "--chain", "ethereum", "--asset", "USDC", "--amount", "2500000", "--address", address,
-        "--order-id", "order-7", "--metadata", "cart=3 items", "--metadata", '{"nested": {"a": [1]}}',
-        "--scenario", "no_payment_expired",
+        "--order", "order-7", "--metadata", "cart=3 items", "--metadata", '{"nested": {"a": [1]}}',
+        "no_payment_expired",
     )  # fmt: skip
     assert created == api.payment(created["id"])
     receive = {"chain": "ethereum", "asset": "USDC", "amount": "2500000", "address": address}
@@ -45,7 +45,7 @@ def test_create_reports_a_replay(terminal: Terminal) -> None:
     assert (first.stdout, first.stderr) == (second.stdout, "")
     assert "used before" in second.stderr
     assert "Warning" not in second.stderr
-    third = terminal.run(*arguments, "--scenario", "late_payment")
+    third = terminal.run(*arguments, "late_payment")
     assert third.stdout == first.stdout
     assert "Warning: replayed payment follows happy_path, not late_payment" in third.stderr
 
@@ -70,9 +70,7 @@ def test_create_prints_a_curl_command_and_sends_nothing(terminal: Terminal, api:
 @pytest.mark.curl
 def test_the_curl_command_creates_the_payment(terminal: Terminal, api: Api) -> None:
     metadata = "it's $HOME \\ `x` é"
-    command = terminal.text(
-        "create", "--print-curl", "--scenario", "overpaid_review", "--metadata", f"note={metadata}"
-    )
+    command = terminal.text("create", "--print-curl", "overpaid_review", "--metadata", f"note={metadata}")
     created = json.loads(subprocess.check_output(["/bin/sh", "-c", command]))
     assert created["metadata"] == {"note": metadata}
     assert api.get(f"/_mock/payments/{created['id']}").json()["scenario"] == "overpaid_review"
@@ -123,7 +121,7 @@ def test_payments_are_filtered(terminal: Terminal, api: Api) -> None:
     for filters, expected in {
         ("--scenario", "late_payment"): [late],
         ("--status", "overpaid_review"): [over],
-        ("--order-id", "order-b"): [over],
+        ("--order", "order-b"): [over],
         ("--search", "order-"): [over, late],
     }.items():
         assert [item["id"] for item in terminal.json("payments", *filters)["data"]] == expected
@@ -140,9 +138,21 @@ def test_payments_reads_several_pages(terminal: Terminal, api: Api) -> None:
 
 def test_payments_fit_the_terminal(terminal: Terminal, api: Api) -> None:
     api.created(order_id="o" * 128)
-    header, line = terminal.shown("payments", COLUMNS="100").splitlines()
-    assert header.split() == ["ID", "STATUS", "DUE", "ORDER"]
-    assert (len(line), line[-4:]) == (100, "ooo…")
+    payment = api.created("underpaid_expired", order_id="order-7")
+    wide, narrow = (terminal.shown("payments", COLUMNS=width).splitlines() for width in ("100", "80"))
+    assert wide[0].split() == narrow[0].split() == ["ORDER", "ID", "STATUS", "SCENARIO", "DUE"]
+    assert all(len(line) <= 80 for line in narrow)
+    shortened = f"{payment['id'][:8]}…{payment['id'][-4:]}"
+    assert narrow[1].split() == [
+        "order-7",
+        shortened,
+        "awaiting_payment",
+        "underpaid_expired",
+        "1.01",
+        "USDT",
+    ]
+    assert narrow[2].startswith(f"{'o' * 13}…  pay_")
+    assert payment["id"] in terminal.shown("payments", "--wide", COLUMNS="80")
 
 
 def test_deposits_fund_a_payment(terminal: Terminal, api: Api) -> None:
@@ -157,7 +167,7 @@ def test_deposits_fund_a_payment(terminal: Terminal, api: Api) -> None:
     deposits = api.payment(payment)["attempts"][0]["deposits"]
     assert [int(deposit["amount"]) for deposit in deposits] == [due // 2, due // 2, 1]
     message = terminal.fails(1, "deposit", "--exact")
-    assert message == f"Error: nothing is missing: {due} raw units of {due} have arrived\n"
+    assert message == f"Error: nothing_missing: {due} raw units of {due} have arrived\n"
     api.advance(8)
     assert api.payment(payment)["status"] == "payment_finalized"
 

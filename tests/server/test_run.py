@@ -74,7 +74,7 @@ REFUSED_STARTS = {
     "--log xml": (2, "'xml' is not one of"),
     "--fee-bps 10001": (2, "10001"),
     "--api-key first-key,,second-key": (1, "an API key must consist of"),
-    "--retention 23h": (2, "not a duration of at least 24 hours"),
+    "--retention 23h": (2, "not a duration of at least 86,400 seconds"),
     "--metrics-address 0.0.0.0:0": (1, "without --api-key would let anybody read the metrics"),
     "--metrics-address metrics.example:9402": (1, "would let anybody read the metrics"),
     "--metrics-address ::1:9402": (1, "a metrics address must be HOST:PORT"),

@@ -19,11 +19,16 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return _run(arguments, variables, _Stream(variables), _Stream(variables))
 
 
-def run_on_terminal(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command whose output, and its messages with it, go to a terminal of 100 columns and 30 lines."""
+def run_on_terminal(*arguments: str, typed: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose output, and its messages with it, go to a terminal of 100 columns and 30 lines, and
+    at which something is `typed`.
+    """
     terminal = {"TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "100", "LINES": "30"}
     stream = _Stream(variables, is_terminal=True)
-    return _run(arguments, {**terminal, **variables}, stream, stream)
+    keyboard = _Stream(variables, is_terminal=True)
+    keyboard.write(typed)
+    keyboard.seek(0)
+    return _run(arguments, {**terminal, **variables}, stream, stream, keyboard)
 
 
 class _Stream(io.TextIOWrapper):
@@ -43,7 +48,11 @@ class _Stream(io.TextIOWrapper):
 
 
 def _run(
-    arguments: tuple[str, ...], variables: dict[str, str], stdout: _Stream, stderr: _Stream
+    arguments: tuple[str, ...],
+    variables: dict[str, str],
+    stdout: _Stream,
+    stderr: _Stream,
+    stdin: _Stream | None = None,
 ) -> subprocess.CompletedProcess[str]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     refusal = AssertionError("a server needs a process: use harness.server_process.server_process")
@@ -51,7 +60,9 @@ def _run(
         stack.enter_context(warnings.catch_warnings(action="ignore", category=ResourceWarning))
         for number, handler in handlers.items():
             stack.callback(signal.signal, number, handler)
-        stack.enter_context(mock.patch.multiple(sys, argv=["paymock", *arguments], stdin=_Stream({})))
+        stack.enter_context(
+            mock.patch.multiple(sys, argv=["paymock", *arguments], stdin=stdin or _Stream({}))
+        )
         stack.enter_context(mock.patch.multiple(sys, stdout=stdout, stderr=stderr))
         stack.enter_context(mock.patch.dict(os.environ, environment(**variables), clear=True))
         stack.enter_context(mock.patch.object(garbage_collection, "suspend"))

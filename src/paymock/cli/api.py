@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from paymock.cli.options import NEWEST, Choice, api_key, server_url
-from paymock.client.http import DEFAULT_TIMEOUT, Refused, Unreachable
+from paymock.client.http import DEFAULT_TIMEOUT, Json, Refused, Unreachable
 from paymock.client.sandbox import NotReached, Sandbox
 from paymock.client.text import escape_control
 from paymock.rules.identifiers import PAYMENT_PREFIX
@@ -35,45 +35,75 @@ SCENARIO = ScenarioName(list(SCENARIOS))
 OPERATION = Choice(OPERATION_IDS)
 
 
+_HEADERS = {"X-Mock-Scenario": "SCENARIO", "Idempotency-Key": "--idempotency-key"}
+"""What commands send as headers, which messages of the API name."""
+
+
 class CommandError(click.ClickException):
-    """An error of a command, with the lines of its message."""
+    """An error of a command, with the lines of its message; and a code, for --json."""
+
+    code = "failed"
 
     def __init__(self, *lines: str) -> None:
         super().__init__("\n".join(map(escape_control, lines)))
 
 
 class RequestRefused(CommandError):
-    """The server refused the request."""
+    """The server refused the request. `document` is its error, as the API sends it."""
 
     exit_code = 1
+
+    def __init__(self, code: str, message: str, details: Sequence[Json] = ()) -> None:
+        self.document: Json = {"code": code, "message": message}
+        if not details:
+            for header, option in _HEADERS.items():
+                message = message.replace(header, option)
+            super().__init__(f"{code}: {message}")
+            return
+        self.document["details"] = details
+        problems = dict.fromkeys(
+            f"  {_option(problem['field'])}: {problem['message']}" for problem in details
+        )
+        super().__init__(f"{code}:", *problems)
+
+
+def _option(field: str) -> str:
+    """The option or argument of this command that a field of the request body comes from, or the field."""
+    ctx = click.get_current_context(silent=True)
+    parameters = {parameter.name: parameter for parameter in ctx.command.params} if ctx else {}
+    for name in field.split("."):
+        if name in parameters:
+            return parameters[name].opts[0] if "--" in parameters[name].opts[0] else name.upper()
+    return field
 
 
 class ServerUnreachable(CommandError):
     """No server answers, or the server is not paymock."""
 
     exit_code = 3
+    code = "unreachable"
 
 
 class WaitTimedOut(CommandError):
     """The expected event did not come in time."""
 
     exit_code = 4
+    code = "timeout"
 
 
 @contextmanager
 def api_errors() -> Iterator[None]:
-    """Turn errors of the client into errors of the command, with one line for each invalid field."""
+    """Turn errors of the client into errors of the command, with one line for each invalid option."""
     try:
         yield
     except Refused as refused:
-        problems = [f"  {problem['field']}: {problem['message']}" for problem in refused.details]
-        raise RequestRefused(f"{refused.code}: {refused.message}", *problems) from None
+        raise RequestRefused(refused.code, refused.message, refused.details) from None
     except Unreachable as unreachable:
         raise ServerUnreachable(str(unreachable)) from None
     except NotReached as error:
         if error.timed_out:
             raise WaitTimedOut(str(error)) from None
-        raise RequestRefused(f"status_unreachable: {error}") from None
+        raise RequestRefused("status_unreachable", str(error)) from None
 
 
 class ApiClient(Sandbox):
@@ -87,17 +117,22 @@ class ApiClient(Sandbox):
         """The URL of the checkout of a payment, which needs no API key."""
         return f"{self.url}/checkout/{payment_id}"
 
-    def resolve(self, payment_id: str | None, timeout: float = DEFAULT_TIMEOUT) -> str:
-        """The id of a payment; `newest` or None stands for the newest."""
-        if payment_id == "":
+    def resolve(self, payment: str | None, timeout: float = DEFAULT_TIMEOUT) -> str:
+        """The id of the payment with this id or order; None stands for the newest. What begins like an id is
+        one. Raises RequestRefused if there is none.
+        """
+        if payment == "":
             raise click.UsageError("The payment ID is empty.")
-        if payment_id not in (None, NEWEST):
-            return payment_id
-        newest = self.call("listPayments", query={"limit": 1}, timeout=timeout)["data"]
-        if not newest:
-            message = "This sandbox has no payments. `paymock create` creates one."
-            raise RequestRefused(f"payment_not_found: {message}")
-        return str(newest[0]["id"])
+        if payment is not None and payment.startswith(PAYMENT_PREFIX):
+            return payment
+        order = None if payment == NEWEST else payment
+        found = self.call("listPayments", query={"order_id": order, "limit": 1}, timeout=timeout)["data"]
+        if found:
+            return str(found[0]["id"])
+        message = "This sandbox has no payments. `paymock create` creates one."
+        if order is not None:
+            message = f"This sandbox has no payment with the id or the order {order!r}."
+        raise RequestRefused("payment_not_found", message)
 
 
 def with_client(command: Callable[..., None]) -> Callable[..., None]:
@@ -113,17 +148,16 @@ def with_client(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-def split_payment_id(arguments: Sequence[str]) -> tuple[str | None, str | None]:
-    """The id of a payment and the value in the arguments `[ID] [VALUE]`; None for what is missing."""
+def split_payment(arguments: Sequence[str], *, has_value: bool) -> tuple[str | None, str | None]:
+    """The payment and the value in the arguments `[PAYMENT] [VALUE]`; None for what is missing. A single one
+    is the value, unless an option `has_value`.
+    """
     if len(arguments) > 2:
         raise click.UsageError(f"Got unexpected extra argument ({arguments[2]})")
-    if len(arguments) == 2:
-        return arguments[0], arguments[1]
-    if not arguments:
-        return None, None
-    [argument] = arguments
-    is_id = argument == NEWEST or argument.startswith(PAYMENT_PREFIX)
-    return (argument, None) if is_id else (None, argument)
+    if len(arguments) == 1 and not has_value:
+        return None, arguments[0]
+    payment, value, *_ = *arguments, None, None
+    return payment, value
 
 
 @contextmanager

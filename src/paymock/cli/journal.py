@@ -3,7 +3,7 @@
 import click
 
 from paymock.cli.api import OPERATION, STATUS, ApiClient, CommandError, with_client
-from paymock.cli.options import SECONDS_OF_A_DAY, as_json
+from paymock.cli.options import PAYMENT, UP_TO_A_DAY, Integer, Number, as_json
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, show, wait_readable
 from paymock.client.http import Json
 from paymock.client.sandbox import GRACE_PERIOD
@@ -15,26 +15,26 @@ from paymock.schemas.control import DEFAULT_WAIT, JOURNAL_LENGTH, MAX_COUNT
 @with_client
 @click.option("--follow", is_flag=True, help="Print every new request, until interrupted.")
 @click.option(
-    "--limit", type=click.IntRange(1, JOURNAL_LENGTH), default=100, help="Maximum number of past requests."
+    "--limit", type=Integer(1, JOURNAL_LENGTH), default=100, help="Maximum number of past requests."
 )
 @click.option(
     "--wait",
     "count",
-    type=click.IntRange(1, MAX_COUNT),
+    type=Integer(1, MAX_COUNT),
     metavar="COUNT",
     help="Wait for COUNT matching requests.",
 )
 @click.option("--operation", type=OPERATION, metavar="NAME", help="With --wait: this operation.")
 @click.option("--order", "order_id", metavar="ORDER", help="With --wait: about payments of this order.")
-@click.option("--payment", "payment_id", metavar="ID", help="With --wait: about this payment.")
+@click.option("--payment", "payment_id", metavar=PAYMENT, help="With --wait: about this payment.")
 @click.option("--shown", type=STATUS, metavar="STATUS", help="With --wait: the reply showed this status.")
 @click.option("--after", metavar="REQUEST_ID", help="With --wait: after this request.")
 @click.option(
     "--timeout",
-    type=SECONDS_OF_A_DAY,
-    metavar="SECONDS",
+    type=UP_TO_A_DAY,
     help=f"Maximum wait, in real time. [default: {DEFAULT_WAIT}]",
 )
+@click.option("--clear", is_flag=True, help="Delete the past requests.")
 @as_json
 def requests(
     client: ApiClient,
@@ -43,6 +43,7 @@ def requests(
     limit: int,
     count: int | None,
     timeout: float | None,
+    clear: bool,
     as_json: bool,
     **wanted: str | None,
 ) -> None:
@@ -51,10 +52,14 @@ def requests(
     Only those below /v1. --json prints one document, newest first; with --follow, one document a line, newest
     last. With --wait, print the matching requests once COUNT have arrived; exit status 4 after the timeout.
     """
+    if clear:
+        client.clear_requests()
     if count is not None:
         if follow:
             raise click.UsageError("Give --follow or --wait, not both.")
         seconds = DEFAULT_WAIT if timeout is None else timeout
+        if wanted["payment_id"] is not None:
+            wanted["payment_id"] = client.resolve(wanted["payment_id"])
         echo_hint(f"waiting for {count} requests, at most {format_seconds(seconds)} s")
         entries = client.wait_for_requests(count, timeout=seconds, **wanted)
     elif timeout is not None or any(value is not None for value in wanted.values()):
@@ -102,13 +107,13 @@ def _request_line(entry: Json) -> str:
 @with_client
 @click.option(
     "--fail-under",
-    type=click.FloatRange(0, 100),
+    type=Number(0, 100),
     metavar="PERCENT",
     help="Fail with exit status 1 if the application has seen less.",
 )
 @as_json
 def coverage(client: ApiClient, *, fail_under: float | None, as_json: bool) -> None:
-    """Show which scenarios, statuses and faults were seen.
+    """Show the scenarios, statuses and faults seen.
 
     Lists the scenarios, statuses, transitions, errors and faults that your application has met, according to
     the journal and the payments of the sandbox; and warns about its requests.

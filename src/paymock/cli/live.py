@@ -139,7 +139,7 @@ def _is_live(*, as_json: bool) -> bool:
 def watch(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     """Follow a payment until its last change.
 
-    Without ID, the newest payment. On a terminal, a live display; in a pipe, one line for each change; with
+    By default, the newest payment. On a terminal, a live display; in a pipe, one line for each change; with
     --json, one JSON document a line.
     """
     live = _is_live(as_json=as_json)

@@ -2,10 +2,12 @@
 
 import contextlib
 import errno
+import json
 import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import takewhile
 from typing import Any, TextIO
 
 import click
@@ -14,26 +16,31 @@ from paymock import __version__
 from paymock.cli.options import CommandGroup, api_key, as_json, is_given, server_url
 
 COMMANDS = {
-    "serve": "serve",
-    "create": "payments",
-    "watch": "live",
-    "payment": "payments",
-    "payments": "payments",
-    "advance": "sandbox",
-    "clock": "sandbox",
-    "wait": "payments",
-    "deposit": "payments",
-    "next": "simulation",
-    "fault": "simulation",
-    "requests": "journal",
-    "coverage": "journal",
-    "reset": "sandbox",
-    "ready": "sandbox",
-    "demo": "live",
-    "verify": "verify",
-    "scenarios": "simulation",
-}
-"""The commands in the order of the help, each with its module."""
+    "Server": {"serve": "serve", "ready": "sandbox", "demo": "live"},
+    "Payments": {
+        "create": "payments", "payments": "payments", "payment": "payments", "watch": "live",
+        "wait": "payments",
+    },
+    "Time and faults": {
+        "clock": "sandbox", "advance": "sandbox", "deposit": "payments", "next": "simulation",
+        "fault": "simulation",
+    },
+    "Your application": {
+        "requests": "journal", "coverage": "journal", "verify": "verify", "reset": "sandbox",
+        "scenarios": "simulation",
+    },
+}  # fmt: skip
+"""The commands in the groups and the order of the help, each with its module."""
+
+_MODULES = {name: module for group in COMMANDS.values() for name, module in group.items()}
+
+_GUESSES = {
+    "ls": "payments", "list": "payments", "ps": "payments", "get": "payment", "show": "payment",
+    "describe": "payment", "logs": "requests", "log": "requests", "status": "ready", "health": "ready",
+    "start": "serve", "up": "serve", "run": "serve|exec", "stop": "Ctrl-C", "down": "Ctrl-C",
+    "delete": "reset|fault delete", "rm": "reset|fault delete", "version": "--version", "help": "--help",
+}  # fmt: skip
+"""What is meant by words that other programs use."""
 
 _BROKEN_PIPE = 141
 """128 plus the number of SIGPIPE: what a shell reports of a command that wrote to a closed pipe."""
@@ -65,11 +72,27 @@ def _exit_codes() -> Iterator[None]:
 class LazyGroup(CommandGroup):
     """A group that imports the commands of `COMMANDS` when they are used."""
 
+    guesses = _GUESSES
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _load(COMMANDS[cmd_name], cmd_name) if cmd_name in COMMANDS else None
+        return _load(_MODULES[cmd_name], cmd_name) if cmd_name in _MODULES else None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, one a line, after the heading of their group; then the names of the options."""
+        formatter.write_paragraph()
+        for heading, names in COMMANDS.items():
+            for name in names:
+                start = f"{heading:<16}  {name:<9}  "
+                summary = _load(_MODULES[name], name).get_short_help_str(formatter.width - len(start))
+                formatter.write(f"{start}{summary}\n")
+                heading = ""  # noqa: PLW2901 - only the first line has it
+        formatter.write_paragraph()
+        records = filter(None, (parameter.get_help_record(ctx) for parameter in self.get_params(ctx)))
+        flags = ", ".join(flag for flag, _ in records)
+        formatter.write_text(f"Options: {flags}. `paymock COMMAND --help` explains them and a command.")
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _exit_codes():
@@ -96,11 +119,7 @@ def _load(module: str, name: str) -> click.Command:
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, /, **common: Any) -> None:
-    """A mock of a crypto payment-collection service. No real funds move.
-
-    Without a command, shows the server, its newest payment, and what to do next. The options can also follow
-    the command.
-    """
+    """A mock of a crypto payment-collection service. No real funds move."""
     if ctx.invoked_subcommand is None:
         with _load("sandbox", "overview").make_context(None, [], parent=ctx) as overview:
             overview.command.invoke(overview)
@@ -116,12 +135,31 @@ def main() -> None:
         if getattr(sys, name) is None:  # it was closed: output to it is discarded
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False))
     try:
-        cli(prog_name="paymock")
+        sys.exit(_run())
     except Interrupted:
         raise KeyboardInterrupt from None
     except (OutputClosed, BrokenPipeError):
         _discard(sys.stdout, sys.stderr)
         sys.exit(_BROKEN_PIPE)
+
+
+def _run() -> int:
+    """Run the command line; return its exit status. With --json, errors are printed as the API sends them."""
+    try:
+        return cli.main(prog_name="paymock", standalone_mode=False) or 0
+    except click.Abort:
+        click.echo("Aborted!", err=True)
+        return 1
+    except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdigit():
+            error = click.UsageError("A number cannot be negative: seconds are like 45 or 1m30s.", error.ctx)
+        if "--json" in takewhile(lambda word: word != "--", sys.argv):
+            code = getattr(error, "code", "usage" if isinstance(error, click.UsageError) else "failed")
+            document = getattr(error, "document", {"code": code, "message": error.format_message()})
+            click.echo(json.dumps({"error": document}), err=True)
+        else:
+            error.show()
+        return error.exit_code
 
 
 def _discard(*streams: TextIO) -> None:

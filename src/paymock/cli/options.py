@@ -7,18 +7,20 @@ This module is imported for every command, and imports nothing that takes long.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from math import isnan
+from functools import partial
+from math import inf, nan
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 from click.core import ParameterSource
 
 from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
 
-_HOST = re.compile(r"[A-Za-z0-9._~:-]+")
 _VISIBLE_ASCII = re.compile("[!-~]+")
+_PART_OF_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])")
+_SHORT_NAMES = {"rm": "delete", "ls": "list"}
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 KEY_FROM_VARIABLE = '--key "$PAYMOCK_API_KEY"'
 """In a command line that is shown: the option, without the key."""
@@ -26,16 +28,20 @@ KEY_FROM_VARIABLE = '--key "$PAYMOCK_API_KEY"'
 NEWEST = "newest"
 """In place of a payment id: the payment that was created last."""
 
+PAYMENT = f"ID|ORDER|{NEWEST}"
+"""How a command names a payment; of several for an order, the newest."""
+
 
 def _parse_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """The URL of a server, without a trailing slash."""
-    with suppress(ValueError):  # an invalid port or address
-        parts = urlsplit(value)
-        is_http = parts.scheme in ("http", "https") and _HOST.fullmatch(parts.hostname or "")
-        is_plain = _VISIBLE_ASCII.fullmatch(value) and not (parts.username or parts.query or parts.fragment)
-        if is_http and is_plain and parts.port != 0:
-            return value.rstrip("/")
-    raise click.BadParameter("must be like http://127.0.0.1:8402")
+    """The URL of a server. Before a command it is left to the command, which may have another."""
+    if isinstance(ctx.command, click.Group):
+        return value
+    from paymock.client.http import normalize_url  # imported here, since it takes long
+
+    try:
+        return normalize_url(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error).removeprefix("the URL of a server ")) from None
 
 
 def _parse_header(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -47,6 +53,14 @@ def _parse_header(ctx: click.Context, param: click.Parameter, value: str | None)
 def _parse_api_key(ctx: click.Context, param: click.Parameter, value: str) -> str | None:
     """The first of the keys, which are separated by commas."""
     return _parse_header(ctx, param, value.partition(",")[0].strip())
+
+
+class _OrderOption(click.Option):
+    """The option --order, which was called --order-id: that still works, and the help does not show it."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        super().add_to_parser(parser, ctx)
+        parser.add_option(self, ["--order-id"], self.name)
 
 
 class CommonOption(click.Option):
@@ -77,10 +91,17 @@ def is_given(ctx: click.Context, name: str) -> bool:
 
 
 class CommandGroup(click.Group):
-    """A group of commands, in their order. An error suggests the one that is meant."""
+    """A group of commands, in their order. An error suggests the one that is meant, according to `guesses`
+    for a word that other programs use: several are separated by `|`.
+    """
+
+    guesses: Mapping[str, str] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, _SHORT_NAMES.get(cmd_name, cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -88,7 +109,7 @@ class CommandGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            hint = _did_you_mean(args[0], self.list_commands(ctx))
+            hint = _did_you_mean(args[0], self.list_commands(ctx), self.guesses)
             raise click.UsageError(error.message + hint, error.ctx) from None
 
 
@@ -102,25 +123,65 @@ class Choice(click.Choice):  # type: ignore[type-arg]  # no subscript before cli
             self.fail(error.message + _did_you_mean(str(value), self.choices), param, ctx)
 
 
-def _did_you_mean(word: str, known: Sequence[str]) -> str:
-    """A question that names the most similar of the known words; empty when none is similar."""
+def _did_you_mean(word: str, known: Sequence[str], guesses: Mapping[str, str] | None = None) -> str:
+    """A question that names what is meant by a word, or the most similar of the known words; empty when none
+    is similar.
+    """
     from difflib import get_close_matches  # imported here, since only errors need it
 
-    matches = get_close_matches(word.lower(), known, 1)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
+    meant = (guesses or {}).get(word)
+    matches = meant.split("|") if meant else get_close_matches(word.lower(), known, 1)
+    return f" Did you mean {' or '.join(map(repr, matches))}?" if matches else ""
 
 
-class Number(click.FloatRange):
-    """A number within a range, and not nan."""
+class Number(click.ParamType):  # type: ignore[type-arg]  # no subscript before click 8.4
+    """A number within a range."""
+
+    name = "number"
+    like = ""
+
+    def __init__(self, low: float, high: float = inf) -> None:
+        self.low, self.high = low, high
+
+    def parse(self, text: str) -> float:
+        """Raises ValueError."""
+        return float(text)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = float(super().convert(value, param, ctx))
-        if isnan(number):
-            self.fail(f"{value} is not a number", param, ctx)
+        number = nan
+        with suppress(ValueError):
+            number = self.parse(str(value))
+        if not self.low <= number <= self.high:
+            limits = (
+                f"of at least {self.low:,}" if self.high == inf else f"from {self.low:,} to {self.high:,}"
+            )
+            self.fail(f"{str(value)!r} is not a {self.name} {limits}{self.like}", param, ctx)
         return number
 
 
-SECONDS_OF_A_DAY = Number(0, 86_400)
+class Integer(Number):
+    """A whole number within a range."""
+
+    name = "whole number"
+
+    def parse(self, text: str) -> int:
+        return int(text)
+
+
+class Duration(Number):
+    """A duration, converted to seconds: a number of seconds, or like 1m30s."""
+
+    name = "duration"
+    like = " seconds, like 45 or 1m30s"
+
+    def parse(self, text: str) -> float:
+        parts = _PART_OF_DURATION.findall(text)
+        if parts and "".join(map("".join, parts)) == text:
+            return sum(float(number) * _UNITS[unit] for number, unit in parts)
+        return float(text)
+
+
+UP_TO_A_DAY = Duration(0, 86_400)
 FILE = click.Path(path_type=Path)
 
 
@@ -155,6 +216,7 @@ api_key = click.option(
     default=OPEN_KEY_EXAMPLE,
     help="API key, which selects the sandbox.",
 )
+order_option = partial(click.option, "--order", "order_id", cls=_OrderOption, metavar="ORDER")
 as_json = click.option("--json", "as_json", cls=CommonOption, is_flag=True, help="Print JSON.")
 idempotency_key = click.option(
     "--idempotency-key",
@@ -163,5 +225,5 @@ idempotency_key = click.option(
     help="8 to 128 visible ASCII characters. A retry with the same key changes nothing.",
 )
 payment_argument = click.argument(
-    "payment_id", metavar="[ID]", default=NEWEST, shell_complete=complete_newest
+    "payment_id", metavar=f"[{PAYMENT}]", default=NEWEST, shell_complete=complete_newest
 )

@@ -159,19 +159,25 @@ def table_lines(columns: Sequence[Column], width: int | None, *, wrapped: bool =
             line += cell + " " * (cell_width - cell_len(cell)) + _GAP
         parts = [cells[-1]]
         if last.rank:
-            parts = wrap(parts[0], last_width) if wrapped else [_truncated(parts[0], last_width)]
+            parts = wrap(parts[0], last_width) if wrapped else [truncated(parts[0], last_width)]
         lines += [f"{line}{parts[0]}".rstrip(), *(" " * cell_len(line) + part for part in parts[1:])]
     return lines
 
 
-def _truncated(text: str, width: int) -> str:
+def truncated(text: str, width: int) -> str:
     """The text, or its beginning and an ellipsis."""
     from rich.cells import cell_len, set_cell_size
 
-    if cell_len(text) <= width:
-        return text
-    ellipsis = "…" if printable("…") == "…" else "~"
-    return set_cell_size(text, width - 1).rstrip() + ellipsis
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + _ellipsis()
+
+
+def shortened(payment_id: str) -> str:
+    """The beginning and the end of an id."""
+    return payment_id[:8] + _ellipsis() + payment_id[-4:]
+
+
+def _ellipsis() -> str:
+    return "…" if printable("…") == "…" else "~"
 
 
 # Payments

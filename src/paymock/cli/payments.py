@@ -1,9 +1,11 @@
 """Commands on payments: `create`, `payment`, `payments`, `deposit` and `wait`."""
 
 import json
+import re
 import secrets
 import shlex
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -14,16 +16,19 @@ from paymock.cli.api import (
     ApiClient,
     RequestRefused,
     ServerUnreachable,
-    split_payment_id,
+    split_payment,
     with_client,
 )
 from paymock.cli.options import (
     NEWEST,
-    SECONDS_OF_A_DAY,
+    PAYMENT,
+    UP_TO_A_DAY,
+    Integer,
     as_json,
     complete_newest,
     completion,
     idempotency_key,
+    order_option,
     payment_argument,
 )
 from paymock.cli.output import (
@@ -39,10 +44,12 @@ from paymock.cli.output import (
     format_tokens,
     next_lines,
     payment_lines,
+    shortened,
     show,
     show_payment,
     table_lines,
     terminal_width,
+    truncated,
 )
 from paymock.client.http import DEFAULT_TIMEOUT, Json, Unreachable
 from paymock.client.sandbox import (
@@ -58,6 +65,7 @@ from paymock.schemas.control import MAX_PAGE
 _DEFAULT_CHAIN = "bsc"
 _DEFAULT_ASSET = "USDT"
 _DEFAULT_DECIMALS = 18
+_TOKENS = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
 
 
 def default_asset(chain: str) -> str:
@@ -71,6 +79,16 @@ def one_token(chain: str, asset: str) -> str:
     """One whole token in raw units; an unknown asset is taken to have 18 decimals."""
     entry = catalog_assets(chain).get(asset)
     return str(10 ** (_DEFAULT_DECIMALS if entry is None else entry.decimals))
+
+
+def _check_raw(amount: str, chain: str, asset: str) -> None:
+    """Raises UsageError for an amount in tokens, like `1.5` or `10 USDT`, which says how much that is."""
+    match = _TOKENS.fullmatch(amount)
+    asset = (match and match[2].upper()) or asset
+    entry = catalog_assets(chain).get(asset)
+    if match and entry and not amount.isdigit():
+        raw = str(int(Fraction(match[1]) * 10**entry.decimals))
+        raise click.UsageError(f"Amounts are in raw units: did you mean {format_amount(raw, chain, asset)}?")
 
 
 def _assets(ctx: click.Context) -> Iterable[str]:
@@ -101,6 +119,7 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
 
 @click.command
 @with_client
+@click.argument("scenario", type=SCENARIO, required=False)
 @click.option("--chain", default=_DEFAULT_CHAIN, shell_complete=_complete_chain, help="Chain of the payment.")
 @click.option(
     "--asset",
@@ -109,7 +128,7 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
 )
 @click.option("--amount", help="What the merchant receives, in raw units. [default: one whole token]")
 @click.option("--address", default=DEFAULT_PAYOUT_ADDRESS, help="Payout address of the merchant.")
-@click.option("--order-id", metavar="TEXT", help="Order of the merchant. [default: a new one]")
+@order_option(help="Order of the merchant. [default: a new one]")
 @click.option(
     "--metadata",
     callback=_parse_metadata,
@@ -117,7 +136,7 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
     metavar="KEY=VALUE",
     help="Entry of the metadata, or a JSON object. Repeatable.",
 )
-@click.option("--scenario", type=SCENARIO, metavar="NAME", help="Scenario; `paymock scenarios` lists them.")
+@click.option("--scenario", "scenario_option", type=SCENARIO, hidden=True)
 @idempotency_key
 @click.option("--print-curl", is_flag=True, help="Print an equivalent curl command, and send nothing.")
 @as_json
@@ -131,17 +150,23 @@ def create(
     order_id: str | None,
     metadata: dict[str, Any],
     scenario: str | None,
+    scenario_option: str | None,
     idempotency_key: str | None,
     print_curl: bool,
     as_json: bool,
 ) -> None:
-    """Create a payment."""
+    """Create a payment.
+
+    It follows SCENARIO; `paymock scenarios` lists them.
+    """
+    scenario = scenario or scenario_option
     if print_curl and as_json:
         raise click.UsageError("Give --print-curl or --json, not both.")
     key = idempotency_key or f"paymock-{secrets.token_hex(12)}"
     order_id = default_order_id(key) if order_id is None else order_id
     asset = default_asset(chain) if asset is None else asset
     amount = one_token(chain, asset) if amount is None else amount
+    _check_raw(amount, chain, asset)
     body = payment_request(order_id, chain, asset, amount, address) | {"metadata": metadata}
     headers = {"Idempotency-Key": key} | ({} if scenario is None else {"X-Mock-Scenario": scenario})
     if print_curl:
@@ -178,7 +203,7 @@ def _curl_lines(client: ApiClient, body: Any, headers: dict[str, str]) -> list[s
 def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     """Show a payment and its timeline.
 
-    Past and upcoming changes; past ones are marked. Without ID, the newest payment.
+    Past and upcoming changes; past ones are marked. By default, the newest payment.
     """
     detail = client.detail(client.resolve(payment_id))
     first, *rest = payment_lines(client, detail["payment"])
@@ -190,11 +215,12 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 @with_client
 @click.option("--status", type=STATUS, metavar="STATUS", help="Only payments in this status.")
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")
-@click.option("--order-id", metavar="TEXT", help="Only payments of this order.")
+@order_option(help="Only payments of this order.")
 @click.option("--search", metavar="PREFIX", help="Only payments whose order or ID begins with this text.")
-@click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of payments.")
+@click.option("--limit", type=Integer(1), default=50, help="Maximum number of payments.")
+@click.option("--wide", is_flag=True, help="Whole ids and all columns on a terminal, as in a pipe.")
 @as_json
-def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | None) -> None:
+def payments(client: ApiClient, *, limit: int, wide: bool, as_json: bool, **filters: str | None) -> None:
     """List the payments of the sandbox, newest first."""
     page: Json = {"data": [], "next_cursor": None}
     while True:
@@ -204,31 +230,40 @@ def payments(client: ApiClient, *, limit: int, as_json: bool, **filters: str | N
         page = next_page | {"data": page["data"] + next_page["data"]}
         if page["next_cursor"] is None or len(page["data"]) >= limit:
             break
-    lines = _payment_table(page["data"], terminal_width()) if page["data"] else []
+    lines = _payment_table(page["data"], None if wide else terminal_width()) if page["data"] else []
     show(page, lines, as_json=as_json, empty="no payments")
 
 
 def _payment_table(payments: Sequence[Json], width: int | None) -> list[str]:
-    """A header and a line for each payment. On a terminal, amounts are in tokens only."""
+    """A header and a line for each payment. On a terminal, the order comes first, ids are shortened, and
+    amounts are in tokens only.
+    """
     due = []
     for item in payments:
         instructions = item["attempts"][0]["instructions"]
         amount = (instructions["amounts"]["due"], instructions["chain"], instructions["asset"])
         due.append((format_tokens(*amount) if width else None) or format_amount(*amount))
+    order, payment_id = [item["order_id"] for item in payments], [item["id"] for item in payments]
     columns = [
-        Column("ID", [item["id"] for item in payments]),
         Column("STATUS", [item["status"] for item in payments]),
-        Column("CREATED", [item["created_at"] for item in payments], 4),
-        Column("SCENARIO", [item["scenario"] for item in payments], 3),
-        Column("DUE", due, 2),
-        Column("ORDER", [item["order_id"] for item in payments], 1),
+        Column("SCENARIO", [item["scenario"] for item in payments], 2),
+        Column("DUE", due, 1),
     ]
-    return table_lines(columns, width)
+    created = Column("CREATED", [item["created_at"] for item in payments], 3)
+    if width is None:
+        return table_lines(
+            [Column("ID", payment_id), *columns[:1], created, *columns[1:], Column("ORDER", order)], None
+        )
+    shown = [
+        Column("ORDER", [truncated(name, max(14, width - 66)) for name in order]),
+        Column("ID", [*map(shortened, payment_id)]),
+    ]
+    return table_lines([*shown, *columns[:2], created, *columns[2:]], width)
 
 
 @click.command
 @with_client
-@click.argument("arguments", metavar="[ID] [AMOUNT]", nargs=-1, shell_complete=complete_newest)
+@click.argument("arguments", metavar=f"[{PAYMENT}] [AMOUNT]", nargs=-1, shell_complete=complete_newest)
 @click.option("--exact", is_flag=True, help="Deposit what is missing of `due`, in place of AMOUNT.")
 @click.option("--half", is_flag=True, help="Deposit half of `due`, rounded down, in place of AMOUNT.")
 @click.option(
@@ -250,20 +285,23 @@ def deposit(
 ) -> None:
     """Simulate a deposit.
 
-    AMOUNT raw units arrive for the payment ID now. Without ID, for the newest payment. Two halves fund a
-    payment, an excess leads to a review, and another asset is rejected.
+    AMOUNT raw units arrive now, by default for the newest payment. Two halves fund a payment, an excess leads
+    to a review, and another asset is rejected.
     """
-    payment_id, raw_amount = split_payment_id(arguments)
-    if sum((raw_amount is not None, exact, half)) != 1:
+    payment_id, raw_amount = split_payment(arguments, has_value=exact or half)
+    if sum((raw_amount is not None and raw_amount[:1].isdigit(), exact, half)) != 1:
         raise click.UsageError("Give one of AMOUNT, --exact and --half.")
     if exact and idempotency_key is not None:
         # A retry would find that nothing is missing any more.
         raise click.UsageError("--exact cannot be retried: give AMOUNT with --idempotency-key.")
     payment_id = client.resolve(payment_id)
-    if raw_amount is None:
+    if raw_amount is None or not raw_amount.isdigit():
         attempt = client.payment(payment_id)["attempts"][0]
-        due = int(attempt["instructions"]["amounts"]["due"])
-        raw_amount = str(_missing_amount(due, attempt.get("funding")) if exact else due // 2)
+        instructions = attempt["instructions"]
+        if raw_amount is None:
+            due = int(instructions["amounts"]["due"])
+            raw_amount = str(_missing_amount(due, attempt.get("funding")) if exact else due // 2)
+        _check_raw(raw_amount, instructions["chain"], asset or instructions["asset"])
     body = {"amount": raw_amount} if asset is None else {"amount": raw_amount, "asset": asset}
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
     call = client.send("makeDeposit", payment_id=payment_id, body=body, headers=headers)
@@ -279,7 +317,7 @@ def _missing_amount(due: int, funding: Json | None) -> int:
     if funding is not None:
         received = int(funding["amount_received_pending"]) + int(funding["amount_received_finalized"])
     if received >= due:
-        raise RequestRefused(f"nothing is missing: {received} raw units of {due} have arrived")
+        raise RequestRefused("nothing_missing", f"{received} raw units of {due} have arrived")
     return due - received
 
 
@@ -292,9 +330,7 @@ def _missing_amount(due: int, funding: Json | None) -> int:
     metavar="STATUS",
     help="Status to wait for. [default: the next change; with --order, a payment]",
 )
-@click.option(
-    "--timeout", type=SECONDS_OF_A_DAY, default=60, metavar="SECONDS", help="Maximum wait, in real time."
-)
+@click.option("--timeout", type=UP_TO_A_DAY, default=60, help="Maximum wait, in real time.")
 @click.option("--order", metavar="ORDER", help="The newest payment of this order, which need not exist yet.")
 @as_json
 def wait(
@@ -308,11 +344,11 @@ def wait(
 ) -> None:
     """Wait until a payment reaches a status or changes.
 
-    Without ID and --order, waits for the newest payment. With --order but no --status, waits until the order
+    By default, waits for the newest payment. With --order but no --status, waits until the order
     has a payment. Exit status 4 after a timeout, 1 when the change can no longer happen.
     """
     if order is not None and payment_id != NEWEST:
-        raise click.UsageError("Give ID or --order, not both.")
+        raise click.UsageError("Give a payment or --order, not both.")
     target = "the next change" if order is None else "the payment"
     if order is None:
         payment_id = client.resolve(payment_id, min(timeout + GRACE_PERIOD, DEFAULT_TIMEOUT))

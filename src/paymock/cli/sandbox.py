@@ -1,5 +1,6 @@
 """Commands on a server, a sandbox and its clock: overview, `ready`, `reset`, `advance` and `clock`."""
 
+import sys
 import time
 from contextlib import closing
 from functools import partial
@@ -9,8 +10,17 @@ from urllib.parse import urlsplit
 import click
 
 from paymock import __version__
-from paymock.cli.api import ApiClient, WaitTimedOut, api_errors, split_payment_id, with_client
-from paymock.cli.options import SECONDS_OF_A_DAY, Choice, Number, as_json, complete_newest, server_url
+from paymock.cli.api import ApiClient, WaitTimedOut, api_errors, split_payment, with_client
+from paymock.cli.options import (
+    PAYMENT,
+    UP_TO_A_DAY,
+    Choice,
+    Duration,
+    Number,
+    as_json,
+    complete_newest,
+    server_url,
+)
 from paymock.cli.output import (
     AFTER_CREATION,
     Step,
@@ -42,7 +52,20 @@ _AFTER_REFUSAL = {
 _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.02, 0.5
 _MIN_TIMEOUT, _MAX_TIMEOUT = 1.0, 5.0
 
-_ADVANCE_SECONDS = Number(0, MAX_ADVANCE, min_open=True)
+_ADVANCE = Duration(0.001, MAX_ADVANCE)
+
+
+class _Speed(Number):
+    """A speed factor, or `freeze`, which is 0."""
+
+    name = "speed factor"
+    like = ", or freeze"
+
+    def parse(self, text: str) -> float:
+        return 0.0 if text == "freeze" else super().parse(text)
+
+
+_SPEED = _Speed(0, MAX_SPEED)
 
 
 @click.command
@@ -87,14 +110,14 @@ def overview(client: ApiClient, *, as_json: bool) -> None:
 
 @click.command
 @server_url
-@click.option("--wait", type=SECONDS_OF_A_DAY, default=0, metavar="SECONDS", help="Maximum time to retry.")
+@click.option("--wait", type=UP_TO_A_DAY, default=0, help="Maximum time to retry.")
 @as_json
 @api_errors()
 def ready(*, url: str, wait: float, as_json: bool) -> None:
     """Check whether the server is ready.
 
     For scripts and health checks. Exit status 3 when the server does not answer, 1 when it reports that it is
-    not ready, 4 after --wait SECONDS.
+    not ready, 4 after --wait.
     """
     deadline = time.monotonic() + wait
     pause = _MIN_RETRY_SECONDS
@@ -122,30 +145,25 @@ def ready(*, url: str, wait: float, as_json: bool) -> None:
 
 @click.command
 @with_client
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, as a terminal does.")
 @as_json
-def reset(client: ApiClient, *, as_json: bool) -> None:
+def reset(client: ApiClient, *, yes: bool, as_json: bool) -> None:
     """Empty the sandbox.
 
     Deletes payments, idempotency keys, webhook endpoints, overrides, fault rules and the journal, and resets
     the clock.
     """
+    if not yes and sys.stdin.isatty() and sys.stdout.isatty():
+        click.confirm("Delete all payments of the sandbox, and all else in it?", abort=True, err=True)
     client.call("reset")
     show({"reset": True}, [], as_json=as_json, empty="the sandbox is empty")
 
 
 @click.command
 @with_client
-@click.argument("arguments", metavar="[ID] [SECONDS]", nargs=-1, shell_complete=complete_newest)
-@click.option(
-    "--seconds", "seconds_option", type=_ADVANCE_SECONDS, metavar="SECONDS", help="The same as the argument."
-)
-@click.option(
-    "--payment",
-    "payment_option",
-    metavar="ID",
-    shell_complete=complete_newest,
-    help="The same as the argument.",
-)
+@click.argument("arguments", metavar=f"[{PAYMENT}] [DURATION]", nargs=-1, shell_complete=complete_newest)
+@click.option("--seconds", "seconds_option", type=_ADVANCE, hidden=True)
+@click.option("--payment", "payment_option", hidden=True)
 @click.option(
     "--to",
     type=Choice(TARGETS),
@@ -159,8 +177,7 @@ def reset(client: ApiClient, *, as_json: bool) -> None:
 )
 @click.option(
     "--timeout",
-    type=Number(0, MAX_WAIT),
-    metavar="SECONDS",
+    type=Duration(0, MAX_WAIT),
     help=f"Maximum wait with --until-observed, in real time. [default: {DEFAULT_WAIT}]",
 )
 @as_json
@@ -177,22 +194,23 @@ def advance(
 ) -> None:
     """Advance the clock at once.
 
-    Without ID, the whole sandbox by SECONDS. With ID, an id or `newest`, one payment by SECONDS, to a status,
-    to its next change or to the end of its timeline. --to without ID advances the newest payment. Exit status
-    4 when the application has not read a change before the timeout.
+    Without a payment, the whole sandbox by DURATION: seconds, or like 1m30s. With one, that payment, to a
+    status, to its next change or to the end of its timeline. --to without a payment advances the newest. Exit
+    status 4 when the application has not read a change before the timeout.
     """
-    payment_argument, seconds_argument = split_payment_id(arguments)
-    if sum(value is not None for value in (seconds_argument, seconds_option, to)) != 1:
-        raise click.UsageError("Give one of SECONDS, --seconds and --to.")
+    has_value = to is not None or seconds_option is not None
+    payment_argument, duration = split_payment(arguments, has_value=has_value)
+    if sum(value is not None for value in (duration, seconds_option, to)) != 1:
+        raise click.UsageError("Give one of DURATION, which is seconds or like 1m30s, and --to.")
     if payment_argument is not None and payment_option is not None:
-        raise click.UsageError("Give ID or --payment, not both.")
-    seconds = seconds_option if seconds_argument is None else _parse_seconds(seconds_argument)
+        raise click.UsageError("Give the payment once.")
+    seconds = seconds_option if duration is None else _ADVANCE.convert(duration, None, None)
     payment_id = payment_option if payment_argument is None else payment_argument
     if timeout is not None and not until_observed:
         raise click.UsageError("--timeout needs --until-observed.")
     if payment_id is None and to is None:
         if until_observed:
-            raise click.UsageError("--until-observed needs ID or --to.")
+            raise click.UsageError("--until-observed needs a payment or --to.")
         _show_clock(client.call("advanceClock", body={"seconds": seconds}), as_json=as_json)
         return
     limit = DEFAULT_WAIT if timeout is None else timeout
@@ -202,33 +220,21 @@ def advance(
     show_payment(client, payment, as_json=as_json)
 
 
-def _parse_seconds(text: str) -> float:
-    try:
-        return _ADVANCE_SECONDS.convert(text, None, None)
-    except click.BadParameter as error:
-        error.param_hint = "SECONDS"
-        raise
-
-
 @click.command
 @with_client
-@click.option(
-    "--speed",
-    type=Number(0, MAX_SPEED),
-    metavar="FACTOR",
-    help="Set the speed factor: FACTOR times real time; 0 freezes the clock.",
-)
-@click.option("--freeze", is_flag=True, help="The same as --speed 0.")
+@click.argument("speed", type=_SPEED, metavar="[FACTOR|freeze]", required=False)
+@click.option("--speed", "speed_option", type=_SPEED, hidden=True)
+@click.option("--freeze", is_flag=True, hidden=True)
 @as_json
-def clock(client: ApiClient, *, speed: float | None, freeze: bool, as_json: bool) -> None:
+def clock(
+    client: ApiClient, *, speed: float | None, speed_option: float | None, freeze: bool, as_json: bool
+) -> None:
     """Show the clock of the sandbox, or set its speed.
 
-    Without options, nothing changes.
+    FACTOR times real time; 0 and `freeze` stop the clock.
     """
-    if freeze and speed is not None:
-        raise click.UsageError("Give --speed or --freeze, not both.")
-    is_set = freeze or speed is not None
-    clock = client.call("setClock", body={"speed": speed or 0}) if is_set else client.clock()
+    speed = 0.0 if freeze else speed_option if speed is None else speed
+    clock = client.clock() if speed is None else client.call("setClock", body={"speed": speed})
     _show_clock(clock, as_json=as_json)
 
 

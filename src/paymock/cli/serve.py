@@ -1,7 +1,6 @@
 """The command `serve`. Every option has an environment variable; the option takes precedence over it."""
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -10,16 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from paymock.cli.options import FILE, Choice
+from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, Number
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import garbage_collection
 from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, Settings, SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_DURATION = re.compile("([0-9]{1,5})([hd])")
-_HOURS = {"h": 1, "d": 24}
 
 
 class CommaSeparated(click.types.StringParamType):
@@ -34,18 +30,6 @@ class CommaSeparated(click.types.StringParamType):
         return parts
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg]  # no subscript before click 8.4
-    """A number of hours or days, converted to seconds."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = _DURATION.fullmatch(str(value))
-        if match is None or int(match[1]) * _HOURS[match[2]] < 24:
-            self.fail(f"{value!r} is not a duration of at least 24 hours, like 36h or 30d", param, ctx)
-        return int(match[1]) * _HOURS[match[2]] * 3600
-
-
 def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     """An option with an environment variable for each of its flags: PAYMOCK_ and the name of the flag. The
     help shows its default if it is given here.
@@ -53,8 +37,8 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     flags = [name.partition("/")[0] for name in (flag, *names) if name.startswith("--")]
     variables = ["PAYMOCK_" + name.removeprefix("--").replace("-", "_").upper() for name in flags]
     envvar = variables if len(variables) > 1 else variables[0]
-    has_default = "default" in settings
-    return click.option(flag, *names, envvar=envvar, show_envvar=True, show_default=has_default, **settings)
+    shown: dict[str, Any] = {"envvar": envvar, "show_envvar": True, "show_default": "default" in settings}
+    return click.option(flag, *names, cls=CommonOption, **shown, **settings)
 
 
 _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
@@ -62,7 +46,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 
 @click.command()
 @_option("--host", help="Address to bind. [default: 127.0.0.1 and ::1]")
-@_option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="Port; 0 picks a free one.")
+@_option("--port", type=Integer(0, 65535), default=DEFAULT_PORT, help="Port; 0 picks a free one.")
 @_option(
     "--api-key",
     "api_keys",
@@ -94,7 +78,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 )
 @_option(
     "--fee-bps",
-    type=click.IntRange(0, MAX_FEE_BPS),
+    type=Integer(0, MAX_FEE_BPS),
     default=DEFAULT_FEE_BPS,
     help="Service fee in hundredths of a percent.",
 )
@@ -102,7 +86,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 @_option("--scenarios", type=FILE, help="TOML file of scenarios, in addition to the built-in ones.")
 @_option(
     "--speed",
-    type=click.FloatRange(0, MAX_SPEED),
+    type=Number(0, MAX_SPEED),
     default=1,
     help="Initial speed factor of every sandbox, relative to real time.",
 )
@@ -115,19 +99,19 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 )
 @_option(
     "--workers",
-    type=click.IntRange(1, MAX_WORKERS),
+    type=Integer(1, MAX_WORKERS),
     default=1,
     help="Number of worker processes; several need a shared store.",
 )
 @_option(
     "--max-payments",
-    type=click.IntRange(1),
+    type=Integer(1),
     help="Maximum number of payments in all sandboxes. [default: 1000000 in memory, else no limit]",
 )
 @_option(
     "--retention",
-    type=Duration(),
-    metavar="TIME",
+    type=Duration(86_400),
+    callback=lambda _, __, seconds: seconds and int(seconds),
     help="Delete data from Redis this long after its creation: 36h, 30d; at least 24h. [default: never]",
 )
 @_option(

@@ -1,5 +1,6 @@
 """Commands on what is simulated: `scenarios`, `next` and `fault`, each with its subcommands."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,19 @@ import click
 import msgspec
 
 from paymock.cli.api import OPERATION, SCENARIO, ApiClient, CommandError, with_client
-from paymock.cli.options import FILE, CommandGroup, api_key, as_json, complete_newest, server_url
+from paymock.cli.options import (
+    FILE,
+    PAYMENT,
+    CommandGroup,
+    Integer,
+    api_key,
+    as_json,
+    complete_newest,
+    server_url,
+)
 from paymock.cli.output import Column, show, table_lines, terminal_width
 from paymock.client.http import Json
-from paymock.client.text import fault_rule_line, format_times, timeline_line
+from paymock.client.text import format_times, timeline_line
 from paymock.payments.files import FileError, read_scenarios
 from paymock.payments.scenarios import render, render_listed
 from paymock.rules.faults import FAULT_FORM
@@ -68,20 +78,20 @@ def _scenario_lines(scenario: ListedScenario) -> list[str]:
 
 @click.command
 @with_client
-@click.option("--scenario", type=SCENARIO, metavar="NAME", help="Scenario to apply.")
+@click.argument("scenario", type=SCENARIO, required=False)
+@click.option("--scenario", "scenario_option", type=SCENARIO, hidden=True)
 @click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")
 @click.option("--fault", metavar="FAULT", help=f"Fault to inject: {FAULT_FORM}.")
-@click.option(
-    "--times", type=click.IntRange(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]"
-)
+@click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]")
 @click.option("--always", is_flag=True, help="All creations, until --clear or a reset.")
-@click.option("--order", "order_id", metavar="ID", help="Only creations of this order.")
+@click.option("--order", "order_id", metavar="ORDER", help="Only creations of this order.")
 @click.option("--clear", is_flag=True, help="Delete all pending overrides, or those of the order.")
 @as_json
 def next(  # noqa: A001 - the name of the command
     client: ApiClient,
     *,
     scenario: str | None,
+    scenario_option: str | None,
     course: Path | None,
     fault: str | None,
     times: int | None,
@@ -90,19 +100,20 @@ def next(  # noqa: A001 - the name of the command
     clear: bool,
     as_json: bool,
 ) -> None:
-    """Set a scenario, a fault or both for the next payments.
+    """Set the scenario or fault of the next payments.
 
     They apply to creations without headers of their own. Prints all pending overrides; without
-    options, nothing changes.
+    SCENARIO and options, nothing changes.
     """
+    scenario = scenario or scenario_option
     has_override = any(value is not None for value in (scenario, course, fault))
     if clear and (has_override or always or times):
         raise click.UsageError("--clear can be combined with --order only.")
     repeat = _times(times, always=always)
     if (always or times or order_id) and not (has_override or clear):
-        raise click.UsageError("--times, --always and --order need --scenario, --course or --fault.")
+        raise click.UsageError("--times, --always and --order need SCENARIO, --course or --fault.")
     if scenario and course:
-        raise click.UsageError("Give --scenario or --course, not both.")
+        raise click.UsageError("Give SCENARIO or --course, not both.")
     if clear:
         client.clear_next(order_id)
     if has_override:
@@ -154,20 +165,18 @@ def fault(**common: Any) -> None:
 @click.option(
     "--payment",
     "payment_id",
-    metavar="ID",
+    metavar=PAYMENT,
     shell_complete=complete_newest,
-    help="Only requests about this payment, an id or `newest`.",
+    help="Only requests about this payment.",
 )
 @click.option(
     "--skip",
-    type=click.IntRange(0, MAX_TIMES),
+    type=Integer(0, MAX_TIMES),
     default=0,
     metavar="N",
     help="Number of requests that pass first.",
 )
-@click.option(
-    "--times", type=click.IntRange(1, MAX_TIMES), metavar="N", help="Number of requests. [default: 1]"
-)
+@click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Number of requests. [default: 1]")
 @click.option("--always", is_flag=True, help="All requests, until the rule is deleted.")
 @as_json
 def add(
@@ -185,7 +194,7 @@ def add(
     if payment_id is not None:
         payment_id = client.resolve(payment_id)
     rule = client.fault(text, payment_id=payment_id, times=repeat, **selection)
-    show(rule, [_rule_line(rule)], as_json=as_json)
+    show(rule, _rule_lines([rule]), as_json=as_json)
 
 
 @fault.command("list")
@@ -201,24 +210,39 @@ def list_rules(client: ApiClient, *, as_json: bool) -> None:
 
 @fault.command
 @with_client
-@click.argument("rule_ids", metavar="[RULE_ID]...", nargs=-1)
+@click.argument("rule_ids", metavar="RULE_ID...", nargs=-1, required=True)
+@as_json
+def delete(client: ApiClient, *, rule_ids: tuple[str, ...], as_json: bool) -> None:
+    """Delete the rules with these ids, and print those that are left."""
+    _delete(client, rule_ids, as_json=as_json)
+
+
+@fault.command
+@with_client
+@click.argument("rule_ids", metavar="", nargs=-1)
 @as_json
 def clear(client: ApiClient, *, rule_ids: tuple[str, ...], as_json: bool) -> None:
-    """Delete the rules with these ids, or all rules.
+    """Delete all rules."""
+    _delete(client, rule_ids or (None,), as_json=as_json)
 
-    Prints the rules that are left.
-    """
-    if not all(rule_ids):
+
+def _delete(client: ApiClient, rule_ids: Sequence[str | None], *, as_json: bool) -> None:
+    if "" in rule_ids:
         raise click.UsageError("A rule ID is empty.")
-    for rule_id in rule_ids or (None,):
+    for rule_id in rule_ids:
         client.clear_faults(rule_id)
     _show_rules(client, as_json=as_json)
 
 
 def _show_rules(client: ApiClient, *, as_json: bool) -> None:
     rules = client.faults()
-    show({"data": rules}, [*map(_rule_line, rules)], as_json=as_json, empty="no fault rules")
+    show({"data": rules}, _rule_lines(rules), as_json=as_json, empty="no fault rules")
 
 
-def _rule_line(rule: Json) -> str:
-    return f"{fault_rule_line(rule)}  {rule['id']}"
+def _rule_lines(rules: Sequence[Json]) -> list[str]:
+    """A header and a line for each rule; none without rules."""
+    columns = [Column("TIMES", [format_times(rule["times"]) for rule in rules])]
+    for name in ("fault", "operation", "order_id", "payment_id", "skip", "seen", "applied", "waiting", "id"):
+        cells = ["" if rule.get(name) is None else str(rule[name]) for rule in rules]
+        columns.append(Column(name.removesuffix("_id").upper(), cells))
+    return table_lines([column for column in columns if any(column.cells)], None) if rules else []

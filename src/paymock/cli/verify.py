@@ -24,7 +24,16 @@ from paymock.cli.api import (
     api_errors,
     temporary_server,
 )
-from paymock.cli.options import FILE, KEY_FROM_VARIABLE, Number, api_key, as_json, is_given, server_url
+from paymock.cli.options import (
+    FILE,
+    KEY_FROM_VARIABLE,
+    Duration,
+    Integer,
+    api_key,
+    as_json,
+    is_given,
+    server_url,
+)
 from paymock.cli.output import echo, echo_json, echo_note, printable
 from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
@@ -59,6 +68,7 @@ class NotJudged(CommandError):
     """The application could not be judged."""
 
     exit_code = 3
+    code = "undetermined"
 
 
 @contextmanager
@@ -118,7 +128,7 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 )
 @click.option(
     "--pairs",
-    type=click.IntRange(0),
+    type=Integer(0),
     default=0,
     show_default=False,
     metavar="N",
@@ -134,13 +144,12 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 )
 @click.option(
     "--budget",
-    type=Number(1, 86_400),
-    metavar="SECONDS",
-    help="Start no trial after this many seconds; running trials get ten more.",
+    type=Duration(1, 86_400),
+    help="Start no trial after this time; running trials get ten seconds more.",
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(1, _MAX_JOBS),
+    type=Integer(1, _MAX_JOBS),
     metavar="N",
     help="Maximum number of concurrent trials. [default: 96 with --tick, else 16; 64 if it is slow]",
 )
@@ -148,7 +157,7 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 @click.option("--crash-with", metavar="CMD", help="Kill and start the application with this command instead.")
 @click.option(
     "--replicas",
-    type=click.IntRange(1, 16),
+    type=Integer(1, 16),
     default=1,
     show_default=False,
     metavar="N",
@@ -156,9 +165,8 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 )
 @click.option(
     "--settle",
-    type=Number(1, 3_600),
+    type=Duration(1, 3_600),
     default=60.0,
-    metavar="SECONDS",
     help="Maximum wait for orders that a crash interrupts: longer than the leases of the application.",
 )
 @click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")

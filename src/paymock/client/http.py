@@ -3,7 +3,9 @@
 import http.client
 import json
 import os
+import re
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +22,8 @@ DEFAULT_TIMEOUT = 40.0
 
 _CONNECT_TIMEOUT = 5.0
 _CONTROL_API = "/_mock/"
+_HOST_AND_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]*):[0-9]+/?")
+_URL = re.compile(r"https?://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._~-]+)(?::([0-9]{1,5}))?(?:/[!->@-~]*)?", re.I)
 
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
@@ -169,6 +173,8 @@ class Client:
             return Unreachable(f"{self.url} closed the connection in the middle of its reply")
         if isinstance(error, http.client.HTTPException):
             return Unreachable(f"the server at {self.url} does not speak HTTP")
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
+            return Unreachable(f"{self.url} does not speak TLS: try http://")
         reason = getattr(error, "strerror", None) or error
         return Unreachable(f"cannot reach {self.url}: {reason}. Is `paymock serve` running there?")
 
@@ -237,17 +243,22 @@ class Call(Generic[T]):
 
 
 def normalize_url(url: str) -> str:
-    """The URL of a server without a trailing slash. Raises ValueError when it is not an HTTP URL, or has a
-    password, which messages would repeat.
+    """The URL of a server, which may be given as HOST:PORT, without a trailing slash. Raises ValueError when
+    it is not an HTTP URL, or has a password, which messages would repeat.
     """
     if not isinstance(url, str):
         raise TypeError(f"the URL of a server must be a string, not {type(url).__name__}")
-    parts = urlsplit(url)
+    if _HOST_AND_PORT.fullmatch(url):
+        url = f"http://{'127.0.0.1' if url.startswith(':') else ''}{url}"
     if "@" in url:
         raise ValueError("the URL of a server must be like http://127.0.0.1:8402, without user and password")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"the URL of a server must be like http://127.0.0.1:8402, not {url!r}")
-    return url.rstrip("/")
+    match = _URL.fullmatch(url)
+    if match is None or not 0 < int(match[1] or 80) < 65_536:
+        raise ValueError("the URL of a server must be like http://127.0.0.1:8402 or localhost:8402")
+    url = url.rstrip("/")
+    if url.endswith("/v1"):
+        raise ValueError("the URL of a server must be given without /v1")
+    return url
 
 
 def _is_open(connection: socket.socket | None) -> bool:
