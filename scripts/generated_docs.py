@@ -48,7 +48,9 @@ def _commands() -> str:
     for name, command in _all_commands():
         if name == "serve":
             continue  # its options are on the page of configuration
-        shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+        shown = [
+            one for one in command.params if one not in serve.params and not getattr(one, "hidden", False)
+        ]
         flags = [flag for parameter in shown for flag in parameter.opts if flag.startswith("--")]
         own = ", ".join(f"`{flag}`" for flag in flags if flag not in shared)
         rows.append((f"`{name}`", command.get_short_help_str(limit=200), own))

@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,3 +84,41 @@ def test_invalid_settings_are_refused_in_one_line(values: dict[str, Any]) -> Non
 def test_valid_settings_are_accepted(values: dict[str, Any]) -> None:
     settings = Settings(**values)
     assert {name: getattr(settings, name) for name in values} == values
+
+
+@pytest.mark.parametrize(
+    ("content", "keys"),
+    [
+        (b"key-1\nkey-2", ("own", "key-1", "key-2")),
+        (b"\xef\xbb\xbf# of the teams\r\n\r\n  key-1 # team a\r\n#key-2\r\nown\r\n", ("own", "key-1")),
+    ],
+)
+def test_the_keys_of_a_file_are_added(tmp_path: Path, content: bytes, keys: tuple[str, ...]) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_bytes(content)
+    settings = Settings(host="0.0.0.0", api_keys=("own",), api_keys_file=file)
+    assert settings.with_keys_of_file().api_keys == keys
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "cannot read the file of API keys {}: No such file or directory"),
+        (b"", "the file of API keys {} has no key"),
+        (b"\n # key-1\n\n", "the file of API keys {} has no key"),
+        (b"key-1\n\nsecret two\n", "{}, line 3: an API key must consist of"),
+        (b"caf\xe9", "cannot read the file of API keys {}: it is not UTF-8"),
+    ],
+)
+def test_a_file_of_keys_that_cannot_be_used_is_refused_without_showing_a_key(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    file = tmp_path / "keys.txt"
+    if content is not None:
+        file.write_bytes(content)
+    settings = Settings(api_keys=("own",), api_keys_file=file)
+    assert not settings.open_mode
+    with pytest.raises(SettingsError) as caught:
+        settings.with_keys_of_file()
+    assert str(caught.value).startswith(reason.format(file))
+    assert "secret" not in str(caught.value)

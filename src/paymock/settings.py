@@ -12,10 +12,14 @@ from paymock.rules.clock import SPEEDS, is_speed
 DEFAULT_PORT = 8402
 MEMORY_STORE = "memory://"
 MAX_WORKERS = 64
+STANDARD_OUTPUT = Path("-")
+"""In place of a ready file."""
+
 MEMORY_CAPACITY = 1_000_000
 """The most payments that the in-memory store keeps by default."""
 
 OPEN_KEY_EXAMPLE = "mk_test_demo"
+OPEN_KEY = re.compile("mk_test_[A-Za-z0-9_-]{1,64}")
 _PATTERNS = (
     (
         "api_keys",
@@ -67,6 +71,7 @@ class Settings:
     host: str | None = None
     port: int = DEFAULT_PORT
     api_keys: tuple[str, ...] = field(default=(), repr=False)
+    api_keys_file: Path | None = None
     open: bool = False
     allowed_hosts: tuple[str, ...] = ()
     fee_bps: int = DEFAULT_FEE_BPS
@@ -86,6 +91,7 @@ class Settings:
     frame_ancestors: tuple[str, ...] = ()
     metrics_address: str | None = None
     root_path: str = ""
+    exit_on_stdin_close: bool = False
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -97,7 +103,7 @@ class Settings:
         if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", self.root_path):
             raise SettingsError("a root path begins with / and does not end with it, such as /paymock")
         self._check_texts()
-        if not (self.on_loopback or self.api_keys or self.open):
+        if self.open_mode and not (self.on_loopback or self.open):
             raise SettingsError(
                 f"binding {self.host} without --api-key would let anybody in: "
                 "add --api-key KEY, or --open if that is meant"
@@ -131,7 +137,7 @@ class Settings:
 
     def _check_metrics(self) -> None:
         listener = self.metrics_listener
-        if listener and not (listener.on_loopback or self.api_keys or self.open):
+        if listener and self.open_mode and not (listener.on_loopback or self.open):
             raise SettingsError(
                 f"binding {self.metrics_address} without --api-key would let anybody read the metrics: "
                 "add --api-key KEY, or --open if that is meant"
@@ -167,4 +173,25 @@ class Settings:
 
     @property
     def open_mode(self) -> bool:
-        return not self.api_keys
+        return not (self.api_keys or self.api_keys_file)
+
+    def with_keys_of_file(self) -> "Settings":
+        """The settings with the keys in `api_keys_file`, if given, in addition to `api_keys`. Raises
+        SettingsError, whose message shows no key.
+        """
+        path = self.api_keys_file
+        if path is None:
+            return self
+        try:
+            lines = path.read_text(encoding="utf-8-sig").split("\n")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise SettingsError(f"cannot read the file of API keys {path}: {reason}") from None
+        keys = [line.partition("#")[0].strip() for line in lines]
+        _, pattern, message = _PATTERNS[0]
+        for number, key in enumerate(keys, 1):
+            if key and not pattern.fullmatch(key):
+                raise SettingsError(f"{path}, line {number}: {message}")
+        if not any(keys):
+            raise SettingsError(f"the file of API keys {path} has no key")
+        return replace(self, api_keys=tuple(dict.fromkeys(filter(None, [*self.api_keys, *keys]))))

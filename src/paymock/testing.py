@@ -131,9 +131,9 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
 
     if "api_keys" in settings:
         settings["api_keys"] = tuple(_checked(settings["api_keys"]))
-    for name in {"catalog", "scenarios"} & settings.keys():
+    for name in {"catalog", "scenarios", "api_keys_file"} & settings.keys():
         settings[name] = settings[name] and Path(settings[name])
-    options = Settings(**{"port": 0, "access_log": False, **settings})
+    options = Settings(**{"port": 0, "access_log": False, **settings}).with_keys_of_file()
     if options.store != MEMORY_STORE or options.ready_file or options.metrics_address:
         raise SettingsError(
             "a server in a thread supports neither another store, nor a ready file, nor a metrics address"

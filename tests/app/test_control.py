@@ -1,11 +1,13 @@
 import asyncio
+from operator import attrgetter
 from typing import Any
 
 import pytest
 
 from paymock.app.findings import MAX_BYTES, MAX_FINDINGS
 from paymock.app.lookup import PaymentFilter, newest_payments
-from paymock.stores.base import Store
+from paymock.rules.errors import PaymockError
+from paymock.stores.base import AddResult, Store
 from paymock.stores.memory import MemoryStore
 from tests.support.findings import finding
 from tests.support.stores import SharedStore
@@ -82,6 +84,27 @@ async def test_findings_are_listed_newest_first_found_and_cleared() -> None:
     assert (await findings.list(SANDBOX)).data == []
 
 
+async def test_a_sandbox_is_registered_once_an_hour_and_soon_after_a_failure() -> None:
+    class CountingStore(MemoryStore):
+        attempts, fails = 0, True
+
+        async def add(self, *args: Any, **kwargs: Any) -> AddResult:
+            self.attempts += 1
+            if self.fails:
+                raise PaymockError("store_unavailable")
+            return await super().add(*args, **kwargs)
+
+    store = CountingStore()
+    app = UseCases(store)
+    attempts = []
+    for seconds in (0, 0.5, 1, 1800, 1800, 0):
+        app.clock.advance(seconds)
+        await app.sandboxes.register("sandbox-of-k-a", SANDBOX, "a")
+        attempts.append(store.attempts)
+        store.fails = False
+    assert attempts == [1, 1, 2, 2, 3, 3]
+
+
 async def test_only_the_last_findings_are_kept_and_a_reset_deletes_them() -> None:
     control = UseCases(MemoryStore()).control
     for number in range(3 * MAX_FINDINGS):
@@ -91,6 +114,41 @@ async def test_only_the_last_findings_are_kept_and_a_reset_deletes_them() -> Non
     assert len(listed) == MAX_FINDINGS
     await control.reset(SANDBOX)
     assert (await control.findings.list(SANDBOX)).data == []
+
+
+@pytest.mark.parametrize("store", [MemoryStore, SharedStore])
+@pytest.mark.parametrize("clear", ["reset", "findings.clear"])
+async def test_sandboxes_of_a_key_share_the_room_of_findings_and_nothing_else(
+    store: type[Store], clear: str
+) -> None:
+    shared = store()
+    app, other_process = UseCases(shared), UseCases(shared)
+    first, second = "sandbox-of-k-a", "sandbox-of-k-b"
+
+    async def add(sandbox: str, count: int) -> None:
+        for number in range(count):
+            await app.control.findings.add(sandbox, SANDBOX, **finding(token=f"{number}"))
+
+    async def counts() -> list[int]:
+        await app.sandboxes.tail(SANDBOX, "requests", 1)  # what is buffered is written
+        findings = other_process.control.findings
+        return [len((await findings.list(one, SANDBOX)).data) for one in (SANDBOX, first, second)]
+
+    await add(SANDBOX, 1)
+    await add(first, 20)
+    await add(second, 40)
+    assert await counts() == [1, 20, 40]
+    await add(second, 50)
+    assert await counts() == [1, 10, 90]
+    [*_, oldest] = (await app.control.findings.list(second, SANDBOX)).data
+    assert await app.control.findings.find(second, oldest.id, SANDBOX) == oldest
+    assert (await refusal(app.control.findings.find(first, oldest.id, SANDBOX))).status == 404
+    await attrgetter(clear)(app.control)(second, SANDBOX)
+    assert await counts() == [1, 9, 0]
+    await add(second, 1)
+    assert await counts() == [1, 8, 1]
+    await attrgetter(clear)(app.control)(SANDBOX, SANDBOX)
+    assert await counts() == [0, 8, 1]
 
 
 @pytest.mark.parametrize("store", [MemoryStore, SharedStore])

@@ -114,7 +114,7 @@ def test_modules_are_imported_lazily() -> None:
         "server = paymock.server.server.Server\n"
         "unused = ['jinja2', 'segno', 'rich', 'yaml', 'redis', 'importlib.resources', 'zipfile',\n"
         "    'paymock.stores.sqlite', 'paymock.stores.redis']\n"
-        "server.run = lambda *_, **__: loaded(*unused)\n"
+        "server.run = lambda *_, **__: sys.exit(loaded(*unused))\n"
         "paymock.cli.main.cli(['serve', '--port', '0'])\n"
     )
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -234,7 +234,8 @@ def test_every_option_has_an_environment_variable_that_the_help_shows() -> None:
     assert len(options) > 10
     for option in options:
         names = ["PAYMOCK_" + flag.removeprefix("--").replace("-", "_").upper() for flag in option.opts]
-        assert option.envvar == (names if len(names) > 1 else names[0])
+        expected = names if len(names) > 1 else names[0]
+        assert option.envvar == ("PAYMOCK_API_KEYS" if option.name == "api_keys" else expected)
         assert all(name in help_text for name in names)
 
 
@@ -242,7 +243,7 @@ def test_every_option_has_an_environment_variable_that_the_help_shows() -> None:
 def test_the_line_of_an_interrupt_of_serve_is_ended_on_a_terminal() -> None:
     status, written = run_until("http://", *PAYMOCK, "serve", "--port", "0")
     assert status == 0
-    assert written.endswith("\r\n\r\n")
+    assert written.endswith("\r\n\r\nstopped (SIGINT)\r\n")
 
 
 @pytest.mark.process

@@ -2,13 +2,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from paymock.http.auth import Keyring
+from paymock.http.requests import Request
+from paymock.rules.identifiers import sandbox_of
 from paymock.settings import Settings
 from tests.support import raw
 from tests.support.server import RunningServer, running_server
 
 UNAUTHENTICATED = (401, "unauthenticated")
 INVALID_TOKEN = ', error="invalid_token"'
-KEYS = ("key-of-the-first-merchant", "key-of-the-second-merchant")
+KEYS = ("key-of-the-first-merchant", "key-of-the-second-merchant", "team.a", "team.a.special=")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,7 @@ def get(server: RunningServer, authorization: str | None, path: str = "/v1/chain
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer ", "bEaReR"])
 def test_configured_keys_with_the_scheme_in_any_case(keyed_server: RunningServer, scheme: str) -> None:
-    assert [get(keyed_server, f"{scheme} {key}").status for key in KEYS] == [200, 200]
+    assert [get(keyed_server, f"{scheme} {key}").status for key in KEYS] == [200] * 4
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,14 @@ def test_configured_keys_with_the_scheme_in_any_case(keyed_server: RunningServer
         (f"Bearer {KEYS[0][:-1]}", INVALID_TOKEN),
         (f"Bearer {KEYS[0].upper()}", INVALID_TOKEN),
         ("Bearer mk_test_demo", INVALID_TOKEN),
+        (f"Bearer {KEYS[0]}.", INVALID_TOKEN),
+        (f"Bearer {KEYS[0]}.a.b", INVALID_TOKEN),
+        (f"Bearer {KEYS[0]}.a+b", INVALID_TOKEN),
+        (f"Bearer {KEYS[0]}." + "n" * 65, INVALID_TOKEN),
+        (f"Bearer {KEYS[0]}x.name", INVALID_TOKEN),
+        ("Bearer team", INVALID_TOKEN),
+        ("Bearer team.b", INVALID_TOKEN),
+        ("Bearer .name", INVALID_TOKEN),
     ],
 )
 def test_anything_else_is_refused(
@@ -47,6 +58,34 @@ def test_anything_else_is_refused(
     assert (reply.status, reply.code) == UNAUTHENTICATED
     assert reply.headers["www-authenticate"] == 'Bearer realm="paymock"' + suffix
     assert KEYS[0].encode() not in reply.body
+    assert (b"KEY.NAME" in reply.body) is bool(suffix)
+
+
+@pytest.mark.parametrize(
+    ("key", "owner", "name"),
+    [
+        (KEYS[0], KEYS[0], None),
+        (f"{KEYS[0]}.test-1", KEYS[0], "test-1"),
+        (f"{KEYS[1]}." + "n" * 64, KEYS[1], "n" * 64),
+        ("team.a", "team.a", None),
+        ("team.a.test_1", "team.a", "test_1"),
+        ("team.a.special=", "team.a.special=", None),
+        ("team.a.special=.x", "team.a.special=", "x"),
+        ("team.a.special", "team.a", "special"),
+    ],
+)
+def test_a_name_after_a_configured_key_opens_a_sandbox_of_that_key(
+    key: str, owner: str, name: str | None
+) -> None:
+    request = Request("GET", "/v1/chains", {b"authorization": f"Bearer {key}".encode()})
+    keyring = Keyring(KEYS)
+    for _ in range(2):  # the second time from the cache
+        keyring.authenticate(request)
+        assert (request.sandbox, request.owner, request.sandbox_name) == (
+            sandbox_of(key),
+            sandbox_of(owner),
+            name,
+        )
 
 
 @pytest.mark.parametrize("token", ["unauthenticated", "key-of-the-first-merchant-not", "Authorization:"])

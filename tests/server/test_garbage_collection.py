@@ -18,9 +18,10 @@ from tests.support.use_cases import UseCases
 @pytest.mark.process
 def test_a_server_collects_rarely_and_excludes_the_objects_of_the_start() -> None:
     script = (
-        "import gc, paymock.cli.main, paymock.server.server\n"
+        "import gc, sys, paymock.cli.main, paymock.server.server\n"
         "def run(self, sockets):\n"
         "    print(gc.isenabled(), gc.get_threshold(), gc.get_freeze_count() > 20_000)\n"
+        "    sys.exit()\n"
         "paymock.server.server.Server.run = run\n"
         "paymock.cli.main.cli(['serve', '--port', '0'])\n"
     )

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import signal
 import socket
@@ -9,12 +10,20 @@ import httpx
 import pytest
 
 from harness import process_info
+from harness.polling import wait_until
 from harness.server_process import server_process
 from paymock.settings import Settings
 from tests.support.client import AUTHORIZED, ORDER
 from tests.support.courses import TWO_HALVES
 from tests.support.in_process import run
-from tests.support.workers import NEEDS_PROCESSES, create, one_connection_each, server_with_workers
+from tests.support.workers import (
+    NEEDS_PROCESSES,
+    create,
+    one_connection_each,
+    server_with_workers,
+    wait_for_successor,
+    workers_of,
+)
 
 
 @pytest.fixture
@@ -33,7 +42,8 @@ def settings_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings]:
 
 def test_options_take_precedence_over_environment_variables(settings_of: Callable[..., Settings]) -> None:
     variables = {
-        "PAYMOCK_API_KEY": "first-key, second-key",
+        "PAYMOCK_API_KEYS": "first-key, second-key",
+        "PAYMOCK_API_KEY": "key-of-a-client",
         "PAYMOCK_FEE_BPS": "0",
         "PAYMOCK_NO_ACCESS_LOG": "1",
         "PAYMOCK_NO_CONTROL": "1",
@@ -91,12 +101,32 @@ def test_an_invalid_option_is_refused_with_its_reason(options: str, refusal: tup
     assert message in outcome.stderr
 
 
+def test_the_key_of_a_client_neither_opens_nor_closes_a_server(
+    settings_of: Callable[..., Settings],
+) -> None:
+    for key in ("team-secret", "mk_test_a,mk_test_b"):
+        outcome = run("serve", "--open", PAYMOCK_API_KEY=key)
+        assert outcome.returncode == 1
+        assert "set PAYMOCK_API_KEYS" in outcome.stderr
+        assert key not in outcome.stderr
+    assert settings_of(PAYMOCK_API_KEY="mk_test_mine").open_mode
+
+
+def test_a_file_of_keys_that_cannot_be_used_is_refused_at_the_start(tmp_path: Path) -> None:
+    outcome = run("serve", "--host", "0.0.0.0", PAYMOCK_API_KEYS_FILE=str(tmp_path / "none"))
+    assert (outcome.returncode, outcome.stdout) == (1, "")
+    assert (
+        outcome.stderr
+        == f"Error: cannot read the file of API keys {tmp_path / 'none'}: No such file or directory\n"
+    )
+
+
 def test_an_invalid_variable_is_named() -> None:
     outcome = run("serve", PAYMOCK_PORT="eighty")
     assert outcome.returncode == 2
     # click 8.1 names the option alone
     assert re.search(r"'--port'( \(env var: 'PAYMOCK_PORT'\))?: 'eighty' is not", outcome.stderr)
-    assert "a value before or after a comma is empty" in run("serve", PAYMOCK_API_KEY="first-key,").stderr
+    assert "a value before or after a comma is empty" in run("serve", PAYMOCK_API_KEYS="first-key,").stderr
 
 
 def test_a_port_in_use_is_named_with_the_option_for_a_free_one() -> None:
@@ -132,7 +162,7 @@ def test_settings_reach_the_server(tmp_path: Path) -> None:
     options = ("--log", "json", "--no-access-log", "--fee-bps", "0", "--seed", "one", "--speed", "0")
     payments = []
     for _ in range(2):
-        with server_process(tmp_path, *options, PAYMOCK_API_KEY="first-key") as served:
+        with server_process(tmp_path, *options, PAYMOCK_API_KEYS="first-key") as served:
             headers = {"Authorization": "Bearer first-key", "Idempotency-Key": "order-1001-payment"}
             payments.append(httpx.post(f"{served.url}/v1/payments", json={**ORDER}, headers=headers).json())
             assert httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED).status_code == 401
@@ -140,7 +170,8 @@ def test_settings_reach_the_server(tmp_path: Path) -> None:
             _, output = served.stop(signal.SIGTERM)
         (tmp_path / "ready.json").unlink()
         assert clock["speed"] == 0
-        assert [json.loads(line)["event"] for line in output.splitlines()] == ["started"]
+        started, stopped = map(json.loads, output.splitlines())
+        assert (started["event"], stopped["event"], stopped["reason"]) == ("started", "stopped", "SIGTERM")
     assert payments[0]["id"] == payments[1]["id"]
     assert payments[0]["attempts"][0]["instructions"]["amounts"]["fee"] == "1"
 
@@ -192,3 +223,37 @@ def test_workers_share_a_file_of_scenarios_and_a_later_server_needs_none(tmp_pat
         assert [one["id"] for one in listed] == [next_payment, *reversed(payments)]
         unknown = client.post("/v1/payments", json={}, headers={"X-Mock-Scenario": "two_halves"})
         assert unknown.json()["error"]["code"] == "invalid_scenario"
+
+
+@NEEDS_PROCESSES
+@pytest.mark.process
+def test_every_worker_reads_the_keys_again_on_sighup(tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text("old-key\nkept-key\n")
+    keys = ("old-key", "old-key.name", "kept-key", "new-key", "new-key.name")
+
+    def accepted(client: httpx.Client) -> list[str]:
+        headers = [{"Authorization": f"Bearer {key}"} for key in keys]
+        statuses = [client.get("/v1/chains", headers=authorized).status_code for authorized in headers]
+        return [key for key, status in zip(keys, statuses, strict=True) if status == 200]
+
+    with server_with_workers(tmp_path, "--api-keys-file", str(file)) as served:
+        with one_connection_each(served) as clients:
+            assert [*map(accepted, clients)] == [["old-key", "old-key.name", "kept-key"]] * 2
+            file.write_text("kept-key\nnew-key\n")
+            served.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: [*map(accepted, clients)] == [["kept-key", "new-key", "new-key.name"]] * 2)
+            file.write_text("new key\n")
+            served.process.send_signal(signal.SIGHUP)
+            lines = iter(served.process.stdout or ())
+            log = [next(lines)]
+            while sum("API keys stay" in line for line in log) < 3:  # of the supervisor, too
+                log.append(next(lines))
+        [ended, _] = workers_of(served.process)
+        os.kill(ended, signal.SIGKILL)
+        wait_for_successor(served, ended)
+        with one_connection_each(served) as clients:
+            assert [*map(accepted, clients)] == [["kept-key", "new-key", "new-key.name"]] * 2
+            assert clients[0].get("/v1/new-key.name").status_code == 404
+        log += served.stop(signal.SIGTERM)[1].splitlines()
+    assert not [line for line in log if "new-key" in line or "name" in line]

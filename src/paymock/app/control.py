@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from paymock.app.faults import FaultRules, Injection
 from paymock.app.feed import Feed, clock_of
 from paymock.app.findings import Findings
-from paymock.app.journal import Journal
+from paymock.app.journal import Journal, StoredEntry
 from paymock.app.lookup import (
     ALL_PAYMENTS,
     PaymentFilter,
@@ -28,7 +28,7 @@ from paymock.payments import payment as payments
 from paymock.payments import records
 from paymock.payments import scenarios as scenario_views
 from paymock.payments.catalog import Catalog
-from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
+from paymock.payments.records import DepositRecord, NameRecord, PaymentRecord, SimulationRecord, index_of
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.identifiers import PAYMENT_PREFIX
@@ -43,6 +43,9 @@ from paymock.schemas.public import Payment
 from paymock.schemas.validation import validation_failed
 from paymock.stores.base import Addition, companion_key
 
+MAX_LISTED, MAX_NAMES = 1_000, 10_000
+"""The most sandboxes of a key that are listed, of its so many newest names."""
+
 _SCANNED = 50
 """How many payments are read at a time to find those that match a filter: then others have their turn."""
 
@@ -56,6 +59,7 @@ class ControlService:
         self.scenarios = scenarios
         self._catalog = catalog
         self._sandboxes = sandboxes
+        self.waiting_request = sandboxes.notifier.waiting_request
         self.overrides = Overrides(sandboxes, scenarios)
         self.fault_rules = FaultRules(sandboxes)
         self.journal = Journal(sandboxes)
@@ -257,7 +261,29 @@ class ControlService:
             ahead_seconds=payment.simulation.time_offset / 1000,
         )
 
-    async def reset(self, sandbox: str) -> None:
+    async def list_sandboxes(self, sandbox: str, owner: str, name: str | None) -> schemas.SandboxList:
+        """Return a sandbox of this name with, for the owner itself, the others that hold something."""
+        own = await self._listed_sandbox(sandbox, name)
+        if sandbox != owner:
+            return schemas.SandboxList(data=[own])
+        page = await self._sandboxes.page(index_of(owner), NameRecord.KIND, limit=MAX_NAMES)
+        found = [records.decode_as(NameRecord, stored) for _, stored in page]
+        named = await asyncio.gather(*(self._listed_sandbox(one.sandbox, one.name) for one in found))
+        used = [one for one in named if one.payments or one.last_used]
+        used.sort(key=lambda one: one.last_used or "", reverse=True)
+        return schemas.SandboxList(data=[own, *used[:MAX_LISTED]])
+
+    async def _listed_sandbox(self, sandbox: str, name: str | None) -> schemas.ListedSandbox:
+        newest = await self.journal.stored(sandbox, 1)
+        return schemas.ListedSandbox(
+            name=name,
+            payments=await self._sandboxes.count(sandbox, PaymentRecord.KIND),
+            last_used=records.decode_as(StoredEntry, newest[0]).at if newest else None,
+        )
+
+    async def reset(self, sandbox: str, owner: str | None = None) -> None:
+        if owner not in (None, sandbox):
+            await self.findings.clear(sandbox, owner)
         await self._sandboxes.reset(sandbox)
 
     def injection(self, sandbox: str, attempt: Callable[[], str]) -> Injection:

@@ -182,11 +182,11 @@ class Injection(Struct, eq=False):
         """Return when the rule of the fault has been deleted, after MAX_HANG seconds, or when the server
         stops. Until then, or until it is canceled, the rule counts the request as waiting.
 
-        Raises PaymockError `capacity_exceeded`, `store_unavailable`.
+        Raises PaymockError `store_unavailable`.
         """
         notifier, time = self.sandboxes.notifier, asyncio.get_running_loop().time
         token, end = secrets.token_hex(8), time() + MAX_HANG
-        with notifier.waiting_request(), notifier.subscribe(self.sandbox) as changed:
+        with notifier.subscribe(self.sandbox) as changed:
             try:
                 await self._set_waiting(token, MAX_HANG)
                 while not notifier.stopping and time() < end:

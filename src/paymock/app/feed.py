@@ -71,7 +71,7 @@ class Feed:
         self._not_before: dict[str, float] = {}
 
     async def follow(
-        self, sandbox: str, payment_id: str | None = None
+        self, sandbox: str, payment_id: str | None = None, owner: str | None = None
     ) -> AsyncGenerator[schemas.Notice, None]:
         """Yield a notice now, after every change of the journal, of the newest payments, or of the payment
         with `payment_id`, and at least every RESYNC_SECONDS, until the server stops.
@@ -89,7 +89,7 @@ class Feed:
         self._followers[sandbox] += 1
         try:
             shared = self._last.get(sandbox)
-            following = self._sandboxes.notifier.follow(sandbox, observe, additions=True)
+            following = self._sandboxes.notifier.follow(sandbox, observe, owner=owner, additions=True)
             async with aclosing(following) as observations:
                 async for current, previous in observations:
                     if previous is None:

@@ -25,8 +25,7 @@ _PAGE = 50
 
 class Waits:
     """Waits within sandboxes. They end at the change, at once if it cannot come any more, after their timeout
-    in real seconds, or when the server stops. Each raises PaymockError `capacity_exceeded` when as many
-    requests wait as may.
+    in real seconds, or when the server stops.
     """
 
     def __init__(self, sandboxes: Sandboxes, journal: Journal) -> None:
@@ -80,10 +79,7 @@ class Waits:
         """
         wanted = RequestFilter(**filters)
         deadline = asyncio.get_running_loop().time() + timeout
-        with (
-            self._sandboxes.notifier.waiting_request(),
-            self._journal.reader(sandbox, wanted.matches, after) as reader,
-        ):
+        with self._journal.reader(sandbox, wanted.matches, after) as reader:
 
             async def is_reached() -> bool:
                 return len(reader.matching) >= count
@@ -105,7 +101,6 @@ class Waits:
 
         notifier = self._sandboxes.notifier
         with (
-            notifier.waiting_request(),
             notifier.subscribe(sandbox) as changed,
             self._journal.reader(sandbox, matches, changed=changed) as reader,
         ):
@@ -141,7 +136,6 @@ class Waits:
         deadline = time() + timeout
         first: list[tuple[str, State] | None] = []
         with ExitStack() as waiting:
-            waiting.enter_context(notifier.waiting_request())
             changed = waiting.enter_context(notifier.subscribe(sandbox))
             if order_id is not None:
                 waiting.enter_context(self._creations.watch(sandbox, order_id, changed))

@@ -16,7 +16,7 @@ from paymock import __version__
 from paymock.cli.options import CommandGroup, api_key, as_json, is_given, server_url
 
 COMMANDS = {
-    "Server": {"serve": "serve", "ready": "sandbox", "demo": "live"},
+    "Server": {"serve": "serve", "exec": "exec", "ready": "sandbox", "demo": "live"},
     "Payments": {
         "create": "payments", "payments": "payments", "payment": "payments", "watch": "live",
         "wait": "payments",
@@ -123,10 +123,11 @@ def cli(ctx: click.Context, /, **common: Any) -> None:
     if ctx.invoked_subcommand is None:
         with _load("sandbox", "overview").make_context(None, [], parent=ctx) as overview:
             overview.command.invoke(overview)
-    elif ctx.invoked_subcommand == "serve":
+    elif ctx.invoked_subcommand in ("serve", "exec"):
         given = [parameter.opts[0] for parameter in cli.params if is_given(ctx, parameter.name or "")]
         if given:
-            raise click.UsageError(f"{given[0]} is not an option of `serve`, which starts a server.")
+            name = ctx.invoked_subcommand
+            raise click.UsageError(f"{given[0]} is not an option of `{name}`, which starts a server.")
 
 
 def main() -> None:

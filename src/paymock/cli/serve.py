@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
@@ -13,7 +12,16 @@ from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, N
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import garbage_collection
-from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, Settings, SettingsError
+from paymock.server.terminal import end_line
+from paymock.settings import (
+    DEFAULT_PORT,
+    MAX_WORKERS,
+    MEMORY_STORE,
+    OPEN_KEY,
+    STANDARD_OUTPUT,
+    Settings,
+    SettingsError,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,8 +44,8 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     """
     flags = [name.partition("/")[0] for name in (flag, *names) if name.startswith("--")]
     variables = ["PAYMOCK_" + name.removeprefix("--").replace("-", "_").upper() for name in flags]
-    envvar = variables if len(variables) > 1 else variables[0]
-    shown: dict[str, Any] = {"envvar": envvar, "show_envvar": True, "show_default": "default" in settings}
+    settings.setdefault("envvar", variables if len(variables) > 1 else variables[0])
+    shown: dict[str, Any] = {"show_envvar": True, "show_default": "default" in settings}
     return click.option(flag, *names, cls=CommonOption, **shown, **settings)
 
 
@@ -52,7 +60,13 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     "api_keys",
     **_SEVERAL,
     metavar="KEY",
-    help="Accept only this API key. Repeatable. [default: open mode, any mk_test_NAME]",
+    envvar="PAYMOCK_API_KEYS",
+    help="Accept only this API key, and each KEY.NAME. Repeatable. [default: open mode, any mk_test_NAME]",
+)
+@_option(
+    "--api-keys-file",
+    type=FILE,
+    help="File of further API keys, one a line; # begins a comment. Read again on SIGHUP.",
 )
 @_option("--open/--no-open", help="Allow open mode beyond loopback.")
 @_option(
@@ -121,7 +135,10 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 @_option(
     "--ready-file",
     type=FILE,
-    help="File for URL, port and process id, as JSON, written once the server answers.",
+    help="File for URL, port and process id, as JSON, once the server answers; - for standard output.",
+)
+@_option(
+    "--exit-on-stdin-close", is_flag=True, help="Stop when standard input ends, as it does with a parent."
 )
 @_option("--log", type=Choice(["text", "json"]), default="text", help="Format of the log.")
 @_option(
@@ -144,22 +161,23 @@ def serve(**options: Any) -> None:
     from paymock.server.run import serve as serve_forever
 
     try:
-        serve_forever(settings_from_options(**options), sys.stdout, program())
-        _end_line()
+        settings = settings_from_options(**options)
+        client_key = os.environ.get("PAYMOCK_API_KEY")
+        if settings.open_mode and client_key and not OPEN_KEY.fullmatch(client_key):
+            raise SettingsError(
+                "PAYMOCK_API_KEY is for clients: set PAYMOCK_API_KEYS to the keys of this server, or neither"
+            )
+        if settings.exit_on_stdin_close and sys.stdin is None:
+            raise SettingsError("--exit-on-stdin-close requires a standard input")
+        log = sys.stderr if settings.ready_file == STANDARD_OUTPUT else sys.stdout
+        serve_forever(settings, log, program())
     except (SettingsError, FileError, StartError) as error:
         raise click.ClickException(str(error)) from None
 
 
 def _exit_early(*_: object) -> None:
-    _end_line()
+    end_line()
     os._exit(0)
-
-
-def _end_line() -> None:
-    """End the line on which a terminal shows ^C."""
-    with suppress(OSError):
-        if os.isatty(2):
-            os.write(2, b"\n")
 
 
 def settings_from_options(*, no_access_log: bool, no_control: bool, **options: Any) -> Settings:

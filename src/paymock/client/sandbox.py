@@ -63,6 +63,7 @@ ROUTES = {
     "addFinding": Route("POST", "/_mock/findings", "Finding"),
     "listFindings": Route("GET", "/_mock/findings", "FindingList"),
     "clearFindings": Route("DELETE", "/_mock/findings", None),
+    "listSandboxes": Route("GET", "/_mock/sandboxes", "SandboxList"),
     "reset": Route("POST", "/_mock/reset", None),
 }
 """What the calls send, by the id of the operation: as in the tables of the server, which a test compares."""
@@ -379,6 +380,12 @@ class Sandbox:
     def clear_findings(self) -> None:
         """Delete all findings."""
         self.call("clearFindings")
+
+    def sandboxes(self) -> list[Json]:
+        """List the sandboxes of the API key: with a configured key K, K itself, whose `name` is None, and
+        each `K.NAME` that holds something, with its `payments` and when it was `last_used`.
+        """
+        return self._list("listSandboxes")
 
     def describe(self) -> str:
         """Return the last payments with their timelines and deposits, the fault rules and the last requests,

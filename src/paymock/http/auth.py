@@ -3,39 +3,56 @@
 import hmac
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from paymock.cache import BoundedCache
 from paymock.http.requests import Request
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
-from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.settings import OPEN_KEY, OPEN_KEY_EXAMPLE
 
 REALM = 'Bearer realm="paymock"'
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
 _CACHED, _MAX_CACHED_LENGTH = 1_000, 256
-"""For how many headers the sandbox is cached, and the longest: a client sends one with each request."""
+"""For how many headers the identity is cached, and the longest: a client sends one with each request."""
 
-_OPEN_KEY = re.compile("mk_test_[A-Za-z0-9_-]{1,64}")
+_NAMED_KEY = re.compile("(.+)[.]([A-Za-z0-9_-]{1,64})")
+
+
+class Identity(NamedTuple):
+    """What a key opens: a sandbox, and the sandbox of its owner. They differ for the key `K.NAME` of a
+    configured key K, which has a name.
+    """
+
+    sandbox: str
+    owner: str
+    name: str | None = None
 
 
 class Keyring:
-    """The accepted API keys: `api_keys`, or in open mode, without any, all of the form `mk_test_NAME`."""
+    """The accepted API keys: `api_keys`, and with each K of them every `K.NAME`; in open mode, without any,
+    all of the form `mk_test_NAME`.
+    """
 
     def __init__(self, api_keys: Iterable[str]) -> None:
+        self.accept(api_keys)
+
+    def accept(self, api_keys: Iterable[str]) -> None:
+        """Accept these keys from now on, and no others."""
         self._keys = [key.encode() for key in api_keys]
-        self._sandboxes: BoundedCache[bytes, str] = BoundedCache(_CACHED)
+        self._identities: BoundedCache[bytes, Identity] = BoundedCache(_CACHED)
 
-    def sandbox(self, request: Request) -> str:
-        """Return the sandbox of the request's API key. Raises PaymockError `unauthenticated`."""
+    def authenticate(self, request: Request) -> None:
+        """Set what the API key of the request opens. Raises PaymockError `unauthenticated`."""
         value = request.headers.get(b"authorization", b"")
-        sandbox = None if b"authorization" in request.repeated else self._sandboxes.get(value)
-        if sandbox is None:
-            sandbox = self._authenticate(request)
+        identity = None if b"authorization" in request.repeated else self._identities.get(value)
+        if identity is None:
+            identity = self._authenticate(request)
             if len(value) <= _MAX_CACHED_LENGTH:
-                self._sandboxes[value] = sandbox
-        return sandbox
+                self._identities[value] = identity
+        request.sandbox, request.owner, request.sandbox_name = identity
 
-    def _authenticate(self, request: Request) -> str:
+    def _authenticate(self, request: Request) -> Identity:
         try:
             match = _BEARER.fullmatch(request.header(b"authorization") or "")
         except ValueError:
@@ -47,20 +64,32 @@ class Keyring:
                 headers=[("WWW-Authenticate", REALM)],
             )
         token: str = match[1]
-        if not self._accepts(token):
+        identity = self._identify(token)
+        if identity is None:
             hint = (
-                "" if self._keys else f" In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
+                " With a configured KEY, it accepts KEY.NAME, too: a sandbox of its own."
+                if self._keys
+                else f" In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
             )
             raise PaymockError(
                 "unauthenticated",
                 "This server does not accept the API key." + hint,
                 headers=[("WWW-Authenticate", f'{REALM}, error="invalid_token"')],
             )
-        return sandbox_of(token)
+        return identity
 
-    def _accepts(self, token: str) -> bool:
+    def _identify(self, token: str) -> Identity | None:
+        sandbox = sandbox_of(token)
         if not self._keys:
-            return _OPEN_KEY.fullmatch(token) is not None
-        presented = token.encode()
+            return Identity(sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None
+        match = _NAMED_KEY.fullmatch(token)
+        key, name = match.groups() if match else ("", None)
         # All keys are compared, in constant time, so that response times do not reveal them.
+        is_key, is_named = self._is_configured(token), self._is_configured(key)
+        if is_key:
+            return Identity(sandbox, sandbox)
+        return Identity(sandbox, sandbox_of(key), name) if is_named else None
+
+    def _is_configured(self, token: str) -> bool:
+        presented = token.encode()
         return sum([hmac.compare_digest(presented, key) for key in self._keys]) > 0

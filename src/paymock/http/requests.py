@@ -102,8 +102,9 @@ class Request(msgspec.Struct, eq=False):
     names that were sent more than once. `is_current` tells HTTP/1.1 from HTTP/1.0, and `keeps_alive` whether
     the connection stays open after the reply (RFC 9112, 9.3).
 
-    The application adds the operation, the template of the path, the values of its parameters, the sandbox
-    of the key, and the `root_path`: what links to this server begin with, behind a proxy.
+    The application adds the operation, the template of the path, the values of its parameters, the
+    `root_path`: what links to this server begin with, behind a proxy, and what the key opens: a sandbox, and
+    the sandbox of the configured key K, its owner. They differ for `K.NAME`, whose `sandbox_name` is NAME.
     """
 
     method: str
@@ -118,6 +119,8 @@ class Request(msgspec.Struct, eq=False):
     template: str = ""
     params: Mapping[str, str] = {}
     sandbox: str = ""
+    owner: str = ""
+    sandbox_name: str | None = None
     operation: str = ""
     root_path: str = ""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Generic, NamedTuple, TypeVar
@@ -72,24 +72,30 @@ class Notifier:
         self.waiting = 0
         """How many requests wait, for a change or for the end of a fault."""
 
+        self._waiting_of: Counter[str] = Counter()
         self.max_waiting = math.inf
-        """How many may: each takes a connection."""
+        """How many may, each on a connection; those of one owner on half of these."""
 
     @contextmanager
-    def waiting_request(self) -> Iterator[None]:
-        """Count a request that waits within the block. Raises PaymockError `capacity_exceeded` beyond
-        `max_waiting`.
+    def waiting_request(self, owner: str) -> Iterator[None]:
+        """Count a request of `owner` that waits within the block. Raises PaymockError `capacity_exceeded`
+        beyond `max_waiting`.
         """
-        if self.waiting >= self.max_waiting:
+        own = self._waiting_of[owner]
+        if self.waiting >= self.max_waiting or 2 * own >= self.max_waiting:
             raise PaymockError(
                 "capacity_exceeded",
-                f"{self.waiting} requests of this process wait already, on half of its connections.",
+                f"{self.waiting} requests of this process wait already, {own} of them with this API key.",
             )
         self.waiting += 1
+        self._waiting_of[owner] += 1
         try:
             yield
         finally:
             self.waiting -= 1
+            self._waiting_of[owner] -= 1
+            if not self._waiting_of[owner]:
+                del self._waiting_of[owner]
 
     def notify(self, sandbox: str | None, *, addition: bool = False) -> None:
         """Notify the subscribers of this sandbox, or of all sandboxes if None; of an `addition` only those
@@ -138,6 +144,7 @@ class Notifier:
         sandbox: str,
         observe: Callable[[], Awaitable[Observation[T]]],
         *,
+        owner: str | None = None,
         additions: bool = False,
         min_gap: float = 0.0,
     ) -> AsyncGenerator[tuple[Observation[T], Observation[T] | None], None]:
@@ -148,7 +155,8 @@ class Notifier:
         previous: Observation[T] | None = None
         time = asyncio.get_running_loop().time
         resync = 0.0
-        with self.waiting_request(), self.subscribe(sandbox, additions=additions) as changed:
+        waiting = self.waiting_request(owner or sandbox)
+        with waiting, self.subscribe(sandbox, additions=additions) as changed:
             while not self.stopping:
                 changed.clear()  # before observing, so that a change meanwhile leads to another observation
                 current = await observe()

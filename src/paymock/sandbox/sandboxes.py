@@ -18,8 +18,10 @@ from paymock.payments import records
 from paymock.payments.records import (
     DepositRecord,
     EndpointRecord,
+    NameRecord,
     PaymentRecord,
     StoreMetadata,
+    index_of,
 )
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
@@ -51,6 +53,14 @@ _CACHED_STATES = 1_000
 """For how many sandboxes the last own record is cached, so that a creation takes one step of the store, and
 the journal none to tell the virtual time.
 """
+
+_REGISTER_MS, _RETRY_MS = 3_600_000, 1_000
+"""How often a process repeats the registration of a sandbox, which retention may have deleted, and at least
+how long after one that failed.
+"""
+
+_MAX_REGISTERED = 100_000
+"""The most sandboxes in the index of a key."""
 
 _NEVER = -1
 """In place of the number of connections after which the metadata were verified."""
@@ -199,6 +209,7 @@ class Sandboxes:
         """How many milliseconds a change may take until every process that shares the store sees it."""
 
         self._states: BoundedCache[str, tuple[bytes | None, SandboxRecord]] = BoundedCache(_CACHED_STATES)
+        self._registration_due: BoundedCache[str, int] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -403,6 +414,24 @@ class Sandboxes:
         await self._log_buffer.flush()
         await self._store.clear_log(sandbox, log)
         self.notifier.notify(sandbox, addition=True)
+
+    async def register(self, sandbox: str, owner: str, name: str) -> None:
+        """Add `sandbox` to the index of its owner, unless this process has done so lately."""
+        now = self._clock()
+        if now < self._registration_due.get(sandbox, 0):
+            return
+        self._registration_due[sandbox] = now + _RETRY_MS
+        value = records.encode(NameRecord(sandbox, owner, name))
+        with suppress(PaymockError):
+            await self._store.add(
+                index_of(owner),
+                f"sandbox {name}",
+                value,
+                kind=NameRecord.KIND,
+                expected_state=None,
+                limit=_MAX_REGISTERED,
+            )
+            self._registration_due[sandbox] = now + _REGISTER_MS
 
     async def increment(self, sandbox: str, key: str) -> int:
         return await self._store.increment(sandbox, key)

@@ -4,11 +4,13 @@ import contextlib
 import json
 import os
 import shlex
+import sys
 from pathlib import Path
 
 from paymock import __version__
 from paymock.server.errors import StartError
-from paymock.settings import DEFAULT_PORT, MEMORY_STORE, OPEN_KEY_EXAMPLE, Settings
+from paymock.server.terminal import end_line
+from paymock.settings import DEFAULT_PORT, MEMORY_STORE, OPEN_KEY_EXAMPLE, STANDARD_OUTPUT, Settings
 from paymock.web.telemetry.access_log import RequestLog
 
 
@@ -18,6 +20,10 @@ def write_ready_file(path: Path, url: str, port: int, metrics: str | None = None
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     content = {"url": url, "port": port, "pid": os.getpid()} | ({"metrics": metrics} if metrics else {})
+    if path == STANDARD_OUTPUT:
+        sys.stdout.write(json.dumps(content) + "\n")
+        sys.stdout.flush()
+        return
     try:
         draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
         draft.replace(path)
@@ -29,6 +35,8 @@ def write_ready_file(path: Path, url: str, port: int, metrics: str | None = None
 
 def remove_ready_file(path: Path) -> None:
     """Remove the ready file of an earlier server. Raises StartError."""
+    if path == STANDARD_OUTPUT:
+        return
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -40,7 +48,10 @@ def announce(
 ) -> None:
     """Log the banner, or the event `started`: the addresses of the server and of its `metrics`, the API keys,
     the store and the number of workers. The banner ends with a command of `program` to start with.
+    Nothing is logged if the ready file is standard output: a program has started the server.
     """
+    if settings.ready_file == STANDARD_OUTPUT:
+        return
     store = _without_secrets(settings.store)
     keys = (
         f"any mk_test_NAME, for example {OPEN_KEY_EXAMPLE} (open mode)"
@@ -69,6 +80,13 @@ def announce(
         mock=True,
         **({"metrics": metrics} if metrics else {}),
     )
+
+
+def announce_stop(settings: Settings, log: RequestLog, reason: str) -> None:
+    """Log the event `stopped`, unless nothing was logged at the start."""
+    end_line()
+    if settings.ready_file != STANDARD_OUTPUT:
+        log.event("stopped", f"stopped ({reason})", reason=reason)
 
 
 def _client_options(settings: Settings, url: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TextIO
 
+from paymock.http.auth import Keyring
 from paymock.http.connections import raise_file_limit
 from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
@@ -18,7 +19,7 @@ from paymock.sandbox.metadata import check_stored
 from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata, start_clock
 from paymock.server import garbage_collection
 from paymock.server.accept import ConnectionCounts
-from paymock.server.announce import announce, remove_ready_file, write_ready_file
+from paymock.server.announce import announce, announce_stop, remove_ready_file, write_ready_file
 from paymock.server.errors import StartError
 from paymock.server.fork import not_inherited
 from paymock.server.metrics_listener import MetricsEndpoint
@@ -26,7 +27,7 @@ from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.signals import run_until_signal
 from paymock.server.sockets import bind_sockets, server_url
 from paymock.server.supervisor import Supervisor, WorkerSlot
-from paymock.settings import MEMORY_STORE, Settings
+from paymock.settings import MEMORY_STORE, Settings, SettingsError
 from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
 from paymock.web.app import create_app
@@ -38,11 +39,13 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     process is tuned for the server. The banner shows commands of `program`.
 
     Raises StartError if the store cannot be used, an address cannot be bound, the ready file cannot be
-    written or workers cannot be started, FileError.
+    written or workers cannot be started, FileError; SettingsError for a file of API keys that cannot be used.
     """
     if settings.workers > 1 and not hasattr(os, "fork"):
         raise StartError("--workers requires a system with fork")
     raise_file_limit()
+    given, settings = settings, settings.with_keys_of_file()
+    keyring = Keyring(settings.api_keys)  # the workers that are forked later, too, get the present keys
     catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
     color = settings.log == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
     log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)
@@ -51,7 +54,14 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     store = _open_store(settings)
     metadata = run_until_signal(lambda: _initialize(store, settings, clock, log))
     application = partial(
-        create_app, settings, catalog, metadata=metadata, clock=clock, log=log, scenarios=scenarios
+        create_app,
+        settings,
+        catalog,
+        metadata=metadata,
+        clock=clock,
+        log=log,
+        scenarios=scenarios,
+        keyring=keyring,
     )
     sockets = bind_sockets(settings)
     url = server_url(settings, sockets)
@@ -61,12 +71,14 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
             write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1], metrics.url)
         announce(settings, url, log, metrics.url, program)
 
+    watch_stdin = settings.exit_on_stdin_close
+    on_hangup = partial(reload_keys, given, keyring, log)
     counts = ConnectionCounts(settings.workers)
 
     def work(slot: WorkerSlot) -> None:
         app = application(store=_open_store(settings))  # processes cannot share the connections of a store
         listener = metrics.create_listener(app, slot.number)
-        Server(app, slot.send_ready, listener, counts=counts, slot=slot).run(sockets)
+        Server(app, slot.send_ready, listener, counts=counts, slot=slot, on_hangup=on_hangup).run(sockets)
 
     try:
         metrics.open()
@@ -75,13 +87,30 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
         garbage_collection.resume()
         if settings.workers == 1:
             app = application(store=store)
-            Server(app, on_ready, metrics.create_listener(app)).run(sockets)
+            metrics_listener = metrics.create_listener(app)
+            server = Server(app, on_ready, metrics_listener, on_hangup=on_hangup, watch_stdin=watch_stdin)
+            reason = server.run(sockets)
         else:
             listeners = [*sockets, *metrics.sockets]
-            Supervisor(settings.workers, work, listeners, counts, on_ready, log).run()
+            supervisor = Supervisor(
+                settings.workers, work, listeners, counts, on_ready, log, on_hangup, watch_stdin=watch_stdin
+            )
+            reason = supervisor.run()
+        announce_stop(settings, log, reason)
     finally:
         for listener in [*sockets, *metrics.sockets]:
             listener.close()
+
+
+def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog) -> None:
+    """Accept the keys that `settings` and their file have now; a file that cannot be used changes nothing."""
+    try:
+        keys = settings.with_keys_of_file().api_keys
+    except SettingsError as error:
+        log.warning(f"{error}. The API keys stay as they were.")
+    else:
+        keyring.accept(keys)
+        log.mask(keys)
 
 
 def _open_store(settings: Settings) -> Store:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from paymock.http.protocol import HttpProtocol, ServerState
 from paymock.server.accept import Acceptor, ConnectionCounts
-from paymock.server.signals import STOP_SIGNALS, exit_after_timeout, handling_signals
+from paymock.server.signals import HANGUP, STDIN_CLOSED, exit_after_timeout, handling_signals, stop_signals
 from paymock.server.supervisor import WorkerSlot
 from paymock.web.application import Application
 
@@ -33,7 +33,8 @@ class MetricsListener(NamedTuple):
 class Server:
     """Serves an application, and calls `on_ready` when it accepts connections. A stop waits up to `grace`
     seconds for requests in progress. In a worker, which has a `slot`, it stops on SIGTERM, or when the
-    supervisor has ended; `counts` balance connections between workers.
+    supervisor has ended; `counts` balance connections between workers. A SIGHUP that does not stop it calls
+    `on_hangup` in the event loop. With `watch_stdin`, it stops at the end of standard input.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class Server:
         counts: ConnectionCounts | None = None,
         slot: WorkerSlot | None = None,
         grace: float = GRACE_SECONDS,
+        on_hangup: Callable[[], None] = lambda: None,
+        watch_stdin: bool = False,
     ) -> None:
         self.state = ServerState(app)
         self._states = [self.state]
@@ -55,6 +58,10 @@ class Server:
         self._counts = counts or ConnectionCounts(1)
         self._slot = slot
         self._grace = grace
+        self._on_hangup = on_hangup
+        self._watch_stdin = watch_stdin
+        self._stop_signals: tuple[signal.Signals, ...] = (signal.SIGTERM,)  # those of a worker
+        self._stop_reason = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
         self._stopped = asyncio.Event()
@@ -62,22 +69,36 @@ class Server:
         self._acceptor: Acceptor | None = None
         self._servers: list[asyncio.Server] = []
 
-    def run(self, sockets: Sequence[socket.socket]) -> None:
-        """Serve until `stop` is called, or, in the main thread, until a signal comes."""
+    def run(self, sockets: Sequence[socket.socket]) -> str:
+        """Serve until `stop` is called, or, in the main thread, until a signal comes. Return the reason."""
         with contextlib.ExitStack() as stack:
             if threading.current_thread() is threading.main_thread():
-                signals = STOP_SIGNALS if self._slot is None else (signal.SIGTERM,)
-                stack.enter_context(handling_signals(self._handle_signal, signals))
+                if self._slot is None:
+                    self._stop_signals = stop_signals()
+                stack.enter_context(handling_signals(self._handle_signal, {*self._stop_signals, *HANGUP}))
             runner = stack.enter_context(asyncio.Runner(loop_factory=_new_event_loop))
             self._loop = runner.get_loop()
+            if self._watch_stdin:  # in a thread, since an event loop can read neither files nor on Windows
+                threading.Thread(target=self._stop_at_end_of_stdin, daemon=True).start()
             runner.run(self._serve(sockets))
+        return self._stop_reason
 
     def stop(self) -> None:
         """Start a graceful stop. It may be called from another thread, or in a signal handler."""
         self._stopping = True
+        self._call_soon(self._stopped.set)
+
+    def stop_in_time(self, reason: str) -> None:
+        """The same, but end the process after STOP_SECONDS at most, whatever clients do."""
+        if not self._stopping:
+            self._stop_reason = reason
+            exit_after_timeout()
+            self.stop()
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
-                self._loop.call_soon_threadsafe(self._stopped.set)
+                self._loop.call_soon_threadsafe(callback)
 
     def descriptors(self) -> list[int]:
         """The file descriptors of the open connections."""
@@ -164,20 +185,22 @@ class Server:
         """Stop gracefully at the first signal, and end the process at once at the second. A worker does not:
         one may come from the supervisor, and one from whoever signals the process group.
         """
+        if number not in self._stop_signals:
+            self._call_soon(self._on_hangup)
+            return
         if self._stopping and self._slot is None:
             os._exit(128 + number)
-        self._stop_in_time()
+        self.stop_in_time(signal.Signals(number).name)
+
+    def _stop_at_end_of_stdin(self) -> None:
+        while os.read(0, 4096):
+            pass
+        self.stop_in_time(STDIN_CLOSED)
 
     def _on_supervisor_exit(self) -> None:
         if self._slot is not None:
             asyncio.get_running_loop().remove_reader(self._slot.pipe)
-        self._stop_in_time()
-
-    def _stop_in_time(self) -> None:
-        """Stop, and end the process after STOP_SECONDS at most, whatever clients do."""
-        if not self._stopping:
-            exit_after_timeout()
-            self.stop()
+        self.stop_in_time("end of the supervisor")
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

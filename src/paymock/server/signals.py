@@ -9,9 +9,15 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
+from paymock.server.terminal import in_foreground
+
 T = TypeVar("T")
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HANGUP = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
+
+STDIN_CLOSED = "standard input closed"
+"""Why a server stops whose parent has ended, as logged."""
 
 STOP_SECONDS = 4.0
 """How long after the first signal the process ends, whatever clients do."""
@@ -28,6 +34,14 @@ def handling_signals(
     finally:
         for number, previous_handler in previous.items():
             signal.signal(number, previous_handler)
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """The signals that stop this process. SIGHUP is one of them if it was started in the foreground of a
+    terminal, and not by `nohup`.
+    """
+    ends_with_terminal = in_foreground() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return (*STOP_SIGNALS, *HANGUP) if ends_with_terminal else STOP_SIGNALS
 
 
 def exit_after_timeout() -> None:

@@ -19,13 +19,21 @@ from msgspec import Struct
 
 from paymock.server.accept import ConnectionCounts
 from paymock.server.errors import StartError
-from paymock.server.signals import STOP_SECONDS, STOP_SIGNALS, handling_signals
+from paymock.server.signals import (
+    HANGUP,
+    STDIN_CLOSED,
+    STOP_SECONDS,
+    STOP_SIGNALS,
+    handling_signals,
+    stop_signals,
+)
 from paymock.web.telemetry.access_log import RequestLog
 
 RESTART_SECONDS = 1.0
 """Shortest time between the start of a worker and that of its replacement."""
 
 _READY = b"\0"
+_STDIN = 0
 
 
 class WorkerSlot(NamedTuple):
@@ -69,7 +77,8 @@ class _Exit(Struct):
 
 class Supervisor:
     """Keeps `count` workers running. `work` is the main function of a worker process; `sockets` are those
-    that it listens on; `on_ready` is called once, when all workers are ready.
+    that it listens on; `on_ready` is called once, when all workers are ready. A SIGHUP that does not stop it
+    calls `on_hangup`, and reaches the workers. With `watch_stdin`, the end of standard input stops it.
     """
 
     def __init__(
@@ -80,6 +89,9 @@ class Supervisor:
         counts: ConnectionCounts,
         on_ready: Callable[[], None],
         log: RequestLog,
+        on_hangup: Callable[[], None] = lambda: None,
+        *,
+        watch_stdin: bool = False,
     ) -> None:
         self._count = count
         self._work = work
@@ -87,18 +99,23 @@ class Supervisor:
         self._counts = counts
         self._on_ready: Callable[[], None] | None = on_ready
         self._log = log
+        self._on_hangup = on_hangup
+        self._stdin = [_STDIN] if watch_stdin else []
         self._workers: dict[socket.socket, _Worker] = {}
         self._exits: list[_Exit] = []
-        self._deadline: float | None = None  # of the stop, once a signal has come
+        self._deadline: float | None = None  # of the stop, once there is a reason for it
+        self._stop_reason = ""
+        self._stop_signals: tuple[signal.Signals, ...] = STOP_SIGNALS
         self._signals: socket.socket
 
-    def run(self) -> None:
-        """Run until a signal comes and all workers have ended; a second signal raises SystemExit at once. In
-        either case no worker is left.
+    def run(self) -> str:
+        """Run until a signal or the end of standard input comes and all workers have ended; return which. A
+        second signal raises SystemExit at once. In either case no worker is left.
 
         There must be no other thread, and no event loop. Raises StartError if a worker cannot be started at
         first, or ends before all are ready.
         """
+        self._stop_signals = stop_signals()
         with _signal_socket() as self._signals:
             try:
                 try:
@@ -109,10 +126,11 @@ class Supervisor:
                 while self._workers or self._exits:
                     self._wait()
             finally:
-                self._kill()
+                self._signal_workers(signal.SIGKILL)
                 for pipe, worker in self._workers.items():
                     os.waitpid(worker.pid, 0)
                     pipe.close()
+        return self._stop_reason
 
     def _wait(self) -> None:
         """Wait for the next event, and handle it."""
@@ -120,17 +138,20 @@ class Supervisor:
         if self._deadline is not None:
             times.append(self._deadline)
         timeout = max(0.0, min(times) - time.monotonic()) if times else None
-        for readable in _readable([self._signals, *self._workers], timeout):
-            if readable in self._workers:
+        for readable in _readable([self._signals, *self._workers, *self._stdin], timeout):
+            if isinstance(readable, int):
+                if not os.read(_STDIN, 4096):
+                    self._stop(STDIN_CLOSED)
+            elif readable in self._workers:
                 self._receive(self._workers[readable])
         # Signals come after exits: one to the process group ends workers, too, which are then not replaced.
         for _ in _readable([self._signals], 0):
             for number in self._signals.recv(16):
-                self._stop(number)
+                self._handle_signal(number)
         if self._deadline is None:
             self._maintain()
         elif time.monotonic() >= self._deadline:
-            self._kill()
+            self._signal_workers(signal.SIGKILL)
             self._deadline += STOP_SECONDS
 
     def _maintain(self) -> None:
@@ -145,19 +166,27 @@ class Supervisor:
         for ended in [ended for ended in self._exits if ended.restart_at <= now]:
             self._replace(ended)
 
-    def _stop(self, number: int) -> None:
-        if self._deadline is not None:
+    def _handle_signal(self, number: int) -> None:
+        if number not in self._stop_signals:
+            self._on_hangup()
+            self._signal_workers(signal.SIGHUP)
+        elif self._deadline is not None:
             raise SystemExit(128 + number)
+        else:
+            self._stop(signal.Signals(number).name)
+
+    def _stop(self, reason: str) -> None:
+        self._stdin.clear()
+        self._stop_reason = reason
         self._deadline = time.monotonic() + STOP_SECONDS
         self._exits.clear()
         for listener in self._sockets:
             listener.close()
-        for worker in self._workers.values():
-            os.kill(worker.pid, signal.SIGTERM)
+        self._signal_workers(signal.SIGTERM)
 
-    def _kill(self) -> None:
+    def _signal_workers(self, number: signal.Signals) -> None:
         for worker in self._workers.values():
-            os.kill(worker.pid, signal.SIGKILL)
+            os.kill(worker.pid, number)
 
     def _receive(self, worker: _Worker) -> None:
         data = worker.pipe.recv(4096)
@@ -187,7 +216,7 @@ class Supervisor:
     def _start(self, number: int) -> _Worker:
         ours, theirs = socket.socketpair()
         # Until the worker has replaced our handlers, a signal to it would appear to be one to the supervisor.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, *HANGUP})
         try:
             pid = os.fork()
             if not pid:
@@ -224,8 +253,8 @@ class Supervisor:
             os._exit(status)
 
 
-def _readable(sockets: list[socket.socket], timeout: float | None) -> list[socket.socket]:
-    return select.select(sockets, [], [], timeout)[0]
+def _readable(files: list[socket.socket | int], timeout: float | None) -> list[socket.socket | int]:
+    return select.select(files, [], [], timeout)[0]
 
 
 @contextlib.contextmanager
@@ -237,7 +266,7 @@ def _signal_socket() -> Iterator[socket.socket]:
         children = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, exit statuses would be lost
         wakeup = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         try:
-            with handling_signals(lambda *_: None):
+            with handling_signals(lambda *_: None, {*STOP_SIGNALS, *HANGUP}):
                 yield receiver
         finally:
             signal.set_wakeup_fd(wakeup)

@@ -36,6 +36,7 @@ def create_app(
     clock: Clock,
     log: RequestLog,
     scenarios: Mapping[str, Scenario] = SCENARIOS,
+    keyring: Keyring | None = None,
 ) -> Application:
     """Return the service . `metadata` is that of `store`; `scenarios` are those that
     new payments can follow, by name.
@@ -44,7 +45,7 @@ def create_app(
     payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
     checkout_service = CheckoutService(catalog, sandboxes)
     control_service = ControlService(catalog, sandboxes, scenarios) if settings.control else None
-    keyring = Keyring(settings.api_keys)
+    keyring = keyring or Keyring(settings.api_keys)
     examples = ExampleContext(catalog, settings.fee_bps, keyring, scenarios)
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:

@@ -92,10 +92,12 @@ class Application:
             return _GONE, b""
         except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the envelope
             response = self._error_response(error, request, request_id)
+        if request.sandbox_name and (request.method != "GET" or request.path.startswith(PUBLIC)):
+            await self._sandboxes.register(request.sandbox, request.owner, request.sandbox_name)
         fault = response.fault
         if fault is not None and fault.kind is FaultKind.HANG:
             try:
-                with self._sandboxes.notifier.waiting_request():
+                with self._sandboxes.notifier.waiting_request(request.owner):
                     self._record(request, response, request_id, started)
                     await self._hang(request)
                     return response, b""
@@ -141,7 +143,7 @@ class Application:
                 "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
             )
         if route.needs_key:
-            request.sandbox = self._keyring.sandbox(request)
+            self._keyring.authenticate(request)
         request.template, request.params = match.template, match.params
         request.operation = route.operation
         return route.handler
@@ -181,8 +183,9 @@ class Application:
         if self._control is None or not request.path.startswith(PUBLIC):
             return
         try:
-            sandbox = request.sandbox or self._keyring.sandbox(request)
-            now = self._clock()
+            if not request.sandbox:
+                self._keyring.authenticate(request)
+            sandbox, now = request.sandbox, self._clock()
             virtual = self._sandboxes.virtual_time(sandbox, now)
             entry = journal_entry.entry_for(request, response, request_id, now, virtual, seconds, self._log)
             self._control.journal.add(sandbox, entry)

@@ -155,6 +155,21 @@ def test_requests_that_wait_get_at_most_half_of_the_connections(
     assert frozen.get(f"{path}/wait?timeout=0").status_code == 200
 
 
+@pytest.mark.usefixtures("quiet")
+def test_requests_that_wait_with_one_key_leave_room_for_others(
+    frozen: Api, contract: Contract, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.app._sandboxes.notifier, "max_waiting", 3)
+    path = "/_mock/requests/wait?timeout=0"
+    with watching(frozen, "/_mock/events") as one, watching(frozen, "/_mock/events") as another:
+        one.next()
+        another.next()
+        assert error_of(frozen.get(path)) == (503, "capacity_exceeded")
+        with Api(server.url, contract) as other:
+            assert other.get(path).status_code == 200
+    wait_until(lambda: frozen.get(path).status_code == 200)
+
+
 class TestFeed:
     def test_it_needs_a_key(self, server: RunningServer) -> None:
         assert error_of(httpx.get(f"{server.url}/_mock/events")) == (401, "unauthenticated")

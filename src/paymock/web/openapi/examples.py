@@ -182,7 +182,9 @@ def _error(code: str, context: ExampleContext) -> PaymockError:
             _request((b"x-mock-scenario", b"happy")), context.scenarios
         ),
         "invalid_fault": lambda: requested_fault("status=200"),
-        "unauthenticated": lambda: context.keyring.sandbox(_request((b"authorization", b"Bearer unknown"))),
+        "unauthenticated": lambda: context.keyring.authenticate(
+            _request((b"authorization", b"Bearer unknown"))
+        ),
         "validation_failed": lambda: payments.create_record(
             context.invalid_payment,
             payments.Creation("", b"", SCENARIOS["happy_path"], NOW),

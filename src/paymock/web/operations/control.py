@@ -1,7 +1,9 @@
 """The control API below `/_mock`, one row for each call. See docs/control-api.md."""
 
+import msgspec
+
 from paymock.app import journal
-from paymock.app.control import ControlService
+from paymock.app.control import MAX_LISTED, ControlService
 from paymock.app.faults import MAX_RULES
 from paymock.app.findings import MAX_BYTES, MAX_FINDINGS
 from paymock.http.requests import Request
@@ -17,7 +19,12 @@ _parse_events = QueryParser(schemas.FollowSandbox)
 
 async def events(control: ControlService, request: Request) -> Response:
     query = parse_query(request, _parse_events)
-    return await event_stream(control.feed.follow(request.sandbox, query.payment_id))
+    return await event_stream(control.feed.follow(request.sandbox, query.payment_id, request.owner))
+
+
+async def list_sandboxes(control: ControlService, request: Request) -> Response:
+    listed = await control.list_sandboxes(request.sandbox, request.owner, request.sandbox_name)
+    return Response(200, msgspec.json.encode(listed))
 
 
 OPERATIONS = (
@@ -301,11 +308,12 @@ a method and path.""",
         method="POST",
         path="/_mock/findings",
         call="findings.add",
+        by_owner=True,
         operation_id="addFinding",
         tag="Sandbox",
         summary="Add a finding",
         description="For `paymock verify`: the dashboard has a page for each finding. A sandbox keeps the "
-        f"last {MAX_FINDINGS}, of {MAX_BYTES // 1024} KiB in all.",
+        f"last {MAX_FINDINGS}, of {MAX_BYTES // 1024} KiB in all; so do all `K.NAME` of a key K together.",
         request=schemas.AddFinding,
         reply=schemas.Finding,
         status=201,
@@ -314,6 +322,7 @@ a method and path.""",
         method="GET",
         path="/_mock/findings",
         call="findings.list",
+        by_owner=True,
         operation_id="listFindings",
         tag="Sandbox",
         summary="List the findings",
@@ -324,6 +333,7 @@ a method and path.""",
         method="DELETE",
         path="/_mock/findings",
         call="findings.clear",
+        by_owner=True,
         operation_id="clearFindings",
         tag="Sandbox",
         summary="Delete the findings",
@@ -332,9 +342,21 @@ a method and path.""",
         status=204,
     ),
     Operation(
+        method="GET",
+        path="/_mock/sandboxes",
+        handler=list_sandboxes,
+        operation_id="listSandboxes",
+        tag="Sandbox",
+        summary="List the sandboxes of the key",
+        description="With a configured key K: K itself and each `K.NAME` that has payments or requests, of "
+        f"the {MAX_LISTED:,} used last. With `K.NAME`, and in open mode: this sandbox alone.",
+        reply=schemas.SandboxList,
+    ),
+    Operation(
         method="POST",
         path="/_mock/reset",
         call="reset",
+        by_owner=True,
         operation_id="reset",
         tag="Sandbox",
         summary="Reset the sandbox",

@@ -68,7 +68,7 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Car
     carried_out = response if fault.after else None
     if fault.postpones:
         try:
-            await _postpone(request, injection, fault)
+            await _postpone(control, request, injection, fault)
         except ClientGone:
             return replace(response, fault=fault, order_id=injection.order_id, lost=True)
         except PaymockError as error:
@@ -79,11 +79,12 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Car
     return replace(shown, fault=fault, carried_out=carried_out, order_id=injection.order_id)
 
 
-async def _postpone(request: Request, injection: Injection, fault: Fault) -> None:
+async def _postpone(control: ControlService, request: Request, injection: Injection, fault: Fault) -> None:
     if fault.kind is FaultKind.DELAY:
         await asyncio.sleep(fault.number / 1000)
     else:
-        await request.unless_gone(injection.hold())
+        with control.waiting_request(request.owner):
+            await request.unless_gone(injection.hold())
 
 
 async def _take_header(control: ControlService, request: Request, injection: Injection, header: str) -> None:

@@ -68,6 +68,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     """The descriptions of path parameters by name."""
 
     query: type[Query] | None = None
+    by_owner: bool = False
+    """Whether `call` takes the `owner` of the sandbox, too: for what all sandboxes of a key share."""
 
     @property
     def needs_key(self) -> bool:
@@ -83,7 +85,8 @@ def handler_of(operation: Operation, service: Any) -> Handler:
     check = checker_for(operation.request) if operation.request else None
 
     async def handle(request: Request) -> Response:
-        arguments: dict[str, Any] = {**request.params}
+        owner = {"owner": request.owner} if operation.by_owner else {}
+        arguments: dict[str, Any] = {**request.params, **owner}
         if parse is not None:
             arguments |= asdict(parse_query(request, parse))
         if operation.idempotency:
@@ -93,10 +96,11 @@ def handler_of(operation: Operation, service: Any) -> Handler:
         if operation.request is not None and check is not None:
             check_json_body(request)
             arguments |= asdict(validate(check, await request.json(), operation.request))
-        working = carry_out(request.sandbox, **arguments)
         if operation.waits or arguments.get("until_observed"):
-            working = request.unless_gone(working)
-        result = await working
+            with service.waiting_request(request.owner):
+                result = await request.unless_gone(carry_out(request.sandbox, **arguments))
+        else:
+            result = await carry_out(request.sandbox, **arguments)
         if operation.reply is None:
             return Response(operation.status, content_type=None)
         replayed = False

@@ -120,14 +120,14 @@ class Fragments:
 
     async def findings(self, request: Request) -> Response:
         parse_query(request, _parse_nothing)
-        return self._fragment(
-            request, "findings", findings=(await self._control.findings.list(request.sandbox)).data
-        )
+        listed = await self._control.findings.list(request.sandbox, request.owner)
+        return self._fragment(request, "findings", findings=listed.data)
 
     async def finding(self, request: Request) -> Response:
         """Answer with a finding, and the drawn timeline of each of its payments that exists."""
         width = parse_query(request, _parse_drawing).width
-        finding = await self._control.findings.find(request.sandbox, request.params["finding_id"])
+        finding_id = request.params["finding_id"]
+        finding = await self._control.findings.find(request.sandbox, finding_id, request.owner)
         drawn = []
         for payment_id in finding.payments or filter(None, [finding.payment_id]):
             with suppress(PaymockError):

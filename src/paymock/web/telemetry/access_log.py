@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterable
 from typing import Any, TextIO
 from urllib.parse import quote, unquote
 
@@ -56,9 +57,16 @@ class RequestLog:
         self._json = form == "json"
         self.requests = requests
         self._color = color
-        self._secrets = sorted(secrets, key=len, reverse=True)
+        self._secrets: set[str] = set()
+        self.mask(secrets)
         self._descriptor = _blocking_descriptor(out)
         self._dropped = 0
+
+    def mask(self, secrets: Iterable[str]) -> None:
+        """Mask these API keys K, too, and every `K.NAME`."""
+        self._secrets |= {*secrets}
+        keys = "|".join(map(re.escape, sorted(self._secrets, key=len, reverse=True)))
+        self._keys = re.compile(rf"(?:{keys})(?:\.[A-Za-z0-9_-]+)?") if keys else None
 
     def request(
         self,
@@ -131,7 +139,7 @@ class RequestLog:
     def masked(self, path: str) -> str:
         """Return the path or the method of a request with secrets masked, shortened to a bounded length."""
         if _WORDS.fullmatch(path):
-            return self._without_keys(path) if self._secrets else path
+            return self._without_keys(path)
         path = quote(unquote(path, errors="replace"), safe=_SAFE_IN_PATHS)  # secrets may be percent-encoded
         path = self.without_secrets(path)
         return path if len(path) <= _MAX_PATH_LENGTH else path[:_MAX_PATH_LENGTH] + "..."
@@ -145,9 +153,7 @@ class RequestLog:
         return _SECRET_ORDER.sub("***", self._without_keys(order_id))
 
     def _without_keys(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return self._keys.sub("***", text) if self._keys else text
 
     def _colored(self, text: str, color: str) -> str:
         return f"{color}{text}{_RESET}" if self._color else text
