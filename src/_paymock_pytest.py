@@ -33,12 +33,19 @@ _closed: dict[int, str] = {}
 
 
 @pytest.fixture(scope="session")
-def paymock_server(request: pytest.FixtureRequest) -> "Iterator[ServerHandle]":
+def paymock_server() -> "Iterator[ServerHandle]":
     """A paymock server for the whole run: in a thread, on a free port; or the one at PAYMOCK_URL."""
     from paymock import testing
 
     if os.environ.get("PAYMOCK_URL"):
-        yield testing.remote(api_keys=_api_keys_of_worker(request.config))
+        is_open_key = os.environ.get("PAYMOCK_API_KEY", "").startswith("mk_test_")
+        is_shared = is_open_key or os.environ.get("PAYMOCK_SANDBOX")
+        if is_shared and os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1") != "1":
+            pytest.fail(
+                "PAYMOCK_SANDBOX or PAYMOCK_API_KEY names one sandbox for all workers: unset it",
+                pytrace=False,
+            )
+        yield testing.remote()
     else:
         with testing.serve() as server:
             yield server
@@ -207,29 +214,3 @@ def _description(sandbox: "Sandbox") -> str:
         return "" if sandbox.is_judged else sandbox.describe()
     except Exception as error:  # noqa: BLE001 - whatever fails, the report of the test is not lost
         return f"the sandbox cannot be described: {type(error).__name__}"
-
-
-def _api_keys_of_worker(config: pytest.Config) -> list[str]:
-    """The configured API keys for this worker of pytest-xdist: no two workers share a key."""
-    from paymock.testing import api_keys_from_environment
-
-    keys = api_keys_from_environment()
-    worker = getattr(config, "workerinput", None)
-    if not keys or worker is None:
-        return keys
-    name, count = worker["workerid"], worker["workercount"]
-    numbers = {f"gw{number}": number for number in range(count)}
-    if name not in numbers:
-        pytest.fail(
-            f"the API keys in PAYMOCK_API_KEY are assigned to the workers {', '.join(numbers)}; this worker, "
-            f"{name}, has none: it replaces one that crashed, or has a name of its own",
-            pytrace=False,
-        )
-    assigned = keys[numbers[name] :: count]
-    if not assigned:
-        pytest.fail(
-            f"{count} workers need {count} API keys, and PAYMOCK_API_KEY has {len(keys)}: "
-            "add some, separated by commas, or start fewer workers",
-            pytrace=False,
-        )
-    return assigned

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytest_plugins = ["pytester"]
 
 # No test uses the server that a developer has running.
-for variable in ("PAYMOCK_URL", "PAYMOCK_API_KEY"):
+for variable in ("PAYMOCK_URL", "PAYMOCK_API_KEY", "PAYMOCK_SANDBOX"):
     os.environ.pop(variable, None)
 
 # A shell lets what it starts in the background ignore SIGINT, and what tests start would inherit that.

@@ -6,7 +6,6 @@ is started here.
 
 import contextlib
 import os
-import secrets
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -25,92 +24,79 @@ before_reset: "list[Callable[[Sandbox], None]]" = getattr(
 open_sandboxes: "list[Sandbox]" = []
 """The sandboxes of each ServerHandle whose block has not ended."""
 
+_UNAUTHENTICATED = (
+    "For a server that is not in open mode, set PAYMOCK_API_KEY to one of its API keys, without the name of "
+    "a sandbox. A server of paymock before 0.2 knows no sandboxes of a key, and refuses KEY.NAME."
+)
+
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
 
 class ServerHandle:
     """A running server: its `url`, and fresh sandboxes of it.
 
-    `api_keys` are the keys to use, which the server must accept; without any, the server must be in open
-    mode. The sandboxes share their connections, so that most tests need not open one.
+    `api_key` is a key that the server was started with; each sandbox of it has a name of its own. Without a
+    key, the server must be in open mode. The sandboxes share their connections, so that most tests need not
+    open one.
     """
 
-    def __init__(self, url: str, api_keys: Iterable[str] = ()) -> None:
+    def __init__(self, url: str, api_key: str | None = None) -> None:
         self.url = normalize_url(url)
         self._connections = ConnectionPool(self.url)
         weakref.finalize(self, self._connections.close)
-        self._is_open = not api_keys
-        self._keys = _checked(api_keys)  # those that are free
+        self._api_key = api_key
 
     @contextlib.contextmanager
-    def sandbox(self) -> Iterator[Sandbox]:
+    def sandbox(self, name: str | None = None) -> Iterator[Sandbox]:
         """Yield a sandbox that is empty, frozen and used by nobody else; reset it at the end of the block.
 
-        In open mode it has a new random API key, otherwise one of the configured ones, after a reset. A child
-        process that is forked within the block can use the sandbox, and does not reset it. Raises Refused
-        when the server does not accept the key, Unreachable when it does not answer, and RuntimeError when
-        all configured keys are in use.
+        Its name is random, unless `name` or PAYMOCK_SANDBOX chooses one; a key of the form mk_test_NAME is
+        used as it is. A child process that is forked within the block can use the sandbox, and does not reset
+        it. Raises Refused when the server does not accept the key, Unreachable when it does not answer,
+        ValueError for an invalid name, and RuntimeError when this process uses the sandbox already.
         """
         process = os.getpid()
-        api_key = self._take_key()
+        sandbox = Sandbox.own(self.url, self._api_key, name, self._connections)
+        if any((one.url, one.api_key) == (self.url, sandbox.api_key) for one in open_sandboxes):
+            raise RuntimeError("this sandbox is in use: choose another name, or unset PAYMOCK_SANDBOX")
+        self._prepare(sandbox)
+        open_sandboxes.append(sandbox)
         try:
-            sandbox = Sandbox(self.url, api_key, self._connections)
-            self._prepare(sandbox)
-            open_sandboxes.append(sandbox)
-            try:
-                yield sandbox
-            finally:
-                open_sandboxes.remove(sandbox)
-                if os.getpid() == process:
-                    for call in before_reset:
-                        call(sandbox)
-                    sandbox.call("reset")
+            yield sandbox
         finally:
-            self._keys.append(api_key)
+            open_sandboxes.remove(sandbox)
+            if os.getpid() == process:
+                for call in before_reset:
+                    call(sandbox)
+                sandbox.call("reset")
 
     def close(self) -> None:
         """Close the connections of the sandboxes. The handle stays usable: the next call opens a new one."""
         self._connections.close()
 
-    def _take_key(self) -> str:
-        if self._is_open:
-            return f"mk_test_{secrets.token_hex(16)}"
-        try:
-            return self._keys.pop(0)
-        except IndexError:
-            message = "every configured API key is in use; a key serves one sandbox at a time"
-            raise RuntimeError(message) from None
-
     def _prepare(self, sandbox: Sandbox) -> None:
         try:
-            if not self._is_open:
-                sandbox.call("reset")
+            sandbox.call("reset")  # it may have been used before, if its name is chosen
             sandbox.freeze()
         except Refused as refused:
             if refused.status == 401:
-                refused.add_note(
-                    "For a server that is not in open mode, set PAYMOCK_API_KEY to one of its API keys."
-                )
+                refused.add_note(_UNAUTHENTICATED)
             raise
 
     def __repr__(self) -> str:
         return f"<ServerHandle on {self.url}>"
 
 
-def remote(url: str | None = None, api_keys: Iterable[str] | None = None) -> ServerHandle:
-    """Return a handle on a running server: by default the one at `PAYMOCK_URL`, with the keys in
-    `PAYMOCK_API_KEY`, separated by commas. Without keys, the server must be in open mode.
+def remote(url: str | None = None, api_key: str | None = None) -> ServerHandle:
+    """Return a handle on a running server: by default the one at `PAYMOCK_URL`, with the key in
+    `PAYMOCK_API_KEY`, the first of a list. Without a key, the server must be in open mode.
 
     Raises ValueError when there is no URL, or not an HTTP URL.
     """
     url = os.environ.get("PAYMOCK_URL", "") if url is None else url
-    return ServerHandle(url, api_keys_from_environment() if api_keys is None else api_keys)
-
-
-def api_keys_from_environment() -> list[str]:
-    """The keys in the variable `PAYMOCK_API_KEY`, which are separated by commas, without duplicates."""
-    keys = os.environ.get("PAYMOCK_API_KEY", "").split(",")
-    return list(dict.fromkeys(key.strip() for key in keys if key.strip()))
+    if api_key is None:
+        api_key = os.environ.get("PAYMOCK_API_KEY", "").partition(",")[0].strip() or None
+    return ServerHandle(url, api_key)
 
 
 @contextlib.contextmanager
@@ -130,7 +116,7 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     from paymock.web.telemetry.access_log import RequestLog
 
     if "api_keys" in settings:
-        settings["api_keys"] = tuple(_checked(settings["api_keys"]))
+        settings["api_keys"] = _checked(settings["api_keys"])
     for name in {"catalog", "scenarios", "api_keys_file"} & settings.keys():
         settings[name] = settings[name] and Path(settings[name])
     options = Settings(**{"port": 0, "access_log": False, **settings}).with_keys_of_file()
@@ -141,14 +127,14 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     log = RequestLog(sys.stderr, options.log, requests=options.access_log, secrets=tuple(options.api_keys))
     with (
         serve_in_thread(options, log) as url,
-        contextlib.closing(ServerHandle(url, options.api_keys)) as handle,
+        contextlib.closing(ServerHandle(url, next(iter(options.api_keys), None))) as handle,
     ):
         yield handle
 
 
-def _checked(api_keys: Iterable[str]) -> list[str]:
+def _checked(api_keys: Iterable[str]) -> tuple[str, ...]:
     """API keys without duplicates. Raises TypeError, whose message shows none of them."""
-    keys = [] if isinstance(api_keys, str) else [*dict.fromkeys(api_keys)]
+    keys = () if isinstance(api_keys, str) else tuple(dict.fromkeys(api_keys))
     if isinstance(api_keys, str) or not all(isinstance(key, str) for key in keys):
         raise TypeError("api_keys must be a list of strings")
     return keys

@@ -15,6 +15,7 @@ import pytest
 
 from harness.polling import wait_until
 from harness.process_info import is_running
+from paymock import testing
 from paymock.cli import verify
 from paymock.testing import Sandbox
 from paymock.verify.oracle import RULES, Violation
@@ -115,6 +116,25 @@ def test_the_example_is_unsafe_and_ends_with_the_command_for_ones_own(tmp_path: 
     assert (words[:2], words[2::2]) == (
         ["paymock", "verify"], ["--run", "--ready", "--order", "--deliveries"],
     )  # fmt: skip
+
+
+@pytest.mark.ci
+def test_an_application_that_is_started_gets_a_sandbox_of_the_key() -> None:
+    key = "first-key"
+    with testing.serve(api_keys=[key]) as server, Sandbox(server.url, key) as own:
+        terminal = Terminal(server.url, key)
+        cases = [(key, "", "test-[0-9a-f]{16}"), (key, "ci", "ci"), (f"{key}.mine", "ci", "mine")]
+        for api_key, chosen, name in cases:
+            outcome = terminal.run(
+                "verify", "--example", "--tick", key, PAYMOCK_API_KEY=api_key, PAYMOCK_SANDBOX=chosen
+            )
+            assert outcome.returncode == 1
+            assert key not in outcome.stdout + outcome.stderr
+            link = re.search(f"\nOn the dashboard: {server.url}/#sandbox=({name})\n", outcome.stdout)
+            assert link is not None
+            with Sandbox(server.url, key, name=link[1]) as used:
+                assert used.findings()
+        assert own.findings() == own.requests() == []
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ class TestConnections:
 
     def test_the_repr_shows_the_url_and_no_key(self, paymock: Sandbox) -> None:
         assert repr(paymock) == f"<Sandbox of {paymock.url}>"
-        assert repr(ServerHandle(paymock.url, ["k"])) == f"<ServerHandle on {paymock.url}>"
+        assert repr(ServerHandle(paymock.url, "k")) == f"<ServerHandle on {paymock.url}>"
 
 
 def test_each_operation_of_the_control_api_has_a_call() -> None:

@@ -241,7 +241,11 @@ def test_the_page_on_testing_lists_all_methods_of_a_sandbox() -> None:
         if not name.startswith("_"):
             methods.add(f"{name}{shown}".replace("'", '"'))
     fixtures = markdown.section(markdown.read("docs/testing.md"), "The fixtures")
-    assert {*re.findall(r"^\| `([^`]+)` \|", fixtures, re.MULTILINE)} == methods | {"url", "api_key"}
+    assert {*re.findall(r"^\| `([^`]+)` \|", fixtures, re.MULTILINE)} == methods | {
+        "url",
+        "api_key",
+        "dashboard_url",
+    }
 
 
 def parse_commands(text: str) -> None:

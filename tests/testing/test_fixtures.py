@@ -31,12 +31,12 @@ SANDBOX_EACH = """
         paymock.next("manual_review", times=None)
         assert paymock.payments()[0]["id"] == payment["id"]
 """
-KEY_OF_ITS_OWN = """
+SANDBOX_OF_A_KEY = """
     import pytest
 
     @pytest.mark.parametrize("number", range(8))
     def test_it_is_isolated(paymock, number):
-        assert paymock.api_key in ("first-key", "second-key")
+        assert paymock.api_key.startswith("first-key.")
         assert paymock.payments() == []
         for step in range(10):
             paymock.create()
@@ -61,58 +61,41 @@ class TestFixtures:
             monkeypatch.setenv(f"PAYMOCK_{name}", value)
         run(SANDBOX_EACH).assert_outcomes(passed=3)
 
-    def test_a_remote_server_may_have_one_key(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_key_of_a_remote_server_serves_all_tests(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         with serve(api_keys=("first-key",)) as server:
             monkeypatch.setenv("PAYMOCK_URL", server.url)
-            result = run(KEY_OF_ITS_OWN)
+            result = run(SANDBOX_OF_A_KEY)
             result.assert_outcomes(errors=8)
             result.stdout.fnmatch_lines(["*401 unauthenticated*", "*set PAYMOCK_API_KEY*"])
             monkeypatch.setenv("PAYMOCK_API_KEY", "first-key")
-            run(KEY_OF_ITS_OWN).assert_outcomes(passed=8)
+            run(SANDBOX_OF_A_KEY).assert_outcomes(passed=8)
 
     @pytest.mark.process
-    def test_workers_of_xdist_share_keys(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        with serve(api_keys=("first-key", "second-key")) as server:
+    def test_workers_of_xdist_share_a_key(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        with serve(api_keys=("first-key",)) as server:
             monkeypatch.setenv("PAYMOCK_URL", server.url)
-            monkeypatch.setenv("PAYMOCK_API_KEY", "first-key,second-key")
-            run(KEY_OF_ITS_OWN, "-p", "xdist", "-n", "2", process=True).assert_outcomes(passed=8)
+            monkeypatch.setenv("PAYMOCK_API_KEY", "first-key")
+            run(SANDBOX_OF_A_KEY, "-p", "xdist", "-n", "2", process=True).assert_outcomes(passed=8)
 
     @pytest.mark.nightly
-    def test_a_worker_that_replaces_one_has_no_key(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        keys = ("first-key", "second-key", "third-key")
-        with serve(api_keys=keys) as server:
-            monkeypatch.setenv("PAYMOCK_URL", server.url)
-            monkeypatch.setenv("PAYMOCK_API_KEY", ",".join(keys))
-            workers = ("-p", "xdist", "-n", "2", "--dist", "each")
-            result = run(CRASH, "--paymock-coverage", *workers, process=True)
-        result.assert_outcomes(passed=5, failed=1, errors=2)
-        result.stdout.fnmatch_lines(
-            [
-                "the API keys *to the workers gw0, gw1; *, gw2, has none: it replaces one*",
-                "worker gw0",
-                "  it crashed, and its results are missing",
-            ]
-        )
+    def test_the_results_of_a_worker_that_crashed_are_missing(self, run: Run) -> None:
+        workers = ("-p", "xdist", "-n", "2", "--dist", "each")
+        result = run(CRASH, "--paymock-coverage", *workers, process=True)
+        result.assert_outcomes(passed=7, failed=1)
+        result.stdout.fnmatch_lines(["worker gw0", "  it crashed, and its results are missing"])
 
-    @pytest.mark.parametrize(
-        ("keys", "worker", "message"),
-        [
-            ("first-key", "gw1", "2 workers need 2 API keys, and PAYMOCK_API_KEY has 1: *"),
-            ("first-key,first-key", "gw1", "2 workers need 2 API keys, and PAYMOCK_API_KEY has 1: *"),
-            ("first-key,second-key", "alpha", "*to the workers gw0, gw1; this worker, alpha, *of its own"),
-        ],
-    )
-    def test_a_worker_without_a_key_is_told(
-        self, run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, keys: str, worker: str,
-        message: str,
-    ) -> None:  # fmt: skip
+    @pytest.mark.parametrize("variable", ["PAYMOCK_SANDBOX", "PAYMOCK_API_KEY"])
+    def test_workers_of_xdist_cannot_share_a_sandbox(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch, variable: str
+    ) -> None:
         monkeypatch.setenv("PAYMOCK_URL", "http://127.0.0.1:9")
-        monkeypatch.setenv("PAYMOCK_API_KEY", keys)
-        workers = {"workerid": worker, "workercount": 2}
-        pytester.makeconftest(f"def pytest_configure(config): config.workerinput = {workers}")
+        monkeypatch.setenv(variable, "mk_test_demo")
+        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
         result = run("def test_it(paymock_server): pass")
         result.assert_outcomes(errors=1)
-        result.stdout.fnmatch_lines([message])
+        result.stdout.fnmatch_lines(["*names one sandbox for all workers: unset it"])
 
     def test_a_traceback_shows_the_line_of_the_test_only(self, run: Run) -> None:
         lines = [

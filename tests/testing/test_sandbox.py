@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paymock.testing import NotReached, Refused, Sandbox, Unreachable, remote, serve
+from paymock.testing import NotReached, Refused, Sandbox, Unreachable, serve
 
 
 class TestTime:
@@ -34,7 +34,6 @@ class TestTime:
 
 
 AN_ID: Any = "pay_x"
-NO_KEYS: Any = [5]
 
 
 class TestArguments:
@@ -98,9 +97,8 @@ class TestArguments:
             (lambda paymock: paymock.create(metadata={"a": float("nan")}), "not JSON compliant"),
             (lambda paymock: type(paymock)(None, "mk_test_demo"), "the URL of a server must be a string"),
             (lambda paymock: type(paymock)(paymock.url, "mk_test_secret\n"), "api_key must consist of"),
-            (lambda paymock: remote(paymock.url, "mk_test_secret"), "api_keys must be a list"),
-            (lambda paymock: remote(paymock.url, NO_KEYS), "api_keys must be a list"),
             (lambda paymock: serve(api_keys="mk_test_secret").__enter__(), "api_keys must be a list"),
+            (lambda paymock: serve(api_keys=[5]).__enter__(), "api_keys must be a list"),
         ],
     )
     def test_what_cannot_be_sent_is_named(self, paymock: Sandbox, call: Any, message: str) -> None:

@@ -1,3 +1,4 @@
+import re
 import signal
 import socket
 import threading
@@ -116,25 +117,75 @@ class TestServerHandle:
         server.close()
         assert opened.fileno() == -1
 
-    def test_a_configured_key_serves_one_sandbox(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with serve(api_keys=("first-key", "second-key")) as server:
-            with Sandbox(server.url, "second-key") as sandbox:
-                sandbox.create()
-                sandbox.next("manual_review")
-                sandbox.advance(10_000)
+    def test_a_configured_key_has_many_sandboxes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with serve(api_keys=("first-key", "second-key")) as server, Sandbox(server.url, "first-key") as own:
+            own.create()
             monkeypatch.setenv("PAYMOCK_URL", server.url + "/")
-            monkeypatch.setenv("PAYMOCK_API_KEY", "first-key, second-key,,first-key")
+            monkeypatch.setenv("PAYMOCK_API_KEY", "first-key, second-key")
             for handle in (server, remote()):
                 assert handle.url == server.url
                 with pytest.raises(ZeroDivisionError), handle.sandbox():
                     raise ZeroDivisionError
                 with handle.sandbox() as one, handle.sandbox() as other:
-                    assert {one.api_key, other.api_key} == {"first-key", "second-key"}
+                    assert one.api_key != other.api_key
                     for sandbox in (one, other):
+                        assert re.fullmatch(r"first-key\.test-[0-9a-f]{16}", sandbox.api_key)
                         assert sandbox.payments() == []
                         assert abs(datetime.now(UTC) - sandbox.now()) < timedelta(minutes=10)
-                    with pytest.raises(RuntimeError, match="a key serves one sandbox"), handle.sandbox():
-                        pass
+                    one.create(order_id=f"first-key or {one.api_key}")
+                    assert "  order *** or ***" in one.describe()
+            assert len(own.payments()) == 1  # a reset leaves it alone
+
+    def test_a_sandbox_can_be_chosen(
+        self, monkeypatch: pytest.MonkeyPatch, paymock_server: ServerHandle
+    ) -> None:
+        cases = [
+            ("first-key", "", "branch-7", "first-key.branch-7", "/#sandbox=branch-7"),
+            ("first-key", "ci", None, "first-key.ci", "/#sandbox=ci"),
+            ("first-key", "ci", "branch-7", "first-key.branch-7", "/#sandbox=branch-7"),
+            ("mk_test_mine", "ci", "branch-7", "mk_test_mine", "/#key=mk_test_mine"),
+            (None, "", "branch-7", "mk_test_branch-7", "/#key=mk_test_branch-7"),
+            (None, "ci", None, "mk_test_ci", "/#key=mk_test_ci"),
+        ]
+        with serve(api_keys=["first-key", "mk_test_mine"]) as server:
+            for api_key, variable, name, used, page in cases:
+                url = server.url if api_key else paymock_server.url
+                monkeypatch.setenv("PAYMOCK_SANDBOX", variable)
+                with Sandbox(url, used) as earlier:
+                    earlier.create()
+                    with remote(url, api_key).sandbox(name) as sandbox:
+                        assert (sandbox.api_key, sandbox.dashboard_url) == (used, url + page)
+                        assert sandbox.payments() == []
+                        sandbox.create()
+                        with pytest.raises(RuntimeError, match="in use"), remote(url, api_key).sandbox(name):
+                            pass
+                    assert earlier.payments() == []
+
+    @pytest.mark.ci
+    def test_a_seed_and_a_chosen_sandbox_give_the_same_ids(self) -> None:
+        ids = set()
+        for _ in range(2):
+            with serve(seed="demo", api_keys=["first-key"]) as server, server.sandbox("demo") as sandbox:
+                ids.add(sandbox.create(idempotency_key="order-1001")["id"])
+        assert len(ids) == 1
+
+    @pytest.mark.parametrize("name", ["", "a.b", "a b", "é", "n" * 65])
+    def test_a_wrong_name_is_refused_before_any_request(self, name: str) -> None:
+        nowhere = "http://127.0.0.1:9"
+        for block in (remote(nowhere), remote(nowhere, "first-key"), remote(nowhere, "mk_test_mine")):
+            with pytest.raises(ValueError, match="1 to 64 letters, digits"), block.sandbox(name):
+                pass
+
+    def test_a_key_that_is_refused_is_explained(self) -> None:
+        with serve(api_keys=("first-key",)) as server:
+            for api_key in ("wrong", "first-key.branch-7"):
+                handle = remote(server.url, api_key)
+                with pytest.raises(Refused, match="401 unauthenticated") as caught, handle.sandbox():
+                    pass
+                [note] = caught.value.__notes__
+                assert "without the name of a sandbox" in note
+                assert "before 0.2" in note
+                assert api_key not in f"{caught.value} {note}"
 
     @pytest.mark.process
     @forks
@@ -144,12 +195,12 @@ class TestServerHandle:
                 sandbox.create()
                 return sandbox.api_key
 
-        with serve(api_keys=("first-key", "second-key")) as server:
+        with serve(api_keys=("first-key",)) as server:
             block = server.sandbox()
             sandbox = block.__enter__()
             payment = sandbox.create()
             in_child(lambda: block.__exit__(None, None, None))
-            assert {sandbox.api_key, in_child(use_key), in_child(use_key)} == {"first-key", "second-key"}
+            assert len({sandbox.api_key, in_child(use_key), in_child(use_key)}) == 3
             assert sandbox.payments()[0]["id"] == payment["id"]
             block.__exit__(None, None, None)
             with server.sandbox() as one, server.sandbox() as other:

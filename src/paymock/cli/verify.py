@@ -1,12 +1,11 @@
 """The command `verify`."""
 
 import os
-import secrets
 import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -35,6 +34,7 @@ from paymock.cli.options import (
     server_url,
 )
 from paymock.cli.output import echo, echo_json, echo_note, printable
+from paymock.client.http import Refused
 from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
 
@@ -213,8 +213,9 @@ def verify(
         settings |= {"scenarios": ["happy_path"], "faults": ["drop", "status=503"]}
     with ExitStack() as stack:
         _interrupt_on_termination()  # so that the application is ended in every case
-        sandbox = stack.enter_context(_sandbox(ctx, url, key, scenario_file, stack))
-        options = Options(command=_repeated_command(ctx, sandbox.api_key), **settings)
+        is_started = example or calls["run_command"] is not None
+        sandbox = stack.enter_context(_sandbox(ctx, url, key, scenario_file, stack, is_started=is_started))
+        options = Options(command=_repeated_command(ctx, sandbox.secret), **settings)
         try:
             if example:
                 application = _example(sandbox, stack)
@@ -222,7 +223,7 @@ def verify(
                 application = _application(sandbox, options.budget, stack, **calls)
             judge = stack.enter_context(closing(Verifier(sandbox, application, options)))
         except NotStarted as error:
-            raise NotJudged(*without_key(str(error), sandbox.api_key).splitlines()) from None
+            raise NotJudged(*without_key(str(error), sandbox.secret).splitlines()) from None
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         try:
@@ -234,6 +235,8 @@ def verify(
         _write(report, junit=junit, markdown=markdown, sarif=sarif)
     finally:
         _print(report, as_json=as_json)
+        if report.findings and sandbox.name and not as_json:
+            echo("", f"On the dashboard: {sandbox.dashboard_url}")
     if example and not as_json:
         echo(*_OWN_COMMAND)
     ctx.exit(report.exit_code)
@@ -293,18 +296,27 @@ def _interrupt_on_termination() -> None:
             signal.signal(getattr(signal, name), signal.default_int_handler)
 
 
-def _sandbox(ctx: click.Context, url: str, key: str, scenarios: Path | None, stack: ExitStack) -> ApiClient:
-    """The sandbox to use: of the server that is named, or of one of its own with these scenarios."""
+def _sandbox(
+    ctx: click.Context, url: str, key: str, scenarios: Path | None, stack: ExitStack, *, is_started: bool
+) -> ApiClient:
+    """The sandbox to use: of the server that is named, or of one of its own with these scenarios.
+
+    An application that is not started here has a key already: without PAYMOCK_SANDBOX, it is kept.
+    """
+    is_default = ctx.get_parameter_source("key") is ParameterSource.DEFAULT
+    is_chosen = bool(os.environ.get("PAYMOCK_SANDBOX"))
     is_named = ctx.get_parameter_source("url") is not ParameterSource.DEFAULT
-    own_key = ctx.get_parameter_source("key") is ParameterSource.DEFAULT
-    if is_named or (ctx.parent is not None and is_given(ctx.parent, "url")):
-        if scenarios is not None:
-            raise click.UsageError("--scenarios is for a temporary server: give the file to `paymock serve`.")
-        return ApiClient(url, key)
-    return ApiClient(
-        stack.enter_context(temporary_server(scenarios)),
-        f"mk_test_{secrets.token_hex(16)}" if own_key else key,
-    )
+    if not is_named and (ctx.parent is None or not is_given(ctx.parent, "url")):
+        return ApiClient.own(stack.enter_context(temporary_server(scenarios)), None if is_default else key)
+    if scenarios is not None:
+        raise click.UsageError("--scenarios is for a temporary server: give the file to `paymock serve`.")
+    with ApiClient(url, key) as client, suppress(Refused):  # by an old server, which knows no names
+        name = client.sandboxes()[0]["name"]
+        if name is not None:
+            return ApiClient(url, key.removesuffix(f".{name}"), name=name)
+        if is_started or is_chosen:
+            return ApiClient.own(url, None if is_default and is_chosen else key)
+    return ApiClient(url, key)
 
 
 def _repeated_command(ctx: click.Context, key: str) -> str:

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import re
 import secrets
 import time
 import warnings
@@ -24,6 +26,9 @@ DEFAULT_PAYOUT_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 _MAX_PAGE = 200
 _RETRY_PAUSE = 0.1
 """Seconds between two requests when the server ends a wait early, by at least as much."""
+
+_OPEN_KEY = re.compile("mk_test_[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 
 _FROZEN = "stands still until it is advanced"
 
@@ -85,6 +90,8 @@ class NotReached(Exception):
 class Sandbox:
     """A sandbox: everything that belongs to one API key of a server, and control of its clock.
 
+    With a `name`, it is one of the sandboxes of a configured key: `api_key.name`.
+
     Attributes: `url` of the server and `api_key`, for the application under test. Payments are returned as
     the API sends them. Thread-safe. Each method raises Refused when the server refuses, and Unreachable when
     it does not answer. As a context manager, it closes its connections at the end, which it may share with
@@ -94,10 +101,45 @@ class Sandbox:
     is_judged = False
     """Whether `paymock.verify.verify` has judged an application in it, and tells what happened."""
 
-    def __init__(self, url: str, api_key: str, connections: ConnectionPool | None = None) -> None:
-        self._client = Client(url, api_key, connections)
+    def __init__(
+        self,
+        url: str,
+        api_key: str,
+        connections: ConnectionPool | None = None,
+        *,
+        name: str | None = None,
+    ) -> None:
+        self.name = None if name is None else _checked_name(name)
+        self.secret = api_key  # what no text may show, also as a part of `api_key`
+        self.api_key = api_key if name is None else f"{api_key}.{name}"
+        self._client = Client(url, self.api_key, connections)
         self.url = self._client.url
-        self.api_key = api_key
+
+    @classmethod
+    def own(
+        cls,
+        url: str,
+        api_key: str | None,
+        name: str | None = None,
+        connections: ConnectionPool | None = None,
+    ) -> Self:
+        """A sandbox for one user: of a configured key the one with this name, by default with that in
+        PAYMOCK_SANDBOX or a random one. Without a key, the server must be in open mode; a key of open mode is
+        used as it is. Raises ValueError for an invalid name.
+        """
+        if name is None:
+            name = os.environ.get("PAYMOCK_SANDBOX") or f"test-{secrets.token_hex(8)}"
+        _checked_name(name)
+        if api_key is None or _OPEN_KEY.fullmatch(api_key):
+            return cls(url, api_key or f"mk_test_{name}", connections)
+        return cls(url, api_key, connections, name=name)
+
+    @property
+    def dashboard_url(self) -> str:
+        """The page of this sandbox. With a configured key, the link has the name only."""
+        if _OPEN_KEY.fullmatch(self.api_key):
+            return f"{self.url}/#key={self.api_key}"
+        return f"{self.url}/#sandbox={self.name}" if self.name else f"{self.url}/"
 
     def now(self) -> datetime:
         """Return the time of the sandbox, in UTC."""
@@ -391,7 +433,7 @@ class Sandbox:
         """Return the last payments with their timelines and deposits, the fault rules and the last requests,
         as text without API keys and addresses, for the message of a failure.
         """
-        return describe(self.call, self.api_key)
+        return describe(self.call, self.secret)
 
     def reset(self) -> None:
         """Delete payments, idempotency keys, webhook endpoints, overrides, fault rules and requests, and
@@ -521,6 +563,12 @@ def _seconds(name: str, value: float | timedelta) -> float:
     if not 0 <= value < float("inf"):  # also not a number
         raise ValueError(f"{name} must be a finite number of seconds, at least 0")
     return value
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("the name of a sandbox must be 1 to 64 letters, digits, - or _")
+    return name
 
 
 def _path_segment(name: str, value: str) -> str:

@@ -19,8 +19,8 @@ def escape_control(text: str) -> str:
 
 
 def without_key(text: str, api_key: str | None) -> str:
-    """The text with `***` in place of an API key."""
-    return text.replace(api_key, "***") if api_key else text
+    """The text with `***` in place of an API key, and of the keys of its sandboxes."""
+    return re.sub(rf"{re.escape(api_key)}(?:\.[A-Za-z0-9_-]+)?", "***", text) if api_key else text
 
 
 def shell_word(text: str) -> str:

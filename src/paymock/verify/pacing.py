@@ -288,7 +288,7 @@ class Pacing(ABC):
         self._busy += time.monotonic() - began
 
     def describe(self, error: BaseException | None) -> str:
-        return without_key(f"{type(error).__name__}: {error}", self.sandbox.api_key)
+        return without_key(f"{type(error).__name__}: {error}", self.sandbox.secret)
 
 
 class OwnPace(Pacing):

@@ -1,5 +1,8 @@
+import re
+
 from playwright.sync_api import expect
 
+from paymock import testing as client
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, running_server
@@ -77,6 +80,51 @@ class TestKey:
             assert key not in tab.page.content()
             expect(tab.page.locator("#command")).to_contain_text("Bearer $PAYMOCK_API_KEY")
             tab.leave()
+
+    def test_opens_its_other_sandboxes_by_links_and_from_a_list(self, new_tab: NewTab) -> None:
+        key, name = "sk_shop_0123456789", "branch-7"
+        with (
+            running_server(Settings(port=0, api_keys=(key,))) as server,
+            client.Sandbox(server.url, key) as own,
+            client.Sandbox(server.url, key, name=name) as named,
+        ):
+            own.create(order_id="of-the-key")
+            named.create(order_id="of-branch-7")
+            tab = new_tab(origin=server.url)
+            tab.page.goto(named.dashboard_url)
+            expect(tab.page.get_by_text(f"The link opens the sandbox {name} of your key.")).to_be_visible()
+            enter(tab, key)
+            expect(tab.orders()).to_have_text(["of-branch-7"])
+            expect(tab.page.locator("#sandbox")).to_have_text(f"Sandbox {name}")
+            expect(tab.page.locator("#command")).to_contain_text(f"Bearer $PAYMOCK_API_KEY.{name}")
+            assert (tab.page.url, key in tab.page.content()) == (f"{tab.origin}/", False)
+
+            switch(tab)
+            tab.page.get_by_role("button", name=re.compile("^sk_s…6789 1 payment, last used 2030-")).press(
+                "Enter"
+            )
+            expect(tab.orders()).to_have_text(["of-the-key"])
+            switch(tab)
+            tab.page.get_by_role("button", name=re.compile(f"^{name} 1 payment")).click()
+            expect(tab.orders()).to_have_text(["of-branch-7"])
+            tab.page.evaluate("location.hash = 'sandbox=another'")
+            expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
+
+            switch(tab)
+            enter(tab, named.api_key)  # the name of a key that is typed with it is no secret
+            expect(tab.page.locator("#sandbox")).to_have_text(f"Sandbox {name}")
+            second = new_tab(origin=server.url).open("/requests")
+            expect(second.page.locator("#sandbox")).to_have_text(f"Sandbox {name}")
+            second.leave()
+            tab.leave()
+
+    def test_of_open_mode_can_stand_in_a_link(self, new_tab: NewTab, api: Sandbox) -> None:
+        api.created(order_id="order-1")
+        tab = new_tab()
+        for link in (client.Sandbox(tab.origin, api.api_key).dashboard_url, f"{tab.origin}/#key=wrong"):
+            tab.page.goto(link)
+            expect(tab.orders()).to_have_text(["order-1"])
+            expect(tab.page).to_have_url(f"{tab.origin}/")
 
 
 def test_form_leads_to_sandboxes_used_before_and_forgets_them(new_tab: NewTab, api: Sandbox) -> None:

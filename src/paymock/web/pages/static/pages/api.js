@@ -1,35 +1,45 @@
 // Requests with the API key of the open sandbox.
 
 const KEY = "paymock.key", KEYS = "paymock.keys", MOST_KEYS = 10;
-const OPEN_KEY = /^mk_test_([\w-]{1,64})$/;
+export const OPEN_KEY = /^mk_test_([\w-]{1,64})$/;
 
 /** The URL of the server, with the path prefix of a proxy. */
 export const root = import.meta.url.slice(0, import.meta.url.lastIndexOf("/assets/"));
 
-/** The keys used before in this browser, the last used first. */
+/** The keys used before in this browser, the last used first. "K NAME" stands for K.NAME, a sandbox of the configured key K. */
 export const keys = () => JSON.parse(localStorage.getItem(KEYS) ?? "[]");
 
 /** The key of this tab; a new tab begins with the last used. */
 export const key = () => sessionStorage.getItem(KEY) ?? keys()[0];
 
+/** Makes `value` the key of this tab. */
+export const choose = (value) => sessionStorage.setItem(KEY, value);
+
 /** Makes `value` the key of this tab, and the one that new tabs begin with. */
 export function keep(value) {
-  sessionStorage.setItem(KEY, value);
-  localStorage.setItem(KEYS, JSON.stringify([value, ...keys().filter((other) => other !== value)].slice(0, MOST_KEYS)));
+  choose(value);
+  localStorage.setItem(KEYS, JSON.stringify([value, ...others(value)].slice(0, MOST_KEYS)));
 }
 
 export function forget(value) {
   sessionStorage.removeItem(KEY);
-  localStorage.setItem(KEYS, JSON.stringify(keys().filter((other) => other !== value)));
+  localStorage.setItem(KEYS, JSON.stringify(others(value)));
 }
 
+/** The key whose sandbox it is: K of "K NAME". */
+export const ownerOf = (value) => value.split(" ")[0];
+const others = (value) => keys().filter((other) => ownerOf(other) !== ownerOf(value));
+
+/** The key as the server takes it. */
+export const apiKey = (value = key()) => value?.replace(" ", ".");
+
 /** The name of the sandbox of a key. A key that is not of open mode is a secret: only its ends are shown. */
-export const sandboxName = (value) => OPEN_KEY.exec(value)?.[1] ?? (value.length > 16 ? `${value.slice(0, 4)}…${value.slice(-4)}` : `${value.slice(0, 3)}…`);
+export const sandboxName = (value) => value.split(" ")[1] ?? OPEN_KEY.exec(value)?.[1] ?? (value.length > 16 ? `${value.slice(0, 4)}…${value.slice(-4)}` : `${value.slice(0, 3)}…`);
 
-/** The key as a command takes it: of open mode as it is, a secret by a variable of the shell. */
-export const keyInCommand = () => (OPEN_KEY.test(key()) ? key() : "$PAYMOCK_API_KEY");
+/** The key as a command takes it: of open mode as it is, a secret by a variable of the shell, K.NAME with its name. */
+export const keyInCommand = () => (OPEN_KEY.test(key()) ? key() : ["$PAYMOCK_API_KEY", key()?.split(" ")[1]].filter(Boolean).join("."));
 
-export const bearer = (value = key()) => ({ Authorization: `Bearer ${encodeURI(value)}` });
+export const bearer = (value = key()) => ({ Authorization: `Bearer ${encodeURI(apiKey(value))}` });
 
 const decoded = async (reply) => (reply.headers.get("Content-Type").startsWith("text/html")
   ? new DOMParser().parseFromString(await reply.text(), "text/html") : reply.json());

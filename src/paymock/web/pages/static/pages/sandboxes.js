@@ -1,9 +1,10 @@
-// The form that opens a sandbox by its API key: those used before, and others.
+// The form that opens a sandbox by its API key: those used before, and others; and the links that open one.
 
-import { bearer, forget, keep, key, keys, root, sandboxName } from "./api.js";
+import { OPEN_KEY, bearer, choose, forget, keep, key, keys, ownerOf, request, root, sandboxName } from "./api.js";
 import { by, h, show } from "./dom.js";
+import { count } from "./format.js";
 
-let opened, hidePage;
+let opened, wanted, hidePage;
 
 /** Shows the form in place of the page; with a refused key, why. */
 export function openSandbox(refused) {
@@ -11,8 +12,10 @@ export function openSandbox(refused) {
   by("sandboxes").hidden = false;
   by("sandbox").ariaExpanded = "true";
   by("key-cancel").hidden = !opened;
+  by("wanted").hidden = !wanted;
+  by("wanted-name").textContent = wanted;
   show(by("used"), keys().length > 0 && h("ul", { class: "used", "aria-label": "Used before" }, keys().map(used)));
-  refuse(refused);
+  refuse(refused && ownerOf(refused));
 }
 
 function closeSandboxes() {
@@ -29,38 +32,76 @@ function refuse(refused, why = "The server does not accept this API key.") {
   by("key").focus();
 }
 
+function opener(value) {
+  const button = h("button", { type: "button", "aria-current": value === opened && "true" }, h("bdi", {}, sandboxName(value)));
+  button.addEventListener("click", () => enter(value));
+  return button;
+}
+
 function used(value) {
-  const name = sandboxName(value);
-  const open = h("button", { type: "button", "aria-current": value === opened && "true" }, h("bdi", {}, name));
-  const remove = h("button", { type: "button", class: "copy", "aria-label": `Forget ${name}` }, "Forget");
-  open.addEventListener("click", () => enter(value));
+  const owner = ownerOf(value), open = opener(owner);
+  const isOpen = opened && ownerOf(opened) === owner, named = isOpen && h("ul", { class: "used named" });
+  const remove = h("button", { type: "button", class: "copy", "aria-label": `Forget ${sandboxName(owner)}` }, "Forget");
   remove.addEventListener("click", () => {
     forget(value);
-    if (value === opened) location.assign(`${root}/`);
+    if (isOpen) location.assign(`${root}/`);
     else openSandbox();
   });
-  return h("li", {}, open, remove);
+  if (isOpen) list(owner, open, named);
+  return h("li", {}, open, remove, named);
+}
+
+/** Says of the sandboxes of a key how much they are used: of its own on the button, and of those with a name in a list. */
+async function list(owner, own, named) {
+  const { data } = await request("GET", "/_mock/sandboxes", undefined, bearer(owner)).catch(() => ({ data: [] }));
+  for (const { name, payments, last_used: at } of data) {
+    const button = name ? opener(`${owner} ${name}`) : own;
+    const use = [count(payments, "payment"), at && `last used ${at.slice(0, 16).replace("T", " ")} UTC`];
+    button.append(" ", h("span", { class: "hint" }, use.filter(Boolean).join(", ")));
+    if (name) named.append(h("li", {}, button));
+  }
 }
 
 /** Opens a sandbox if the server accepts its key. Pages of payments are of one sandbox: another one shows its list. */
 async function enter(value) {
-  const reply = await fetch(`${root}/_mock/clock`, { headers: bearer(value), cache: "no-store" }).catch(() => null);
-  if (!reply) return refuse(value, "The server cannot be reached.");
-  if (reply.status === 401) return refuse(value);
-  keep(value);
+  let listed;
+  try {
+    listed = (await request("GET", "/_mock/sandboxes", undefined, bearer(value))).data[0];
+  } catch ({ status, message }) {
+    if (status === 401) return refuse(ownerOf(value));
+    if (!status) return refuse(value, message);
+  }
+  const name = !value.includes(" ") && listed?.name; // of a key that was typed with the name
+  keep(name ? `${value.slice(0, -name.length - 1)} ${name}` : value);
   if (opened) location.assign(`${root}/`);
   else location.reload();
+}
+
+/** Follows a link to a sandbox: `#key=` of open mode, or `#sandbox=`, the name of one of a key that this browser has. */
+function followLink() {
+  const [, kind, value] = /^#(key|sandbox)=(.*)$/.exec(location.hash) ?? [];
+  if (!kind) return false;
+  history.replaceState(null, "", location.pathname + location.search);
+  if (kind === "key" && OPEN_KEY.test(value)) choose(value);
+  if (kind === "sandbox" && OPEN_KEY.test(`mk_test_${value}`)) {
+    wanted = value;
+    const owner = [key(), ...keys()].filter(Boolean).map(ownerOf).find((one) => !OPEN_KEY.test(one));
+    if (owner) choose(`${owner} ${wanted}`);
+  }
+  return true;
 }
 
 /** Prepares the form; `hide` hides the rest of the page, or shows it again. Returns whether there is a key to begin with. */
 export function sandboxForm(hide) {
   hidePage = hide;
+  followLink();
+  addEventListener("hashchange", () => followLink() && location.reload());
   by("sandbox").addEventListener("click", () => (by("sandboxes").hidden ? openSandbox() : closeSandboxes()));
   by("key-cancel").addEventListener("click", closeSandboxes);
   by("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
     const value = by("key").value.trim();
-    if (value) enter(value);
+    if (value) enter(wanted ? `${value} ${wanted}` : value);
     else refuse();
   });
   by("open-key")?.addEventListener("click", (event) => enter(event.target.dataset.key));
@@ -72,5 +113,6 @@ export function sandboxForm(hide) {
 export function accepted() {
   if (!opened) addEventListener("focus", () => keep(opened));
   opened = key();
+  wanted = undefined;
   keep(opened);
 }

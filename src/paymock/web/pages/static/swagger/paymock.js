@@ -1,6 +1,6 @@
 // Swagger UI with the API key of the open sandbox, new idempotency keys, and names for its unnamed controls.
 
-import { keep, key, randomKey, root, sandboxName } from "../assets/api.js";
+import { apiKey, keep, key, randomKey, root, sandboxName } from "../assets/api.js";
 
 const SCHEME = "apiKey", HEADER = "Idempotency-Key", NEW = "a new key";
 
@@ -96,5 +96,5 @@ const ui = SwaggerUIBundle({
   defaultModelsExpandDepth: 0, // dozens of schemas would stand below a few operations
   tryItOutEnabled: true,
   persistAuthorization: false, // the key is kept by the page, for the dashboard, too
-  onComplete: () => key() && ui.preauthorizeApiKey(SCHEME, key()),
+  onComplete: () => key() && ui.preauthorizeApiKey(SCHEME, apiKey()),
 });
