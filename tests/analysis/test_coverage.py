@@ -107,16 +107,16 @@ class TestResult:
         assert lines[0] == "Group           Seen  Percent  Missing"
         assert lines[-3:] == [
             "errors           4/4     100%",
-            "faults           1/6    16.6%  status, delay, reset, hang, truncate",
-            "total           5/41    12.1%",
+            "faults           1/7    14.2%  status, delay, reset, hang, extra, truncate",
+            "total           5/42    11.9%",
         ]
         assert max(map(len, lines)) <= 110
-        assert found.as_json()["percent"] == 12.1
+        assert found.as_json()["percent"] == 11.9
         assert found.as_json()["groups"][-1] == {
             "name": "faults",
-            "percent": 16.6,
+            "percent": 14.2,
             "seen": ["drop"],
-            "missing": ["status", "delay", "reset", "hang", "truncate"],
+            "missing": ["status", "delay", "reset", "hang", "extra", "truncate"],
         }
 
 
@@ -129,7 +129,7 @@ def test_an_application_can_see_everything(paymock: Sandbox) -> None:
             for _, status in course[1:]:
                 paymock.advance_payment(payment_id, to=status)
                 http.get(f"/payments/{payment_id}")
-        for fault in ("status=503", "delay=1", "drop", "reset", "hang", "truncate=1"):
+        for fault in ("status=503", "delay=1", "drop", "reset", "hang", "extra", "truncate=1"):
             with suppress(httpx.TransportError):
                 http.get(f"/payments/{payment_id}", headers={"X-Mock-Fault": fault})
         http.get(f"/payments/{PAYMENT}")

@@ -114,6 +114,14 @@ WRONG = [
         [read("completed", fault="delay=50; after", duration_ms=50), wait(1)] * 6,
     ),
 ]
+TOO_OLD = [
+    creation(),
+    wait(virtual=24 * 3600),
+    creation("replayed"),
+    wait(virtual=0.001),
+    creation("replayed"),
+]
+FROM_BROWSER = [read(fetch_site=site) for site in ("cross-site", "same-site", "same-origin", "none", None)]
 TOO_OFTEN = [
     Wrong(
         "polls_too_often",
@@ -278,6 +286,19 @@ def test_a_secret_is_named_and_not_shown(field: str, fields: dict[str, Any], kin
 )
 def test_other_values_are_no_secrets(fields: dict[str, Any]) -> None:
     assert lint([], [payment(**fields)]) == []
+
+
+def test_a_replay_after_24_hours_would_have_been_a_second_payment() -> None:
+    journal = journal_of(TOO_OLD)
+    assert lint(journal.entries) == []
+    [warning] = lint(journal.entries, iter([payment(), payment(OTHER)]))
+    assert (warning.rule, warning.request_ids, warning.payment_id) == ("key_too_old", ("req_3",), PAYMENT)
+    assert "after more than 24 hours" in warning.explanation
+
+
+def test_a_browser_on_a_page_of_another_server_has_the_key() -> None:
+    [warning] = lint(journal_of(FROM_BROWSER).entries)
+    assert (warning.rule, warning.request_ids) == ("key_in_browser", ("req_1", "req_2"))
 
 
 def test_a_warning_is_one_line() -> None:

@@ -11,12 +11,14 @@ from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, encoded, line
 
 
-async def test_an_entry_of_an_earlier_version_has_no_virtual_time() -> None:
+@pytest.mark.parametrize("members", [17, 16])
+async def test_an_entry_of_an_earlier_version_lacks_the_last_members(members: int) -> None:
     app = UseCases(MemoryStore())
-    earlier = msgspec.msgpack.encode(msgspec.structs.astuple(line())[:-1])
+    earlier = msgspec.msgpack.encode(msgspec.structs.astuple(line())[:members])
     app.sandboxes.append(SANDBOX, "requests", lambda: earlier, keep=journal.LENGTH)
     [found] = (await app.control.journal.newest(SANDBOX, 2)).data
-    assert (found.operation, found.virtual_at) == ("listChains", None)
+    assert (found.operation, found.fetch_site) == ("listChains", None)
+    assert (found.virtual_at is None) == (members == 16)
 
 
 async def test_entries_of_many_sandboxes_are_buffered_up_to_a_limit_and_read_by_their_owners() -> None:

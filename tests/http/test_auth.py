@@ -58,7 +58,7 @@ def test_anything_else_is_refused(
     assert (reply.status, reply.code) == UNAUTHENTICATED
     assert reply.headers["www-authenticate"] == 'Bearer realm="paymock"' + suffix
     assert KEYS[0].encode() not in reply.body
-    assert (b"KEY.NAME" in reply.body) is bool(suffix)
+    assert b"KEY.NAME" in reply.body
 
 
 @pytest.mark.parametrize(

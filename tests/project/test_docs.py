@@ -333,7 +333,7 @@ RECIPES = [
 """Tests of the page, each with the commands that add the same rules."""
 TESTS = {*re.findall(r"^def (test_\w+)", PAGE, re.MULTILINE)}
 
-FAULT = re.compile(r'"((?:(?:status|delay|truncate)=|drop|reset|hang)[^"]*)"')
+FAULT = re.compile(r'"((?:(?:status|delay|truncate)=|drop|reset|hang|extra)[^"]*)"')
 SEND = "reply = self.http.request(method, path, **request)"
 BAD_CLIENTS = {
     "does not retry": ("PAUSES = (0, 0.2, 0.4, 0.8, 1.6)", "PAUSES = (0,)"),

@@ -31,6 +31,8 @@ S, D, T = FaultKind.STATUS, FaultKind.DELAY, FaultKind.TRUNCATE
         ("hang; before; times=3", FaultKind.HANG, 0, False, False, 3),
         ("hold", FaultKind.HOLD, 0, True, False, None),
         ("hold; before; times=3", FaultKind.HOLD, 0, False, False, 3),
+        ("extra", FaultKind.EXTRA, 0, True, False, None),
+        ("extra; after; times=2", FaultKind.EXTRA, 0, True, False, 2),
         ("truncate=0", T, 0, True, False, None),
         ("truncate=100; after; times=1", T, 100, True, False, 1),
     ],
@@ -48,7 +50,8 @@ def test_a_fault_is_parsed(
      "delay=1.5", "DROP", "drop=1", "drop; times=0", "drop; times=", "drop; times=1; times=2",
      "status=503,drop", "drop\n", "delay=\uff11", "truncate", "truncate=-1", "truncate=1; before",
      "truncate=1; html", "drop; html", "delay=1; html", "status=503; html; after", "drop; times=1; before",
-     "drop; before; after", "drop;", "; after", "reset=1", "hang=60", "hold=1", "truncate=1000000"],
+     "drop; before; after", "drop;", "; after", "reset=1", "hang=60", "hold=1", "truncate=1000000",
+     "extra=1", "extra; before", "extra; html"],
 )  # fmt: skip
 def test_any_other_text_is_not_a_fault(text: str) -> None:
     assert parse_fault(text) is None
@@ -66,6 +69,7 @@ def test_any_other_text_is_not_a_fault(text: str) -> None:
         ("hang", False, True),
         ("hold", False, False),
         ("hold; before", False, False),
+        ("extra", False, False),
         ("truncate=1", False, False),
     ],
 )

@@ -59,4 +59,5 @@ class JournalWriter:
 
 def payment(payment_id: str = PAYMENT, **changes: Any) -> dict[str, Any]:
     """A payment as `Sandbox.payments()` lists it."""
-    return {"id": payment_id, "order_id": ORDER, "scenario": "happy_path", "metadata": {}, **changes}
+    fixed = {"scenario": "happy_path", "metadata": {}, "created_at": to_rfc3339(NOON)}
+    return {"id": payment_id, "order_id": ORDER, **fixed, **changes}

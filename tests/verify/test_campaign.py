@@ -9,7 +9,7 @@ import pytest
 from paymock.client.http import Refused, Unreachable
 from paymock.settings import Settings
 from paymock.testing import Sandbox
-from paymock.verify import Report, Verdict, batches, pacing, runner, trial, verify
+from paymock.verify import Report, Verdict, batches, pacing, plans, runner, trial, verify
 from paymock.verify.campaign import Verifier
 from paymock.verify.pacing import Application
 from paymock.verify.runner import Options
@@ -193,6 +193,52 @@ class TestVerdicts:
         [finding] = report.findings
         assert (finding.rule, finding.faults) == ("lost_sale", ["every request gets `drop` for 2 s"])
         assert finding.occurrences > 1
+
+
+class StrictWorker(bad.DecodesStrictly, good.Worker):
+    pass
+
+
+class TestUnknownMembers:
+    @pytest.mark.ci
+    @pytest.mark.parametrize(
+        ("shop", "verdict", "rules"),
+        [
+            (Poller, "SAFE", []),
+            (good.Catalog, "SAFE", []),
+            (bad.DecodesStrictly, "SAFE", ["breaks_on_new_fields"]),
+            (StrictWorker, "SAFE", ["breaks_on_new_fields"]),
+            (bad.PollsForever, "SAFE", ["polls_forever"]),
+            (bad.DeliversEachSighting, "UNSAFE", ["double_delivery"]),
+        ],
+    )
+    def test_each_read_gets_them_once_which_is_worth_advice(
+        self,
+        paymock: Sandbox,
+        monkeypatch: pytest.MonkeyPatch,
+        shop: type[Shop],
+        verdict: str,
+        rules: list[str],
+    ) -> None:
+        monkeypatch.setattr(plans, "FAULTS", {})
+        monkeypatch.setattr(batches, "outages", list)
+        report = judged(paymock, shop, faults=None)
+        assert (report.verdict, [finding.rule for finding in report.findings]) == (verdict, rules), report
+        extra = [entry for entry in paymock.requests() if entry["fault"] == "extra"]
+        reads = {"listAssets", "getPayment"} if shop is good.Catalog else {"getPayment"}
+        assert {entry["operation"] for entry in extra} == reads
+        if "breaks_on_new_fields" not in rules:
+            assert len({entry["order_id"] for entry in extra}) == len(reads)
+
+    @pytest.mark.parametrize("shop", [bad.DecodesStrictly, StrictWorker])
+    def test_its_finding_can_be_repeated(self, paymock: Sandbox, shop: type[Shop]) -> None:
+        report = judged(paymock, shop, only="happy_path/getPayment=extra")
+        [finding] = report.findings
+        assert (report.verdict, finding.title) == (
+            "SAFE",
+            "breaks_on_new_fields when getPayment gets `extra`",
+        )
+        assert finding.explanation.startswith("With unknown members in replies, the payment was `completed`,")
 
 
 class ForgetsOpenOrders(Poller):

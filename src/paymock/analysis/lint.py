@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from paymock.client.text import escape_control, format_seconds
 from paymock.rules.errors import RETRY_AFTER_SECONDS
+from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import TERMINAL_STATUSES
 from paymock.rules.times import parse_rfc3339
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_READS
@@ -78,6 +79,7 @@ class _Request:
         self.answered = parse_rfc3339(entry["at"]) or 0
         self.began = self.answered - max(0, int(entry["duration_ms"]) - 1)  # times are rounded down
         self.virtual = parse_rfc3339(entry.get("virtual_at") or "") or 0
+        self.fetch_site: str | None = entry.get("fetch_site")
 
     def pause_since(self, earlier: "_Request") -> int:
         """The real or virtual milliseconds between the reply to an earlier request and this one, whichever
@@ -93,9 +95,12 @@ def lint(
     """Return what is wrong with the requests of one sandbox: its journal, newest first, and its payments."""
     requests = [_Request(entry) for entry in entries][::-1]
     requests.sort(key=lambda request: request.began)
+    payments = [*payments]
     return [
         *_key_not_reused(requests),
         *_key_conflict(requests),
+        *_key_too_old(requests, payments),
+        *_key_in_browser(requests),
         *_ignores_retry_after(requests),
         *_polls_forever(requests),
         *_polls_too_often(requests),
@@ -132,6 +137,33 @@ def _key_conflict(requests: Sequence[_Request]) -> Iterator[LintWarning]:
                 "original body to retry, and use a new key for another operation",
                 request,
             )
+
+
+def _key_too_old(
+    requests: Sequence[_Request], payments: Iterable[Mapping[str, Any]]
+) -> Iterator[LintWarning]:
+    """A repeated creation whose Idempotency-Key the real service keeps no more."""
+    created = {payment["id"]: parse_rfc3339(payment["created_at"]) or 0 for payment in payments}
+    for request in requests:
+        age = request.virtual - created.get(request.payment_id, request.virtual)
+        if request.idempotency == "replayed" and age > KEY_LIFETIME:
+            yield _warning(
+                "key_too_old",
+                "an Idempotency-Key was used again after more than 24 hours; the service keeps it no longer, "
+                "and would make a second payment: look for the first one before",
+                request,
+            )
+
+
+def _key_in_browser(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+    """Requests that browsers have sent from pages of others than this server."""
+    sent = [one for one in requests if one.fetch_site not in (None, "same-origin", "none")]
+    if sent:
+        yield _warning(
+            "key_in_browser",
+            "a browser has sent the API key, which whoever uses the page can read; keep it on the backend",
+            *sent,
+        )
 
 
 def _ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:

@@ -155,7 +155,7 @@ class Injection(Struct, eq=False):
 
     def added(self, created: Created[Any]) -> None:
         """Settle what was decided, if it was stored: a repeated request has added nothing."""
-        self.seen = created.sandbox
+        self.seen = created.snapshot.record
         if not (created.replayed or self.decided):
             self.decided = True
             if self._decision is not None:

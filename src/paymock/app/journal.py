@@ -27,7 +27,8 @@ _LATE_SECONDS = 1.0
 class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
     """An entry as stored: an array, since field names would double its size."""
 
-    virtual_at: str | None = None  # entries of earlier versions end before it
+    virtual_at: str | None = None  # entries of earlier versions end before it, or before the next
+    fetch_site: str | None = None
 
 
 encode_entry = msgspec.msgpack.Encoder().encode

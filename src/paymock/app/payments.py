@@ -13,9 +13,9 @@ from paymock.payments.records import EndpointRecord, PaymentRecord
 from paymock.payments.timelines import RenderedPayment, rendered_at_creation
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultTarget
-from paymock.rules.identifiers import PAYMENT_PREFIX
+from paymock.rules.identifiers import KEY_LIFETIME, PAYMENT_PREFIX
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario
-from paymock.sandbox.sandboxes import Accepted, KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import Accepted, Created, KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import CREATE_PAYMENT, CreatedWebhookEndpoint, WebhookEndpointList
 
@@ -25,11 +25,14 @@ _AcceptedEndpoint = Accepted[EndpointRecord] | None
 
 
 class CreatedPayment(Struct, frozen=True):
-    """A payment as it was created, its scenario, and whether an earlier request created it."""
+    """A payment as it was created, its scenario, whether an earlier request created it, and whether its key
+    is one that the real service keeps no more.
+    """
 
     payment: RenderedPayment
     scenario: str
     replayed: bool
+    key_expired: bool
 
 
 class PaymentsService:
@@ -91,7 +94,7 @@ class PaymentsService:
         record = created.record
         timeline = self._sandboxes.timelines.get(created.stored, None) if created.replayed else None
         payment = timeline.at_creation if timeline else rendered_at_creation(record)
-        return CreatedPayment(payment, record.scenario, created.replayed)
+        return CreatedPayment(payment, record.scenario, created.replayed, _key_expired(created))
 
     async def payment(self, sandbox: str, payment_id: str, injection: Injection) -> RenderedPayment:
         """Return the payment in its current state. Raises PaymockError `payment_not_found`. Specification:
@@ -103,9 +106,9 @@ class PaymentsService:
 
     async def create_endpoint(
         self, request: KeyedRequest, injection: Injection
-    ) -> tuple[CreatedWebhookEndpoint, bool]:
-        """Return the endpoint as it was created, with its secret, and whether this request repeats an earlier
-        one.
+    ) -> tuple[CreatedWebhookEndpoint, bool, bool]:
+        """Return the endpoint as it was created, with its secret, whether this request repeats an earlier
+        one, and whether its key is one that the real service keeps no more.
 
         Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; and
         Prevented. Specification: "POST /v1/webhooks".
@@ -119,7 +122,7 @@ class PaymentsService:
 
         created = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
         injection.added(created)
-        return endpoints.render_created(created.record), created.replayed
+        return endpoints.render_created(created.record), created.replayed, _key_expired(created)
 
     async def endpoints(self, sandbox: str) -> WebhookEndpointList:
         """Return the webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""
@@ -132,3 +135,7 @@ class PaymentsService:
     async def ready(self) -> None:
         """Return when requests can be served. Raises PaymockError `store_unavailable`."""
         await self._sandboxes.ping()
+
+
+def _key_expired(created: Created[PaymentRecord] | Created[EndpointRecord]) -> bool:
+    return created.replayed and created.snapshot.now - created.record.created_at > KEY_LIFETIME

@@ -53,6 +53,11 @@ class Keyring:
         request.sandbox, request.owner, request.sandbox_name = identity
 
     def _authenticate(self, request: Request) -> Identity:
+        hint = (
+            " The server has configured keys: each KEY, and KEY.NAME for a sandbox of its own."
+            if self._keys
+            else f" In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
+        )
         try:
             match = _BEARER.fullmatch(request.header(b"authorization") or "")
         except ValueError:
@@ -60,17 +65,12 @@ class Keyring:
         if match is None:
             raise PaymockError(
                 "unauthenticated",
-                "The request needs one header `Authorization: Bearer <API_KEY>`.",
+                "The request needs one header `Authorization: Bearer <API_KEY>`." + hint,
                 headers=[("WWW-Authenticate", REALM)],
             )
         token: str = match[1]
         identity = self._identify(token)
         if identity is None:
-            hint = (
-                " With a configured KEY, it accepts KEY.NAME, too: a sandbox of its own."
-                if self._keys
-                else f" In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
-            )
             raise PaymockError(
                 "unauthenticated",
                 "This server does not accept the API key." + hint,

@@ -112,11 +112,11 @@ def error_response(error: PaymockError) -> Response:
 
 def refusal(error: PaymockError, request: Request) -> Response:
     """Return the response that refuses `request`. The API key in it is masked: a refusal names unknown
-    fields, and a client may send the key as a name.
+    fields, and a client may send the key as a name; but 401 names none.
     """
     response = error_response(error)
     presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
-    if len(presented) < _MIN_KEY_LENGTH or presented not in response.body:
+    if error.status == 401 or len(presented) < _MIN_KEY_LENGTH or presented not in response.body:
         return response
     key, detail = presented.decode("latin-1"), msgspec.json.decode(response.body, type=ErrorEnvelope).error
     detail.message = detail.message.replace(key, "***")

@@ -26,6 +26,7 @@ class FaultKind(StrEnum):
     RESET = "reset"
     HANG = "hang"
     HOLD = "hold"
+    EXTRA = "extra"
     TRUNCATE = "truncate"
 
 
@@ -33,7 +34,7 @@ _BEFORE = (FaultKind.STATUS, FaultKind.DELAY)
 """The kinds that apply before the request is carried out, unless they say `after`."""
 
 _FAULT = re.compile(
-    r"(?:(status)=([45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang|hold))"
+    r"(?:(status)=([45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang|hold|extra))"
     r"(?:[ \t]*;[ \t]*(before|after))?"
     r"(?:[ \t]*;[ \t]*(html))?"
     r"(?:[ \t]*;[ \t]*times=([1-9][0-9]{0,5}))?"
@@ -41,8 +42,8 @@ _FAULT = re.compile(
 
 FAULT_FORM = (
     f"status=CODE (400 to 599), delay=MILLISECONDS (at most {MAX_DELAY}), drop, reset, hang, hold (in a rule "
-    "only) or truncate=BYTES; then, if wanted and in this order, ; before or ; after (truncate: after only), "
-    "; html (status only), ; times=N"
+    "only), extra or truncate=BYTES; then, if wanted and in this order, ; before or ; after (extra and "
+    "truncate: after only), ; html (status only), ; times=N"
 )
 """What a fault looks like, for messages."""
 
@@ -90,6 +91,12 @@ FAULT_ROWS = (
         "if the client leaves",
     ),
     FaultRow(
+        "`extra`",
+        "`after` only",
+        'The true reply, with one more member, `"x_mock_unknown": {}`, at the end of each object, except in '
+        "`metadata` and errors: a client must ignore members that it does not know",
+    ),
+    FaultRow(
         "`truncate=100`",
         "`after` only",
         "The head of the reply, with the full `Content-Length`, and this many bytes of the body; then the "
@@ -112,13 +119,13 @@ class Fault(NamedTuple):
     times: int | None = None
 
     @property
-    def postpones(self) -> bool:
-        """Whether the client gets the true reply, only later."""
-        return self.kind in (FaultKind.DELAY, FaultKind.HOLD)
+    def keeps_reply(self) -> bool:
+        """Whether the client gets the true reply, only later or with members that it does not know."""
+        return self.kind in (FaultKind.DELAY, FaultKind.HOLD, FaultKind.EXTRA)
 
     @property
     def prevents(self) -> bool:
-        return not self.after and not self.postpones
+        return not self.after and not self.keeps_reply
 
     @property
     def loses_reply(self) -> bool:
@@ -136,7 +143,7 @@ def parse_fault(text: str) -> Fault | None:
     after = kind not in _BEFORE if phase is None else phase == "after"
     if (
         (kind is FaultKind.DELAY and number > MAX_DELAY)
-        or (kind is FaultKind.TRUNCATE and not after)
+        or (kind in (FaultKind.EXTRA, FaultKind.TRUNCATE) and not after)
         or (html and kind is not FaultKind.STATUS)
     ):
         return None

@@ -30,6 +30,9 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 _BITS = bytes.maketrans(_LETTERS[:32], bytes(range(32)))
 """Translation table from a base-32 letter to its five bits."""
 
+KEY_LIFETIME = 24 * 3600 * 1000
+"""How long the real service keeps an idempotency key, in milliseconds."""
+
 _KEYED_LETTERS, _NAME_LETTERS = 26, 14
 """How many letters of a token are a keyed hash, and how many are the encrypted name of its sandbox."""
 

@@ -96,14 +96,14 @@ class SandboxSnapshot(Struct, frozen=True):
 
 
 class Created(Struct, Generic[R], frozen=True):
-    """A created resource, its stored bytes, whether an earlier request created it, and the own record of its
-    sandbox before that, or when it was found.
+    """A created resource, its stored bytes, whether an earlier request created it, and its sandbox before
+    that, or when it was found.
     """
 
     record: R
     stored: bytes
     replayed: bool
-    sandbox: SandboxRecord
+    snapshot: SandboxSnapshot
 
 
 class KeyedRequest(Struct, frozen=True):
@@ -384,7 +384,7 @@ class Sandboxes:
                 value = records.encode(record)
                 current = await self._add(snapshot, token, value, record.KIND, new_state, limit)
                 if current is None:
-                    return Created(record, value, replayed=False, sandbox=snapshot.record)
+                    return Created(record, value, replayed=False, snapshot=snapshot)
         [existing] = current.values
         return current if existing is None else _replayed(existing, request, kind, current)
 
@@ -565,4 +565,4 @@ def _replayed(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: San
     existing = records.decode(stored)
     if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
         raise PaymockError("idempotency_key_reused_with_different_payload")
-    return Created(existing, stored, replayed=True, sandbox=snapshot.record)
+    return Created(existing, stored, replayed=True, snapshot=snapshot)

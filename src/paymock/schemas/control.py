@@ -493,8 +493,7 @@ class JournalEntry(Reply):
     shown: Annotated[
         PaymentStatus | None,
         Meta(
-            description="The status of the payment in the reply; `null` if it showed none, or a fault other "
-            "than a delay was injected."
+            description="The status of the payment in the reply; `null` if it showed none, or a fault hid it."
         ),
     ]
     fault: Annotated[str | None, Meta(description="The injected fault; `null`: none.")]
@@ -508,6 +507,9 @@ class JournalEntry(Reply):
     virtual_at: Annotated[
         Timestamp | None,
         Meta(description="When it was answered, on the clock of the sandbox; `null`: by an earlier version."),
+    ]
+    fetch_site: Annotated[
+        str | None, Meta(description="The header `Sec-Fetch-Site`, if a browser has sent the request.")
     ]
 
 

@@ -22,6 +22,7 @@ from paymock.verify.plans import (
     pairs_of_faults,
     parse_token,
     single_faults,
+    unknown_members,
 )
 from paymock.verify.process import ExternalService
 from paymock.verify.report import Coverage, Report
@@ -121,6 +122,7 @@ class Verifier:
                 break
         self.runner.final_check()
         yield from self._findings.find()
+        yield from self._run_unknown_members()
         if self._sandbox.clock()["speed"] or self._sandbox.now() != frozen_at:
             self.runner.undetermined["clock"] = (
                 "the clock of the sandbox was moved during the run, for instance by a `sleep` that advances "
@@ -274,9 +276,24 @@ class Verifier:
                 requests = trial.requests
                 if runner.pacing.polls_by_itself:  # it may send the same once or twice, as it happens
                     requests = tuple(request for request in requests if request.number == 1)
-                runner.baselines[plan.scenario] = Baseline(plan.scenario, requests, trial.states)
+                broken = {violation.rule for violation in runner.violations[plan]}
+                runner.baselines[plan.scenario] = Baseline(plan.scenario, requests, trial.states, broken)
                 if exclusive:
                     runner.pacing.pace = trial.longest_pause
+
+    def _run_unknown_members(self) -> Iterator[Progress]:
+        """Try unknown members in replies, when all the rest is known: they are worth advice, and whatever
+        they do to the application, they change no verdict.
+        """
+        options = self._options
+        if self._only or options.faults is not None or (options.fail_fast and self.runner.costs_money):
+            return
+        for plan in unknown_members(self.runner.baselines.values()):
+            if not self.runner.pacing.is_gone:
+                self.runner.plans.append(plan)
+                yield from self.runner.run([plan], exclusive=True)
+                self.runner.undetermined.pop(plan, None)
+        yield from self._findings.find()
 
     def _plans(self) -> list[Plan]:
         """The plans with faults, each once: of a slow application, those that tell most."""

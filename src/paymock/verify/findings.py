@@ -22,7 +22,7 @@ _APPLICATION = "application"
 _TRIES = 3
 """How often a violation that rests on the time that passed is tried to be seen again."""
 
-_TIMED = ("lost_sale", "gives_up", "ignores_retry_after")
+_TIMED = ("lost_sale", "gives_up", "ignores_retry_after", "breaks_on_new_fields")
 """The rules that rest on the time that passed."""
 
 _CHANCE = ("lost_sale", "double_delivery")

@@ -3,7 +3,7 @@
 They are pure functions of what a trial has shown.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -107,6 +107,12 @@ RULES = {
             "The application sent no more requests after a fault had ended",
             "Retry with growing pauses until the outcome is known, also after a restart.",
         ),
+        Rule(
+            "breaks_on_new_fields",
+            Severity.ADVICE,
+            "An order went wrong only because the replies to a read had members that are not documented",
+            "Ignore members of a reply that you do not know: the service may add some at any time.",
+        ),
     )
 }
 """All rules. The order is that of a report."""
@@ -124,7 +130,8 @@ class Observation:
     `incident`: what befell the application as a whole meanwhile, as the end of a sentence. `stays_down`:
     why it did not start again after that. `is_excused`: that no goods are known is no loss, since nobody
     was asked to pay, or the application forgets at a crash what it has delivered. `marks` are crashes,
-    each by the index of the request that came before; -1: none did.
+    each by the index of the request that came before; -1: none did. `inherent`: if replies had unknown
+    members, the rules that are broken without them, too.
     """
 
     entries: list[Json] = field(default_factory=list)
@@ -141,6 +148,7 @@ class Observation:
     stays_down: str = ""
     is_excused: bool = False
     marks: dict[int, str] = field(default_factory=dict)
+    inherent: Set[str] | None = None
 
 
 class Violation(NamedTuple):
@@ -159,7 +167,14 @@ def check(observation: Observation, fulfil_at: str) -> list[Violation]:
     """The rules that a trial has broken, in the order of RULES."""
     found = [*_money(observation, fulfil_at), *_advice(observation)]
     order = list(RULES)
-    return sorted(found, key=lambda violation: order.index(violation.rule))
+    found.sort(key=lambda violation: order.index(violation.rule))
+    if observation.inherent is None:
+        return found
+    new = [one.explanation for one in found if one.rule not in observation.inherent]
+    return [
+        Violation("breaks_on_new_fields", f"With unknown members in replies, {text[0].lower()}{text[1:]}")
+        for text in new[:1]
+    ]
 
 
 def _money(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
@@ -240,7 +255,7 @@ def _was_faulted(seen: Observation) -> bool:
 def hides_outcome(text: str | None) -> bool:
     """Whether a request with this fault tells the application nothing."""
     fault = parse_fault(text) if text else None
-    return fault is not None and not fault.postpones
+    return fault is not None and not fault.keeps_reply
 
 
 def _lint(rule: str, entries: Sequence[Json]) -> list[LintWarning]:

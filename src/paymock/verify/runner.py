@@ -310,8 +310,11 @@ class Runner:
         return max(hurt, key=lambda trial: trial.faulted_at, default=None)
 
     def final_check(self) -> None:
-        """Ask once more how often the goods of each trial went out, and check it again."""
-        clear = [trial for trial in self.trials.values() if not (trial.problems or self.pacing.is_gone)]
+        """Ask once more how often the goods of each trial went out, and check it again; but for those of an
+        application that may deliver as soon as replies have no unknown members any more.
+        """
+        asked = [] if self.pacing.is_gone else [one for one in self.trials.values() if one.inherent is None]
+        clear = [trial for trial in asked if not trial.problems]
         for trial, call in [(one, self.pacing.count_deliveries(one.order_id)) for one in clear]:
             if call.exception() is None:
                 trial.deliveries = max(trial.deliveries, call.result())

@@ -86,6 +86,8 @@ class Trial(Order):
         self._record_deliveries = record_deliveries
         self._known = known
         self._settle = settle
+        if plan.has_unknown_members:
+            self.inherent = baseline.broken if baseline else frozenset()
         self._began = time.monotonic()
         self._phase: Callable[[], None] | None = self._start
         self._rules: list[str] = []
@@ -278,7 +280,7 @@ class Trial(Order):
         elif self.payments[-1] != self._payment and len(self.payments) <= _MAX_PAYMENTS:
             self._follow_newest()
         else:
-            self.close()
+            self._end_faults()
             for payment_id in self.payments:
                 self._pacing.advance(payment_id, "end")
             self.statuses = [*self.states.values()]
@@ -347,7 +349,7 @@ class Trial(Order):
         if self.payments[-1] != self._payment:
             return False
         if self.is_idle and self._applied >= sum(one.times for one in self.plan.injections):
-            self.close()
+            self._end_faults()
         due = sum(one.times for one in self.plan.injections if (one.request.at or 0) <= at)
         if self._applied >= due and all(self._reads_of(at, one) for one in sent or {GET_PAYMENT}):
             return True
@@ -405,6 +407,11 @@ class Trial(Order):
             self._sandbox.clear_next(self.order_id)
         self._is_cleared = True
 
+    def _end_faults(self) -> None:
+        """Remove its faults before the end, unless the application must live with them."""
+        if self.inherent is None:
+            self.close()
+
     def _add_faults(self, at: float | None) -> None:
         """Add the rules for the faults at this age, whose requests are counted from now on."""
         for injection in self.plan.injections:
@@ -414,7 +421,7 @@ class Trial(Order):
                     operation=injection.request.operation,
                     order_id=self.order_id if injection.has_order else None,
                     skip=injection.request.number - 1,
-                    times=injection.times,
+                    times=injection.times if self.inherent is None else None,
                 )
                 self._rules.append(str(rule["id"]))
 

@@ -24,7 +24,14 @@ from paymock.web.operations import checkout, control, health, public
 from paymock.web.operations.faults import ignore_faults, inject_fault
 from paymock.web.operations.operations import handler_of
 from paymock.web.pages.fragments import Fragments
-from paymock.web.pages.handlers import PAGES, DashboardPage, checkout_page, redirect_to_swagger, static_files
+from paymock.web.pages.handlers import (
+    PAGES,
+    DashboardPage,
+    checkout_page,
+    redirect_to_swagger,
+    static_files,
+    unknown_page,
+)
 from paymock.web.telemetry.access_log import RequestLog
 
 
@@ -79,6 +86,8 @@ def create_app(
     routes.add("GET", "/swagger", Route(redirect_to_swagger))
     for path, file in static_files(with_control=control_service is not None).items():
         routes.add("GET", path, Route(file))
-    return Application(
+    app = Application(
         routes, sandboxes, control_service, AllowedHosts(settings), keyring, clock, log, settings.root_path
     )
+    app.unknown_page = partial(unknown_page, paths=routes.templates)
+    return app

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from paymock.app.control import ControlService
 from paymock.http.auth import Keyring
 from paymock.http.cors import allowed_methods, cors_headers, options_response
+from paymock.http.headers import prefers_html
 from paymock.http.hosts import AllowedHosts
 from paymock.http.protocol import Answer
 from paymock.http.requests import ClientGone, Request
@@ -57,6 +58,8 @@ class Application:
         self._id_prefix, self._count = f"req_{server}_", count(1)
         self.metrics: RequestMetrics | None = None
         """Records every request, if set."""
+        self.unknown_page: Handler | None = None
+        """Answers browsers where there is no page, if set."""
 
     @property
     def waiting(self) -> int:
@@ -135,6 +138,9 @@ class Application:
 
             return reply
         if match is None:
+            is_page = request.method in ("GET", "HEAD") and not f"{request.path}/".startswith(PUBLIC)
+            if self.unknown_page is not None and is_page and prefers_html(request):
+                return self.unknown_page
             raise PaymockError("not_found")
         route = match.targets.get("GET" if request.method == "HEAD" else request.method)
         if route is None:

@@ -16,7 +16,9 @@ from typing import TypeVar
 from uuid import uuid4
 
 import httpx
+import msgspec
 
+from paymock.schemas.public import Payment
 from tests.support.specification import COURSES
 from tests.verify.shops.base import CLOSED, creation
 from tests.verify.shops.good import (
@@ -550,3 +552,21 @@ class GivesUpWhenRefused(RefusesToOrderAgain):
 
     def is_final(self, error: httpx.HTTPError) -> bool:
         return status_of(error) == 429
+
+
+class DecodesStrictly(Poller):
+    """Refuses a payment with members that it does not know, and reads it again with each tick."""
+
+    failures = (*Poller.failures, msgspec.ValidationError)
+    payment = msgspec.defstruct("StrictPayment", Payment.__struct_fields__, forbid_unknown_fields=True)
+
+    def read(self, payment_id: str) -> Json:
+        payment = super().read(payment_id)
+        msgspec.convert(payment, self.payment)
+        return payment
+
+
+class StrictLoopDies(DecodesStrictly, Worker):
+    """The thread that polls all orders ends at a payment with members that it does not know."""
+
+    failures = Poller.failures

@@ -179,6 +179,11 @@ BAD = [
         ("ignores_retry_after", bad.IgnoresRetryAfter),
         ("polls_again_at_once", bad.PollsAgainAtOnce),
     ),
+    *_lesser(
+        "breaks_on_new_fields",
+        ("decodes_strictly", bad.DecodesStrictly),
+        ("strict_loop_dies", bad.StrictLoopDies),
+    ),
     *_lesser("gives_up", ("gives_up_when_refused", bad.GivesUpWhenRefused)),
 ]
 

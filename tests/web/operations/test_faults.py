@@ -71,11 +71,20 @@ CASES = [
     Case("delay=1; after", 201, carried_out=True),
     Case("drop", None, carried_out=True),
     Case("reset; after", None, carried_out=True),
+    Case("extra", 201, carried_out=True),
+    Case("extra; after", 201, carried_out=True),
     Case("truncate=0", 201, carried_out=True),
     Case("truncate=9; after", 201, carried_out=True),
     Case("truncate=100000", 201, carried_out=True),
 ]
-FAULTS = {"status=429; before", "status=504; after; html", "delay=1; after", "drop", "truncate=9; after"}
+FAULTS = {
+    "status=429; before",
+    "status=504; after; html",
+    "delay=1; after",
+    "drop",
+    "extra",
+    "truncate=9; after",
+}
 ONE_OF_EACH_KIND = [case for case in CASES if case.fault in FAULTS]
 
 
@@ -86,12 +95,16 @@ def request(api: Api, case: Case, source: str, method: str, path: str, body: Jso
         headers["X-Mock-Fault"] = case.fault
     else:
         assert api.post("/_mock/faults", json={"fault": case.fault}).status_code == 201
-    if case.kind in ("status", "delay"):
+    if case.kind in ("status", "delay", "extra"):
         headers["Connection"] = "close"  # the others end it by themselves
     if body is None:
         return raw.request(method, path, headers)
     headers |= {"Idempotency-Key": KEY, "Content-Type": "application/json"}
     return raw.request(method, path, headers, json.dumps(body).encode())
+
+
+UNKNOWN = b',"x_mock_unknown":{}'
+"""The member that `extra` adds, after others."""
 
 
 def newest_entry(api: Api) -> Json:
@@ -128,13 +141,13 @@ class TestKinds:
         created = api.get("/_mock/payments").json()["data"]
         assert len(created) == case.carried_out
         entry = newest_entry(api)
-        delayed = case.kind == "delay"
+        kept = case.kind in ("delay", "extra")
         expected = {
             "operation": "createPayment",
             "order_id": "order-1001",
             "fault": case.fault,
             "status": case.status or 0,
-            "shown": "awaiting_payment" if delayed else None,
+            "shown": "awaiting_payment" if kept else None,
             "error": "injected_fault" if case.kind == "status" else None,
             "idempotency": "new" if case.carried_out else None,
             "payment_id": created[0]["id"] if created else None,
@@ -150,8 +163,9 @@ class TestKinds:
             sent = int(re.findall(r"\d+", case.fault)[0])
             assert received.content_length == len(whole)
             assert received.body == whole[:sent]
-        elif delayed:
-            assert received.body == whole
+        elif kept:
+            assert received.body.replace(UNKNOWN, b"") == whole
+            assert (UNKNOWN in received.body) == (case.kind == "extra")
 
     @of_each_kind
     def test_of_a_read(self, api: Api, server: RunningServer, case: Case, source: str) -> None:
@@ -162,7 +176,7 @@ class TestKinds:
         )
         check_received(received, case)
         entry = newest_entry(api)
-        shown = "awaiting_payment" if case.kind == "delay" else None
+        shown = "awaiting_payment" if case.kind in ("delay", "extra") else None
         assert (entry["operation"], entry["order_id"]) == ("getPayment", "order-1001")
         assert (entry["payment_id"], entry["shown"], entry["fault"]) == (payment["id"], shown, case.fault)
 
@@ -188,6 +202,33 @@ class TestKinds:
         injected = "injected_fault" if case.kind == "status" else None
         assert newest_entry(api)["error"] == ("validation_failed" if refused else injected)
         assert api.get("/_mock/payments").json()["data"] == []
+
+
+def objects(value: object) -> int:
+    """How many JSON objects there are outside of `metadata`."""
+    if isinstance(value, list):
+        return sum(map(objects, value))
+    if not isinstance(value, dict):
+        return 0
+    return 1 + sum(objects(member) for name, member in value.items() if name != "metadata")
+
+
+def test_every_object_of_a_reply_gets_an_unknown_member_but_not_those_of_the_client(
+    api: Api, server: RunningServer
+) -> None:
+    metadata = {"a": {"b": [{"c": 0.1}, 1e300, 100.0]}, "x": "é\u2028"}
+    payment = api.created("overpaid_review", metadata=metadata)
+    api.advance(20)
+    api.post("/v1/webhooks", json={"url": "https://shop.example"}, headers={"Idempotency-Key": KEY})
+    of_payment = f"/v1/payments/{payment['id']}"
+    for path in (of_payment, f"{of_payment}/attempts", "/v1/chains", "/v1/chains/bsc/assets", "/v1/webhooks"):
+        whole = api.get(path)
+        reply = httpx.get(f"{server.url}{path}", headers={**api.headers, "X-Mock-Fault": "extra"})
+        assert reply.content.replace(UNKNOWN, b"") == whole.content
+        assert reply.content.count(UNKNOWN) == objects(whole.json()) > 1
+        assert reply.content.endswith(UNKNOWN + b"}")
+    refused = api.get("/v1/payments/pay_x", headers={"X-Mock-Fault": "extra"})
+    assert refused.content == api.get("/v1/payments/pay_x").content
 
 
 @pytest.mark.parametrize("source", ["header", "rule"])

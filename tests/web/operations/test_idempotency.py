@@ -9,7 +9,7 @@ from paymock.payments.records import PaymentRecord
 from paymock.rules.identifiers import sandbox_of
 from tests.support import raw
 from tests.support.client import Api, error_of, fresh_key, order
-from tests.support.contract import Contract
+from tests.support.contract import Contract, Json
 from tests.support.server import RunningServer
 
 JSON = {"Content-Type": "application/json"}
@@ -22,6 +22,31 @@ def test_a_replay_without_a_scenario_header_has_no_warning(api: Api) -> None:
         assert "x-mock-warning" not in api.create(key="order-1001-payment").headers
     replay = api.create(key="order-1001-payment", scenario="happy_path")
     assert replay.headers["x-mock-warning"] == "replayed payment follows late_payment, not happy_path"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "always"),
+    [
+        ("/v1/payments", order(), ""),
+        (
+            "/v1/webhooks",
+            {"url": "https://shop.example"},
+            "nothing is delivered by this mock; poll the payment",
+        ),
+    ],
+)
+def test_a_key_that_the_service_would_have_forgotten_is_told(
+    api: Api, path: str, body: Json, always: str
+) -> None:
+    api.speed(0)
+    for seconds, is_too_old in ((0, False), (24 * 3600, False), (0.001, True)):
+        if seconds:
+            api.advance(seconds)
+        reply = api.create(body, key="order-1001-payment", path=path)
+        warning = reply.headers.get("x-mock-warning", "")
+        assert (reply.status_code, warning.startswith(always)) == (201, True)
+        assert ("24 hours" in warning) == is_too_old
+        assert is_too_old or warning == always
 
 
 def test_another_body_under_the_same_key_is_a_conflict(api: Api) -> None:

@@ -15,6 +15,7 @@ from tests.support.server import running_server
 JSON = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
 ENDPOINT = b'{"url": "https://merchant.example/hooks"}'
 WARNING = "replayed payment follows late_payment, not happy_path"
+NOT_DELIVERED = "nothing is delivered by this mock; poll the payment"
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
@@ -68,7 +69,7 @@ def test_each_request_is_one_line_of_text() -> None:
     pattern = r"\d\d:\d\d:\d\d  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\w+"
     assert re.fullmatch(pattern, refused)
     notes = [re.sub(r".*?/v1/\w+  (.*?)(  )?[\d.]+ ms  .*", r"\1", line) for line in replayed]
-    assert notes == ["", "replayed", WARNING, "", "replayed"]
+    assert notes == ["", "replayed", WARNING, NOT_DELIVERED, NOT_DELIVERED]
 
 
 def test_each_request_is_one_line_of_json() -> None:
@@ -82,8 +83,11 @@ def test_each_request_is_one_line_of_json() -> None:
     assert all(entry["request_id"].startswith("req_") and entry["duration_ms"] >= 0 for entry in entries)
     usual = {"time", "event", "method", "path", "status", "duration_ms", "request_id"}
     more = [{name: entry[name] for name in entry.keys() - usual} for entry in (*created, refused)]
-    replayed = {"replayed": True}
-    assert more == [{}, replayed, {**replayed, "warning": WARNING}, {}, replayed, {"error": "not_found"}]
+    replayed, endpoint = {"replayed": True}, {"warning": NOT_DELIVERED}
+    assert more == [
+        *({}, replayed, {**replayed, "warning": WARNING}),
+        *(endpoint, {**replayed, **endpoint}, {"error": "not_found"}),
+    ]
 
 
 def test_the_ids_of_a_trace_are_in_the_json_however_a_request_is_answered() -> None:

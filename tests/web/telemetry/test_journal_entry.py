@@ -30,9 +30,10 @@ def entry(
     path: str = "/v1/payments",
     method: str = "POST",
     body: Any = msgspec.UNSET,
+    site: str = "",
     **params: str,
 ) -> StoredEntry:
-    headers = {b"authorization": b"Bearer own-key"}
+    headers = {b"authorization": b"Bearer own-key", b"sec-fetch-site": site.encode()}
     request = Request(method, path, headers, body=Body(b"{}"), params=params)
     request.body.decoded = body
     encoded = entry_for(request, response, "req_1", NOON, NOON + 60_000, 0.0012345, LOG)()
@@ -67,6 +68,13 @@ def test_an_entry_says_what_was_answered_and_what_was_carried_out(
     assert (found.status, found.error, found.idempotency) == (status, error, idempotency)
 
 
+@pytest.mark.parametrize(("header", "kept"), [("cross-site", "cross-site"), ("own-key", None), ("", None)])
+def test_an_entry_says_from_where_a_browser_has_sent_the_request(header: str, kept: str | None) -> None:
+    headers = {b"sec-fetch-site": header.encode()} if header else {}
+    encoded = entry_for(Request("GET", "/v1/chains", headers), Response(200), "req_1", NOON, NOON, 0.0, LOG)()
+    assert decode_as(StoredEntry, encoded).fetch_site == kept
+
+
 def test_the_page_of_a_gateway_has_no_message() -> None:
     assert entry(PAGE).message is None
 
@@ -94,6 +102,7 @@ def test_an_entry_holds_the_first_problems_of_a_body() -> None:
         ("GET", "delay=1; after", False, "completed"),
         ("GET", "delay=1", True, None),
         ("GET", "hold", False, "completed"),
+        ("GET", "extra", False, "completed"),
         ("GET", "truncate=9", False, None),
         ("GET", "status=503; after", False, None),
         ("HEAD", None, False, None),

@@ -119,6 +119,11 @@ HEADERS: Json = {
         "description": "`true` when the reply repeats that of an earlier request with the same key.",
         "schema": {"type": "string", "pattern": "^true$"},  # generators trip over an enumeration in a header
     },
+    "X-Mock-Warning": {
+        "description": "What this mock ignores, or the real service does otherwise, in words.",
+        "schema": {"type": "string"},
+        "example": "nothing is delivered by this mock; poll the payment",
+    },
     "WWW-Authenticate": {
         "description": 'The scheme to use; with `error="invalid_token"` when a key was sent.',
         "required": True,

@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from paymock.app.control import ControlService
@@ -66,7 +68,7 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Car
     if fault is None:
         return response
     carried_out = response if fault.after else None
-    if fault.postpones:
+    if fault.keeps_reply:
         try:
             await _postpone(control, request, injection, fault)
         except ClientGone:
@@ -74,6 +76,8 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Car
         except PaymockError as error:
             return replace(refusal(error, request), carried_out=carried_out, order_id=injection.order_id)
         response = carried_out or await _result(request, carry_out, injection)
+        if fault.kind is FaultKind.EXTRA:
+            response = _with_unknown_members(response)
         return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
     shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else carried_out or Response(0)
     return replace(shown, fault=fault, carried_out=carried_out, order_id=injection.order_id)
@@ -82,7 +86,7 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Car
 async def _postpone(control: ControlService, request: Request, injection: Injection, fault: Fault) -> None:
     if fault.kind is FaultKind.DELAY:
         await asyncio.sleep(fault.number / 1000)
-    else:
+    elif fault.kind is FaultKind.HOLD:
         with control.waiting_request(request.owner):
             await request.unless_gone(injection.hold())
 
@@ -116,6 +120,22 @@ async def _see(injection: Injection, response: Response) -> None:
         if response.error is not None:
             raise
         # the catalog needs no store
+
+
+def _with_unknown_members(response: Response) -> Response:
+    """Return a reply with one more member in each object, except in `metadata`, which is the client's own."""
+
+    def extended(value: Any) -> Any:
+        if isinstance(value, list):
+            return [extended(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        members = {name: item if name == "metadata" else extended(item) for name, item in value.items()}
+        return members | {"x_mock_unknown": {}}
+
+    if response.error is not None:
+        return response
+    return replace(response, body=msgspec.json.encode(extended(msgspec.json.decode(response.body))))
 
 
 def requested_fault(header: str) -> Fault:

@@ -7,7 +7,7 @@ Specification: "Endpoints".
 import msgspec
 
 from paymock.app.faults import Injection
-from paymock.app.payments import CreatedPayment, PaymentsService
+from paymock.app.payments import PaymentsService
 from paymock.http.headers import requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import REPLAYED, WARNING, Response
@@ -18,7 +18,13 @@ from paymock.schemas import catalog as catalog_schemas
 from paymock.schemas import public as schemas
 from paymock.web.operations.operations import PAYMENT_ID, Operation, keyed_request
 
+Headers = tuple[tuple[str, str], ...]
+
 _encode = msgspec.json.Encoder().encode
+_NOT_DELIVERED = "nothing is delivered by this mock; poll the payment"
+_KEY_EXPIRED = (
+    "the key is older than 24 hours: the real service has forgotten it, and would create another one"
+)
 
 
 async def list_chains(service: PaymentsService, request: Request, _: Injection) -> Response:
@@ -37,15 +43,18 @@ async def create_payment(service: PaymentsService, request: Request, injection: 
     payment = created.payment
     location = ("Location", f"{request.root_path}/v1/payments/{payment.id}")
     link = ("Link", f'<{request.root_path}{CHECKOUT}{payment.id}>; rel="payment"')
-    headers = (location, link, *_replay_headers(created, requested)) if created.replayed else (location, link)
+    headers: Headers = (location, link)
+    if created.replayed:
+        is_other = requested not in (None, created.scenario)
+        other = f"replayed payment follows {created.scenario}, not {requested}" if is_other else ""
+        headers = (*headers, REPLAYED, *_warning(other, _KEY_EXPIRED if created.key_expired else ""))
     return Response(201, payment.json, headers=headers, payment=payment, scenario=created.scenario)
 
 
-def _replay_headers(payment: CreatedPayment, requested: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the headers of a replay, with a warning if the payment follows another scenario."""
-    if requested in (None, payment.scenario):
-        return (REPLAYED,)
-    return (REPLAYED, (WARNING, f"replayed payment follows {payment.scenario}, not {requested}"))
+def _warning(*texts: str) -> Headers:
+    """Return the header that tells of what the real service does otherwise, unless all `texts` are empty."""
+    text = "; ".join(filter(None, texts))
+    return ((WARNING, text),) if text else ()
 
 
 async def read_payment(service: PaymentsService, request: Request, injection: Injection) -> Response:
@@ -59,8 +68,9 @@ async def list_attempts(service: PaymentsService, request: Request, injection: I
 
 
 async def create_endpoint(service: PaymentsService, request: Request, injection: Injection) -> Response:
-    endpoint, replayed = await service.create_endpoint(await keyed_request(request), injection)
-    return Response(201, _encode(endpoint), headers=(REPLAYED,) if replayed else ())
+    endpoint, replayed, key_expired = await service.create_endpoint(await keyed_request(request), injection)
+    warning = _warning(_NOT_DELIVERED, _KEY_EXPIRED if key_expired else "")
+    return Response(201, _encode(endpoint), headers=(*((REPLAYED,) if replayed else ()), *warning))
 
 
 async def list_endpoints(service: PaymentsService, request: Request, _: Injection) -> Response:
@@ -118,7 +128,7 @@ them make one token. `due` = `settlement` + `fee`.
         status=201,
         takes_scenario=True,
         errors=("invalid_scenario", "capacity_exceeded"),
-        reply_headers=("Location", "Idempotent-Replayed"),
+        reply_headers=("Location", "Idempotent-Replayed", "X-Mock-Warning"),
     ),
     Operation(
         method="GET",
@@ -162,7 +172,7 @@ The create reply carries the endpoint's `secret`.""",
         reply=schemas.CreatedWebhookEndpoint,
         status=201,
         errors=("capacity_exceeded",),
-        reply_headers=("Idempotent-Replayed",),
+        reply_headers=("Idempotent-Replayed", "X-Mock-Warning"),
     ),
     Operation(
         method="GET",

@@ -8,7 +8,7 @@ template, by one that does not.
 import gzip
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,14 @@ SWAGGER_POLICY = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
+LINKS = {
+    "/": "Dashboard",
+    SWAGGER: "The service, /v1",
+    SWAGGER_CONTROL: "The control API, /_mock",
+    "/openapi.yaml": "OpenAPI document of the service",
+}
+"""The pages to go on with, as far as a server has them, and their titles."""
+
 _TYPES = {
     "css": "text/css; charset=utf-8",
     "html": HTML,
@@ -58,11 +66,8 @@ _TYPES = {
 _FOLDER = Path(__file__).with_name("static")
 _REVALIDATED = ("Cache-Control", "no-cache")
 _KEPT = ("Cache-Control", "max-age=31536000, immutable")
-_DOCUMENTS = b"""<nav class="documents" aria-label="Pages">
-      <a href="/">Dashboard</a>
-      <a href="/swagger/">The service, /v1</a>
-      <a href="/swagger/control/">The control API, /_mock</a>
-    </nav>"""
+_NAVIGATION = "\n".join(f'<a href="{path}">{title}</a>' for path, title in LINKS.items() if path[-1] == "/")
+_DOCUMENTS = f'<nav class="documents" aria-label="Pages">{_NAVIGATION}</nav>'.encode()
 _SWAGGER_FILES = ("paymock.js", "paymock.css", "swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png")
 
 
@@ -90,6 +95,14 @@ class DashboardPage:
             open_key=OPEN_KEY_EXAMPLE if self._open_mode else None,
         )
         return Response(200, html, HTML, security_headers())
+
+
+async def unknown_page(request: Request, *, paths: Collection[str]) -> Response:
+    """Answer a browser where there is no page, with links to those of LINKS that are among `paths`."""
+    links = {path: text for path, text in LINKS.items() if path in paths}
+    html = render("unknown.html", request.root_path, links=links)
+    response = error_response(PaymockError("not_found"))
+    return replace(response, body=html, content_type=HTML, headers=security_headers())
 
 
 async def checkout_page(checkouts: CheckoutService, request: Request, *, frame_ancestors: str) -> Response:

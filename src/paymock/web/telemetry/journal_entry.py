@@ -20,6 +20,7 @@ from paymock.web.telemetry.access_log import RequestLog
 MAX_DETAILS = 5
 """How many problems of a refused body an entry holds."""
 
+_FETCH_SITES = (b"cross-site", b"same-origin", b"same-site", b"none")
 _CONFLICT = "idempotency_key_reused_with_different_payload"
 
 
@@ -46,6 +47,7 @@ def entry_for(
         request.operation,
         request.params.get("payment_id"),
         order_id_of(request),
+        request.headers.get(b"sec-fetch-site", b""),
         request_id,
         now,
         virtual,
@@ -68,6 +70,7 @@ def _encoded_entry(
     operation: str,
     payment_id: str | None,
     order_id: str | None,
+    fetch_site: bytes,
     request_id: str,
     now: int,
     virtual: int,
@@ -76,7 +79,7 @@ def _encoded_entry(
 ) -> bytes:
     """Encode the entry of a request with this operation, of these ids in its path and in its body."""
     carried_out, fault, shown = response.carried_out or response, response.fault, response.payment
-    if response.lost or method == "HEAD" or (fault and not fault.postpones):
+    if response.lost or method == "HEAD" or (fault and not fault.keeps_reply):
         shown = None  # the client has not seen it
     outcome: Literal["new", "replayed", "conflict"] | None = None
     refusal = None
@@ -109,6 +112,7 @@ def _encoded_entry(
         fault.text if fault else None,
         shown.at / 1000 if shown else None,
         to_rfc3339(virtual),
+        fetch_site.decode() if fetch_site in _FETCH_SITES else None,
     )
     return encode_entry(entry)
 

@@ -1,0 +1,62 @@
+"""What a browser, and what a program, gets where there is no page."""
+
+import re
+
+import httpx
+import pytest
+
+from paymock.settings import Settings
+from tests.support.client import error_of
+from tests.support.server import RunningServer, running_server
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+def get(server: RunningServer, path: str, accept: str = BROWSER, method: str = "GET") -> httpx.Response:
+    return httpx.request(method, server.url + path, headers={"Accept": accept})
+
+
+def links(reply: httpx.Response) -> list[str]:
+    return re.findall(r'<a href="(.*?)"', reply.text)
+
+
+@pytest.mark.parametrize("path", ["/payment", "/_mock/nothing", "/swagger/x", "/<script>", "/v10"])
+def test_a_browser_gets_a_page_that_leads_on(server: RunningServer, path: str) -> None:
+    reply = get(server, path)
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert reply.headers["content-security-policy"].startswith("default-src 'none'; ")
+    assert "script" not in reply.text
+    assert links(reply)[0] == "/"
+    assert {httpx.get(server.url + link).status_code for link in links(reply)} == {200}
+    head = get(server, path, method="HEAD")
+    assert (head.status_code, head.headers["content-length"]) == (404, reply.headers["content-length"])
+
+
+def test_without_the_dashboard_it_leads_to_what_there_is() -> None:
+    with running_server(Settings(port=0, control=False)) as server:
+        reply = get(server, "/")
+        assert (reply.status_code, links(reply)) == (404, ["/swagger/", "/openapi.yaml"])
+        assert error_of(get(server, "/", "*/*")) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        *(
+            (accept, "application/json")
+            for accept in ("*/*", "", "application/json", "text/html;q=0", "text/*")
+        ),
+        ("application/json, text/html", "application/json"),
+        ("text/html;q=0.5, application/json;q=0.6", "application/json"),
+        ("TEXT/HTML ; q=0.9, application/json;q=0.8", "text/html; charset=utf-8"),
+        ("text/html;level=1;q=0.1, */*", "text/html; charset=utf-8"),
+    ],
+)
+def test_who_does_not_rank_html_first_gets_json(server: RunningServer, accept: str, kind: str) -> None:
+    assert get(server, "/payment", accept).headers["content-type"] == kind
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/refunds"])
+def test_below_v1_and_to_other_methods_the_reply_is_json(server: RunningServer, path: str) -> None:
+    assert error_of(get(server, path)) == (404, "not_found")
+    assert error_of(get(server, "/payment", method="POST")) == (404, "not_found")
