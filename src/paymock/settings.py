@@ -112,14 +112,12 @@ class Settings:
         in_redis = self.store.partition("://")[0].startswith("redis")
         if self.workers > 1 and self.store == MEMORY_STORE:
             raise SettingsError(
-                f"{self.workers} workers cannot share {MEMORY_STORE}: add --store sqlite:///path/file.db or redis://"
+                f"{self.workers} workers cannot share {MEMORY_STORE}: add --store sqlite:file.db or redis://"
             )
         if self.max_payments is not None and in_redis:
             raise SettingsError(
                 "--max-payments does not apply to Redis: set maxmemory and the policy noeviction there"
             )
-        if self.retention is not None and not in_redis:
-            raise SettingsError("--retention applies to Redis only: other stores keep everything")
 
     def _check_numbers(self) -> None:
         for name, minimum, maximum in _RANGES:

@@ -24,6 +24,8 @@ def banner(metrics: str | None = None, url: str = URL, **settings: Any) -> str:
     ("store", "shown"),
     [
         ("sqlite:///var/lib/paymock.db?synchronous=normal", "sqlite:///var/lib/paymock.db"),
+        ("sqlite:////var/lib/paymock.db", "sqlite:///var/lib/paymock.db"),
+        ("sqlite:paymock.db?synchronous=normal", f"sqlite://{Path.cwd()}/paymock.db"),
         ("redis://user:secret@redis.example:6379/1?client_name=secret", "redis://"),
         ("rediss+cluster://:secret@redis.example", "rediss+cluster://"),
     ],

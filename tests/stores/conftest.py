@@ -1,11 +1,13 @@
 import asyncio
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.stores.contract import run
+from tests.support.clock import ManualClock
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -20,6 +22,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     else:
         asyncio.run(test)
     return True
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def elapse(clock: ManualClock) -> Callable[[float], None]:
+    """Let seconds pass by the clock of a store."""
+    return clock.advance
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from paymock.payments import payment as payments
 from paymock.rules.errors import PaymockError
 from paymock.schemas.public import Payment
-from paymock.stores.base import STATE, Store, StoreError
+from paymock.stores.base import METADATA, STATE, Store, StoreError, companion_key
 from tests.support.use_cases import SANDBOX, UseCases, keyed
 
 T = TypeVar("T")
@@ -277,5 +277,83 @@ class StoreContract:
         run(store, check(None))
         run(store, check(b"value"))
 
+    async def test_the_sandboxes_are_listed_with_their_bytes(self, store: Store) -> None:
+        await add(store, "small", "key", b"value")
+        await add(store, "large", "key", bytes(20_000))
+        await store.append("large", "log", bytes(30_000), keep=9)
+        await store.append("log only", "log", b"entry", keep=9)
+        assert await store.reset("reset", b"state", expected_state=None)
+        sizes = {name: size async for name, size in store.sandboxes()}
+        assert {*sizes} == {"small", "large", "log only", "reset"}
+        assert 0 < sizes["small"] < 1_000
+        assert 50_000 <= sizes["large"] < 60_000
+
     async def test_ping_succeeds(self, store: Store) -> None:
         await store.ping()
+
+
+DAY = 86_400
+HOUR = 3_600
+
+
+class RetentionContract(StoreContract):
+    """Tests of any store with a retention of a DAY. A subclass provides `store`, and `elapse`: a function by
+    which seconds of real time pass.
+    """
+
+    async def test_writes_delete_old_values_in_lists(
+        self, store: Store, elapse: Callable[[float], None]
+    ) -> None:
+        for number in range(3):
+            await add(store, "sandbox", f"key {number}", b"%d" % number)
+            note = companion_key(f"key {number}")
+            assert await store.replace("sandbox", note, None, b"note", expected_state=None)
+        elapse(2 * HOUR)
+        await add(store, "other", "key", b"value")
+        elapse(HOUR)
+        for number in range(3, 6):
+            await add(store, "sandbox", f"key {number}", b"%d" % number)
+        elapse(DAY - 3 * HOUR - 60)
+        assert await add(store, "sandbox", "key 0", b"again") == b"0"
+        await add(store, "sandbox", "key 6", b"6")
+        before = await store.page("sandbox", "a", limit=9)
+        assert [value for _, value in before] == [b"6", b"5", b"4", b"3", b"2", b"1", b"0"]
+        elapse(2 * HOUR + 120)
+        assert await store.page("sandbox", "a", limit=9) == before
+        for number in range(7, 9):
+            await add(store, "sandbox", f"key {number}", b"%d" % number)
+        after = await store.page("sandbox", "a", limit=9)
+        assert after[2:] == before[:4]
+        assert await store.count("sandbox", "a") == len(after) == 6
+        assert await store.get("sandbox", "key 0", companion_key("key 0")) == [None, None]
+        assert await store.get("sandbox", "key 3", companion_key("key 2")) == [b"3", None]
+        assert await store.page("sandbox", "a", limit=2, before=after[1][0]) == after[2:4]
+        assert await store.page("sandbox", "a", limit=2, before=before[4][0]) == []
+        assert await add(store, "sandbox", "key 0", b"new") is None
+
+    async def test_writes_delete_sandboxes_without_changes(
+        self, store: Store, elapse: Callable[[float], None]
+    ) -> None:
+        idle = ("values", "state", "reset", "log")
+        await add(store, "values", "key", b"value")
+        for name in (METADATA, "state"):
+            assert await store.replace(name, STATE, None, b"state", expected_state=None)
+        assert await store.reset("reset", b"state", expected_state=None)
+        for name in ("reset", "log"):
+            await store.append(name, "log", b"entry", keep=9)
+            await store.increment(name, "counter")
+        await add(store, "used", "key", b"value")
+        for _ in range(3):
+            elapse(DAY // 2)
+            [state] = await store.get("used", STATE)
+            new = b"%d" % (int(state or 0) + 1)
+            assert await store.replace("used", STATE, state, new, expected_state=state)
+        for number in range(len(idle)):
+            await add(store, "other", f"key {number}", b"value")
+        assert {name async for name, _ in store.sandboxes()} == {METADATA, "used", "other"}
+        assert await store.get("used", STATE) == [b"3"]
+        assert await store.get(METADATA, STATE) == [b"state"]
+        for name in idle:
+            assert await store.get(name, STATE, "key") == [None, None]
+            assert (await store.count(name, "a"), await store.tail(name, "log", 9)) == (0, [])
+        assert await store.increment("log", "counter") == 1

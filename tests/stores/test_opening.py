@@ -1,9 +1,10 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from paymock.stores.base import StoreError
-from paymock.stores.opening import open_store
+from paymock.stores.opening import open_store, sqlite_path
 from paymock.stores.sqlite.store import SqliteStore
 
 
@@ -15,7 +16,35 @@ def test_a_url_option_sets_the_synchronous_mode(tmp_path: Path, option: str, syn
 
 
 @pytest.mark.parametrize(
-    "url", ["sqlite://", "sqlite:///x.db?synchronous=off", "sqlite:///x.db?mode=ro", "x://"]
+    ("url", "path"),
+    [
+        ("sqlite:///abs/store.db", "/abs/store.db"),
+        ("sqlite:////abs/store.db?synchronous=normal", "/abs/store.db"),
+        ("sqlite:/abs/with%20space.db", "/abs/with space.db"),
+        ("sqlite:store.db", "/work/store.db"),
+        ("sqlite:./folder/store.db?synchronous=normal", "/work/folder/store.db"),
+        ("sqlite://store.db", "/work/store.db"),
+    ],
+)
+def test_a_path_after_three_slashes_is_absolute_and_one_after_the_scheme_is_relative(
+    monkeypatch: pytest.MonkeyPatch, url: str, path: str
+) -> None:
+    monkeypatch.setattr(os, "getcwd", lambda: "/work")
+    assert sqlite_path(url) == Path(path)
+    assert isinstance(open_store(url), SqliteStore)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:",
+        "sqlite:?synchronous=full",
+        "sqlite:x.db?mode=ro",
+        "sqlite://",
+        "sqlite:///x.db?synchronous=off",
+        "sqlite:///x.db?mode=ro",
+        "x://",
+    ],
 )
 def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(StoreError):

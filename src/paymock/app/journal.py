@@ -16,7 +16,7 @@ from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
 
 LENGTH = schemas.JOURNAL_LENGTH
-_LOG = "requests"
+LOG = "requests"
 _FEW = (16, 128)
 """How many of the newest entries are read at first, and then, before all are."""
 
@@ -66,7 +66,7 @@ class Journal:
                     del self._tails[sandbox]
 
     def add(self, sandbox: str, entry: Entry) -> None:
-        self._sandboxes.append(sandbox, _LOG, entry, keep=LENGTH)
+        self._sandboxes.append(sandbox, LOG, entry, keep=LENGTH)
 
     async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
         stored = await self.stored(sandbox, LENGTH if payment_id else limit)
@@ -80,10 +80,10 @@ class Journal:
 
     async def stored(self, sandbox: str, limit: int) -> list[bytes]:
         """Return the newest entries as stored, newest first."""
-        return await self._sandboxes.tail(sandbox, _LOG, limit)
+        return await self._sandboxes.tail(sandbox, LOG, limit)
 
     async def clear(self, sandbox: str) -> None:
-        await self._sandboxes.clear_log(sandbox, _LOG)
+        await self._sandboxes.clear_log(sandbox, LOG)
 
 
 class RequestFilter(NamedTuple):

@@ -109,7 +109,8 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     "--store",
     default=MEMORY_STORE,
     metavar="URL",
-    help="Store of the payments: memory://, sqlite:///path/file.db, redis://, rediss:// or redis+cluster://.",
+    help="Store of the payments: memory://, sqlite:file.db, sqlite:///absolute/path/file.db, redis://, "
+    "rediss:// or redis+cluster://.",
 )
 @_option(
     "--workers",
@@ -126,7 +127,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     "--retention",
     type=Duration(86_400),
     callback=lambda _, __, seconds: seconds and int(seconds),
-    help="Delete data from Redis this long after its creation: 36h, 30d; at least 24h. [default: never]",
+    help="Delete data this long after its creation: 36h, 30d; at least 24h. [default: never]",
 )
 @_option(
     "--reset-time/--no-reset-time",

@@ -11,6 +11,7 @@ from paymock import __version__
 from paymock.server.errors import StartError
 from paymock.server.terminal import end_line
 from paymock.settings import DEFAULT_PORT, MEMORY_STORE, OPEN_KEY_EXAMPLE, STANDARD_OUTPUT, Settings
+from paymock.stores.opening import sqlite_path
 from paymock.web.telemetry.access_log import RequestLog
 
 
@@ -97,5 +98,5 @@ def _client_options(settings: Settings, url: str) -> str:
 
 def _without_secrets(url: str) -> str:
     """Return the part of a store's URL that holds no secrets: the path of a file, or only the scheme."""
-    scheme = url.partition("://")[0]
-    return url.partition("?")[0] if scheme == "sqlite" else f"{scheme}://"
+    scheme = url.partition(":")[0]
+    return f"sqlite://{sqlite_path(url)}" if scheme == "sqlite" else f"{scheme}://"

@@ -21,6 +21,7 @@ class MetricsEndpoint:
     def __init__(self, settings: Settings, log: RequestLog, scenarios: Iterable[str] = SCENARIOS) -> None:
         self._address = settings.metrics_listener
         self._log = log
+        self._per_key = not settings.open_mode
         self.sockets: list[socket.socket] = []
         self.url: str | None = None
         if self._address is not None:
@@ -47,6 +48,6 @@ class MetricsEndpoint:
             return None
         from paymock.web.metrics_page import create_metrics_app
 
-        app.metrics = RequestMetrics(self._counters, worker, app.routes)
+        app.metrics = RequestMetrics(self._counters, worker, app.routes, per_key=self._per_key)
         page = create_metrics_app(app, app.metrics.counters, self._address, self._log)
         return MetricsListener(page, self.sockets)

@@ -153,7 +153,7 @@ def serve_in_thread(settings: Settings, log: RequestLog, grace: float = GRACE_SE
     Raises StartError, FileError.
     """
     clock = SystemClock(log.warning)
-    store = open_store(MEMORY_STORE, limits=_limits(settings))
+    store = open_store(MEMORY_STORE, limits=_limits(settings), retention=settings.retention)
     metadata = new_metadata(clock(), settings.speed, settings.seed)
     catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
     app = create_app(settings, catalog, store, metadata, clock, log, scenarios)

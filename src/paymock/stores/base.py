@@ -1,4 +1,8 @@
-"""The store protocol. A store keeps opaque bytes, and knows neither time nor payments nor HTTP."""
+"""The store protocol. A store keeps opaque bytes, and knows neither payments nor HTTP.
+
+With a retention, in seconds of real time, writes delete what was added before that, with its companion, and
+whole sandboxes without changes since then, but never the metadata. They may do so later, and in parts.
+"""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -138,6 +142,9 @@ class Store(Protocol):
         """Delete everything of the sandbox and set its own record to `new_state`, if that record is still
         `expected_state`. Return whether it was.
         """
+
+    def sandboxes(self) -> AsyncIterator[tuple[str, int]]:
+        """Yield each sandbox, and about how many bytes it takes."""
 
     async def ping(self) -> None:
         """Check that the store responds, can be read and written, and has room."""

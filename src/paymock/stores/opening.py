@@ -15,24 +15,39 @@ _SCHEME = re.compile("[a-z+]{1,20}")
 _REDIS_SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 
 
-def open_store(url: str, *, limits: Mapping[str, int] | None = None, retention: int | None = None) -> Store:
+def sqlite_path(url: str) -> Path:
+    """The absolute path of the file of an SQLite store: `sqlite:///` begins an absolute path in the URL, and
+    `sqlite:` one that is relative to the working directory.
+    """
+    path = unquote(url.partition(":")[2].partition("?")[0]).removeprefix("//")
+    return Path(re.sub("^/+", "/", path)).absolute()
+
+
+def open_store(
+    url: str,
+    *,
+    limits: Mapping[str, int] | None = None,
+    retention: int | None = None,
+    read_only: bool = False,
+) -> Store:
     """Return the store at `url`, not yet connected. `limits` caps the number of values of a kind over all
-    sandboxes (in memory and SQLite); after `retention` seconds a Redis store may delete what was created.
+    sandboxes (in memory and SQLite); after `retention` seconds it may delete what was created. One that is
+    `read_only` must not be initialized; its file is not written to.
 
     Raises StoreError if the URL is not that of a store, or what the store requires is not installed.
     """
     scheme, separator, rest = url.partition("://")
     if scheme == "memory" and not rest:
-        return MemoryStore(limits)
-    if scheme == "sqlite" and rest.partition("?")[0]:
-        path, _, query = rest.partition("?")
+        return MemoryStore(limits, retention)
+    location, _, query = url.partition("?")
+    if location.startswith("sqlite:") and location not in ("sqlite:", "sqlite://"):
         options = dict(parse_qsl(query, keep_blank_values=True))
         synchronous = options.pop("synchronous", _SYNCHRONOUS[0]).lower()
         if options or synchronous not in _SYNCHRONOUS:
             raise StoreError("an SQLite store has one option: synchronous=full or synchronous=normal")
         from paymock.stores.sqlite.store import SqliteStore  # the in-memory store needs no sqlite3
 
-        return SqliteStore(Path(unquote(path)), synchronous, limits or {})
+        return SqliteStore(sqlite_path(url), synchronous, limits, retention, read_only=read_only)
     if scheme in _REDIS_SCHEMES and rest:
         try:
             from paymock.stores.redis.store import RedisStore
@@ -41,6 +56,6 @@ def open_store(url: str, *, limits: Mapping[str, int] | None = None, retention: 
         return RedisStore(url, retention)
     name = f" {scheme!r}" if separator and _SCHEME.fullmatch(scheme) else ""
     raise StoreError(
-        f"unknown store{name}: use memory://, sqlite:///path/file.db, redis://, rediss://, redis+cluster:// "
-        "or rediss+cluster://"
+        f"unknown store{name}: use memory://, sqlite:file.db, sqlite:///absolute/path/file.db, redis://, "
+        "rediss://, redis+cluster:// or rediss+cluster://"
     )

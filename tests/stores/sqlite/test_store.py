@@ -12,13 +12,20 @@ from paymock.stores.base import STATE, Change
 from paymock.stores.sqlite.file import LOCK_SECONDS, begin
 from paymock.stores.sqlite.queries import Transaction
 from paymock.stores.sqlite.store import SqliteStore
-from tests.stores.contract import StoreContract, add, reads_show_changes_of, run
+from tests.stores.contract import DAY, RetentionContract, StoreContract, add, reads_show_changes_of, run
+from tests.support.clock import ManualClock
 from tests.support.use_cases import refusal
 from tests.support.virtual_time import within
 
 
 class TestSqliteStore(StoreContract):
     """The contract."""
+
+
+class TestSqliteStoreWithRetention(RetentionContract):
+    @pytest.fixture
+    def store(self, path: Path, clock: ManualClock) -> SqliteStore:
+        return SqliteStore(path, retention=DAY, clock=lambda: clock() / 1000)
 
 
 async def test_concurrent_changes_share_commits(store: SqliteStore, path: Path) -> None:
@@ -198,6 +205,47 @@ def test_capacity_counts_all_sandboxes_and_survives_restarts(path: Path) -> None
     for part in (fill, reuse):
         store = SqliteStore(path, limits={"a": 2})
         run(store, part(store))
+
+
+def test_retention_frees_capacity_and_another_server_can_have_none(path: Path, clock: ManualClock) -> None:
+    async def check(store: SqliteStore) -> None:
+        await add(store, "sandbox", "key", b"")
+        await add(store, "sandbox", "another", b"", "b")
+        for seconds in (3_600, DAY):
+            assert (await refusal(add(store, "other", "key", b""))).kind.code == "capacity_exceeded"
+            clock.advance(seconds)
+            await store.append("sandbox", "log", b"entry", keep=9)
+        assert await add(store, "other", "key", b"") is None
+        assert (await refusal(add(store, "other", "more", b""))).kind.code == "capacity_exceeded"
+        assert await store.reset("other", b"", expected_state=None)
+        assert await add(store, "sandbox", "key", b"") is None
+
+    retaining = SqliteStore(path, limits={"a": 1}, retention=DAY, clock=lambda: clock() / 1000)
+    run(retaining, check(retaining))
+    endless = SqliteStore(path)
+    run(endless, add(endless, "sandbox", "more", b""))
+
+
+async def test_a_store_that_is_read_only_creates_and_changes_no_file(path: Path) -> None:
+    async def sandboxes() -> list[str]:
+        store = SqliteStore(path, read_only=True)
+        try:
+            return [name async for name, _ in store.sandboxes()]
+        finally:
+            await store.close()
+
+    assert "No such file" in (await refusal(sandboxes())).message
+    assert [*path.parent.iterdir()] == []
+    store = SqliteStore(path)
+    await store.initialize()
+    await add(store, "sandbox", "key", b"")
+    files = {entry: entry.read_bytes() for entry in path.parent.iterdir() if entry.suffix != ".db-shm"}
+    assert len(files) == 2
+    assert await sandboxes() == ["sandbox"]
+    assert {entry: entry.read_bytes() for entry in files} == files
+    await store.close()
+    assert await sandboxes() == ["sandbox"]
+    assert [*path.parent.iterdir()] == [path]
 
 
 async def test_a_full_disk_is_reported_and_nothing_is_partially_stored(

@@ -14,9 +14,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness.polling import wait_until
 from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import fingerprint, sandbox_of
 from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import Settings
-from paymock.web.telemetry.metrics import BUCKETS, COURSE, METHODS, METRICS, SharedCounters, WorkerCounters
+from paymock.web.telemetry.metrics import (
+    BUCKETS,
+    COURSE,
+    KEY_REQUESTS,
+    METHODS,
+    METRICS,
+    SharedCounters,
+    WorkerCounters,
+)
 from tests.support import raw
 from tests.support.client import ORDER, fresh_key, order
 from tests.support.server import RunningServer, running_server
@@ -172,7 +181,7 @@ def test_the_table_of_metrics_is_what_is_told(watched: Watched) -> None:
     text = httpx.get(watched.metrics, timeout=60).text
     assert re.findall("^# TYPE (.+) (.+)$", text, re.MULTILINE) == [(one.name, one.kind) for one in METRICS]
     assert re.findall("^# HELP [^ ]+ (.+)$", text, re.MULTILINE) == [one.help for one in METRICS]
-    for metric in METRICS:
+    for metric in {*METRICS} - {KEY_REQUESTS}:  # which an open server does not have
         [labels, *_] = re.findall(rf"^{metric.name}(?:_count)?(?:{{(.*)}})? ", text, re.MULTILINE)
         assert set(re.findall('([a-z]+)="', labels)) == set(metric.labels)
     assert set(re.findall('method="([^"]+)"', text)) <= set(METHODS)
@@ -190,6 +199,21 @@ def test_the_api_does_not_tell_figures_and_the_metrics_address_is_not_the_api(wa
 def test_a_page_in_a_browser_cannot_read_the_figures(watched: Watched) -> None:
     assert watched.client.get(watched.metrics, headers={"Host": "rebound.example"}).status_code == 421
     assert "access-control-allow-origin" not in watched.client.get(watched.metrics).headers
+
+
+def test_requests_are_counted_by_the_configured_key_and_not_by_its_sandboxes() -> None:
+    keys = ["team-a", "team-b", "team-a.ci", "unknown", "team-a"]
+    with running_server(
+        Settings(port=0, metrics_address="127.0.0.1:0", api_keys=("team-a", "team-b"))
+    ) as server:
+        for key in keys:
+            for path in ("/v1/chains", "/_mock/clock"):
+                httpx.get(server.url + path, headers={"Authorization": f"Bearer {key}"})
+        found = figures(str(server.metrics))
+    assert {key[1:]: number for key, number in found.items() if key[0] == KEY_REQUESTS.name} == {
+        (fingerprint(sandbox_of("team-a")),): 3,
+        (fingerprint(sandbox_of("team-b")),): 1,
+    }
 
 
 # Several processes
@@ -239,6 +263,19 @@ def test_a_successor_goes_on_from_the_figures_of_its_predecessor() -> None:
     assert told["/a", "GET", "200"][1] == pytest.approx(40.0021)
     assert sum(told["/b", "PUT", "404"][0]) == 1
     assert len(told) == 2
+
+
+def test_the_counts_of_keys_are_added_and_those_without_room_are_counted_together() -> None:
+    shared = SharedCounters(workers=2)
+    for worker in (0, 0, 1):
+        WorkerCounters(shared, worker, []).count_key("abcdefgh")
+    counters = WorkerCounters(shared, 0, [])
+    for number in range(300):
+        counters.count_key(f"key{number:05}")
+    told = {labels: value for metric, labels, value in counters.counters() if metric is KEY_REQUESTS}
+    assert told["abcdefgh",] == 3
+    assert len(told) == 256
+    assert told["other",] == 300 - 254
 
 
 def test_what_there_is_no_room_for_is_counted_together() -> None:

@@ -151,8 +151,7 @@ if added then
 else
     redis.call('HSET', values, key, new)
 end
--- a sandbox without additions does not expire: it may hold the metadata of the store
-if redis.call('TTL', values) >= 0 then retain_all(values, retention) end
+if retention ~= '' or redis.call('TTL', values) >= 0 then retain_all(values, retention) end
 return 1
 """)
 """Returns 1 if it was replaced, otherwise 0."""
@@ -165,7 +164,7 @@ local ttl = redis.call('TTL', values)
 redis.call('PUBLISH', CHANNEL, sandbox)
 redis.call('UNLINK', values, names, counters, unpack(redis.call('SMEMBERS', names)))
 redis.call('HSET', values, STATE, new)
-if retention ~= '' and ttl >= 0 then redis.call('EXPIRE', values, math.max(retention, ttl)) end
+if retention ~= '' then redis.call('EXPIRE', values, math.max(retention, ttl)) end
 return 1
 """)
 """Returns 1 if it was reset, otherwise 0."""

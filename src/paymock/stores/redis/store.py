@@ -5,6 +5,7 @@ of a sandbox is on one node, and sandboxes are distributed over the nodes. See d
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import Addition, AddResult, Change, Check, StoreError
+from paymock.stores.base import METADATA, Addition, AddResult, Change, Check, StoreError
 from paymock.stores.batching import Read
 from paymock.stores.redis import scripts
 from paymock.stores.redis.access import Access
@@ -97,7 +98,7 @@ class RedisStore:
             names += [f"kind:{kind}", "names"]
         elif self._counters:
             names.append("names")
-        arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention)
+        arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention_of(sandbox))
         names += self._counters
         return bool(await self._call(scripts.REPLACE, sandbox, names, *arguments, *(addition or ())))
 
@@ -131,8 +132,26 @@ class RedisStore:
         await self._call(scripts.CLEAR_LOG, sandbox, (f"log:{log}",), sandbox)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
-        arguments = (new_state, encode(expected_state), sandbox, self._retention)
+        arguments = (new_state, encode(expected_state), sandbox, self._retention_of(sandbox))
         return bool(await self._call(scripts.RESET, sandbox, ("values", "names", "counters"), *arguments))
+
+    async def sandboxes(self) -> AsyncIterator[tuple[str, int]]:
+        sizes: dict[bytes, int] = {}  # a scan may return a key twice
+        for node in await self._nodes.masters():
+            cursor = b"0"
+            while True:
+                cursor, keys = await node.execute(
+                    pack("SCAN", cursor, "MATCH", _key("*", "*"), "COUNT", 1000)
+                )
+                usages = await asyncio.gather(*(node.execute(pack("MEMORY", "USAGE", key)) for key in keys))
+                sizes |= {key: usage or 0 for key, usage in zip(keys, usages, strict=True)}
+                if cursor == b"0":
+                    break
+        totals: Counter[str] = Counter()
+        for key, size in sizes.items():
+            totals[key.decode().partition("{")[2].rpartition("}")[0]] += size
+        for total in totals.items():
+            yield total
 
     async def time(self) -> int | None:
         seconds, microseconds = await self._nodes.time()
@@ -157,6 +176,10 @@ class RedisStore:
     async def close(self) -> None:
         nodes, self._nodes = self._nodes, self._create_nodes()
         await nodes.close()
+
+    def _retention_of(self, sandbox: str) -> int | str:
+        """The retention of a sandbox that may have only its own record: the metadata are for ever."""
+        return "" if sandbox.partition(".")[0] == METADATA else self._retention
 
     def _create_nodes(self) -> Single | Cluster:
         preamble = [script.load for script in scripts.SCRIPTS]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeVar
@@ -92,8 +93,9 @@ class _FileIds(NamedTuple):
 class StoreFile:
     """The file at `path`, and what its open connections know of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
+        self._connect = _connect_to_read if read_only else partial(connect, lock_seconds=LOCK_SECONDS)
         self._logs = [path.with_name(f"{path.name}{suffix}") for suffix in _LOG_SUFFIXES]
         self._lock = Lock()
         self._ids: _FileIds | None = None
@@ -105,7 +107,7 @@ class StoreFile:
             file_id = _file_id(self.path.stat())
             if self._connections and self._ids and self._ids.file == file_id:
                 self.check(self._ids)
-            connection = connect(self.path, LOCK_SECONDS)
+            connection = self._connect(self.path)
             try:
                 check_schema(connection)  # from now on its logs exist
                 ids = _FileIds(file_id, self._find_logs())
@@ -235,6 +237,15 @@ def connect(path: Path, lock_seconds: float) -> sqlite3.Connection:
     )
 
 
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    """Connect to an existing file without writing, not even what a killed server left in the write-ahead log.
+    Raises sqlite3.Error.
+    """
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+
+
 def begin(connection: sqlite3.Connection, mode: str, lock_seconds: float = LOCK_SECONDS) -> None:
     """Begin a transaction as soon as other processes have released their locks: an IMMEDIATE one, which
     writes, or a DEFERRED one, which reads. Raises sqlite3.Error, at the latest after `lock_seconds`.
@@ -330,12 +341,8 @@ def check_schema(connection: sqlite3.Connection) -> None:
 
 
 def _check_version(path: Path, check: Check | None) -> None:
-    """Raise StoreError or PaymockError if the file is of another program or version. The connection writes
-    nothing, not even what a killed server left in the write-ahead log.
-    """
-    has_log = path.with_name(f"{path.name}-wal").exists()
-    uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
-    with closing(sqlite3.connect(uri, uri=True)) as connection:
+    """Raise StoreError or PaymockError if the file is of another program or version."""
+    with closing(_connect_to_read(path)) as connection:
         with suppress(sqlite3.OperationalError):  # a schema without these tables
             [stored] = select_values(connection, METADATA, (STATE,))
             if check is not None and stored is not None:

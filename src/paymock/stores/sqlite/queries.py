@@ -10,7 +10,7 @@ from sqlite3 import Connection
 import msgspec
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, Change
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, METADATA, STATE, Change, companion_key
 
 SANDBOX_ID = "(SELECT id FROM sandbox WHERE name = ?)"
 
@@ -21,6 +21,12 @@ takes far longer to prepare than to run.
 
 PURGE_LIMIT = 200
 """Most rows of deleted sandboxes that are deleted with one commit."""
+
+MARKS = 24
+"""How many commits in a retention are marked with their time: that much later than due, values go."""
+
+EXPIRED_SANDBOXES = 10
+"""Most sandboxes without recent changes that lose their names with one commit."""
 
 _entries = msgspec.msgpack.Decoder(list[bytes])
 
@@ -156,6 +162,47 @@ class Transaction:
             "DELETE FROM log WHERE sandbox = ? AND log = ? AND number <= ?", (*place, last - keep)
         )
 
+    def expire(self, now: float, retention: float, scanned: int) -> int:
+        """Delete some of what was committed `retention` seconds ago: values in lists, beyond the position
+        `scanned`, and sandboxes. Return the position up to which no such value is left.
+
+        Commits have no times. At most MARKS in a retention mark what precedes them, in a table of its own,
+        which servers without a retention ignore.
+        """
+        if not self._changed:  # the last commit of the file must keep its number
+            return scanned
+        run, before = self.connection.execute, now - retention
+        run("CREATE TABLE IF NOT EXISTS mark (time REAL, version INTEGER, position INTEGER)")
+        run("DELETE FROM mark WHERE time < (SELECT max(time) FROM mark WHERE time <= ?)", (before,))
+        run(
+            "INSERT INTO mark "
+            "SELECT ?1, (SELECT max(version) FROM sandbox), (SELECT max(position) FROM entry) "
+            "WHERE NOT EXISTS (SELECT 1 FROM mark WHERE time BETWEEN ?1 - ?2 AND ?1)",
+            (now, retention / MARKS),
+        )
+        marked = run("SELECT version, position FROM mark WHERE time <= ?", (before,)).fetchall()
+        if not marked:
+            return scanned
+        version, position = marked[0]
+        for (name,) in run(
+            "SELECT name FROM sandbox WHERE version <= ? AND name != ? LIMIT ?",
+            (version, METADATA, EXPIRED_SANDBOXES),
+        ).fetchall():
+            if name not in self._changed:
+                self.delete(name)
+        rows = run(
+            "SELECT position, sandbox, kind, key FROM entry JOIN sandbox ON id = sandbox "
+            "WHERE position > ? AND position <= ? AND name IS NOT NULL ORDER BY position LIMIT ?",
+            (scanned, position, PURGE_LIMIT),
+        ).fetchall()
+        listed = [row for row in rows if row[2] is not None]
+        self._added.subtract(kind for _, _, kind, _ in listed)
+        self.connection.executemany(
+            "DELETE FROM entry WHERE sandbox = ? AND key IN (?, ?)",
+            [(sandbox, key, companion_key(key)) for _, sandbox, _, key in listed],
+        )
+        return rows[-1][0] if len(rows) == PURGE_LIMIT else position or 0
+
     def finish(self) -> None:
         """Write the totals, number this transaction, and record it for the sandboxes that it wrote to."""
         if self._added:
@@ -194,6 +241,16 @@ def changes_since(connection: Connection, version: int | None) -> tuple[int, lis
     ).fetchall()
     changes = [Change(name, bool(minor)) for _, name, minor in rows if name is not None]
     return (rows[-1][0] if rows else version), changes
+
+
+def sizes(connection: Connection, after: int) -> list[tuple[int, str | None, int]]:
+    """Return the ids, names and bytes of the next sandboxes after the one with an id."""
+    return connection.execute(
+        "SELECT id, name, (SELECT total(length(key) + length(value)) FROM entry WHERE sandbox = sandbox.id) "
+        "+ (SELECT total(length(entries)) FROM log WHERE sandbox = sandbox.id) "
+        "FROM sandbox WHERE id > ? ORDER BY id LIMIT ?",
+        (after, PURGE_LIMIT),
+    ).fetchall()
 
 
 def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[bytes]:

@@ -7,6 +7,7 @@ fault) do not wait for the disk. See docs/stores.md.
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -41,19 +42,30 @@ class _Change(NamedTuple):
 
 class SqliteStore:
     """A `Store` in the file at `path`. `synchronous` is full or normal; `limits` caps the number of values of
-    a kind over all sandboxes.
+    a kind over all sandboxes; `clock` gives the real time, in seconds, for the `retention`. With `read_only`
+    the file is not written to, and not locked.
     """
 
     never_waits = False
     propagation_ms = MAX_PROPAGATION_MS
 
     def __init__(
-        self, path: Path, synchronous: str = "full", limits: Mapping[str, int] | None = None
+        self,
+        path: Path,
+        synchronous: str = "full",
+        limits: Mapping[str, int] | None = None,
+        retention: int | None = None,
+        clock: Callable[[], float] = time.time,
+        *,
+        read_only: bool = False,
     ) -> None:
         self._path = path
         self.synchronous = synchronous
         self._limits = limits or {}
-        file = StoreFile(path)
+        self._retention, self._clock = retention, clock
+        self._expired = 0
+        """The position up to which this process has deleted what is older than the retention."""
+        file = StoreFile(path, read_only=read_only)
         self._reader, self._writer = ThreadedConnection(file), ThreadedConnection(file)
         self._reads: Batcher[Read] = Batcher(self._run_short_reads)
         self._changes: Batcher[_Change] = Batcher(self._run_changes)
@@ -176,6 +188,14 @@ class SqliteStore:
 
         return await self._change(step)
 
+    async def sandboxes(self) -> AsyncIterator[tuple[str, int]]:
+        last = 0
+        while rows := await self._read(partial(queries.sizes, after=last)):
+            for _, name, size in rows:
+                if name is not None:
+                    yield name, int(size)
+            last = rows[-1][0]
+
     async def time(self) -> int | None:
         return None
 
@@ -232,9 +252,12 @@ class SqliteStore:
         begin(connection, "IMMEDIATE")
         transaction = Transaction(connection)
         outcomes = [_outcome(change, transaction) for change in changes]
+        retention = self._retention
+        expired = transaction.expire(self._clock(), retention, self._expired) if retention else 0
         transaction.finish()
         queries.purge(connection)
         connection.execute("COMMIT")
+        self._expired = expired
         return outcomes
 
 

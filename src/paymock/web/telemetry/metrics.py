@@ -12,12 +12,14 @@ including other metrics of an application that runs the server in a thread.
 
 import mmap
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from paymock.http.requests import Request
 from paymock.http.responses import Response
-from paymock.http.routing import Routes
+from paymock.http.routing import PUBLIC, Routes
+from paymock.rules.identifiers import fingerprint
 from paymock.rules.scenarios import SCENARIOS
 from paymock.schemas.scenarios import MAX_SCENARIOS
 
@@ -44,13 +46,19 @@ CONFLICTS = Metric(
 STORE_ERRORS = Metric(
     "paymock_store_errors_total", "counter", (), "Requests refused because the store did not answer."
 )
+KEY_REQUESTS = Metric(
+    "paymock_key_requests_total",
+    "counter",
+    ("key",),
+    "Requests to /v1 with a configured API key, by its fingerprint, as in `paymock sandboxes`.",
+)
 DURATION = Metric(
     "paymock_request_duration_seconds",
     "histogram",
     ("route", "method"),
     "Seconds from the request head to the end of the reply, or to the start of an event stream.",
 )
-METRICS = (REQUESTS, PAYMENTS, REPLAYS, CONFLICTS, STORE_ERRORS, DURATION)
+METRICS = (REQUESTS, PAYMENTS, REPLAYS, CONFLICTS, STORE_ERRORS, KEY_REQUESTS, DURATION)
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "other")
 """The values of the label `method`."""
@@ -80,7 +88,8 @@ _ERROR_METRICS = {
 
 # A segment is an array of 64-bit integers: the counters without buckets, then the series of requests in the
 # order of their first request. Each series is its key, the sum of its durations in nanoseconds, and the
-# number of its requests in each bucket.
+# number of its requests in each bucket. At the end, for each configured API key, the letters of its
+# fingerprint as a number, and the number of its requests.
 
 LabelValues = tuple[str, ...]
 
@@ -92,7 +101,11 @@ _SERIES_SIZE = 2 + len(BUCKETS) + 1
 _MAX_SERIES = 4096
 """The limit for combinations of route, method and status; only faults can produce so many."""
 
-_SEGMENT_SIZE = _SERIES_START + _MAX_SERIES * _SERIES_SIZE
+_KEYS_START = _SERIES_START + _MAX_SERIES * _SERIES_SIZE
+_MAX_KEYS = 256
+"""How many API keys are counted by themselves, the last of them for all others."""
+
+_SEGMENT_SIZE = _KEYS_START + _MAX_KEYS * 2
 
 
 class Series(NamedTuple):
@@ -138,6 +151,7 @@ class WorkerCounters:
         self._routes = (*routes, _OTHER)
         # The successor of a worker that has ended continues its series.
         self._offsets = {key: offset for offset, key in _series_in(self._own)}
+        self._keys = {key: offset for offset, key in _keys_in(self._own)}
 
     def observe(self, route: int, method: str, status: int, seconds: float) -> None:
         """Count a request to the route with this index, answered within `seconds`."""
@@ -154,10 +168,25 @@ class WorkerCounters:
         known = (PAYMENTS, (scenario,)) in self._counters
         self.increment(PAYMENTS, scenario if known else COURSE)
 
+    def count_key(self, key: str) -> None:
+        """Count a request with the API key of this fingerprint."""
+        offset = self._keys.get(key)
+        if offset is None:
+            name = key if len(self._keys) < _MAX_KEYS - 1 else _OTHER
+            offset = self._keys[key] = _KEYS_START + 2 * min(len(self._keys), _MAX_KEYS - 1)
+            self._own[offset] = int.from_bytes(name.encode())
+        self._own[offset + 1] += 1
+
     def counters(self) -> Iterator[tuple[Metric, LabelValues, int]]:
         """Yield the counters without buckets, summed over all workers."""
         for (metric, labels), offset in self._counters.items():
             yield metric, labels, sum(segment[offset] for segment in self._segments)
+        keys: Counter[str] = Counter()
+        for segment in self._segments:
+            for offset, key in _keys_in(segment):
+                keys[key] += segment[offset + 1]
+        for key, number in keys.items():
+            yield KEY_REQUESTS, (key,), number
 
     def series(self) -> Iterator[Series]:
         """Yield the series of requests, summed over all workers."""
@@ -176,9 +205,9 @@ class WorkerCounters:
     def _allocate(self, key: int) -> int:
         """Return the offset of a new series, or of the one for all others when the segment is full."""
         offset = _SERIES_START + len(self._offsets) * _SERIES_SIZE
-        if offset + _SERIES_SIZE >= _SEGMENT_SIZE:
+        if offset + _SERIES_SIZE >= _KEYS_START:
             key = _series_key(len(self._routes) - 1, _OTHER, _OTHER_STATUS)
-            offset = _SEGMENT_SIZE - _SERIES_SIZE
+            offset = _KEYS_START - _SERIES_SIZE
         else:
             self._offsets[key] = offset
         self._own[offset] = key
@@ -186,12 +215,17 @@ class WorkerCounters:
 
 
 class RequestMetrics:
-    """Records each request once, when it has been answered, in the counters of one worker."""
+    """Records each request once, when it has been answered, in the counters of one worker; `per_key`: also by
+    its API key.
+    """
 
-    def __init__(self, shared: SharedCounters, worker: int, routes: Routes[Any]) -> None:
+    def __init__(
+        self, shared: SharedCounters, worker: int, routes: Routes[Any], *, per_key: bool = False
+    ) -> None:
         names = [MALFORMED, UNKNOWN, *routes.templates]
         self.counters = WorkerCounters(shared, worker, names)
         self._routes = routes
+        self._per_key = per_key
         self._indexes = {name: index for index, name in enumerate(names)}
 
     def record(self, request: Request, response: Response, seconds: float) -> None:
@@ -201,6 +235,8 @@ class RequestMetrics:
             match = self._routes.find(request.path)
             template = UNKNOWN if match is None else match.template
         status = DROPPED if response.dropped else response.status
+        if self._per_key and request.owner and request.path.startswith(PUBLIC):
+            self.counters.count_key(fingerprint(request.owner))
         carried_out = response.carried_out or response
         self.counters.observe(self._indexes[template], request.method, status, seconds)
         if carried_out.error in _ERROR_METRICS:
@@ -222,7 +258,15 @@ def _series_key(route: int, method: str, status: int) -> int:
 
 def _series_in(segment: memoryview) -> Iterator[tuple[int, int]]:
     """Yield the offset and the key of each series in a segment."""
-    for offset in range(_SERIES_START, _SEGMENT_SIZE, _SERIES_SIZE):
+    for offset in range(_SERIES_START, _KEYS_START, _SERIES_SIZE):
         if not segment[offset]:
             return
         yield offset, segment[offset]
+
+
+def _keys_in(segment: memoryview) -> Iterator[tuple[int, str]]:
+    """Yield the offset and the fingerprint of each API key in a segment."""
+    for offset in range(_KEYS_START, _SEGMENT_SIZE, 2):
+        if not segment[offset]:
+            return
+        yield offset, segment[offset].to_bytes(8).lstrip(b"\0").decode()
