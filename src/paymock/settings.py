@@ -12,9 +12,6 @@ from paymock.rules.clock import SPEEDS, is_speed
 DEFAULT_PORT = 8402
 MEMORY_STORE = "memory://"
 MAX_WORKERS = 64
-STANDARD_OUTPUT = Path("-")
-"""In place of a ready file."""
-
 MEMORY_CAPACITY = 1_000_000
 """The most payments that the in-memory store keeps by default."""
 

@@ -26,7 +26,7 @@ open_sandboxes: "list[Sandbox]" = []
 
 _UNAUTHENTICATED = (
     "For a server that is not in open mode, set PAYMOCK_API_KEY to one of its API keys, without the name of "
-    "a sandbox. A server of paymock before 0.2 knows no sandboxes of a key, and refuses KEY.NAME."
+    "a sandbox."
 )
 
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these

@@ -30,10 +30,13 @@ from tests.support.use_cases import SANDBOX, UseCases
 class FailingStore(MemoryStore):
     """Fails at every step."""
 
+    additions = 0
+
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
         raise PaymockError("store_unavailable")
 
     async def add(self, *args: Any, **options: Any) -> AddResult:
+        self.additions += 1
         raise PaymockError("store_unavailable")
 
     async def page(self, *args: Any, **options: Any) -> list[tuple[int, bytes]]:
@@ -112,8 +115,9 @@ NEED_THE_STORE = [
 async def test_without_its_store_the_service_says_so_and_when_to_come_back(method: str, path: str) -> None:
     clock = ManualClock()
     metadata = new_metadata(clock(), 1, "tests")
-    app = create_app(Settings(), load_catalog(None), FailingStore(), metadata, clock, RequestLog(None))
-    headers = {"Authorization": "Bearer mk_test_demo", "Idempotency-Key": "order-1001-payment"}
+    store, settings = FailingStore(), Settings(api_keys=("key",))
+    app = create_app(settings, load_catalog(None), store, metadata, clock, RequestLog(None))
+    headers = {"Authorization": "Bearer key.name", "Idempotency-Key": "order-1001-payment"}
     body = None
     if method == "POST":
         headers["Content-Type"], body = "application/json", json.dumps(order()).encode()
@@ -123,3 +127,4 @@ async def test_without_its_store_the_service_says_so_and_when_to_come_back(metho
     assert connection.statuses == [503]
     assert b'"store_unavailable"' in connection.transport.written
     assert b"\r\nretry-after: 1\r\n" in connection.transport.written
+    assert not store.additions  # of the sandbox, which would take as long again

@@ -99,10 +99,8 @@ def test_advance_moves_one_payment(terminal: Terminal, api: Api, step: str, stat
 
 def test_clock_shows_the_time_and_sets_the_speed(terminal: Terminal, api: Api) -> None:
     assert terminal.json("clock") == api.get("/_mock/clock").json()
-    assert re.fullmatch(r"20\S+Z  speed 1\n", terminal.text("clock"))
-    assert terminal.text("clock", "2.5").endswith("  speed 2.5\n")
+    assert re.fullmatch(r"20\S+Z  speed 2.5\n", terminal.text("clock", "2.5"))
     assert terminal.json("clock", "freeze") == api.get("/_mock/clock").json()
-    assert terminal.text("clock").endswith("  frozen\n")
 
 
 def test_a_payment_advances_until_the_application_has_read_it(terminal: Terminal, api: Api) -> None:

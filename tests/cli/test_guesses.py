@@ -32,6 +32,7 @@ GUESSES = {
     "deposit order-1001 5": (0, "  order     order-1001\n"),
     "deposit order-1001 --half": (0, "  order     order-1001\n"),
     "advance order-1001 --to end": (0, "  order     order-1001\n"),
+    "advance newest --to awaiting_payment": (1, "Read the payment's timeline at `paymock payment`."),
     "advance order-1001 5s": (0, "  order     order-1001\n"),
     "advance --payment order-1001 5": (0, "  order     order-1001\n"),
     "fault add drop --payment order-1001": (0, "once   drop   pay_"),
@@ -40,14 +41,18 @@ GUESSES = {
     "payments --order-id order-1001": (0, "order-1001\n"),
     # Durations
     "advance 1m30s": (0, "  speed 1\n"),
-    "advance -5": (2, "A number cannot be negative: seconds are like 45 or 1m30s."),
+    "advance -5": (2, "No number is negative."),
+    "payment -7": (2, "What begins with - and is no option follows --, as in -- -7."),
+    "payment -- -7": (1, "the order '-7'"),
     "advance soon": (2, "'soon' is not a duration from 0.001 to 31,536,000 seconds, like 45 or 1m30s"),
     "wait newest --status completed --timeout 1ms": (4, "after 0.001 s"),
     "requests --wait 9 --timeout 0s": (4, "after 0 s"),
     "ready --wait 1x": (2, "'1x' is not a duration from 0 to 86,400 seconds, like 45 or 1m30s"),
     # Arguments
     "create underpaid_expired --order order-7": (0, "  order     order-7\n"),
-    "create --scenario underpaid_expired --order-id order-7": (0, "  order     order-7\n"),
+    "create --scenario=underpaid_expired --order-id order-7": (0, "  order     order-7\n"),
+    "create happy_path --scenario late_payment": (2, "Got unexpected extra argument (late_payment)"),
+    "create -h": (0, "Usage: paymock create [OPTIONS] [SCENARIO]\n"),
     "create hapy_path": (1, "invalid_scenario: SCENARIO is not one of happy_path, "),
     "next underpaid_expired": (0, "once        underpaid_expired\n"),
     "next --scenario underpaid_expired": (0, "once        underpaid_expired\n"),
@@ -55,8 +60,10 @@ GUESSES = {
     "clock freeze": (0, "  frozen\n"),
     "clock --speed 10": (0, "  speed 10\n"),
     "clock --freeze": (0, "  frozen\n"),
+    "clock 1 --freeze": (2, "Got unexpected extra argument (freeze)"),
     "clock fast": (2, "'fast' is not a speed factor from 0 to 10,000, or freeze"),
     "fault ls": (0, "no fault rules"),
+    "fault clear flt_x": (1, "not_found: This sandbox has no fault rule with that id."),
     "fault rm flt_x": (1, "not_found: This sandbox has no fault rule with that id."),
     "fault delete": (2, "Missing argument 'RULE_ID...'"),
     "requests --clear": (0, "no requests"),
@@ -64,11 +71,15 @@ GUESSES = {
     # Amounts and other values
     "create --amount 1.5": (2, "Amounts are in raw units: did you mean 1500000000000000000 (1.5 USDT)?"),
     "create --amount '10 USDC' --chain base": (2, "did you mean 10000000 (10 USDC)?"),
+    "deposit order-1001 ten": (2, "Give one of AMOUNT, which is in raw units, --exact and --half."),
+    "deposit order-1001 0": (1, "  AMOUNT: must be a positive integer in raw token units"),
+    "fault add 503": (1, "  FAULT: must be status=CODE"),
     "deposit 1.5": (2, "did you mean 1500000000000000000 (1.5 USDT)?"),
     "create --amount x --chain moon": (1, "validation_failed:\n  --amount: must be a positive integer"),
     "create --idempotency-key x": (1, "The --idempotency-key is not 8 to 128 visible ASCII characters"),
     "serve --port abc": (2, "Invalid value for '--port': 'abc' is not a whole number from 0 to 65,535"),
     "payments --limit 0": (2, "'0' is not a whole number of at least 1"),
+    "fault add drop --times 0": (2, "'0' is not a whole number from 1 to 1,000,000"),
     "ready --url http://127.0.0.1:8402/v1": (2, "'--url': must be given without /v1"),
 }  # fmt: skip
 """Command lines, in a sandbox with payments of two orders: exit status, and what is said or shown."""
@@ -88,7 +99,16 @@ def test_a_guess_is_right_or_answered_with_what_is_meant(
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("45", 45), ("1.5", 1.5), ("45s", 45), ("1m30s", 90), ("1h30m", 5_400), ("500ms", 0.5), ("2d", 172_800)],
+    [
+        ("45", 45),
+        ("1.5", 1.5),
+        ("45s", 45),
+        ("1m30s", 90),
+        ("1h30m", 5_400),
+        ("500ms", 0.5),
+        (".5s", 0.5),
+        ("2d", 172_800),
+    ],
 )
 def test_a_duration_is_seconds_or_has_units(text: str, seconds: float) -> None:
     assert Duration(0).convert(text, None, None) == seconds

@@ -49,28 +49,18 @@ def listed(url: str, *options: str) -> list[dict[str, Any]]:
     return data
 
 
-def test_the_sandboxes_of_a_key_are_listed_with_it_the_largest_first(url: str) -> None:
+def test_each_key_is_listed_with_all_its_sandboxes_the_largest_first(url: str) -> None:
     first, second = listed(url)
-    assert (first["payments"], first["last_used"]) == (4, LAST_USE)
-    assert [(one["name"], one["payments"], one["last_used"]) for one in first["sandboxes"]] == [
-        ("ci", 3, LAST_USE),
-        (None, 1, LAST_USE),
-    ]
-    assert first["bytes"] == sum(one["bytes"] for one in first["sandboxes"]) > 4000 > second["bytes"] > 2000
-    assert (second["payments"], second["last_used"]) == (2, None)
+    assert (first["sandboxes"], first["payments"], first["last_used"]) == (2, 4, LAST_USE)
+    assert first["bytes"] > 4000 > second["bytes"] > 2000
+    assert (second["sandboxes"], second["payments"], second["last_used"]) == (1, 2, None)
     assert listed(url, "--key", "team-b") == [second]
     assert listed(url, "--key", "unknown") == []
-
-
-def test_the_table_has_a_line_for_each_key_and_each_of_several_sandboxes(url: str) -> None:
     lines = run("sandboxes", "--store", url).stdout.splitlines()
-    first, second = (one["key"] for one in listed(url))
-    assert [line.split()[:3] for line in lines] == [
-        ["KEY", "SANDBOX", "PAYMENTS"],
-        [first, "all", "2"],
-        [first, "ci", "3"],
-        [first, "-", "1"],
-        [second, "2", "-"],
+    assert [line.split()[:4] for line in lines] == [
+        ["KEY", "SANDBOXES", "PAYMENTS", "LAST"],
+        [first["key"], "2", "4", LAST_USE],
+        [second["key"], "1", "2", "-"],
     ]
     assert "team-" not in "".join(lines)
 

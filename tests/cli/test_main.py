@@ -48,6 +48,8 @@ def completions(words: str, **variables: str) -> list[str]:
         ("paymock create --asset US", ["USDT", "USDC"]),
         ("paymock fault ", ["add", "list", "delete", "clear"]),
         ("paymock --u", ["--url"]),
+        ("paymock clock ", ["freeze"]),
+        ("paymock exec --s", ["--scenarios", "--speed", "--seed", "--store"]),
         ("paymock re", ["ready", "requests", "reset"]),
     ],
 )

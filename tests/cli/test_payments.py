@@ -143,14 +143,7 @@ def test_payments_fit_the_terminal(terminal: Terminal, api: Api) -> None:
     assert wide[0].split() == narrow[0].split() == ["ORDER", "ID", "STATUS", "SCENARIO", "DUE"]
     assert all(len(line) <= 80 for line in narrow)
     shortened = f"{payment['id'][:8]}…{payment['id'][-4:]}"
-    assert narrow[1].split() == [
-        "order-7",
-        shortened,
-        "awaiting_payment",
-        "underpaid_expired",
-        "1.01",
-        "USDT",
-    ]
+    assert narrow[1].split()[:4] == ["order-7", shortened, "awaiting_payment", "underpaid_expired"]
     assert narrow[2].startswith(f"{'o' * 13}…  pay_")
     assert payment["id"] in terminal.shown("payments", "--wide", COLUMNS="80")
 

@@ -135,7 +135,8 @@ class TestConnections:
             assert sandbox.now().year == 2030
 
     @pytest.mark.parametrize(
-        "url", ["", "127.0.0.1", "ftp://127.0.0.1", "http://", "http://x:0", "redis://x:1"]
+        "url",
+        ["", "127.0.0.1", "ftp://127.0.0.1", "http://", "http://x:0", "http://x:99999", "http://x/?a=b"],
     )
     def test_an_invalid_url_is_refused(self, url: str) -> None:
         with pytest.raises(ValueError, match=re.escape("must be like http://127.0.0.1:8402")):

@@ -79,13 +79,10 @@ def test_a_name_after_a_configured_key_opens_a_sandbox_of_that_key(
 ) -> None:
     request = Request("GET", "/v1/chains", {b"authorization": f"Bearer {key}".encode()})
     keyring = Keyring(KEYS)
+    expected = (sandbox_of(key), sandbox_of(owner), name)
     for _ in range(2):  # the second time from the cache
         keyring.authenticate(request)
-        assert (request.sandbox, request.owner, request.sandbox_name) == (
-            sandbox_of(key),
-            sandbox_of(owner),
-            name,
-        )
+        assert (request.sandbox, request.owner, request.sandbox_name) == expected
 
 
 @pytest.mark.parametrize("token", ["unauthenticated", "key-of-the-first-merchant-not", "Authorization:"])

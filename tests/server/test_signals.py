@@ -1,4 +1,4 @@
-"""Stop signals that come while the server starts, at the worst moments."""
+"""Signals that come at the worst moments."""
 
 import subprocess
 import sys
@@ -13,7 +13,9 @@ pytestmark = pytest.mark.process
 def output_of(script: str) -> str:
     """What a script prints that ends with status 0."""
     command = [sys.executable, "-c", script]
-    return subprocess.check_output(command, env=environment(), stderr=subprocess.STDOUT, text=True)
+    return subprocess.check_output(
+        command, env=environment(), stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
 
 
 SIGNAL_IN_A_CALLBACK = """
@@ -83,3 +85,25 @@ def test_a_signal_is_not_lost_at_whatever_line_it_comes() -> None:
     """It cancels the coroutine, or is handled by the previous handler."""
     outcomes = "[('result', 'previous handler'), ('result',), (0, 'canceled')]"
     assert output_of(SIGNAL_AT_EACH_LINE) == f"{outcomes}\n"
+
+
+HANGUPS = """
+import atexit, signal, sys
+from paymock.cli import main
+from paymock.server import run, server
+
+def hang_up(*_):
+    signal.raise_signal(signal.SIGHUP)
+    return "hangup"
+
+load_catalog = run.load_catalog
+run.load_catalog = lambda path: hang_up() and load_catalog(path)
+server.Server.run = hang_up
+atexit.register(hang_up)
+sys.argv = ["paymock", "serve", "--port", "0"]
+main.main()
+"""
+
+
+def test_a_hangup_does_not_end_a_server_that_starts_or_ends() -> None:
+    assert output_of(HANGUPS) == "stopped (hangup)\n"

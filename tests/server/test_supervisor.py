@@ -22,6 +22,7 @@ def work(slot):
 
 def on_ready():
     print("ready", flush=True)
+    {on_ready}
 
 class Log:
     def event(self, name, text, **fields):
@@ -35,7 +36,8 @@ def counting_fork():
 
 os.fork = counting_fork
 try:
-    Supervisor(2, work, [], ConnectionCounts(2), on_ready, Log()).run()
+    on_hangup = lambda: os.write(1, b"hangup\\n")
+    Supervisor(2, work, [], ConnectionCounts(2), on_ready, Log(), on_hangup).run()
 except StartError as error:
     print("StartError:", error)
 print(len(starts), "starts")
@@ -46,8 +48,8 @@ except ChildProcessError:
 """
 
 
-def supervise(work: str, on_event: str = "pass", on_fork: str = "pass") -> list[str]:
-    script = SCRIPT.format(work=work, on_event=on_event, on_fork=on_fork)
+def supervise(work: str, on_event: str = "pass", on_fork: str = "pass", on_ready: str = "pass") -> list[str]:
+    script = SCRIPT.format(work=work, on_event=on_event, on_fork=on_fork, on_ready=on_ready)
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
@@ -86,3 +88,11 @@ def test_a_failed_fork_later_is_retried() -> None:
         lines[2],
     )
     assert lines[3:] == ["4 starts", "none left"]
+
+
+def test_a_worker_that_starts_handles_a_hangup() -> None:
+    lines = supervise(
+        "signal.raise_signal(signal.SIGHUP); slot.send_ready(); time.sleep(60)",
+        on_ready="signal.raise_signal(signal.SIGTERM)",
+    )
+    assert lines == ["hangup", "hangup", "ready", "2 starts", "none left"]

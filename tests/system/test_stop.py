@@ -1,19 +1,26 @@
+import json
+import os
+import shlex
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from harness.polling import wait_until
-from harness.server_process import server_process
+from harness.process_info import is_running
+from harness.server_process import PAYMOCK, environment, server_process
 from paymock.rules.faults import MAX_HANG
 from tests.support import raw
 from tests.support.client import AUTHORIZED
-from tests.support.workers import ask, reply_on
+from tests.support.workers import ask, reply_on, server_with_workers, supervisor_process
 from tests.system.hostile.graceful_stop import Case, stop_busy_server
 
 pytestmark = pytest.mark.ci
@@ -78,3 +85,58 @@ def test_a_stop_under_load_loses_nothing(case: Case, tmp_path: Path) -> None:
     assert not result.violations
     assert result.before
     assert result.during
+
+
+def test_a_hangup_replaces_the_keys_and_ends_no_request(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("old\nkept\n")
+    kept, old, new = ({"Authorization": f"Bearer {key}"} for key in ("kept", "old", "new"))
+    with (
+        server_with_workers(tmp_path, "--api-keys-file", str(keys), workers=1) as served,
+        httpx.Client(base_url=served.url, headers=kept) as client,
+    ):
+        rule = client.post("/_mock/faults", json={"fault": "hold", "operation": "listChains"}).json()
+        held = ask(served, "/v1/chains", kept)
+        wait_until(lambda: client.get("/_mock/faults").json()["data"][0]["waiting"] == 1)
+        keys.write_text("new\nkept\n")
+        served.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: client.get("/v1/chains", headers=new).status_code == 200)
+        assert client.get("/v1/chains", headers=old).status_code == 401
+        client.delete(f"/_mock/faults/{rule['id']}")
+        _, output = served.stop(signal.SIGTERM)
+    assert reply_on(held).startswith(b"HTTP/1.1 200 ")
+    assert output.endswith("\nstopped (SIGTERM)\n")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_end_of_standard_input_stops_a_server(tmp_path: Path, workers: int) -> None:
+    options = ("--ready-file", "-", "--exit-on-stdin-close")
+    pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with supervisor_process(tmp_path, *options, workers=workers, **pipe) as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        assert httpx.get(f"{url}/readyz").status_code == 200
+        _, log = process.communicate("input that a server does not need\n", timeout=60)
+    assert process.returncode == 0
+    assert [line.count("/readyz") for line in log.splitlines()] == [1]
+
+
+@pytest.mark.parametrize(("program", "reason"), [("", "SIGHUP"), ("nohup", "SIGTERM")])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_ends_with_its_terminal(tmp_path: Path, workers: int, program: str, reason: str) -> None:
+    """Unless it was started by `nohup`."""
+    terminal = [sys.executable, "-c", "import pty, sys; pty.spawn(sys.argv[1:])", "sh", "-c"]
+    options = f"--port 0 --ready-file ready --workers {workers} --store sqlite://{tmp_path}/store.db"
+    script = f"exec {program} {shlex.join(PAYMOCK)} serve {options} >log 2>&1 3<&0"  # nohup closes 0
+    with subprocess.Popen(
+        [*terminal, script], cwd=tmp_path, stdin=subprocess.PIPE, env=environment()
+    ) as process:
+        wait_until((tmp_path / "ready").exists)
+        pid = json.loads((tmp_path / "ready").read_text())["pid"]
+        process.kill()  # which closes the terminal
+    if reason == "SIGTERM":
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not is_running(pid))
+    log = (tmp_path / "log").read_text()
+    assert log.endswith(f"\nstopped ({reason})\n")
+    assert log.count("stopped") == 1

@@ -195,10 +195,6 @@ class TestVerdicts:
         assert finding.occurrences > 1
 
 
-class StrictWorker(bad.DecodesStrictly, good.Worker):
-    pass
-
-
 class TestUnknownMembers:
     @pytest.mark.ci
     @pytest.mark.parametrize(
@@ -207,8 +203,6 @@ class TestUnknownMembers:
             (Poller, "SAFE", []),
             (good.Catalog, "SAFE", []),
             (bad.DecodesStrictly, "SAFE", ["breaks_on_new_fields"]),
-            (StrictWorker, "SAFE", ["breaks_on_new_fields"]),
-            (bad.PollsForever, "SAFE", ["polls_forever"]),
             (bad.DeliversEachSighting, "UNSAFE", ["double_delivery"]),
         ],
     )
@@ -230,14 +224,10 @@ class TestUnknownMembers:
         if "breaks_on_new_fields" not in rules:
             assert len({entry["order_id"] for entry in extra}) == len(reads)
 
-    @pytest.mark.parametrize("shop", [bad.DecodesStrictly, StrictWorker])
-    def test_its_finding_can_be_repeated(self, paymock: Sandbox, shop: type[Shop]) -> None:
-        report = judged(paymock, shop, only="happy_path/getPayment=extra")
+    def test_its_finding_can_be_repeated(self, paymock: Sandbox) -> None:
+        report = judged(paymock, bad.DecodesStrictly, only="happy_path/getPayment=extra")
         [finding] = report.findings
-        assert (report.verdict, finding.title) == (
-            "SAFE",
-            "breaks_on_new_fields when getPayment gets `extra`",
-        )
+        assert finding.title == "breaks_on_new_fields when getPayment gets `extra`"
         assert finding.explanation.startswith("With unknown members in replies, the payment was `completed`,")
 
 

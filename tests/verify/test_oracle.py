@@ -193,6 +193,24 @@ def test_who_fails_again_and_again_may_pause_longer(
     assert order._patience() == patience
 
 
+@pytest.mark.parametrize(
+    ("changes", "explanations"),
+    [
+        ({}, []),
+        ({"deliveries": 2, "inherent": {"double_delivery"}}, []),
+        ({"deliveries": 2}, ["the goods of one order went out 2 times"]),
+        ({"deliveries": 2, "incident": "the application ended"}, ["the application ended"]),
+    ],
+)
+def test_what_goes_wrong_with_unknown_members_only_is_advice(
+    changes: dict[str, Any], explanations: list[str]
+) -> None:
+    violations = check(bought(**{"inherent": set(), **changes}), "completed")
+    assert [violation.rule for violation in violations] == ["breaks_on_new_fields"] * len(explanations)
+    for violation, text in zip(violations, explanations, strict=True):
+        assert violation.explanation.startswith(f"With unknown members in replies, {text}")
+
+
 def test_violations_come_in_the_order_of_the_rules(journal: JournalWriter) -> None:
     journal.creation("conflict", None, status=409)
     journal.read(None, status=0, fault="drop")

@@ -25,8 +25,8 @@ _AcceptedEndpoint = Accepted[EndpointRecord] | None
 
 
 class CreatedPayment(Struct, frozen=True):
-    """A payment as it was created, its scenario, whether an earlier request created it, and whether its key
-    is one that the real service keeps no more.
+    """A payment as it was created, its scenario, whether an earlier request created it, and whether the real
+    service has forgotten its key.
     """
 
     payment: RenderedPayment
@@ -108,7 +108,7 @@ class PaymentsService:
         self, request: KeyedRequest, injection: Injection
     ) -> tuple[CreatedWebhookEndpoint, bool, bool]:
         """Return the endpoint as it was created, with its secret, whether this request repeats an earlier
-        one, and whether its key is one that the real service keeps no more.
+        one, and whether the real service has forgotten its key.
 
         Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; and
         Prevented. Specification: "POST /v1/webhooks".

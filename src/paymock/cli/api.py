@@ -35,8 +35,11 @@ SCENARIO = ScenarioName(list(SCENARIOS))
 OPERATION = Choice(OPERATION_IDS)
 
 
-_HEADERS = {"X-Mock-Scenario": "SCENARIO", "Idempotency-Key": "--idempotency-key"}
-"""What commands send as headers, which messages of the API name."""
+_WORDS = {
+    "X-Mock-Scenario": "SCENARIO", "Idempotency-Key": "--idempotency-key",
+    "GET /_mock/payments/{id}": "paymock payment", "order_id": "--order",
+}  # fmt: skip
+"""Words of messages of the API, and those for the terminal."""
 
 
 class CommandError(click.ClickException):
@@ -56,8 +59,8 @@ class RequestRefused(CommandError):
     def __init__(self, code: str, message: str, details: Sequence[Json] = ()) -> None:
         self.document: Json = {"code": code, "message": message}
         if not details:
-            for header, option in _HEADERS.items():
-                message = message.replace(header, option)
+            for word, own in _WORDS.items():
+                message = message.replace(word, own)
             super().__init__(f"{code}: {message}")
             return
         self.document["details"] = details
@@ -69,11 +72,13 @@ class RequestRefused(CommandError):
 
 def _option(field: str) -> str:
     """The option or argument of this command that a field of the request body comes from, or the field."""
-    ctx = click.get_current_context(silent=True)
-    parameters = {parameter.name: parameter for parameter in ctx.command.params} if ctx else {}
     for name in field.split("."):
-        if name in parameters:
-            return parameters[name].opts[0] if "--" in parameters[name].opts[0] else name.upper()
+        for parameter in click.get_current_context().command.params:
+            if isinstance(parameter, click.Argument):
+                if name.upper() in (parameter.metavar or ""):
+                    return name.upper()
+            elif parameter.name == name:
+                return parameter.opts[0]
     return field
 
 

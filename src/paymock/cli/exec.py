@@ -8,22 +8,22 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from paymock.cli.serve import serve
-from paymock.server.terminal import in_foreground
-from paymock.settings import OPEN_KEY
+from paymock.server.streams import in_foreground
+from paymock.settings import OPEN_KEY, Settings, SettingsError
 
 _GRACE_SECONDS = 3.0
 """How long COMMAND may take to end. With the server, which may take four seconds, this is less than 8."""
 
-_NOT_EXECUTABLE, _NOT_FOUND, _SIGNALED = 126, 127, 128
-"""The exit statuses of a shell."""
-
 _SERVER_ENDED = 3
-_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_NAMES = {"SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"}
+_SIGNALS = [number for number in signal.Signals if number.name in _NAMES]
+_OF_TERMINALS = [number for number in _SIGNALS if number.name in ("SIGINT", "SIGQUIT")]
 
 
 class _ExecCommand(click.Command):
@@ -32,22 +32,24 @@ class _ExecCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
         rest = super().parse_args(ctx, args)
-        ctx.obj = given[: len(given) - len(ctx.params["command"])]
+        ctx.obj = given[: len(given) - len(ctx.params["command"] or ())]  # None: completion
         return rest
 
 
 @click.command(
     cls=_ExecCommand,
     params=[one for one in serve.params if one.name not in ("ready_file", "exit_on_stdin_close")],
-    context_settings={
-        "allow_interspersed_args": False,
-        "default_map": {"port": 0, "no_access_log": True},
-    },
+    context_settings={"allow_interspersed_args": False, "default_map": {"port": 0, "no_access_log": True}},
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def exec(  # noqa: A001 - the name of the command
-    ctx: click.Context, /, command: tuple[str, ...], api_keys: tuple[str, ...], **_: Any
+    ctx: click.Context,
+    /,
+    command: tuple[str, ...],
+    api_keys: tuple[str, ...],
+    api_keys_file: Path | None,
+    **_: Any,
 ) -> None:
     """Run COMMAND with a server of its own.
 
@@ -55,14 +57,18 @@ def exec(  # noqa: A001 - the name of the command
     COMMAND.
     """
     variables = dict(os.environ)
-    if api_keys:
-        variables["PAYMOCK_API_KEY"] = api_keys[0]
-    elif not OPEN_KEY.fullmatch(variables.get("PAYMOCK_API_KEY", "")):
+    try:
+        keys = Settings(api_keys=api_keys, api_keys_file=api_keys_file).with_keys_of_file().api_keys
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    if keys and variables.get("PAYMOCK_API_KEY") not in keys:
+        variables["PAYMOCK_API_KEY"] = keys[0]
+    elif not keys and not OPEN_KEY.fullmatch(variables.get("PAYMOCK_API_KEY", "")):
         variables.pop("PAYMOCK_API_KEY", None)
     arguments = ["--ready-file", "-", "--exit-on-stdin-close", *ctx.obj]
     with subprocess.Popen(  # noqa: S603 - the end of the block closes its standard input, and waits for it
         [sys.executable, "-P", "-m", "paymock", "serve", *arguments],
-        env={"PAYMOCK_PORT": "0", "PAYMOCK_NO_ACCESS_LOG": "1", **variables},
+        env={"PAYMOCK_NO_ACCESS_LOG": "1", **variables, "PAYMOCK_PORT": "0"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # out of reach of Ctrl-C, as on Windows in a group of its own
@@ -72,41 +78,58 @@ def exec(  # noqa: A001 - the name of the command
             variables["PAYMOCK_URL"] = json.loads(ready)["url"]
             status = _run(command, variables, server)
         else:
-            status = server.wait()
+            status = max(server.wait(), 0) or _SERVER_ENDED
     ctx.exit(status)
 
 
-def _run(command: Sequence[str], variables: Mapping[str, str], server: "subprocess.Popen[bytes]") -> int:
-    """Run a command while the server runs; return the exit status."""
-    process: subprocess.Popen[bytes] | None = None
-    early: list[int] = []
+class _Signals:
+    """Passes signals on to a command, once it runs; those that were ignored stay so."""
 
-    def pass_on(number: int, frame: object = None) -> None:
-        if process is None:
-            early.append(number)
+    def __init__(self) -> None:
+        self.has_stop = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._pass_on)
+
+    def pass_to(self, process: "subprocess.Popen[bytes]") -> None:
+        """Pass them on to this process."""
+        self._process = process
+        for number in self._early:
+            self._pass_on(number)
+
+    def _pass_on(self, number: int, frame: object = None) -> None:
+        if self._process is None:
+            self._early.append(number)
             return
-        if number != signal.SIGINT or not (sys.platform == "win32" or in_foreground()):
-            process.send_signal(number)  # but Ctrl-C, which it gets, too
+        if number not in _OF_TERMINALS or not (sys.platform == "win32" or in_foreground()):
+            self._process.send_signal(number)  # but Ctrl-C, which it gets, too
         if number in (signal.SIGINT, signal.SIGTERM):
-            _kill_after_timeout(process)
+            self.has_stop = True
+            _kill_after_timeout(self._process)
 
-    for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as the command is to find it
-            signal.signal(number, pass_on)
+
+def _run(command: Sequence[str], variables: Mapping[str, str], server: "subprocess.Popen[bytes]") -> int:
+    """Run a command while the server runs; return the exit status, as a shell has it."""
+    signals = _Signals()
     try:
         process = subprocess.Popen(  # noqa: S603 - what the user has typed
             command, env=variables, executable=shutil.which(command[0])
         )
     except OSError as error:
         click.echo(f"Error: {command[0]}: {error.strerror}", err=True)
-        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
-    for number in early:
-        pass_on(number)
+        return 127 if isinstance(error, FileNotFoundError) else 126
+    signals.pass_to(process)
     threading.Thread(target=_stop_with_server, args=[process, server], daemon=True).start()
     status = process.wait()
+    if signals.has_stop or server.returncode is not None:
+        from paymock.verify.process import end_processes_with  # imported here, since it takes long
+
+        end_processes_with(f"PAYMOCK_URL={variables['PAYMOCK_URL']}", _GRACE_SECONDS)
     if server.returncode is not None:
         return _SERVER_ENDED
-    return status if status >= 0 else _SIGNALED - status
+    return status if status >= 0 else 128 - status
 
 
 def _stop_with_server(process: "subprocess.Popen[bytes]", server: "subprocess.Popen[bytes]") -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 from asyncio import gather
-from collections import defaultdict
-from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -23,9 +21,6 @@ from paymock.stores.opening import open_store
 _READS = 1000
 """How many reads of the store are in progress at a time."""
 
-_Figures = dict[str, Any]
-"""Of a sandbox or key, as in the JSON."""
-
 
 @click.command
 @click.option(
@@ -41,9 +36,8 @@ _Figures = dict[str, Any]
 def sandboxes(store: str, key: str | None, *, as_json: bool) -> None:
     """List the API keys in a store.
 
-    For whoever runs the server, which may go on: the store is only read. Each with its payments, last use and
-    bytes. Keys are shown by a fingerprint, the
-    largest first, and their sandboxes KEY.NAME by NAME. The last use is that of the newest request to /v1.
+    For whoever runs the server. The store is only read, also while servers use it. Each key is shown by its
+    fingerprint, the largest first; its last use is that of the newest request to /v1.
     """
     if store == MEMORY_STORE:
         raise click.UsageError(
@@ -54,62 +48,48 @@ def sandboxes(store: str, key: str | None, *, as_json: bool) -> None:
     except (StoreError, PaymockError) as error:
         message = error.message.partition(". ")[0] if isinstance(error, PaymockError) else str(error)
         raise click.ClickException(f"cannot read the store: {message}") from None
-    rows = [(one["key"], *row) for one in data for row in _rows(one)]
-    titles = ("KEY", "SANDBOX", "PAYMENTS", "LAST USE", "BYTES")
+    names = ("key", "sandboxes", "payments", "last_used", "bytes")
     columns = [
-        Column(title, cells) for title, cells in zip(titles, zip(*rows, strict=True), strict=bool(rows))
+        Column(name.replace("_", " ").upper(), [str(one[name] or "-") for one in data]) for name in names
     ]
-    show({"data": data}, table_lines(columns, None) if rows else [], as_json=as_json, empty="no sandboxes")
+    show({"data": data}, table_lines(columns, None) if data else [], as_json=as_json, empty="no sandboxes")
 
 
-def _rows(key: _Figures) -> Iterator[tuple[str, ...]]:
-    """Yield the cells for a key, and for each of its sandboxes if it has several."""
-    parts = key["sandboxes"]
-    several = len(parts) > 1
-    names = [
-        f"all {len(parts)}" if several else parts[0]["name"] or "",
-        *(part["name"] or "-" for part in parts),
-    ]
-    for name, part in zip(names, [key, *parts] if several else [key], strict=several):
-        yield name, str(part["payments"]), part["last_used"] or "-", str(part["bytes"])
-
-
-async def _read(store: Store, owner: str | None) -> list[_Figures]:
+async def _read(store: Store, owner: str | None) -> list[dict[str, Any]]:
     """Return the figures of each key, or of `owner` only, largest first. Raises StoreError, PaymockError."""
     try:
         [metadata] = await store.get(METADATA, STATE)
         if metadata is not None:
             check_stored(metadata)
         sizes = {name: size async for name, size in store.sandboxes()}
-        names: dict[str, tuple[str, str]] = {}
+        owners: dict[str, str] = {}
         for index in [name for name in sizes if name.endswith(index_of(""))]:
             before = None
             while page := await store.page(index, NameRecord.KIND, limit=_READS, before=before):
                 before = page[-1][0]
                 records = [decode_as(NameRecord, stored) for _, stored in page]
-                names |= {record.sandbox: (record.owner, record.name) for record in records}
-        chosen = [name for name in sizes if "." not in name and name != METADATA]
-        keys: dict[str, list[_Figures]] = defaultdict(list)
+                owners |= {record.sandbox: record.owner for record in records}
+        chosen = [
+            name
+            for name in sizes
+            if "." not in name and name != METADATA and owner in (None, owners.get(name, name))
+        ]
+        keys: dict[str, dict[str, Any]] = {}
+
+        async def add(name: str) -> None:
+            count = store.count(name, PaymentRecord.KIND)
+            payments, newest = await gather(count, store.tail(name, LOG, 1))
+            last_used = decode_as(StoredEntry, newest[0]).at if newest else ""
+            key = fingerprint(owners.get(name, name))
+            empty = {"key": key, "sandboxes": 0, "payments": 0, "last_used": None, "bytes": 0}
+            figures = keys.setdefault(key, empty)
+            figures["sandboxes"] += 1
+            figures["payments"] += payments
+            figures["last_used"] = max(figures["last_used"] or "", last_used) or None
+            figures["bytes"] += sizes[name]
+
         for start in range(0, len(chosen), _READS):
-            part = chosen[start : start + _READS]
-            for sandbox, used in zip(part, await gather(*(_use(store, one) for one in part)), strict=True):
-                key, name = names.get(sandbox, (sandbox, None))
-                keys[key].append({"name": name, **used, "bytes": sizes[sandbox]})
+            await gather(*map(add, chosen[start : start + _READS]))
     finally:
         await store.close()
-    data = []
-    for key, parts in keys.items():
-        if owner in (None, key):
-            parts.sort(key=_size, reverse=True)
-            total = {name: sum(part[name] for part in parts) for name in ("payments", "bytes")}
-            last = max(part["last_used"] or "" for part in parts) or None
-            data.append({"key": fingerprint(key), "last_used": last, **total, "sandboxes": parts})
-    return sorted(data, key=_size, reverse=True)
-
-
-_size = itemgetter("bytes")
-
-
-async def _use(store: Store, sandbox: str) -> _Figures:
-    payments, newest = await gather(store.count(sandbox, PaymentRecord.KIND), store.tail(sandbox, LOG, 1))
-    return {"payments": payments, "last_used": decode_as(StoredEntry, newest[0]).at if newest else None}
+    return sorted(keys.values(), key=itemgetter("bytes"), reverse=True)

@@ -13,9 +13,14 @@ from paymock.schemas.control import DEFAULT_WAIT, JOURNAL_LENGTH, MAX_COUNT
 
 @click.command
 @with_client
-@click.option("--follow", is_flag=True, help="Print every new request, until interrupted.")
+@click.option("--follow", "-f", is_flag=True, help="Print every new request, until interrupted.")
 @click.option(
-    "--limit", type=Integer(1, JOURNAL_LENGTH), default=100, help="Maximum number of past requests."
+    "--limit",
+    "-n",
+    "--tail",
+    type=Integer(1, JOURNAL_LENGTH),
+    default=100,
+    help="Maximum number of past requests.",
 )
 @click.option(
     "--wait",
@@ -52,18 +57,18 @@ def requests(
     Only those below /v1. --json prints one document, newest first; with --follow, one document a line, newest
     last. With --wait, print the matching requests once COUNT have arrived; exit status 4 after the timeout.
     """
+    if count is not None and follow:
+        raise click.UsageError("Give --follow or --wait, not both.")
+    if count is None and any(value is not None for value in (timeout, *wanted.values())):
+        raise click.UsageError("The options that select requests, and --timeout, need --wait.")
     if clear:
         client.clear_requests()
     if count is not None:
-        if follow:
-            raise click.UsageError("Give --follow or --wait, not both.")
         seconds = DEFAULT_WAIT if timeout is None else timeout
         if wanted["payment_id"] is not None:
             wanted["payment_id"] = client.resolve(wanted["payment_id"])
         echo_hint(f"waiting for {count} requests, at most {format_seconds(seconds)} s")
         entries = client.wait_for_requests(count, timeout=seconds, **wanted)
-    elif timeout is not None or any(value is not None for value in wanted.values()):
-        raise click.UsageError("The options that select requests, and --timeout, need --wait.")
     else:
         entries = client.requests(limit)
     if follow:

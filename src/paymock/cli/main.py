@@ -38,7 +38,8 @@ _GUESSES = {
     "ls": "payments", "list": "payments", "ps": "payments", "get": "payment", "show": "payment",
     "describe": "payment", "logs": "requests", "log": "requests", "status": "ready", "health": "ready",
     "start": "serve", "up": "serve", "run": "serve|exec", "stop": "Ctrl-C", "down": "Ctrl-C",
-    "delete": "reset|fault delete", "rm": "reset|fault delete", "version": "--version", "help": "--help",
+    "restart": "Ctrl-C|serve", "delete": "reset|fault delete", "rm": "reset|fault delete",
+    "version": "--version", "help": "--help",
 }  # fmt: skip
 """What is meant by words that other programs use."""
 
@@ -153,7 +154,8 @@ def _run() -> int:
         return 1
     except click.ClickException as error:
         if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdigit():
-            error = click.UsageError("A number cannot be negative: seconds are like 45 or 1m30s.", error.ctx)
+            message = "No number is negative. What begins with - and is no option follows --, as in -- -7."
+            error = click.UsageError(message, error.ctx)
         if "--json" in takewhile(lambda word: word != "--", sys.argv):
             code = getattr(error, "code", "usage" if isinstance(error, click.UsageError) else "failed")
             document = getattr(error, "document", {"code": code, "message": error.format_message()})

@@ -7,7 +7,6 @@ This module is imported for every command, and imports nothing that takes long.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from click.core import ParameterSource
 from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
 
 _VISIBLE_ASCII = re.compile("[!-~]+")
-_PART_OF_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])")
-_SHORT_NAMES = {"rm": "delete", "ls": "list"}
+_PART_OF_DURATION = re.compile(r"([0-9]*\.?[0-9]+)(ms|[smhd])")
+_SHORT_NAMES = {"rm": "delete", "remove": "delete", "ls": "list"}
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 KEY_FROM_VARIABLE = '--key "$PAYMOCK_API_KEY"'
@@ -55,12 +54,21 @@ def _parse_api_key(ctx: click.Context, param: click.Parameter, value: str) -> st
     return _parse_header(ctx, param, value.partition(",")[0].strip())
 
 
-class _OrderOption(click.Option):
-    """The option --order, which was called --order-id: that still works, and the help does not show it."""
+class RenamingCommand(click.Command):
+    """A command that takes options of version 0.1, too: `renamed` says what they are called now; empty, that
+    their value is an argument.
+    """
 
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        super().add_to_parser(parser, ctx)
-        parser.add_option(self, ["--order-id"], self.name)
+    def __init__(self, *args: Any, renamed: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.renamed = renamed
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words: list[str] = []
+        for word in args:
+            option, _, value = word.partition("=")
+            words += filter(None, (self.renamed[option], value)) if option in self.renamed else [word]
+        return super().parse_args(ctx, words)
 
 
 class CommonOption(click.Option):
@@ -216,7 +224,6 @@ api_key = click.option(
     default=OPEN_KEY_EXAMPLE,
     help="API key, which selects the sandbox.",
 )
-order_option = partial(click.option, "--order", "order_id", cls=_OrderOption, metavar="ORDER")
 as_json = click.option("--json", "as_json", cls=CommonOption, is_flag=True, help="Print JSON.")
 idempotency_key = click.option(
     "--idempotency-key",

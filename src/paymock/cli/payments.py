@@ -24,11 +24,11 @@ from paymock.cli.options import (
     PAYMENT,
     UP_TO_A_DAY,
     Integer,
+    RenamingCommand,
     as_json,
     complete_newest,
     completion,
     idempotency_key,
-    order_option,
     payment_argument,
 )
 from paymock.cli.output import (
@@ -117,9 +117,9 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
     return metadata
 
 
-@click.command
+@click.command(cls=RenamingCommand, renamed={"--scenario": "", "--order-id": "--order"})
 @with_client
-@click.argument("scenario", type=SCENARIO, required=False)
+@click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
 @click.option("--chain", default=_DEFAULT_CHAIN, shell_complete=_complete_chain, help="Chain of the payment.")
 @click.option(
     "--asset",
@@ -128,7 +128,7 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
 )
 @click.option("--amount", help="What the merchant receives, in raw units. [default: one whole token]")
 @click.option("--address", default=DEFAULT_PAYOUT_ADDRESS, help="Payout address of the merchant.")
-@order_option(help="Order of the merchant. [default: a new one]")
+@click.option("--order", "order_id", metavar="ORDER", help="Order of the merchant. [default: a new one]")
 @click.option(
     "--metadata",
     callback=_parse_metadata,
@@ -136,7 +136,6 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
     metavar="KEY=VALUE",
     help="Entry of the metadata, or a JSON object. Repeatable.",
 )
-@click.option("--scenario", "scenario_option", type=SCENARIO, hidden=True)
 @idempotency_key
 @click.option("--print-curl", is_flag=True, help="Print an equivalent curl command, and send nothing.")
 @as_json
@@ -150,7 +149,6 @@ def create(
     order_id: str | None,
     metadata: dict[str, Any],
     scenario: str | None,
-    scenario_option: str | None,
     idempotency_key: str | None,
     print_curl: bool,
     as_json: bool,
@@ -159,7 +157,6 @@ def create(
 
     It follows SCENARIO; `paymock scenarios` lists them.
     """
-    scenario = scenario or scenario_option
     if print_curl and as_json:
         raise click.UsageError("Give --print-curl or --json, not both.")
     key = idempotency_key or f"paymock-{secrets.token_hex(12)}"
@@ -211,11 +208,11 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     show(detail, [f"{first}  {detail['scenario']}", *rest, "", *timeline], as_json=as_json)
 
 
-@click.command
+@click.command(cls=RenamingCommand, renamed={"--order-id": "--order"})
 @with_client
 @click.option("--status", type=STATUS, metavar="STATUS", help="Only payments in this status.")
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")
-@order_option(help="Only payments of this order.")
+@click.option("--order", "order_id", metavar="ORDER", help="Only payments of this order.")
 @click.option("--search", metavar="PREFIX", help="Only payments whose order or ID begins with this text.")
 @click.option("--limit", type=Integer(1), default=50, help="Maximum number of payments.")
 @click.option("--wide", is_flag=True, help="Whole ids and all columns on a terminal, as in a pipe.")
@@ -290,7 +287,7 @@ def deposit(
     """
     payment_id, raw_amount = split_payment(arguments, has_value=exact or half)
     if sum((raw_amount is not None and raw_amount[:1].isdigit(), exact, half)) != 1:
-        raise click.UsageError("Give one of AMOUNT, --exact and --half.")
+        raise click.UsageError("Give one of AMOUNT, which is in raw units, --exact and --half.")
     if exact and idempotency_key is not None:
         # A retry would find that nothing is missing any more.
         raise click.UsageError("--exact cannot be retried: give AMOUNT with --idempotency-key.")

@@ -17,8 +17,10 @@ from paymock.cli.options import (
     Choice,
     Duration,
     Number,
+    RenamingCommand,
     as_json,
     complete_newest,
+    completion,
     server_url,
 )
 from paymock.cli.output import (
@@ -162,7 +164,7 @@ def reset(client: ApiClient, *, yes: bool, as_json: bool) -> None:
 @click.command
 @with_client
 @click.argument("arguments", metavar=f"[{PAYMENT}] [DURATION]", nargs=-1, shell_complete=complete_newest)
-@click.option("--seconds", "seconds_option", type=_ADVANCE, hidden=True)
+@click.option("--seconds", "seconds_option", hidden=True)
 @click.option("--payment", "payment_option", hidden=True)
 @click.option(
     "--to",
@@ -185,7 +187,7 @@ def advance(
     client: ApiClient,
     *,
     arguments: tuple[str, ...],
-    seconds_option: float | None,
+    seconds_option: str | None,
     payment_option: str | None,
     to: str | None,
     until_observed: bool,
@@ -198,14 +200,11 @@ def advance(
     status, to its next change or to the end of its timeline. --to without a payment advances the newest. Exit
     status 4 when the application has not read a change before the timeout.
     """
-    has_value = to is not None or seconds_option is not None
-    payment_argument, duration = split_payment(arguments, has_value=has_value)
-    if sum(value is not None for value in (duration, seconds_option, to)) != 1:
+    words = [word for word in (payment_option, *arguments, seconds_option) if word is not None]
+    payment_id, duration = split_payment(words, has_value=bool(to or payment_option))
+    if (duration is None) == (to is None):
         raise click.UsageError("Give one of DURATION, which is seconds or like 1m30s, and --to.")
-    if payment_argument is not None and payment_option is not None:
-        raise click.UsageError("Give the payment once.")
-    seconds = seconds_option if duration is None else _ADVANCE.convert(duration, None, None)
-    payment_id = payment_option if payment_argument is None else payment_argument
+    seconds = None if duration is None else _ADVANCE.convert(duration, None, None)
     if timeout is not None and not until_observed:
         raise click.UsageError("--timeout needs --until-observed.")
     if payment_id is None and to is None:
@@ -220,20 +219,21 @@ def advance(
     show_payment(client, payment, as_json=as_json)
 
 
-@click.command
+@click.command(cls=RenamingCommand, renamed={"--speed": "", "--freeze": "freeze"})
 @with_client
-@click.argument("speed", type=_SPEED, metavar="[FACTOR|freeze]", required=False)
-@click.option("--speed", "speed_option", type=_SPEED, hidden=True)
-@click.option("--freeze", is_flag=True, hidden=True)
+@click.argument(
+    "speed",
+    type=_SPEED,
+    metavar="[FACTOR|freeze]",
+    required=False,
+    shell_complete=completion(lambda _: ["freeze"]),
+)
 @as_json
-def clock(
-    client: ApiClient, *, speed: float | None, speed_option: float | None, freeze: bool, as_json: bool
-) -> None:
+def clock(client: ApiClient, *, speed: float | None, as_json: bool) -> None:
     """Show the clock of the sandbox, or set its speed.
 
     FACTOR times real time; 0 and `freeze` stop the clock.
     """
-    speed = 0.0 if freeze else speed_option if speed is None else speed
     clock = client.clock() if speed is None else client.call("setClock", body={"speed": speed})
     _show_clock(clock, as_json=as_json)
 

@@ -12,16 +12,8 @@ from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, N
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import garbage_collection
-from paymock.server.terminal import end_line
-from paymock.settings import (
-    DEFAULT_PORT,
-    MAX_WORKERS,
-    MEMORY_STORE,
-    OPEN_KEY,
-    STANDARD_OUTPUT,
-    Settings,
-    SettingsError,
-)
+from paymock.server.streams import STANDARD_OUTPUT, end_line
+from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, OPEN_KEY, Settings, SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,6 +41,8 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(flag, *names, cls=CommonOption, **shown, **settings)
 
 
+_RETENTION = Duration(86_400)
+_RETENTION.like = " seconds, like 36h or 30d"
 _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 
 
@@ -125,7 +119,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 )
 @_option(
     "--retention",
-    type=Duration(86_400),
+    type=_RETENTION,
     callback=lambda _, __, seconds: seconds and int(seconds),
     help="Delete data this long after its creation: 36h, 30d; at least 24h. [default: never]",
 )
@@ -138,9 +132,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     type=FILE,
     help="File for URL, port and process id, as JSON, once the server answers; - for standard output.",
 )
-@_option(
-    "--exit-on-stdin-close", is_flag=True, help="Stop when standard input ends, as it does with a parent."
-)
+@_option("--exit-on-stdin-close", is_flag=True, help="Stop when standard input ends, as with a parent.")
 @_option("--log", type=Choice(["text", "json"]), default="text", help="Format of the log.")
 @_option(
     "--metrics-address",

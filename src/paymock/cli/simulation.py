@@ -13,6 +13,7 @@ from paymock.cli.options import (
     PAYMENT,
     CommandGroup,
     Integer,
+    RenamingCommand,
     api_key,
     as_json,
     complete_newest,
@@ -76,10 +77,9 @@ def _scenario_lines(scenario: ListedScenario) -> list[str]:
     return [f"{scenario.name}  {scenario.final_status}", *simulates, *(f"  {line}" for line in timeline)]
 
 
-@click.command
+@click.command(cls=RenamingCommand, renamed={"--scenario": ""})
 @with_client
-@click.argument("scenario", type=SCENARIO, required=False)
-@click.option("--scenario", "scenario_option", type=SCENARIO, hidden=True)
+@click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
 @click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")
 @click.option("--fault", metavar="FAULT", help=f"Fault to inject: {FAULT_FORM}.")
 @click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]")
@@ -91,7 +91,6 @@ def next(  # noqa: A001 - the name of the command
     client: ApiClient,
     *,
     scenario: str | None,
-    scenario_option: str | None,
     course: Path | None,
     fault: str | None,
     times: int | None,
@@ -105,7 +104,6 @@ def next(  # noqa: A001 - the name of the command
     They apply to creations without headers of their own. Prints all pending overrides; without
     SCENARIO and options, nothing changes.
     """
-    scenario = scenario or scenario_option
     has_override = any(value is not None for value in (scenario, course, fault))
     if clear and (has_override or always or times):
         raise click.UsageError("--clear can be combined with --order only.")
@@ -161,7 +159,7 @@ def fault(**common: Any) -> None:
 @with_client
 @click.argument("text", metavar="FAULT")
 @click.option("--operation", type=OPERATION, metavar="NAME", help="Only requests of this operation.")
-@click.option("--order", "order_id", metavar="ID", help="Only requests about payments of this order.")
+@click.option("--order", "order_id", metavar="ORDER", help="Only requests about payments of this order.")
 @click.option(
     "--payment",
     "payment_id",

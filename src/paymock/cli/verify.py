@@ -5,7 +5,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -34,7 +34,6 @@ from paymock.cli.options import (
     server_url,
 )
 from paymock.cli.output import echo, echo_json, echo_note, printable
-from paymock.client.http import Refused
 from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
 
@@ -310,12 +309,12 @@ def _sandbox(
         return ApiClient.own(stack.enter_context(temporary_server(scenarios)), None if is_default else key)
     if scenarios is not None:
         raise click.UsageError("--scenarios is for a temporary server: give the file to `paymock serve`.")
-    with ApiClient(url, key) as client, suppress(Refused):  # by an old server, which knows no names
+    with ApiClient(url, key) as client:
         name = client.sandboxes()[0]["name"]
-        if name is not None:
-            return ApiClient(url, key.removesuffix(f".{name}"), name=name)
-        if is_started or is_chosen:
-            return ApiClient.own(url, None if is_default and is_chosen else key)
+    if name is not None:
+        return ApiClient(url, key.removesuffix(f".{name}"), name=name)
+    if is_started or is_chosen:
+        return ApiClient.own(url, None if is_default and is_chosen else key)
     return ApiClient(url, key)
 
 

@@ -22,8 +22,7 @@ DEFAULT_TIMEOUT = 40.0
 
 _CONNECT_TIMEOUT = 5.0
 _CONTROL_API = "/_mock/"
-_HOST_AND_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]*):[0-9]+/?")
-_URL = re.compile(r"https?://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._~-]+)(?::([0-9]{1,5}))?(?:/[!->@-~]*)?", re.I)
+_URL = re.compile(r"(https?://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._~-]*)(?::([0-9]{1,5}))?(/[!->@-~]*)?", re.I)
 
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
@@ -248,14 +247,13 @@ def normalize_url(url: str) -> str:
     """
     if not isinstance(url, str):
         raise TypeError(f"the URL of a server must be a string, not {type(url).__name__}")
-    if _HOST_AND_PORT.fullmatch(url):
-        url = f"http://{'127.0.0.1' if url.startswith(':') else ''}{url}"
     if "@" in url:
         raise ValueError("the URL of a server must be like http://127.0.0.1:8402, without user and password")
     match = _URL.fullmatch(url)
-    if match is None or not 0 < int(match[1] or 80) < 65_536:
+    if match is None or not (match[2] if match[1] else match[3]) or not 0 < int(match[3] or 80) < 65_536:
         raise ValueError("the URL of a server must be like http://127.0.0.1:8402 or localhost:8402")
-    url = url.rstrip("/")
+    scheme, host, port, path = match.groups(default="")
+    url = (url if scheme else f"http://{host or '127.0.0.1'}:{port}{path}").rstrip("/")
     if url.endswith("/v1"):
         raise ValueError("the URL of a server must be given without /v1")
     return url

@@ -3,7 +3,6 @@
 import hmac
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from paymock.cache import BoundedCache
 from paymock.http.requests import Request
@@ -19,14 +18,8 @@ _CACHED, _MAX_CACHED_LENGTH = 1_000, 256
 _NAMED_KEY = re.compile("(.+)[.]([A-Za-z0-9_-]{1,64})")
 
 
-class Identity(NamedTuple):
-    """What a key opens: a sandbox, and the sandbox of its owner. They differ for the key `K.NAME` of a
-    configured key K, which has a name.
-    """
-
-    sandbox: str
-    owner: str
-    name: str | None = None
+Identity = tuple[str, str, str | None]
+"""What a key opens: the sandbox, that of its owner K, and the NAME of `K.NAME`."""
 
 
 class Keyring:
@@ -35,10 +28,9 @@ class Keyring:
     """
 
     def __init__(self, api_keys: Iterable[str]) -> None:
-        self.accept(api_keys)
+        self.replace(api_keys)
 
-    def accept(self, api_keys: Iterable[str]) -> None:
-        """Accept these keys from now on, and no others."""
+    def replace(self, api_keys: Iterable[str]) -> None:
         self._keys = [key.encode() for key in api_keys]
         self._identities: BoundedCache[bytes, Identity] = BoundedCache(_CACHED)
 
@@ -81,14 +73,14 @@ class Keyring:
     def _identify(self, token: str) -> Identity | None:
         sandbox = sandbox_of(token)
         if not self._keys:
-            return Identity(sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None
+            return (sandbox, sandbox, None) if OPEN_KEY.fullmatch(token) else None
         match = _NAMED_KEY.fullmatch(token)
         key, name = match.groups() if match else ("", None)
         # All keys are compared, in constant time, so that response times do not reveal them.
         is_key, is_named = self._is_configured(token), self._is_configured(key)
         if is_key:
-            return Identity(sandbox, sandbox)
-        return Identity(sandbox, sandbox_of(key), name) if is_named else None
+            return sandbox, sandbox, None
+        return (sandbox, sandbox_of(key), name) if is_named else None
 
     def _is_configured(self, token: str) -> bool:
         presented = token.encode()

@@ -18,7 +18,6 @@ CHECKED_HEADERS = frozenset((b"authorization", b"idempotency-key", b"x-mock-scen
 _IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY)
 _JSON = b"application/json"
 _JSON_TYPE = re.compile(r"application/json[ \t]*(;.*)?", re.IGNORECASE)
-_QUALITY = re.compile(rb";\s*q=([01](?:\.[0-9]{0,3})?)")
 _PARAMETER = re.compile(r';[ \t]*([^=;" \t]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
 
 
@@ -54,12 +53,9 @@ def _single(request: Request, name: bytes) -> str | None:
 
 
 def prefers_html(request: Request) -> bool:
-    """Whether `Accept` ranks HTML before JSON by name, as browsers do."""
-    qualities = {b"text/html": 0.0, b"application/json": 0.0}
-    for choice in request.headers.get(b"accept", b"").lower().split(b","):
-        quality = _QUALITY.search(choice)
-        qualities[choice.partition(b";")[0].strip()] = float(quality[1]) if quality else 1.0
-    return qualities[b"text/html"] > qualities[b"application/json"]
+    """Whether `Accept` names HTML and not JSON, as browsers do."""
+    accepted = request.headers.get(b"accept", b"")
+    return b"text/html" in accepted and b"json" not in accepted
 
 
 def idempotency_key(request: Request) -> str:

@@ -54,10 +54,8 @@ _CACHED_STATES = 1_000
 the journal none to tell the virtual time.
 """
 
-_REGISTER_MS, _RETRY_MS = 3_600_000, 1_000
-"""How often a process repeats the registration of a sandbox, which retention may have deleted, and at least
-how long after one that failed.
-"""
+_REGISTER_MS = 60_000
+"""How often a process repeats the registration of a sandbox, which may have failed, or expired."""
 
 _MAX_REGISTERED = 100_000
 """The most sandboxes in the index of a key."""
@@ -420,7 +418,7 @@ class Sandboxes:
         now = self._clock()
         if now < self._registration_due.get(sandbox, 0):
             return
-        self._registration_due[sandbox] = now + _RETRY_MS
+        self._registration_due[sandbox] = now + _REGISTER_MS
         value = records.encode(NameRecord(sandbox, owner, name))
         with suppress(PaymockError):
             await self._store.add(
@@ -431,7 +429,6 @@ class Sandboxes:
                 expected_state=None,
                 limit=_MAX_REGISTERED,
             )
-            self._registration_due[sandbox] = now + _REGISTER_MS
 
     async def increment(self, sandbox: str, key: str) -> int:
         return await self._store.increment(sandbox, key)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from paymock import __version__
 from paymock.server.errors import StartError
-from paymock.server.terminal import end_line
-from paymock.settings import DEFAULT_PORT, MEMORY_STORE, OPEN_KEY_EXAMPLE, STANDARD_OUTPUT, Settings
+from paymock.server.streams import STANDARD_OUTPUT, end_line
+from paymock.settings import DEFAULT_PORT, MEMORY_STORE, OPEN_KEY_EXAMPLE, Settings
 from paymock.stores.opening import sqlite_path
 from paymock.web.telemetry.access_log import RequestLog
 
@@ -21,12 +21,13 @@ def write_ready_file(path: Path, url: str, port: int, metrics: str | None = None
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     content = {"url": url, "port": port, "pid": os.getpid()} | ({"metrics": metrics} if metrics else {})
+    line = json.dumps(content) + "\n"
     if path == STANDARD_OUTPUT:
-        sys.stdout.write(json.dumps(content) + "\n")
+        sys.stdout.write(line)
         sys.stdout.flush()
         return
     try:
-        draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        draft.write_text(line, encoding="utf-8")
         draft.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -85,8 +86,8 @@ def announce(
 
 def announce_stop(settings: Settings, log: RequestLog, reason: str) -> None:
     """Log the event `stopped`, unless nothing was logged at the start."""
-    end_line()
     if settings.ready_file != STANDARD_OUTPUT:
+        end_line()
         log.event("stopped", f"stopped ({reason})", reason=reason)
 
 

@@ -4,6 +4,7 @@ from one process or several.
 
 import contextlib
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -24,13 +25,14 @@ from paymock.server.errors import StartError
 from paymock.server.fork import not_inherited
 from paymock.server.metrics_listener import MetricsEndpoint
 from paymock.server.server import GRACE_SECONDS, Server
-from paymock.server.signals import run_until_signal
+from paymock.server.signals import HANGUP, run_until_signal, stop_signals
 from paymock.server.sockets import bind_sockets, server_url
 from paymock.server.supervisor import Supervisor, WorkerSlot
 from paymock.settings import MEMORY_STORE, Settings, SettingsError
 from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
 from paymock.web.app import create_app
+from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 
 
@@ -44,6 +46,8 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     if settings.workers > 1 and not hasattr(os, "fork"):
         raise StartError("--workers requires a system with fork")
     raise_file_limit()
+    for number in {*HANGUP} - {*stop_signals()}:  # while the server starts and after it has ended
+        signal.signal(number, signal.SIG_IGN)
     given, settings = settings, settings.with_keys_of_file()
     keyring = Keyring(settings.api_keys)  # the workers that are forked later, too, get the present keys
     catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
@@ -53,16 +57,10 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     clock = SystemClock(log.warning)
     store = _open_store(settings)
     metadata = run_until_signal(lambda: _initialize(store, settings, clock, log))
-    application = partial(
-        create_app,
-        settings,
-        catalog,
-        metadata=metadata,
-        clock=clock,
-        log=log,
-        scenarios=scenarios,
-        keyring=keyring,
-    )
+
+    def application(store: Store) -> Application:
+        return create_app(settings, catalog, store, metadata, clock, log, scenarios, keyring)
+
     sockets = bind_sockets(settings)
     url = server_url(settings, sockets)
 
@@ -76,9 +74,10 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     counts = ConnectionCounts(settings.workers)
 
     def work(slot: WorkerSlot) -> None:
-        app = application(store=_open_store(settings))  # processes cannot share the connections of a store
+        app = application(_open_store(settings))  # processes cannot share the connections of a store
         listener = metrics.create_listener(app, slot.number)
-        Server(app, slot.send_ready, listener, counts=counts, slot=slot, on_hangup=on_hangup).run(sockets)
+        again = partial(on_hangup, warn=False)  # the supervisor does
+        Server(app, slot.send_ready, listener, counts=counts, slot=slot, on_hangup=again).run(sockets)
 
     try:
         metrics.open()
@@ -86,7 +85,7 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
             remove_ready_file(settings.ready_file)
         garbage_collection.resume()
         if settings.workers == 1:
-            app = application(store=store)
+            app = application(store)
             metrics_listener = metrics.create_listener(app)
             server = Server(app, on_ready, metrics_listener, on_hangup=on_hangup, watch_stdin=watch_stdin)
             reason = server.run(sockets)
@@ -102,14 +101,15 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
             listener.close()
 
 
-def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog) -> None:
+def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog, *, warn: bool = True) -> None:
     """Accept the keys that `settings` and their file have now; a file that cannot be used changes nothing."""
     try:
         keys = settings.with_keys_of_file().api_keys
     except SettingsError as error:
-        log.warning(f"{error}. The API keys stay as they were.")
+        if warn:
+            log.warning(f"{error}. The API keys stay as they were.")
     else:
-        keyring.accept(keys)
+        keyring.replace(keys)
         log.mask(keys)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from paymock.http.protocol import HttpProtocol, ServerState
 from paymock.server.accept import Acceptor, ConnectionCounts
-from paymock.server.signals import HANGUP, STDIN_CLOSED, exit_after_timeout, handling_signals, stop_signals
+from paymock.server.signals import HANGUP, exit_after_timeout, handling_signals, stdin_ended, stop_signals
 from paymock.server.supervisor import WorkerSlot
 from paymock.web.application import Application
 
@@ -96,7 +96,9 @@ class Server:
             self.stop()
 
     def _call_soon(self, callback: Callable[[], None]) -> None:
-        if self._loop is not None:
+        if self._loop is None:
+            callback()
+        else:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(callback)
 
@@ -193,9 +195,9 @@ class Server:
         self.stop_in_time(signal.Signals(number).name)
 
     def _stop_at_end_of_stdin(self) -> None:
-        while os.read(0, 4096):
+        while not stdin_ended():
             pass
-        self.stop_in_time(STDIN_CLOSED)
+        self.stop_in_time("standard input closed")
 
     def _on_supervisor_exit(self) -> None:
         if self._slot is not None:

@@ -9,15 +9,12 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from paymock.server.terminal import in_foreground
+from paymock.server.streams import in_foreground
 
 T = TypeVar("T")
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 HANGUP = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
-
-STDIN_CLOSED = "standard input closed"
-"""Why a server stops whose parent has ended, as logged."""
 
 STOP_SECONDS = 4.0
 """How long after the first signal the process ends, whatever clients do."""
@@ -42,6 +39,14 @@ def stop_signals() -> tuple[signal.Signals, ...]:
     """
     ends_with_terminal = in_foreground() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return (*STOP_SIGNALS, *HANGUP) if ends_with_terminal else STOP_SIGNALS
+
+
+def stdin_ended() -> bool:
+    """Wait for standard input, and return whether it has ended: also if its terminal is gone."""
+    try:
+        return not os.read(0, 4096)
+    except OSError:
+        return True
 
 
 def exit_after_timeout() -> None:

@@ -21,10 +21,10 @@ from paymock.server.accept import ConnectionCounts
 from paymock.server.errors import StartError
 from paymock.server.signals import (
     HANGUP,
-    STDIN_CLOSED,
     STOP_SECONDS,
     STOP_SIGNALS,
     handling_signals,
+    stdin_ended,
     stop_signals,
 )
 from paymock.web.telemetry.access_log import RequestLog
@@ -33,7 +33,6 @@ RESTART_SECONDS = 1.0
 """Shortest time between the start of a worker and that of its replacement."""
 
 _READY = b"\0"
-_STDIN = 0
 
 
 class WorkerSlot(NamedTuple):
@@ -100,7 +99,7 @@ class Supervisor:
         self._on_ready: Callable[[], None] | None = on_ready
         self._log = log
         self._on_hangup = on_hangup
-        self._stdin = [_STDIN] if watch_stdin else []
+        self._stdin = [0] if watch_stdin else []
         self._workers: dict[socket.socket, _Worker] = {}
         self._exits: list[_Exit] = []
         self._deadline: float | None = None  # of the stop, once there is a reason for it
@@ -140,8 +139,8 @@ class Supervisor:
         timeout = max(0.0, min(times) - time.monotonic()) if times else None
         for readable in _readable([self._signals, *self._workers, *self._stdin], timeout):
             if isinstance(readable, int):
-                if not os.read(_STDIN, 4096):
-                    self._stop(STDIN_CLOSED)
+                if stdin_ended():
+                    self._stop("standard input closed")
             elif readable in self._workers:
                 self._receive(self._workers[readable])
         # Signals come after exits: one to the process group ends workers, too, which are then not replaced.
@@ -239,7 +238,8 @@ class Supervisor:
             signal.signal(
                 signal.SIGINT, signal.SIG_IGN
             )  # Ctrl-C reaches all; the supervisor stops the workers
-            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the server handles it
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the server handles them
+            signal.signal(signal.SIGHUP, lambda *_: self._on_hangup())
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             for other in inherited:
                 other.close()

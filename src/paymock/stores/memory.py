@@ -96,8 +96,7 @@ class MemoryStore:
     ) -> AddResult:
         state, existing = self._values(sandbox, STATE, key)
         if existing is None and state == expected_state:
-            if self._retention is not None:
-                self._expire(sandbox, kind)
+            self._expire(sandbox, kind)
             contents = self._sandboxes.get(sandbox)
             count = len(contents.kinds.get(kind, ())) if contents else 0
             if (limit is not None and count >= limit) or self._totals[kind] >= self._limits.get(
@@ -128,8 +127,7 @@ class MemoryStore:
             return False
         if addition is not None and self._values(sandbox, addition[0]) != [None]:
             return False
-        if self._retention is not None:
-            self._expire(sandbox, addition and addition[2])
+        self._expire(sandbox, addition[2] if addition else "")
         contents = self._sandboxes.get(sandbox) or self._create(sandbox)
         contents.values[key] = _compact(new)
         if addition is not None:
@@ -153,8 +151,7 @@ class MemoryStore:
         return len(contents.kinds.get(kind, ())) if contents else 0
 
     async def increment(self, sandbox: str, key: str) -> int:
-        if self._retention is not None:
-            self._expire(sandbox)
+        self._expire(sandbox)
         contents = self._use(sandbox)
         if contents.counters is None:
             contents.counters = BoundedCache(MAX_COUNTERS)
@@ -163,8 +160,7 @@ class MemoryStore:
         return counters[key]
 
     async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        if self._retention is not None:
-            self._expire(sandbox)
+        self._expire(sandbox)
         logs = (self._sandboxes.get(sandbox) or self._use(sandbox)).logs
         if log not in logs:
             logs[log] = []
@@ -185,8 +181,7 @@ class MemoryStore:
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         if self._values(sandbox, STATE) != [expected_state]:
             return False
-        if self._retention is not None:
-            self._expire(sandbox)
+        self._expire(sandbox)
         self._delete(sandbox)
         shared = self._shared.get(new_state)
         if shared is None:
@@ -231,12 +226,14 @@ class MemoryStore:
             contents.ages = contents.ages or {}
             contents.ages.setdefault(kind, _Ages()).times.append(self._clock())
 
-    def _expire(self, sandbox: str, kind: str | None = None) -> None:
+    def _expire(self, sandbox: str, kind: str = "") -> None:
         """Note a change of a sandbox, and delete some of what is older than the retention: other sandboxes,
         and the oldest values of a kind. The more it has, the more go at once, since the others then move.
         """
+        if self._retention is None:
+            return
         now = self._clock()
-        before = now - (self._retention or 0)
+        before = now - self._retention
         self._changed[sandbox] = now
         self._changed.move_to_end(sandbox)
         for name, changed in [*islice(self._changed.items(), 2)]:
@@ -245,9 +242,10 @@ class MemoryStore:
                 if name != METADATA:
                     self._delete(name)
         contents = self._sandboxes.get(sandbox)
-        if kind is None or contents is None or contents.ages is None or kind not in contents.ages:
+        ages = contents and contents.ages and contents.ages.get(kind)
+        if not contents or not ages:
             return
-        keys, ages = contents.kinds[kind], contents.ages[kind]
+        keys = contents.kinds[kind]
         number = bisect_right(ages.times, before, hi=min(len(keys), 2 + len(keys) // 32))
         if number * 64 > len(keys):
             for key in keys[:number]:
@@ -258,7 +256,6 @@ class MemoryStore:
             self._totals[kind] -= number
 
     def _delete(self, sandbox: str) -> None:
-        """Delete all of a sandbox."""
         self._empty.pop(sandbox, None)
         self._reset_states.pop(sandbox, None)
         old = self._sandboxes.pop(sandbox, None)

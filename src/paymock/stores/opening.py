@@ -45,6 +45,10 @@ def open_store(
         synchronous = options.pop("synchronous", _SYNCHRONOUS[0]).lower()
         if options or synchronous not in _SYNCHRONOUS:
             raise StoreError("an SQLite store has one option: synchronous=full or synchronous=normal")
+        if not sqlite_path(url).name:
+            raise StoreError(
+                "an SQLite store needs a file: sqlite:file.db or sqlite:///absolute/path/file.db"
+            )
         from paymock.stores.sqlite.store import SqliteStore  # the in-memory store needs no sqlite3
 
         return SqliteStore(sqlite_path(url), synchronous, limits, retention, read_only=read_only)

@@ -170,11 +170,11 @@ def check(observation: Observation, fulfil_at: str) -> list[Violation]:
     found.sort(key=lambda violation: order.index(violation.rule))
     if observation.inherent is None:
         return found
-    new = [one.explanation for one in found if one.rule not in observation.inherent]
-    return [
-        Violation("breaks_on_new_fields", f"With unknown members in replies, {text[0].lower()}{text[1:]}")
-        for text in new[:1]
-    ]
+    for one in found:
+        if one.rule not in observation.inherent:
+            text = observation.incident or one.explanation[0].lower() + one.explanation[1:]
+            return [Violation("breaks_on_new_fields", f"With unknown members in replies, {text}")]
+    return []
 
 
 def _money(seen: Observation, fulfil_at: str) -> Iterator[Violation]:

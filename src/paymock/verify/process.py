@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -134,9 +134,7 @@ class Service:
         ended = {port: process for port in ports if (process := self._processes.pop(port, None))}
         for process in ended.values():
             signal_group(process, number)
-        for stray in self._other_processes():
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(stray, number)
+        _signal_processes(self._other_processes(), number)
         deadline = time.monotonic() + _STOP_SECONDS
         while (
             any(one.poll() is None for one in ended.values()) or self._other_processes()
@@ -144,9 +142,7 @@ class Service:
             time.sleep(_POLL_SECONDS)
         for process in ended.values():
             kill(process)
-        for stray in self._other_processes():
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(stray, signal.SIGKILL)
+        _signal_processes(self._other_processes(), signal.SIGKILL)
         for url in filter(None, map(self._ready_url, ended)):
             while _answer(url) and time.monotonic() < deadline + _STOP_SECONDS:  # its port is still bound
                 time.sleep(_POLL_SECONDS)
@@ -229,6 +225,21 @@ def signal_group(process: Process, number: signal.Signals) -> None:
     """Send a signal to a command and its children."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
+
+
+def end_processes_with(variable: str, seconds: float) -> None:
+    """End the processes that have this in their environment: by SIGTERM, and after `seconds` by force."""
+    _signal_processes(_processes_with(variable), signal.SIGTERM)
+    deadline = time.monotonic() + seconds
+    while _processes_with(variable) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    _signal_processes(_processes_with(variable), signal.SIGKILL)
+
+
+def _signal_processes(processes: Iterable[int], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
 
 
 def _processes_with(variable: str) -> list[int]:

@@ -45,7 +45,7 @@ def create_app(
     scenarios: Mapping[str, Scenario] = SCENARIOS,
     keyring: Keyring | None = None,
 ) -> Application:
-    """Return the service . `metadata` is that of `store`; `scenarios` are those that
+    """Return the service. `metadata` is that of `store`; `scenarios` are those that
     new payments can follow, by name.
     """
     sandboxes = Sandboxes(store, clock, metadata)

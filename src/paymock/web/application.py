@@ -86,7 +86,8 @@ class Application:
         request_id = f"{self._id_prefix}{next(self._count):x}"
         if self._root_path:  # some proxies remove it, and some do not
             request.root_path = self._root_path
-            if f"{request.path}/".startswith(f"{self._root_path}/"):
+            is_below = f"{request.path}/".startswith(f"{self._root_path}/")
+            if is_below and self.routes.find(request.path) is None:
                 request.path = request.path.removeprefix(self._root_path) or "/"
         try:
             handler = self._route(request)
@@ -95,7 +96,7 @@ class Application:
             return _GONE, b""
         except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the envelope
             response = self._error_response(error, request, request_id)
-        if request.sandbox_name and (request.method != "GET" or request.path.startswith(PUBLIC)):
+        if request.sandbox_name and response.error != "store_unavailable":
             await self._sandboxes.register(request.sandbox, request.owner, request.sandbox_name)
         fault = response.fault
         if fault is not None and fault.kind is FaultKind.HANG:

@@ -148,12 +148,6 @@ class TestRetention:
         assert ttls(engine) <= {DAY, DAY - 1}
         await shorter.close()
 
-    async def test_the_metadata_do_not_expire(self, store: RedisStore, engine: RedisEngine) -> None:
-        assert await store.replace("origin", STATE, None, b"1", expected_state=None)
-        assert await store.replace("origin", STATE, b"1", b"2", expected_state=b"1")
-        assert await store.reset("origin", b"3", expected_state=b"2")
-        assert ttls(engine) == {-1}
-
     async def test_without_retention_nothing_expires(self, store: RedisStore, engine: RedisEngine) -> None:
         endless = RedisStore(engine.url)
         for change in (

@@ -57,3 +57,9 @@ def test_headers_and_documents_name_the_path(client: httpx.Client, created: http
 )
 def test_proxy_may_remove_the_path_or_not(client: httpx.Client, path: str, status: int) -> None:
     assert client.get(path).status_code == status
+
+
+def test_path_may_be_one_of_the_server_too() -> None:
+    with running_server(Settings(port=0, root_path="/v1")) as server:
+        for path in ("/v1/chains", "/v1/v1/chains", "/v1/livez", "/livez"):
+            assert httpx.get(server.url + path, headers=AUTHORIZED).status_code == 200

@@ -22,8 +22,8 @@ takes far longer to prepare than to run.
 PURGE_LIMIT = 200
 """Most rows of deleted sandboxes that are deleted with one commit."""
 
-MARKS = 24
-"""How many commits in a retention are marked with their time: that much later than due, values go."""
+WATERMARKS = 24
+"""How many watermarks a retention has: a part of it as large passes until values that are due go."""
 
 EXPIRED_SANDBOXES = 10
 """Most sandboxes without recent changes that lose their names with one commit."""
@@ -166,40 +166,39 @@ class Transaction:
         """Delete some of what was committed `retention` seconds ago: values in lists, beyond the position
         `scanned`, and sandboxes. Return the position up to which no such value is left.
 
-        Commits have no times. At most MARKS in a retention mark what precedes them, in a table of its own,
-        which servers without a retention ignore.
+        Commits have no times. A watermark is the time, the number and the last position of one commit, in a
+        table that servers without a retention ignore.
         """
-        if not self._changed:  # the last commit of the file must keep its number
-            return scanned
         run, before = self.connection.execute, now - retention
-        run("CREATE TABLE IF NOT EXISTS mark (time REAL, version INTEGER, position INTEGER)")
-        run("DELETE FROM mark WHERE time < (SELECT max(time) FROM mark WHERE time <= ?)", (before,))
+        run("CREATE TABLE IF NOT EXISTS watermark (time REAL, version INTEGER, position INTEGER)")
+        run("DELETE FROM watermark WHERE time < (SELECT max(time) FROM watermark WHERE time <= ?)", (before,))
         run(
-            "INSERT INTO mark "
+            "INSERT INTO watermark "
             "SELECT ?1, (SELECT max(version) FROM sandbox), (SELECT max(position) FROM entry) "
-            "WHERE NOT EXISTS (SELECT 1 FROM mark WHERE time BETWEEN ?1 - ?2 AND ?1)",
-            (now, retention / MARKS),
+            "WHERE NOT EXISTS (SELECT 1 FROM watermark WHERE time BETWEEN ?1 - ?2 AND ?1)",
+            (now, retention / WATERMARKS),
         )
-        marked = run("SELECT version, position FROM mark WHERE time <= ?", (before,)).fetchall()
+        marked = run("SELECT version, position FROM watermark WHERE time <= ?", (before,)).fetchall()
         if not marked:
             return scanned
         version, position = marked[0]
-        for (name,) in run(
-            "SELECT name FROM sandbox WHERE version <= ? AND name != ? LIMIT ?",
+        for (name,) in run(  # the last commit of the file must keep its number
+            "SELECT name FROM sandbox WHERE version <= ? AND version < (SELECT max(version) FROM sandbox) "
+            "AND name != ? LIMIT ?",
             (version, METADATA, EXPIRED_SANDBOXES),
         ).fetchall():
             if name not in self._changed:
                 self.delete(name)
         rows = run(
-            "SELECT position, sandbox, kind, key FROM entry JOIN sandbox ON id = sandbox "
-            "WHERE position > ? AND position <= ? AND name IS NOT NULL ORDER BY position LIMIT ?",
+            "SELECT position, iif(name IS NULL, NULL, kind), sandbox, key FROM entry "
+            "JOIN sandbox ON id = sandbox WHERE position > ? AND position <= ? ORDER BY position LIMIT ?",
             (scanned, position, PURGE_LIMIT),
         ).fetchall()
-        listed = [row for row in rows if row[2] is not None]
-        self._added.subtract(kind for _, _, kind, _ in listed)
+        listed = [row[1:] for row in rows if row[1] is not None]  # others are in no list, or being purged
+        self._added.subtract(kind for kind, _, _ in listed)
         self.connection.executemany(
             "DELETE FROM entry WHERE sandbox = ? AND key IN (?, ?)",
-            [(sandbox, key, companion_key(key)) for _, sandbox, _, key in listed],
+            [(sandbox, key, companion_key(key)) for _, sandbox, key in listed],
         )
         return rows[-1][0] if len(rows) == PURGE_LIMIT else position or 0
 
@@ -243,12 +242,12 @@ def changes_since(connection: Connection, version: int | None) -> tuple[int, lis
     return (rows[-1][0] if rows else version), changes
 
 
-def sizes(connection: Connection, after: int) -> list[tuple[int, str | None, int]]:
-    """Return the ids, names and bytes of the next sandboxes after the one with an id."""
+def sizes(connection: Connection, after: int) -> list[tuple[int, str, float]]:
+    """Return the ids, names and bytes of the next sandboxes with larger ids."""
     return connection.execute(
         "SELECT id, name, (SELECT total(length(key) + length(value)) FROM entry WHERE sandbox = sandbox.id) "
         "+ (SELECT total(length(entries)) FROM log WHERE sandbox = sandbox.id) "
-        "FROM sandbox WHERE id > ? ORDER BY id LIMIT ?",
+        "FROM sandbox WHERE id > ? AND name IS NOT NULL ORDER BY id LIMIT ?",
         (after, PURGE_LIMIT),
     ).fetchall()
 

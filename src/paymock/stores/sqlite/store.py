@@ -64,7 +64,7 @@ class SqliteStore:
         self._limits = limits or {}
         self._retention, self._clock = retention, clock
         self._expired = 0
-        """The position up to which this process has deleted what is older than the retention."""
+        """The position up to which this process has applied the retention."""
         file = StoreFile(path, read_only=read_only)
         self._reader, self._writer = ThreadedConnection(file), ThreadedConnection(file)
         self._reads: Batcher[Read] = Batcher(self._run_short_reads)
@@ -191,10 +191,8 @@ class SqliteStore:
     async def sandboxes(self) -> AsyncIterator[tuple[str, int]]:
         last = 0
         while rows := await self._read(partial(queries.sizes, after=last)):
-            for _, name, size in rows:
-                if name is not None:
-                    yield name, int(size)
-            last = rows[-1][0]
+            for last, name, size in rows:  # noqa: B007
+                yield name, int(size)
 
     async def time(self) -> int | None:
         return None

@@ -103,7 +103,7 @@ _MAX_SERIES = 4096
 
 _KEYS_START = _SERIES_START + _MAX_SERIES * _SERIES_SIZE
 _MAX_KEYS = 256
-"""How many API keys are counted by themselves, the last of them for all others."""
+"""How many API keys each worker counts."""
 
 _SEGMENT_SIZE = _KEYS_START + _MAX_KEYS * 2
 
@@ -169,13 +169,11 @@ class WorkerCounters:
         self.increment(PAYMENTS, scenario if known else COURSE)
 
     def count_key(self, key: str) -> None:
-        """Count a request with the API key of this fingerprint."""
-        offset = self._keys.get(key)
-        if offset is None:
-            name = key if len(self._keys) < _MAX_KEYS - 1 else _OTHER
-            offset = self._keys[key] = _KEYS_START + 2 * min(len(self._keys), _MAX_KEYS - 1)
-            self._own[offset] = int.from_bytes(name.encode())
-        self._own[offset + 1] += 1
+        """Count a request with the API key of this fingerprint, if there is room."""
+        offset = self._keys.setdefault(key, _KEYS_START + 2 * len(self._keys))
+        if offset < _SEGMENT_SIZE:
+            self._own[offset] = int.from_bytes(key.encode())
+            self._own[offset + 1] += 1
 
     def counters(self) -> Iterator[tuple[Metric, LabelValues, int]]:
         """Yield the counters without buckets, summed over all workers."""
