@@ -21,15 +21,15 @@ def test_a_url_option_sets_the_synchronous_mode(tmp_path: Path, option: str, syn
         ("sqlite:///abs/store.db", "/abs/store.db"),
         ("sqlite:////abs/store.db?synchronous=normal", "/abs/store.db"),
         ("sqlite:/abs/with%20space.db", "/abs/with space.db"),
-        ("sqlite:store.db", "/work/store.db"),
-        ("sqlite:./folder/store.db?synchronous=normal", "/work/folder/store.db"),
-        ("sqlite://store.db", "/work/store.db"),
+        ("sqlite:store.db", "/srv/store.db"),
+        ("sqlite:./folder/store.db?synchronous=normal", "/srv/folder/store.db"),
+        ("sqlite://store.db", "/srv/store.db"),
     ],
 )
 def test_a_path_after_three_slashes_is_absolute_and_one_after_the_scheme_is_relative(
     monkeypatch: pytest.MonkeyPatch, url: str, path: str
 ) -> None:
-    monkeypatch.setattr(os, "getcwd", lambda: "/work")
+    monkeypatch.setattr(os, "getcwd", lambda: "/srv")
     assert sqlite_path(url) == Path(path)
     assert isinstance(open_store(url), SqliteStore)
 
