@@ -28,7 +28,7 @@ from paymock.payments import payment as payments
 from paymock.payments import records
 from paymock.payments import scenarios as scenario_views
 from paymock.payments.catalog import Catalog
-from paymock.payments.records import DepositRecord, NameRecord, PaymentRecord, SimulationRecord, index_of
+from paymock.payments.records import DepositRecord, NamedSandbox, PaymentRecord, SimulationRecord, index_of
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.identifiers import PAYMENT_PREFIX
@@ -266,8 +266,8 @@ class ControlService:
         own = await self._listed_sandbox(sandbox, name)
         if sandbox != owner:
             return schemas.SandboxList(data=[own])
-        page = await self._sandboxes.page(index_of(owner), NameRecord.KIND, limit=MAX_NAMES)
-        found = [records.decode_as(NameRecord, stored) for _, stored in page]
+        page = await self._sandboxes.page(index_of(owner), NamedSandbox.KIND, limit=MAX_NAMES)
+        found = [records.decode_as(NamedSandbox, stored) for _, stored in page]
         named = await asyncio.gather(*(self._listed_sandbox(one.sandbox, one.name) for one in found))
         used = [one for one in named if one.payments or one.last_used]
         used.sort(key=lambda one: one.last_used or "", reverse=True)

@@ -82,7 +82,7 @@ def exec(  # noqa: A001 - the name of the command
     ctx.exit(status)
 
 
-class _Signals:
+class _SignalForwarder:
     """Passes signals on to a command, once it runs; those that were ignored stay so."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class _Signals:
 
 def _run(command: Sequence[str], variables: Mapping[str, str], server: "subprocess.Popen[bytes]") -> int:
     """Run a command while the server runs; return the exit status, as a shell has it."""
-    signals = _Signals()
+    signals = _SignalForwarder()
     try:
         process = subprocess.Popen(  # noqa: S603 - what the user has typed
             command, env=variables, executable=shutil.which(command[0])

@@ -16,7 +16,9 @@ from paymock import __version__
 from paymock.cli.options import CommandGroup, api_key, as_json, is_given, server_url
 
 COMMANDS = {
-    "Server": {"serve": "serve", "exec": "exec", "ready": "sandbox", "demo": "live", "sandboxes": "hosting"},
+    "Server": {
+        "serve": "serve", "exec": "exec", "ready": "sandbox", "demo": "live", "sandboxes": "sandboxes",
+    },
     "Payments": {
         "create": "payments", "payments": "payments", "payment": "payments", "watch": "live",
         "wait": "payments",

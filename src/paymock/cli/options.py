@@ -54,7 +54,7 @@ def _parse_api_key(ctx: click.Context, param: click.Parameter, value: str) -> st
     return _parse_header(ctx, param, value.partition(",")[0].strip())
 
 
-class RenamingCommand(click.Command):
+class CommandWithLegacyOptions(click.Command):
     """A command that takes options of version 0.1, too: `renamed` says what they are called now; empty, that
     their value is an argument.
     """

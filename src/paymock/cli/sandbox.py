@@ -15,9 +15,9 @@ from paymock.cli.options import (
     PAYMENT,
     UP_TO_A_DAY,
     Choice,
+    CommandWithLegacyOptions,
     Duration,
     Number,
-    RenamingCommand,
     as_json,
     complete_newest,
     completion,
@@ -219,7 +219,7 @@ def advance(
     show_payment(client, payment, as_json=as_json)
 
 
-@click.command(cls=RenamingCommand, renamed={"--speed": "", "--freeze": "freeze"})
+@click.command(cls=CommandWithLegacyOptions, renamed={"--speed": "", "--freeze": "freeze"})
 @with_client
 @click.argument(
     "speed",

@@ -12,8 +12,8 @@ from paymock.cli.options import (
     FILE,
     PAYMENT,
     CommandGroup,
+    CommandWithLegacyOptions,
     Integer,
-    RenamingCommand,
     api_key,
     as_json,
     complete_newest,
@@ -77,7 +77,7 @@ def _scenario_lines(scenario: ListedScenario) -> list[str]:
     return [f"{scenario.name}  {scenario.final_status}", *simulates, *(f"  {line}" for line in timeline)]
 
 
-@click.command(cls=RenamingCommand, renamed={"--scenario": ""})
+@click.command(cls=CommandWithLegacyOptions, renamed={"--scenario": ""})
 @with_client
 @click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
 @click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")

@@ -8,14 +8,14 @@ from paymock.cache import BoundedCache
 from paymock.http.requests import Request
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
-from paymock.settings import OPEN_KEY, OPEN_KEY_EXAMPLE
+from paymock.settings import OPEN_KEY, OPEN_KEY_EXAMPLE, SANDBOX_NAME
 
 REALM = 'Bearer realm="paymock"'
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
 _CACHED, _MAX_CACHED_LENGTH = 1_000, 256
 """For how many headers the identity is cached, and the longest: a client sends one with each request."""
 
-_NAMED_KEY = re.compile("(.+)[.]([A-Za-z0-9_-]{1,64})")
+_NAMED_KEY = re.compile(f"(.+)[.]({SANDBOX_NAME})")
 
 
 Identity = tuple[str, str, str | None]

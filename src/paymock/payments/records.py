@@ -87,7 +87,7 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
         )
 
 
-class NameRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class NamedSandbox(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A sandbox `K.NAME`, in the index of the configured key K, its owner."""
 
     KIND: ClassVar = "sandbox"

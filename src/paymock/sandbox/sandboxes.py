@@ -18,7 +18,7 @@ from paymock.payments import records
 from paymock.payments.records import (
     DepositRecord,
     EndpointRecord,
-    NameRecord,
+    NamedSandbox,
     PaymentRecord,
     StoreMetadata,
     index_of,
@@ -419,13 +419,13 @@ class Sandboxes:
         if now < self._registration_due.get(sandbox, 0):
             return
         self._registration_due[sandbox] = now + _REGISTER_MS
-        value = records.encode(NameRecord(sandbox, owner, name))
+        value = records.encode(NamedSandbox(sandbox, owner, name))
         with suppress(PaymockError):
             await self._store.add(
                 index_of(owner),
                 f"sandbox {name}",
                 value,
-                kind=NameRecord.KIND,
+                kind=NamedSandbox.KIND,
                 expected_state=None,
                 limit=_MAX_REGISTERED,
             )

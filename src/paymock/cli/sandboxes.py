@@ -10,7 +10,7 @@ import click
 from paymock.app.journal import LOG, StoredEntry
 from paymock.cli.options import as_json
 from paymock.cli.output import Column, show, table_lines
-from paymock.payments.records import NameRecord, PaymentRecord, decode_as, index_of
+from paymock.payments.records import NamedSandbox, PaymentRecord, decode_as, index_of
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import fingerprint, sandbox_of
 from paymock.sandbox.metadata import check_stored
@@ -65,9 +65,9 @@ async def _read(store: Store, owner: str | None) -> list[dict[str, Any]]:
         owners: dict[str, str] = {}
         for index in [name for name in sizes if name.endswith(index_of(""))]:
             before = None
-            while page := await store.page(index, NameRecord.KIND, limit=_READS, before=before):
+            while page := await store.page(index, NamedSandbox.KIND, limit=_READS, before=before):
                 before = page[-1][0]
-                records = [decode_as(NameRecord, stored) for _, stored in page]
+                records = [decode_as(NamedSandbox, stored) for _, stored in page]
                 owners |= {record.sandbox: record.owner for record in records}
         chosen = [
             name

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paymock.app.journal import encode_entry
-from paymock.payments.records import NameRecord, encode, index_of
+from paymock.payments.records import NamedSandbox, encode, index_of
 from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.sandboxes import load_metadata
 from paymock.stores.sqlite.store import SqliteStore
@@ -34,7 +34,7 @@ def url(tmp_path: Path) -> str:
             if key != "team-b":
                 await store.append(sandbox, "requests", encode_entry(line()), keep=9)
         owner = sandbox_of("team-a")
-        name = encode(NameRecord(sandbox_of("team-a.ci"), owner, "ci"))
+        name = encode(NamedSandbox(sandbox_of("team-a.ci"), owner, "ci"))
         await store.add(index_of(owner), "sandbox ci", name, kind="sandbox", expected_state=None)
         await store.close()
 
