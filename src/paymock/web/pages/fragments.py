@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -49,6 +49,15 @@ class _Drawing(Query):
 
 _parse_nothing, _parse_payments = QueryParser(Query), QueryParser(ListPayments)
 _parse_requests, _parse_drawing = QueryParser(_Requests), QueryParser(_Drawing)
+
+
+class Action(NamedTuple):
+    """A button: the method and path that it calls, the JSON body, and why that is impossible, if it is."""
+
+    label: str
+    call: str
+    body: str = ""
+    why_not: str = ""
 
 
 class Fragments:
@@ -109,8 +118,10 @@ class Fragments:
             attempt=payment["attempts"][0],
             funding=funding,
             bar=_funding_bar(funding),
-            steps=_steps(detail),
-            deposits=self._deposits(payment, funding),
+            controls={
+                "This payment only": [*_steps(detail)],
+                "Pay as the customer": [*self._deposits(payment, funding)],
+            },
             picture=picture,
             read_counts=seen,
             lines=list(json_lines(payment, payment if before is None else before)),
@@ -146,18 +157,19 @@ class Fragments:
         known = (self._catalog.assets(chain) or {}).get(asset)
         return f"{to_tokens(int(raw), known.decimals)} {asset}" if known else None
 
-    def _deposits(self, payment: Mapping[str, Any], funding: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
-        """The deposits that the page offers: the name, the body, and why it is impossible, if it is."""
+    def _deposits(self, payment: Mapping[str, Any], funding: Mapping[str, int]) -> Iterator[Action]:
+        call = f"POST /_mock/payments/{payment['id']}/deposits"
         due, missing, attempt = funding["Due"], funding["Missing"], payment["attempts"][0]
         chain, own = attempt["instructions"]["chain"], attempt["instructions"]["asset"]
         other = next((asset for asset in self._catalog.assets(chain) or () if asset != own), None)
         is_full = len(attempt.get("deposits", ())) >= MAX_DEPOSITS
         full = "a payment takes a hundred deposits" if is_full else ""
-        yield "Exact", _amount(missing), full or ("" if missing else "nothing is missing")
-        yield "Half of due", _amount(due // 2), full or ("" if due > 1 else "one raw unit cannot be halved")
-        yield "Over", _amount(missing + (due // 10 or 1)), full
+        yield Action("Pay", call, _amount(missing), full or ("" if missing else "nothing is missing"))
+        halved = "" if due > 1 else "one raw unit cannot be halved"
+        yield Action("Half", call, _amount(due // 2), full or halved)
+        yield Action("Too much", call, _amount(missing + (due // 10 or 1)), full)
         without = "" if other else "the catalog has no other asset on this chain"
-        yield "Other asset", _amount(due, asset=other), full or without
+        yield Action("Wrong asset", call, _amount(due, asset=other), full or without)
 
 
 _CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "metadata")
@@ -180,12 +192,12 @@ def _amount(raw: int, **more: str | None) -> str:
     return json.dumps({"amount": str(raw), **more})
 
 
-def _steps(detail: PaymentDetail) -> Iterator[tuple[str, ...]]:
-    """The steps that the page offers: the name, the body, and why it is impossible, if it is."""
+def _steps(detail: PaymentDetail) -> Iterator[Action]:
+    call = f"POST /_mock/payments/{detail.payment.id}/advance"
     over = "no changes remain" if all(entry.reached for entry in detail.timeline) else ""
-    yield "Next step", '{"to": "next"}', over
-    yield "+5 s", '{"seconds": 5}', ""
-    yield "To the end", '{"to": "end"}', over
+    yield Action("Next step", call, '{"to": "next"}', over)
+    yield Action("+5 s", call, '{"seconds": 5}')
+    yield Action("To the end", call, '{"to": "end"}', over)
 
 
 def _funding(payment: Mapping[str, Any]) -> dict[str, int]:

@@ -60,11 +60,6 @@ def visible(text: str) -> "Markup":
     return Markup(_BIDIRECTIONAL.sub(code_point, str(escape(text))))  # noqa: S704 - escaped
 
 
-def words(name: str) -> str:
-    """Return a name, such as that of a status, as words."""
-    return name.replace("_", " ")
-
-
 def breakable(name: str) -> "Markup":
     from markupsafe import Markup
 
@@ -109,6 +104,6 @@ def _environment(root: str) -> "Environment":
     )
     environment.globals |= {"root": root, "static": root + static_path()}
     environment.filters["seconds"] = format_seconds
-    for function in (visible, words, breakable, short, duration):
+    for function in (visible, breakable, short, duration):
         environment.filters[function.__name__] = function
     return environment

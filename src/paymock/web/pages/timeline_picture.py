@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from paymock.payments.checkout import VIEWS
 from paymock.rules.scenarios import DepositStatus
 from paymock.schemas.control import JournalEntry, PaymentDetail, TimelineEntry
-from paymock.web.pages.templating import count, duration, format_seconds, words
+from paymock.web.pages.templating import count, duration, format_seconds
 
 _LEFT, _RIGHT, _TOP, _BAR, _LINE, _GAP = 2, 16, 26, 16, 18, 14
 _LANE = _LINE + _BAR + _LINE + 4
@@ -33,7 +33,7 @@ class _Label:
 
     def __init__(self, entry: TimelineEntry) -> None:
         self.entry = entry
-        self.text = words(entry.status)
+        self.text = entry.status
         self.level = 0
 
 
@@ -115,7 +115,7 @@ class TimelinePicture:
         then = "no changes remain"
         if self._next:
             then = f"next: {self._next.event}, at {format_seconds(self._next.offset_seconds)} s"
-        return f"{words(status)} at {duration(self._age)}; {then}. All steps are in the table below."
+        return f"{status} at {duration(self._age)}; {then}. All steps are in the table below."
 
     def _statuses(self) -> None:
         labels = self._labels
@@ -185,7 +185,7 @@ class TimelinePicture:
             bad = min(failures, -(-drawn * failures // (total or 1)))
             title = (
                 f"{count(reads, 'read')} and {count(failures, 'failure')} of the application "
-                f"while {words(entry.status)}"
+                f"while {entry.status}"
             )
             for mark in range(drawn):
                 at = max(self._scale.x(0) + 4, self._scale.x(start + (mark + 0.5) / drawn * (to - start)))

@@ -86,7 +86,7 @@ def clock_of_a_phone(tab: Tab, api: Sandbox) -> None:
 def connection_lost(tab: Tab, api: Sandbox) -> None:
     made = paid(api, PaymentStatus.PAYMENT_DETECTED)
     tab.stop_time()
-    expect(opened(tab, api, f"/payments/{made['id']}").status).to_have_text("payment detected")
+    expect(opened(tab, api, f"/payments/{made['id']}").status).to_have_text("payment_detected")
     tab.lose("**/_mock/events*", times=1)
     expect(tab.connection).to_contain_text("Connection lost")
     tab.forgive("net::ERR")
@@ -99,7 +99,7 @@ def reset(tab: Tab, api: Sandbox) -> None:
 def payment(status: PaymentStatus) -> State:
     def shown(tab: Tab, api: Sandbox) -> None:
         opened(tab, api, f"/payments/{paid(api, status)['id']}")
-        expect(tab.status).to_have_text(status.replace("_", " "))
+        expect(tab.status).to_have_text(status)
         tab.page.get_by_text("The same as a table").click()
 
     return shown

@@ -17,7 +17,7 @@ def test_create_pressed_twice_makes_one_payment(tab: Tab, api: Sandbox) -> None:
     tab.open().button("New payment…").click()
     dialog = tab.page.get_by_role("dialog", name="New payment")
     dialog.get_by_role("button", name="Create").dblclick()
-    expect(tab.status).to_have_text("awaiting payment")
+    expect(tab.status).to_have_text("awaiting_payment")
     assert len(api.payments()) == 1
 
 

@@ -64,7 +64,7 @@ def test_payment_is_taken_step_by_step_and_to_its_end(tab: Tab, api: Sandbox) ->
     for event in ("confirmations 0/16", "Confirmations 4/16", "Confirmations 8/16"):
         tab.button("Next step").click()
         expect(tab.page.locator("#table tr:not(.dim)").last).to_contain_text(event)
-    tab.announced("Now payment detected")
+    tab.announced("Now payment_detected")
     tab.button("+5 s").click()
     expect(tab.page.locator("#own-now")).to_have_text("2030-01-31 12:00:14 UTC")
     expect(tab.page.locator("#ahead")).to_have_text("14 s ahead of the sandbox")
@@ -113,5 +113,5 @@ def test_ids_amounts_and_json_are_copied_and_the_checkout_is_a_link_away(tab: Ta
         tab.page.wait_for_function(
             "text => navigator.clipboard.readText().then(found => found.trim() === text)", arg=value
         )
-    tab.page.get_by_role("link", name="Open its checkout").click()
+    tab.page.get_by_role("link", name="Open checkout").click()
     expect(tab.headline).to_have_text("Waiting for your payment")

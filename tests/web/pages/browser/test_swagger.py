@@ -62,9 +62,9 @@ def test_document_is_of_this_server_and_is_used_with_the_key_that_is_entered(new
     tab.button("Authorize").click()
     assert violations(tab.page, "heading-order") == []
     tab.button("Close").click()
-    expect(banner).to_contain_text("Sandbox demo")
+    expect(banner).to_contain_text("Sandbox mk_test_demo")
     tab.page.get_by_role("link", name="Dashboard").click()
-    expect(tab.page.locator("#sandbox")).to_have_text("Sandbox demo")
+    expect(tab.page.locator("#sandbox")).to_have_text("Sandbox mk_test_demo")
     tab.page.goto(f"{tab.origin}/swagger/")
     create = operation(tab, "createPayment")
     payment = executed(tab, create)

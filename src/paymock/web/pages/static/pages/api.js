@@ -33,8 +33,8 @@ const others = (value) => keys().filter((other) => ownerOf(other) !== ownerOf(va
 /** The key as the server takes it. */
 export const apiKey = (value = key()) => value?.replace(" ", ".");
 
-/** The name of the sandbox of a key. A key that is not of open mode is a secret: only its ends are shown. */
-export const sandboxName = (value) => value.split(" ")[1] ?? OPEN_KEY.exec(value)?.[1] ?? (value.length > 16 ? `${value.slice(0, 4)}…${value.slice(-4)}` : `${value.slice(0, 3)}…`);
+/** How a sandbox is called: by its key in open mode. Another key is a secret: only its ends are shown. */
+export const sandboxName = (value) => value.split(" ")[1] ?? OPEN_KEY.exec(value)?.[0] ?? (value.length > 16 ? `${value.slice(0, 4)}…${value.slice(-4)}` : `${value.slice(0, 3)}…`);
 
 /** The key as a command takes it: of open mode as it is, a secret by a variable of the shell, K.NAME with its name. */
 export const keyInCommand = () => (OPEN_KEY.test(key()) ? key() : ["$PAYMOCK_API_KEY", key()?.split(" ")[1]].filter(Boolean).join("."));

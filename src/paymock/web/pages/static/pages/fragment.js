@@ -1,7 +1,7 @@
 // Fragments: parts of a page that the server renders with the data of the sandbox.
 
 import { keyInCommand, request, root } from "./api.js";
-import { by, copy, show } from "./dom.js";
+import { announce, by, copy, show } from "./dom.js";
 
 /** Returns a fragment, as a document. */
 export const fragment = (path) => request("GET", `/fragments/${path}`);
@@ -19,6 +19,17 @@ export function update(place, part) {
   Object.assign(place.dataset, part.dataset);
   if (place.shown !== html) show(place, ...part.childNodes);
   place.shown = html;
+}
+
+/** Runs `action` with what a pressed button calls: the control API, or the reason why it cannot. */
+export function onCall(place, action) {
+  place.addEventListener("click", ({ target }) => {
+    const button = target.closest("[data-call]");
+    if (!button) return;
+    const { call, body, whyNot } = button.dataset;
+    if (whyNot) announce(whyNot);
+    else action(() => request(...call.split(" "), body && JSON.parse(body)), button);
+  });
 }
 
 document.addEventListener("click", ({ target }) => {

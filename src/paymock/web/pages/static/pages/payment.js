@@ -1,8 +1,8 @@
 // One payment: what the server draws of it, its clock, and what can be done to it.
 
-import { key, request, sandboxName } from "./api.js";
+import { key, sandboxName } from "./api.js";
 import { announce, by } from "./dom.js";
-import { fragment, showParts } from "./fragment.js";
+import { fragment, onCall, showParts } from "./fragment.js";
 import { attempt, now, start, utc } from "./shell.js";
 import { move } from "./timeline.js";
 
@@ -16,10 +16,10 @@ new ResizeObserver(([{ contentRect }]) => {
   if (!drawn || !contentRect.width || by("content").inert) return; // it cannot be seen, or not be drawn
   if (room() !== width) resizing = setTimeout(() => attempt(load), RESIZING_MS);
 }).observe(by("picture"));
-by("controls").addEventListener("click", ({ target }) => {
-  const button = target.closest("[data-call]");
-  if (button) attempt(() => carryOut(button.dataset));
-});
+onCall(by("controls"), (call) => attempt(async () => {
+  await call();
+  await load();
+}));
 
 const room = () => Math.max(MIN_WIDTH, Math.min(by("picture").clientWidth, MAX_WIDTH));
 
@@ -55,12 +55,6 @@ function shown({ title, status }) {
   if (changed && updated !== scrolledFor) by("json").scrollTop = changed.offsetTop - by("json").offsetTop - 60;
   scrolledFor = updated;
   tick();
-}
-
-async function carryOut({ call, body, whyNot }) {
-  if (whyNot) return announce(whyNot);
-  await request("POST", `/_mock/payments/${id}/${call}`, JSON.parse(body));
-  await load();
 }
 
 function tick() {
