@@ -27,6 +27,8 @@ _COLORS = {
     PaymentStatus.SETTLEMENT_PENDING: "bright_blue",
     PaymentStatus.SETTLEMENT_SUBMITTED: "magenta",
     PaymentStatus.COMPLETED: "green",
+    PaymentStatus.EXPIRED: "yellow",
+    PaymentStatus.UNDERPAID_EXPIRED: "yellow",
     PaymentStatus.OVERPAID_REVIEW: "yellow",
     PaymentStatus.MANUAL_REVIEW: "yellow",
 }

@@ -50,8 +50,8 @@ SWAGGER_POLICY = (
 
 LINKS = {
     "/": "Dashboard",
-    SWAGGER: "The service, /v1",
-    SWAGGER_CONTROL: "The control API, /_mock",
+    SWAGGER: "API: /v1",
+    SWAGGER_CONTROL: "Control API: /_mock",
     "/openapi.yaml": "OpenAPI document of the service",
 }
 """The pages to go on with, as far as a server has them, and their titles."""
