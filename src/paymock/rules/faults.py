@@ -105,6 +105,18 @@ FAULT_ROWS = (
 )
 
 
+FAULT_STORIES = (
+    ("503 error", "status=503", "The service is overloaded."),
+    ("Gateway page", "status=502; html", "A proxy answers, with HTML in place of JSON."),
+    ("Slow", "delay=5000", "It takes five seconds longer."),
+    ("Reply lost", "drop", "The payment is made, but the connection closes without a reply."),
+    ("Connection refused", "drop; before", "Nothing is made: the connection closes at once."),
+    ("Cut off", "truncate=100", "The connection closes after 100 bytes of the reply."),
+    ("No answer", "hang", "The connection stays open, without a reply."),
+)
+"""Failures by the names that people know: the name, the fault, and what happens."""
+
+
 class Fault(NamedTuple):
     """A fault, which `text` describes. `number` is a status, milliseconds or bytes. `after`: the request is
     carried out first. `html`: a gateway's page replaces the error envelope. `times`: how many attempts of an

@@ -245,6 +245,15 @@ class TestControls:
             reasons = re.findall("<li>(.*?)</li>", api.fragment(f"payments/{payment['id']}"))
             assert reasons == [f"{name}: {why}." for name, why in impossible.items()]
 
+    def test_fail_the_next_read(self, api: Sandbox) -> None:
+        payment, other = api.created(), api.created()
+        for name, pending in (("503 error", "503 error"), ("Reply lost", "503 error, then Reply lost")):
+            path, rule, _ = buttons(api, payment)[name]
+            assert api.post(path, json=rule).status_code == 201
+            assert f"Next read: {pending}<" in api.fragment(f"payments/{payment['id']}")
+        assert [api.get(f"/v1/payments/{one['id']}").status_code for one in (other, payment)] == [200, 503]
+        assert "Next read: Reply lost<" in api.fragment(f"payments/{payment['id']}")
+
     @pytest.mark.ci
     def test_make_no_more_deposits_than_a_payment_takes(self, api: Sandbox) -> None:
         payment = api.created("no_payment_expired")
@@ -336,20 +345,33 @@ def test_fault_rules_count_what_they_saw_and_did(api: Sandbox) -> None:
         {"fault": "status=500", "operation": "getPayment"},
     ):
         api.post("/_mock/faults", json=rule)
-    assert api.rows("next-payment") == [
-        "status=503 every operation 1 0 0, until deleted Delete",
-        "status=500 getPayment 0 0 0 of 1 Delete",
-    ]
     assert [api.get(path).status_code for _ in range(3)] == [500, 503, 503]
-    assert api.rows("next-payment") == [
-        "status=503 every operation 1 3 2, until deleted Delete",
-        "status=500 getPayment 0 3 1 of 1 (used up) Delete",
+    assert api.rows("faults") == [
+        "status=503 every operation 2 applied, until deleted 3 seen, first 1 skipped Delete",
+        "status=500 getPayment 1 of 1 applied (used up) 3 seen Delete",
     ]
-    assert "2 fault rules" in api.fragment("next-payment")
+
+
+def test_next_payments_are_told_with_the_scenario_and_the_fault_that_they_get(api: Sandbox) -> None:
+    for override in (
+        {"scenario": "happy_path", "times": None, "order_id": "order-1"},
+        {"scenario": "no_payment_expired", "fault": "drop"},
+        {"scenario": "late_payment", "times": 4},
+        {"fault": "hang", "times": 2},
+        {"fault": "reset", "times": None},
+    ):
+        assert api.post("/_mock/next", json=override).status_code == 200
+    assert [plain(row) for row in re.findall("<li>(.*?)</li>", api.fragment("faults"))] == [
+        "Next payment: no_payment_expired , fault drop",
+        "Then 2 payments: late_payment , fault hang",
+        "Then 2 payments: late_payment , fault reset",
+        "All further payments: fault reset",
+        "All payments of order order-1 : happy_path",
+    ]
 
 
 @pytest.mark.parametrize(
-    "path", ["payments", "next-payment", "requests", "findings", "payments/{}", "findings/{finding}"]
+    "path", ["payments", "faults", "requests", "findings", "payments/{}", "findings/{finding}"]
 )
 def test_fragment_is_private_and_takes_no_unknown_parameters(api: Sandbox, path: str) -> None:
     payment = api.created(order_id="secret-order")

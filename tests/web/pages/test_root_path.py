@@ -12,8 +12,8 @@ from tests.support.server import running_server
 
 ROOT = "/tools/paymock"
 PAGES = (
-    *("/", "/requests", "/findings", "/payments/{}", "/checkout/{}", "/checkout/nope", "/swagger/"),
-    *("/fragments/payments", "/fragments/payments/{}"),
+    *("/", "/requests", "/faults", "/findings", "/payments/{}", "/checkout/{}", "/checkout/nope"),
+    *("/swagger/", "/fragments/payments", "/fragments/payments/{}"),
 )
 
 

@@ -5,6 +5,7 @@ from importlib.resources import files
 import httpx
 import pytest
 
+from paymock.web.pages.handlers import PAGES
 from paymock.web.pages.templating import static_path
 from tests.support.server import RunningServer
 from tests.web.pages.sandbox import Sandbox
@@ -48,22 +49,24 @@ def test_files_are_served_plain_or_compressed(
             assert gzip.decompress(b"".join(reply.iter_raw())) == content
 
 
-@pytest.mark.parametrize("path", ["/", "/payments/nope", "/requests", "/findings"])
+@pytest.mark.parametrize("path", PAGES)
 def test_modules_that_all_pages_share_are_fetched_at_once(server: RunningServer, path: str) -> None:
     needed, waiting = {"./shell.js"}, ["shell.js"]
     while waiting:
         new = imports_of(waiting.pop()) - needed
         needed |= new
         waiting += [name.removeprefix("./") for name in new]
-    links = re.findall('<link rel="modulepreload" href="(.*?)">', httpx.get(server.url + path).text)
+    links = re.findall(
+        '<link rel="modulepreload" href="(.*?)">',
+        httpx.get(server.url + path.format(payment_id="nope", finding_id="nope")).text,
+    )
     assert sorted(links) == sorted(f"{static_path()}/{name.removeprefix('./')}" for name in needed)
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/payments/nope", "/requests", "/findings", "/checkout/{}", "/checkout/nope", "/swagger/"]
-)
+@pytest.mark.parametrize("path", [*PAGES, "/checkout/{payment_id}", "/checkout/nope", "/swagger/"])
 def test_page_may_load_what_this_server_has_and_nothing_else(api: Sandbox, path: str) -> None:
-    headers = httpx.get(f"{api.base_url}{path.format(api.created()['id'])}").headers
+    path = path.format(payment_id=api.created()["id"], finding_id="nope")
+    headers = httpx.get(f"{api.base_url}{path}").headers
     is_swagger = path == "/swagger/"
     assert {*headers["content-security-policy"].split("; ")} == {
         *("default-src 'none'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"),

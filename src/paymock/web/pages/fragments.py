@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import Meta
-from msgspec.structs import asdict
+from msgspec import UNSET, Meta
+from msgspec.structs import asdict, replace
 
 from paymock.app.control import ControlService
 from paymock.http.requests import Request
@@ -22,7 +22,9 @@ from paymock.payments.checkout import VIEWS
 from paymock.payments.payment import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.errors import PaymockError
-from paymock.schemas.control import JournalEntry, ListPayments, PaymentDetail
+from paymock.rules.faults import FAULT_STORIES
+from paymock.schemas.control import FaultRule, JournalEntry, ListPayments, PaymentDetail, PendingOverride
+from paymock.schemas.public import GET_PAYMENT
 from paymock.schemas.queries import Query, QueryParser
 from paymock.web.operations.operations import parse_query
 from paymock.web.pages.templating import HTML, render, security_headers
@@ -72,8 +74,8 @@ class Fragments:
         return {
             "/fragments/payments": self.payments,
             "/fragments/payments/{payment_id}": self.payment,
-            "/fragments/next-payment": self.next_payment,
             "/fragments/requests": self.requests,
+            "/fragments/faults": self.faults,
             "/fragments/findings": self.findings,
             "/fragments/findings/{finding_id}": self.finding,
         }
@@ -83,13 +85,6 @@ class Fragments:
         query = parse_query(request, _parse_payments)
         page = await self._control.payments(request.sandbox, **asdict(query))
         return self._fragment(request, "payments", page=page)
-
-    async def next_payment(self, request: Request) -> Response:
-        """Answer with the overrides that are pending, and the fault rules."""
-        parse_query(request, _parse_nothing)
-        overrides = await self._control.overrides.pending(request.sandbox)
-        rules = await self._control.fault_rules.list(request.sandbox)
-        return self._fragment(request, "next_payment", overrides=overrides.data, rules=rules.data)
 
     async def requests(self, request: Request) -> Response:
         """Answer with the journal; with `failed`, with its errors and faults only."""
@@ -101,12 +96,20 @@ class Fragments:
             request, "requests", entries=entries, commands=[_command(entry) for entry in entries]
         )
 
+    async def faults(self, request: Request) -> Response:
+        """Answer with the fault rules, and what the next payments get."""
+        parse_query(request, _parse_nothing)
+        rules = (await self._control.fault_rules.list(request.sandbox)).data
+        pending = (await self._control.overrides.pending(request.sandbox)).data
+        return self._fragment(request, "faults", rules=rules, next_payments=[*_next_payments(pending)])
+
     async def payment(self, request: Request) -> Response:
         width = parse_query(request, _parse_drawing).width
         payment_id = request.params["payment_id"]
         detail = await self._control.payment(request.sandbox, payment_id)
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)).data
         payment, before = msgspec.to_builtins((detail.payment, detail.before))
+        rules = (await self._control.fault_rules.list(request.sandbox)).data
         creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
         funding = _funding(payment)
         picture, seen = _draw(detail, entries, width, all_seen=len(entries) < _MAX_ENTRIES)
@@ -121,7 +124,9 @@ class Fragments:
             controls={
                 "This payment only": [*_steps(detail)],
                 "Pay as the customer": [*self._deposits(payment, funding)],
+                "Fail the next read": [*_read_faults(payment_id)],
             },
+            failing=[*_failing_reads(rules, payment_id)],
             picture=picture,
             read_counts=seen,
             lines=list(json_lines(payment, payment if before is None else before)),
@@ -198,6 +203,38 @@ def _steps(detail: PaymentDetail) -> Iterator[Action]:
     yield Action("Next step", call, '{"to": "next"}', over)
     yield Action("+5 s", call, '{"seconds": 5}')
     yield Action("To the end", call, '{"to": "end"}', over)
+
+
+def _read_faults(payment_id: str) -> Iterator[Action]:
+    rule = {"operation": GET_PAYMENT, "payment_id": payment_id}
+    for name, fault, _ in FAULT_STORIES:
+        if ";" not in fault:
+            yield Action(name, "POST /_mock/faults", json.dumps(rule | {"fault": fault}))
+
+
+def _failing_reads(rules: Sequence[FaultRule], payment_id: str) -> Iterator[str]:
+    """What the next reads of a payment get by rules of its own."""
+    names = {fault: name for name, fault, _ in FAULT_STORIES}
+    for rule in rules:
+        is_due = rule.seen >= rule.skip and rule.applied != rule.times
+        if is_due and rule.payment_id == payment_id and rule.operation in (None, GET_PAYMENT):
+            yield names.get(rule.fault, rule.fault)
+
+
+def _next_payments(pending: list[PendingOverride]) -> Iterator[tuple[str, int | None, list[PendingOverride]]]:
+    """The overrides of so many next payments (None: of all others) of an order, or of any."""
+    for order_id in dict.fromkeys((UNSET, *(one.order_id for one in pending))):
+        own = [one for one in pending if one.order_id == order_id]
+        queues = [one for one in own if one.scenario], [one for one in own if one.fault]
+        while heads := [queue[0] for queue in queues if queue]:
+            times = min((one.times for one in heads if one.times), default=None)
+            yield order_id or "", times, heads
+            if times is None:
+                break
+            for queue in filter(None, queues):
+                first = queue.pop(0)
+                if first.times != times:
+                    queue.insert(0, replace(first, times=first.times and first.times - times))
 
 
 def _funding(payment: Mapping[str, Any]) -> dict[str, int]:

@@ -21,7 +21,7 @@ from paymock.http.requests import Request
 from paymock.http.responses import Response, error_response
 from paymock.payments.checkout import VIEWS
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import FAULT_ROWS
+from paymock.rules.faults import FAULT_STORIES
 from paymock.rules.scenarios import PAYMENT_WINDOW
 from paymock.rules.tables import scenario_rows
 from paymock.schemas.public import OPERATION_IDS
@@ -33,6 +33,7 @@ PAGES = {
     "/": "payments.html",
     "/payments/{payment_id}": "payment.html",
     "/requests": "requests.html",
+    "/faults": "faults.html",
     "/findings": "findings.html",
     "/findings/{finding_id}": "finding.html",
 }
@@ -86,7 +87,7 @@ class DashboardPage:
             request.root_path,
             scenarios=scenario_rows(self._context.scenarios.values()),
             views=VIEWS,
-            faults=FAULT_ROWS,
+            stories=FAULT_STORIES,
             operations=OPERATION_IDS,
             chains=catalog.chains.values(),
             assets={chain: catalog.assets(chain) for chain in catalog.chains},

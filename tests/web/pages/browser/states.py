@@ -69,14 +69,6 @@ def switch(tab: Tab, api: Sandbox) -> None:
     expect(tab.page.get_by_role("list", name="Used before")).to_be_visible()
 
 
-def next_payment(tab: Tab, api: Sandbox) -> None:
-    api.post("/_mock/next", json={"scenario": "settlement_failed", "fault": "status=503; after; html"})
-    api.post("/_mock/faults", json={"fault": "truncate=100", "operation": "listAttempts", "order_id": LONG})
-    paid(api, PaymentStatus.AWAITING_PAYMENT)
-    opened(tab, api).page.get_by_text("Next payment").click()
-    expect(tab.rules()).to_have_count(1)
-
-
 def clock_of_a_phone(tab: Tab, api: Sandbox) -> None:
     tab.page.set_viewport_size({"width": 375, "height": 700})
     opened(tab, api).button("Clock…").click()
@@ -128,20 +120,23 @@ def one_finding(tab: Tab, api: Sandbox) -> None:
     expect(tab.page.get_by_role("img", name="completed at")).to_be_visible()
 
 
-def requests_and_fault_rules(tab: Tab, api: Sandbox) -> None:
+def requests(tab: Tab, api: Sandbox) -> None:
     made = api.created(order_id=LONG)
-    for times in (1, 2, None):
-        rule = {"fault": "status=503; after; times=100000", "payment_id": made["id"], "times": times}
-        assert api.post("/_mock/faults", json={**rule, "order_id": LONG}).status_code == 201
-    for _ in range(2):
-        api.get(f"/v1/payments/{made['id']}")
+    api.get(f"/v1/payments/{made['id']}", headers={"X-Mock-Fault": "status=503; after; times=100000"})
     api.create(order(order_id="", receive__address="0x", nonsense="x" * 60))
-    expect(opened(tab, api, "/requests").rules()).to_have_count(3)
-    expect(tab.rows()).to_have_count(4)
+    expect(opened(tab, api, "/requests").rows()).to_have_count(3)
 
 
-def new_fault_rule(tab: Tab, api: Sandbox) -> None:
-    form = dialog(opened(tab, api, "/requests"), "Add a rule…", "New fault rule")
+def faults(tab: Tab, api: Sandbox) -> None:
+    fault = {"fault": "status=503; after; html; times=100000", "times": 100_000}
+    assert api.post("/_mock/faults", json={**fault, "skip": 5, "order_id": LONG}).status_code == 201
+    for override in (
+        {"scenario": "settlement_failed", **fault},
+        {"scenario": "late_payment", "order_id": LONG},
+    ):
+        assert api.post("/_mock/next", json=override).status_code == 200
+    form = opened(tab, api, "/faults").page.get_by_role("form", name="Add a fault")
+    expect(tab.rules()).to_have_count(1)
     form.get_by_label("Fault", exact=True).fill("boom")
     form.get_by_role("button", name="Add").click()
     expect(form.get_by_text("must be status=CODE")).to_be_visible()
@@ -180,8 +175,8 @@ def unknown_checkout(tab: Tab, api: Sandbox) -> None:
 STATES: dict[str, State] = {
     state.__name__.replace("_", " "): state
     for state in (
-        key_form, full_list, creation, switch, next_payment, clock_of_a_phone, connection_lost,
-        reset, payment_of_many_deposits, findings, one_finding, requests_and_fault_rules, new_fault_rule,
+        key_form, full_list, creation, switch, clock_of_a_phone, connection_lost, reset,
+        payment_of_many_deposits, findings, one_finding, requests, faults,
         connection_lost_at_the_checkout, details_at_the_checkout, unknown_checkout,
     )
 }  # fmt: skip

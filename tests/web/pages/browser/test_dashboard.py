@@ -211,36 +211,3 @@ class TestClock:
         expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
         expect(tab.pace).to_have_text(f"running {TIMES}1")
         assert api.payments() == []
-
-
-def test_next_payment_is_seen_set_and_cleared(tab: Tab, api: Sandbox) -> None:
-    tab.open()
-    summary, fault = tab.page.locator("#next-summary"), tab.page.locator("#next-fault")
-    scenario = tab.page.locator("#next-scenario")
-    expect(summary).to_have_text("nothing is pending, no fault rules")
-    tab.page.get_by_text("Next payment").click()
-    tab.button("Add to the queue").click()
-    expect(scenario).to_have_accessible_description("choose a scenario, or enter a fault")
-    fault.fill("boom")
-    tab.button("Add to the queue").click()
-    expect(fault).to_have_accessible_description(re.compile("must be status=CODE", re.IGNORECASE))
-    expect(fault).to_be_focused()
-    fault.fill("")
-    scenario.select_option("settlement_failed")
-    tab.page.get_by_label("For so many creations").fill("2")
-    tab.button("Add to the queue").click()
-    expect(summary).to_have_text(f"settlement_failed {TIMES}2")
-    tab.announced("Added to the queue")
-    api.create()
-    expect(summary).to_have_text(f"settlement_failed {TIMES}1")
-    assert [payment["scenario"] for payment in api.payments()] == ["settlement_failed"]
-    tab.button("Clear what is pending").click()
-    expect(summary).to_have_text("nothing is pending, no fault rules")
-    expect(scenario).to_be_focused()
-    assert api.get("/_mock/next").json() == {"data": []}
-    tab.button("Add a rule…").click()
-    tab.page.get_by_role("dialog", name="New fault rule").get_by_role("button", name="Add").click()
-    expect(summary).to_have_text("1 fault rule")
-    tab.button("Delete all rules").click()
-    expect(summary).to_have_text("nothing is pending, no fault rules")
-    tab.forgive("422")

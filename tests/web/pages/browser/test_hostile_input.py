@@ -27,7 +27,7 @@ def test_texts_of_an_application_are_text_in_all_that_the_server_renders(api: Sa
         payment = api.created(order_id=text, metadata={"text": text, text[:40]: "value"})
         assert api.post("/_mock/faults", json={"fault": "drop", "order_id": text}).status_code == 201
         shown = str(escape(visible(text)))
-        for path in ("payments", "next-payment", "requests", f"payments/{payment['id']}"):
+        for path in ("payments", "faults", "requests", f"payments/{payment['id']}"):
             assert shown in without_control(api.fragment(path)), path
             assert text not in api.fragment(path) or text == shown
         assert shown in without_control(api.get(f"/checkout/{payment['id']}").text)
@@ -60,9 +60,9 @@ def test_pages_show_them_as_text_and_run_nothing(tab: Tab, api: Sandbox, text: s
     expect(tab.open().orders()).to_have_text([visible(text)])
     tab.orders().click()
     expect(tab.headline).to_have_text(visible(text))
-    tab.open("/requests")
-    for rows in (tab.rules(), tab.rows()):
-        expect(rows).to_contain_text([f"Order {visible(text)}"])
+    for path, rows in {"/faults": tab.rules, "/requests": tab.rows}.items():
+        tab.open(path)
+        expect(rows()).to_contain_text([f"Order {visible(text)}"])
     expect(tab.open(f"/checkout/{payment['id']}").page.locator("#order")).to_have_text(visible(text))
     part = quote(text, safe="")
     tab.page.goto(f"{tab.origin}/payments/{part}")

@@ -16,11 +16,10 @@ LOOK_MS = 250
 OF_EACH_PAGE = {
     "key form",
     "full list",
-    "next payment",
     "connection lost",
     "payment, overpaid_review",
-    "requests and fault rules",
-    "new fault rule",
+    "requests",
+    "faults",
     "one finding",
     "checkout, awaiting_payment",
 }

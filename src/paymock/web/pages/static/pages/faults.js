@@ -1,53 +1,57 @@
-// The fault rules of the sandbox and what is pending, with the dialog that adds a rule.
+// The fault rules, what the next payments get, and the form that adds to both.
 
 import { request } from "./api.js";
 import { announce, by } from "./dom.js";
 import { showProblems } from "./forms.js";
-import { fragment, showParts } from "./fragment.js";
-import { attempt } from "./shell.js";
+import { fragment, onCall, showParts } from "./fragment.js";
+import { attempt, start } from "./shell.js";
 
-const dialog = by("rule-dialog"), form = by("rule-form");
-const { kind, fault, operation, order_id, payment_id, skip, times, always } = form.elements;
+const form = by("form"), { path, story, fault, times } = form.elements;
+const after = by("after"), always = by("always");
 
-/** Reads the fault rules and what is pending, and shows them. */
-export const showFaults = async () => showParts(await fragment("next-payment"));
+const load = async () => showParts(await fragment("faults"));
+const prevents = (text) => /^status(?!.*after)|^(drop|reset|hang).*before/.test(text);
 
-const refuse = (error) => showProblems(form, by("rule-problem"), error);
+/** The part of a fault that tells the stories apart. */
+const kind = (text) => text.replace(/\s|;\s*(after|before|times=\d*)|(?<=^delay|^truncate)=\d*/g, "") + (/^drop/.test(text) && prevents(text));
 
-/** Deletes. The focus goes to the button that takes the place of the pressed one, or to what adds another. */
-document.addEventListener("click", ({ target }) => {
-  const button = target.closest("[data-delete]");
-  if (!button) return;
-  const list = button.closest("[id]"), number = [...list.querySelectorAll("button")].indexOf(button);
-  attempt(async () => {
-    await request("DELETE", button.dataset.delete);
-    await showFaults();
-    const left = list.querySelectorAll("td button");
-    (left[Math.min(number, left.length - 1)] ?? by(list.id === "rules" ? "add-rule" : "next-scenario")).focus();
-    announce("Deleted");
-  });
-});
-by("add-rule").addEventListener("click", () => {
-  refuse();
-  dialog.showModal();
-});
-by("rule-cancel").addEventListener("click", () => dialog.close());
-always.addEventListener("change", () => { times.disabled = always.checked; });
-for (const choice of kind) choice.addEventListener("change", () => { fault.value = choice.value; });
-fault.addEventListener("input", () => {
-  for (const choice of kind) choice.checked = fault.value.startsWith(choice.value.split("=")[0]);
+function follow() {
+  for (const part of form.querySelectorAll("[data-path]")) part.hidden = part.disabled = part.dataset.path !== path.value;
+  for (const card of story) card.checked = kind(card.value) === kind(fault.value);
+  after.checked = !prevents(fault.value);
+  after.disabled = !/^(status|drop|reset|hang)/.test(fault.value); // the others have one phase, or delay only
+  times.disabled = always.checked;
+}
+
+form.addEventListener("input", ({ target }) => {
+  if (target.name === "path") fault.value = story[Number(target.value === "/_mock/faults")].value;
+  if (target.name === "story") fault.value = target.value;
+  if (target === after) {
+    const usual = fault.value.replace(/\s*;\s*(after|before)/, "");
+    fault.value = prevents(usual) === after.checked ? usual.replace(/;|$/, `; ${after.checked ? "after" : "before"}$&`) : usual;
+  }
+  follow();
 });
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const rule = {
-    fault: fault.value.trim(), operation: operation.value || undefined, order_id: order_id.value || undefined, payment_id: payment_id.value.trim() || undefined,
-    skip: Number(skip.value), times: always.checked ? null : Number(times.value),
-  };
+  const entered = [...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value);
+  const { path: to, story: _, skip, ...body } = Object.fromEntries(entered);
   try {
-    await request("POST", "/_mock/faults", rule);
-    dialog.close();
-    announce("Fault rule added");
+    await request("POST", to, { ...body, skip: skip && Number(skip), times: always.checked ? null : Number(times.value) });
+    showProblems(form, by("form-problem"));
+    announce("Added");
   } catch (error) {
-    refuse(error);
+    showProblems(form, by("form-problem"), error);
   }
 });
+/** The focus goes to the button that takes the place of the pressed one, or to the one that adds another. */
+onCall(by("content"), (call, button) => attempt(async () => {
+  const list = button.closest("[id]"), number = [...list.querySelectorAll("button")].indexOf(button);
+  await call();
+  await load();
+  const left = list.querySelectorAll("td button");
+  (left[Math.min(number, left.length - 1)] ?? by("add")).focus();
+  announce("Deleted");
+}));
+follow();
+start({ load });

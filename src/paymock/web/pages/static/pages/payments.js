@@ -2,10 +2,8 @@
 
 import { keyInCommand, request, root } from "./api.js";
 import { by, show } from "./dom.js";
-import { showFaults } from "./faults.js";
 import { count, duration } from "./format.js";
 import { fragment, update } from "./fragment.js";
-import "./overrides.js";
 import { attempt, now, start } from "./shell.js";
 
 const BATCH = 100, TYPING_MS = 150, AT_TOP = 200;
@@ -35,8 +33,8 @@ new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) &&
 for (const name of FILTERS) by(name).value = filters[name] ?? "";
 
 start({
-  async load(changed) { // what is pending and the fault rules are part of what "payments" stands for
-    if (changed.has("payments")) await Promise.all([refresh(), showFaults()]);
+  async load(changed) {
+    if (changed.has("payments")) await refresh();
   },
   tick,
 });

@@ -1,8 +1,7 @@
-// The page of the requests: the fault rules, and the journal.
+// The page of the requests.
 
 import { request } from "./api.js";
 import { by } from "./dom.js";
-import { showFaults } from "./faults.js";
 import { fragment, showParts } from "./fragment.js";
 import { attempt, start } from "./shell.js";
 
@@ -10,7 +9,6 @@ by("failed").addEventListener("change", () => attempt(requests));
 by("clear").addEventListener("click", () => attempt(() => request("DELETE", "/_mock/requests")));
 start({
   async load(changed) {
-    if (changed.has("payments")) await showFaults(); // the rules are part of what "payments" stands for
     if (changed.has("requests")) await requests();
   },
 });
