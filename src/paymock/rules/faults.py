@@ -110,7 +110,7 @@ FAULT_STORIES = (
     ("Gateway page", "status=502; html", "A proxy answers, with HTML in place of JSON."),
     ("Slow", "delay=5000", "It takes five seconds longer."),
     ("Reply lost", "drop", "The payment is made, but the connection closes without a reply."),
-    ("Connection refused", "drop; before", "Nothing is made: the connection closes at once."),
+    ("Refused", "drop; before", "Nothing is made: the connection closes at once."),
     ("Cut off", "truncate=100", "The connection closes after 100 bytes of the reply."),
     ("No answer", "hang", "The connection stays open, without a reply."),
 )
