@@ -11,7 +11,7 @@ from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRec
 from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS
 from paymock.rules.timeline import state_at
-from tests.support.client import ORDER, order
+from tests.support.client import HALF, ORDER, order
 from tests.support.clock import NOON
 from tests.support.specification import SHOWN
 
@@ -35,10 +35,9 @@ def checkout_at(
     record: PaymentRecord, age: int, simulation: SimulationRecord = payments.NO_SIMULATION, speed: float = 1
 ) -> Checkout:
     """The checkout `age` milliseconds after creation."""
-    receive = record
-    asset = (CATALOG.assets(receive.chain) or {})[receive.asset]
+    assets = CATALOG.assets(record.chain) or {}
     state = state_at(payments.states(record, simulation), age)
-    return checkout.checkout(record, state, age, speed, CATALOG.chains[receive.chain], asset)
+    return checkout.checkout(record, state, age, speed, CATALOG.chains[record.chain], assets)
 
 
 def deposits(*transfers: tuple[int, int, str | None]) -> SimulationRecord:
@@ -63,23 +62,40 @@ def test_each_scenario_shows_its_views_at_its_times(scenario: str) -> None:
 
 
 class TestParts:
-    HALF = 505_000_000_000_000_000
+    def test_the_rest_is_asked_for_when_a_part_has_arrived(self) -> None:
+        for age in (4_000, 12_000):
+            page = checkout_at(created("no_payment_expired"), age, deposits((4_000, HALF, None)))
+            assert (page.view, page.headline) == ("detected", "A part has arrived")
+            assert (page.received.tokens, page.missing.tokens) == ("0.505", "0.505")
+            assert page.payment_uri.endswith(f"uint256={HALF}")
 
-    def test_the_rest_is_asked_for_when_a_part_is_final(self) -> None:
-        page = checkout_at(created("no_payment_expired"), 12_000, deposits((4_000, self.HALF, None)))
-        assert (page.view, page.headline) == ("detected", "A part has arrived")
-        assert (page.received.tokens, page.missing.tokens) == ("0.505", "0.505")
-        assert page.payment_uri.endswith(f"uint256={self.HALF}")
-
-    @pytest.mark.parametrize("asset", [None, "BNB"])
-    def test_nothing_is_requested_while_a_deposit_is_unsettled(self, asset: str | None) -> None:
-        """A deposit in another asset counts too, even after the payment window."""
-        simulation = deposits((4_000, self.HALF, None), (29_000, self.HALF, asset))
-        for age in (29_000, 30_500):
-            assert checkout_at(created("no_payment_expired"), age, simulation).headline == "Payment detected"
+    @pytest.mark.parametrize(
+        ("transfers", "age", "headline", "notes"),
+        [
+            ([(4, None), (29, None)], 30.5, "Payment detected", ["", ""]),
+            ([(29, None)], 30.5, "Partially paid, and the time is up", [""]),
+            ([(4, None), (29, "BNB")], 29, "A transfer in another asset arrived", ["", "another asset"]),
+            ([(29, "BNB")], 30.5, "A transfer in another asset arrived", ["another asset"]),
+            ([(29, "BNB")], 31, "In review", ["another asset"]),
+            ([(4, None), (31, None)], 31, "Partially paid, and the time is up", ["", "too late"]),
+            ([(31, "BNB")], 31, "In review", ["another asset, too late"]),
+        ],
+    )
+    def test_nothing_is_requested_when_more_would_not_help(
+        self, transfers: list[tuple[float, str | None]], age: float, headline: str, notes: list[str]
+    ) -> None:
+        simulation = deposits(*((round(at * 1000), HALF, asset) for at, asset in transfers))
+        page = checkout_at(created("no_payment_expired"), round(age * 1000), simulation)
+        assert page.headline == headline
+        assert page.view not in ("pay", "detected") or page.missing.raw == "0"
+        assert [deposit.note for deposit in page.deposits] == notes
+        symbols = [asset or "USDT" for _, asset in transfers]
+        assert [(deposit.tokens, deposit.symbol) for deposit in page.deposits] == [
+            ("0.505", name) for name in symbols
+        ]
 
     def test_the_confirmations_are_those_of_the_newest_deposit(self) -> None:
-        simulation = deposits((4_000, self.HALF, None), (8_000, self.HALF, None))
+        simulation = deposits((4_000, HALF, None), (8_000, HALF, None))
         confirmations = [
             checkout_at(created("no_payment_expired"), age, simulation).confirmations
             for age in (7_000, 8_000, 13_000)

@@ -87,8 +87,7 @@ SHOWN = {
     "no_payment_expired": [(0, *WAITING), (30, "expired", "The time is up", False)],
     "underpaid_expired": [
         (0, *WAITING),
-        (5, *DETECTED),
-        (13, "detected", "A part has arrived", False),
+        (5, "detected", "A part has arrived", False),
         (30, "expired", "Partially paid, and the time is up", True),
     ],
     "overpaid_review": [
@@ -96,7 +95,11 @@ SHOWN = {
         (5, *DETECTED),
         (13, "review", "In review: more than was due", True),
     ],
-    "asset_mismatch": [(0, *WAITING), (5, *DETECTED), (7, *IN_REVIEW)],
+    "asset_mismatch": [
+        (0, *WAITING),
+        (5, "review", "A transfer in another asset arrived", False),
+        (7, *IN_REVIEW),
+    ],
     "late_payment": [(0, *WAITING), (30, "expired", "The time is up", False), (35, *IN_REVIEW)],
     "settlement_failed": [
         (0, *WAITING),

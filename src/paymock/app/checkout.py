@@ -11,6 +11,7 @@ from paymock.payments.catalog import Catalog
 from paymock.payments.checkout import Checkout
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
+from paymock.rules.scenarios import PAYMENT_WINDOW
 from paymock.sandbox.notifier import MIN_GAP_SECONDS, Observation
 from paymock.sandbox.sandboxes import Sandboxes
 
@@ -35,15 +36,15 @@ class CheckoutService:
     async def show(self, payment_id: str) -> CheckoutView:
         """Return the current checkout. Raises PaymockError `payment_not_found`."""
         payment = await self._find(payment_id)
-        receive = payment.record
-        chain = self._catalog.chains.get(receive.chain)
-        asset = (self._catalog.assets(receive.chain) or {}).get(receive.asset)
-        if chain is None or asset is None:
-            raise PaymockError("payment_not_found", "The catalog no longer has the asset of this payment.")
+        record, state = payment.record, payment.state
+        chain, assets = self._catalog.chains.get(record.chain), self._catalog.assets(record.chain) or {}
+        shown = {record.asset, *(deposit.transfer.other_asset or record.asset for deposit in state.deposits)}
+        if chain is None or not shown <= assets.keys():
+            raise PaymockError("payment_not_found", "The catalog no longer has an asset of this payment.")
         current = checkout.checkout(
-            payment.record, payment.state, payment.elapsed, payment.sandbox.clock.speed, chain, asset
+            record, state, payment.elapsed, payment.sandbox.clock.speed, chain, assets
         )
-        return CheckoutView(current, payment.seconds_to_change, _mark(payment))
+        return CheckoutView(current, _seconds_to_change(payment), (current.headline, _mark(payment)))
 
     async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
         """Yield the checkout now, after every change, and at least every RESYNC_SECONDS, until the payment is
@@ -81,6 +82,14 @@ class CheckoutService:
         if token is None:
             raise _unknown_payment()
         return self._sandboxes.sandbox_of(token)
+
+
+def _seconds_to_change(payment: PaymentSnapshot) -> float | None:
+    """As for the payment, which need not change when its window closes."""
+    changes = [payment.seconds_to_change]
+    if payment.elapsed < PAYMENT_WINDOW:
+        changes.append(payment.seconds_to(payment.state._replace(at=PAYMENT_WINDOW)))
+    return min((seconds for seconds in changes if seconds is not None), default=None)
 
 
 def _mark(payment: PaymentSnapshot) -> object:

@@ -14,9 +14,10 @@ from paymock.rules.scenarios import (
     CONFIRMATIONS_REQUIRED,
     PAYMENT_WINDOW,
     TERMINAL_STATUSES,
+    DepositStatus,
     PaymentStatus,
 )
-from paymock.rules.timeline import State
+from paymock.rules.timeline import Deposit, State
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.catalog import Asset, Chain
 from paymock.schemas.fields import Address, OrderId, Sum, Timestamp, identifier
@@ -38,13 +39,13 @@ _RECEIVED = View(
     "received",
     "Payment received",
     "Your payment is final. It is being paid out to the shop; there is nothing to do.",
-    "This page says when the shop has its money. You need not wait for that.",
+    "This page shows when the payment is complete. You do not need to wait.",
 )
 VIEWS: Mapping[PaymentStatus, View] = {
     PaymentStatus.AWAITING_PAYMENT: View(
         "pay",
         "Waiting for your payment",
-        "Send the exact amount to the address below before the time is up.",
+        "Send the exact amount to the address shown before the time is up.",
         "When your payment arrives, this page shows it and counts its confirmations.",
     ),
     PaymentStatus.PAYMENT_DETECTED: View(
@@ -56,7 +57,7 @@ VIEWS: Mapping[PaymentStatus, View] = {
     PaymentStatus.PAYMENT_FINALIZED: _RECEIVED,
     PaymentStatus.SETTLEMENT_PENDING: _RECEIVED,
     PaymentStatus.SETTLEMENT_SUBMITTED: _RECEIVED,
-    PaymentStatus.COMPLETED: View("complete", "Paid", "Thank you. The shop has its money."),
+    PaymentStatus.COMPLETED: View("complete", "Paid", "Payment complete. Thank you."),
     PaymentStatus.EXPIRED: View(
         "expired",
         "The time is up",
@@ -67,23 +68,23 @@ VIEWS: Mapping[PaymentStatus, View] = {
     PaymentStatus.UNDERPAID_EXPIRED: View(
         "expired",
         "Partially paid, and the time is up",
-        "Only a part of the amount arrived in time. Do not send the rest now: ask the shop, which can see "
-        "what arrived.",
+        "Only a part of the amount arrived in time. Do not send the rest now. Contact the shop, which can "
+        "see what arrived.",
     ),
     PaymentStatus.OVERPAID_REVIEW: View(
         "review",
         "In review: more than was due",
-        "More than the amount due arrived. The shop will look into it; there is nothing to do.",
+        "More than the amount due arrived. The shop looks into it; there is nothing to do.",
     ),
     PaymentStatus.MANUAL_REVIEW: View(
         "review",
         "In review",
-        "A payment arrived and is being looked into. There is nothing to do; the shop can tell more.",
+        "The shop looks into what arrived; there is nothing to do. Contact the shop with questions.",
     ),
     PaymentStatus.FAILED: View(
         "failed",
         "Your payment arrived; the payout failed",
-        "There is nothing for you to do. The shop sees that its payout failed, and will sort it out.",
+        "There is nothing to do. The shop sees that its payout failed. Contact the shop with questions.",
     ),
 }
 """By status, in the order of `PaymentStatus`."""
@@ -94,6 +95,17 @@ _PARTIAL = View(
     "Send the rest to the same address before the time is up.",
     "When the rest arrives, this page shows it and counts its confirmations.",
 )
+_TIME_IS_UP = VIEWS[PaymentStatus.UNDERPAID_EXPIRED]._replace(next="What arrived is confirmed to the end.")
+"""A part has arrived, and is not yet final when the payment window closes."""
+
+
+def _mismatch(symbol: str) -> View:
+    return View(
+        "review",
+        "A transfer in another asset arrived",
+        f"{symbol} arrived. It does not pay this invoice. Do not send more now.",
+        "The shop looks into it.",
+    )
 
 
 class TokenAmount(Reply):
@@ -101,6 +113,17 @@ class TokenAmount(Reply):
 
     raw: Annotated[Sum, Meta(description="In raw units.")]
     tokens: Annotated[str, Meta(description="In whole tokens.", examples=["1.01"])]
+
+
+class CheckoutDeposit(TokenAmount):
+    """A transfer that arrived, as its customer sees it."""
+
+    symbol: Annotated[str, Meta(description="Of the asset that arrived.", examples=["USDT"])]
+    status: DepositStatus
+    note: Annotated[
+        str,
+        Meta(description="Why it does not count: `another asset`, `too late`, or both; empty if it counts."),
+    ]
 
 
 class Checkout(Reply):
@@ -133,6 +156,7 @@ class Checkout(Reply):
     fee: Annotated[TokenAmount, Meta(description="Service fee, a part of `due`.")]
     received: Annotated[TokenAmount, Meta(description="What has arrived in the right asset, final or not.")]
     missing: Annotated[TokenAmount, Meta(description="What is left of `due`.")]
+    deposits: Annotated[list[CheckoutDeposit], Meta(description="All that has arrived, in order.")]
     confirmations: Annotated[int, Meta(description="Of the newest deposit; 0 while there is none.", ge=0)]
     confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
     seconds_left: Annotated[
@@ -145,14 +169,15 @@ class Checkout(Reply):
 
 
 def checkout(
-    record: PaymentRecord, state: State, age: int, speed: float, chain: Chain, asset: Asset
+    record: PaymentRecord, state: State, age: int, speed: float, chain: Chain, assets: Mapping[str, Asset]
 ) -> Checkout:
     """The checkout of the payment in `state`, `age` milliseconds after its creation, on a clock that runs at
-    `speed`. `chain` and `asset` are those of the payment.
+    `speed`. `chain` is that of the payment, `assets` are those of the chain.
     """
+    asset = assets[record.asset]
     due, received = int(record.due), state.received_pending + state.received_finalized
     missing = max(0, due - received)
-    view = _view(state, missing)
+    view = _view(state, missing, age, assets)
     address = identifiers.invoice_address(record.token)
 
     def quantity(raw: int) -> TokenAmount:
@@ -176,6 +201,7 @@ def checkout(
         fee=quantity(int(record.fee)),
         received=quantity(received),
         missing=quantity(missing),
+        deposits=[_deposit(deposit, assets, asset) for deposit in state.deposits],
         confirmations=state.deposits[-1].confirmations if state.deposits else 0,
         confirmations_required=CONFIRMATIONS_REQUIRED,
         seconds_left=max(0, PAYMENT_WINDOW - age) / 1000,
@@ -191,7 +217,25 @@ def payment_uri(chain: Chain, asset: Asset, address: str, raw: int) -> str:
     return f"ethereum:{asset.contract_address}@{chain.chain_id}/transfer?address={address}&uint256={raw}"
 
 
-def _view(state: State, missing: int) -> View:
-    settled = not any(deposit.unsettled for deposit in state.deposits)
-    partially_paid = state.status is PaymentStatus.PAYMENT_DETECTED and settled and missing
-    return _PARTIAL if partially_paid else VIEWS[state.status]
+def _view(state: State, missing: int, age: int, assets: Mapping[str, Asset]) -> View:
+    if state.status is not PaymentStatus.PAYMENT_DETECTED:
+        return VIEWS[state.status]
+    for deposit in state.deposits:
+        if deposit.transfer.other_asset:  # it is rejected soon, and the payment goes to review
+            return _mismatch(assets[deposit.transfer.other_asset].symbol)
+    if missing:
+        return _PARTIAL if age < PAYMENT_WINDOW else _TIME_IS_UP
+    return VIEWS[state.status]
+
+
+def _deposit(deposit: Deposit, assets: Mapping[str, Asset], due: Asset) -> CheckoutDeposit:
+    transfer = deposit.transfer
+    asset = assets[transfer.other_asset] if transfer.other_asset else due
+    notes = {"another asset": not transfer.matches, "too late": transfer.at >= PAYMENT_WINDOW}
+    return CheckoutDeposit(
+        raw=str(transfer.amount),
+        tokens=to_tokens(transfer.amount, asset.decimals),
+        symbol=asset.symbol,
+        status=deposit.status,
+        note=", ".join(note for note, applies in notes.items() if applies),
+    )

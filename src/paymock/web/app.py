@@ -14,7 +14,7 @@ from paymock.payments.records import StoreMetadata
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.settings import Settings
+from paymock.settings import MEMORY_STORE, Settings
 from paymock.stores.base import Store
 from paymock.web.application import Application
 from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
@@ -80,7 +80,8 @@ def create_app(
         for path, template in PAGES.items():
             routes.add("GET", path, Route(DashboardPage(template, examples, open_mode=settings.open_mode)))
     ancestors = " ".join(settings.frame_ancestors) or "'none'"
-    page = partial(checkout_page, checkout_service, frame_ancestors=ancestors)
+    in_memory = settings.store == MEMORY_STORE
+    page = partial(checkout_page, checkout_service, frame_ancestors=ancestors, in_memory=in_memory)
     routes.add("GET", checkout.PATH, Route(page))
     routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkout_service)))
     routes.add("GET", "/swagger", Route(redirect_to_swagger))

@@ -218,7 +218,7 @@ class TestControls:
             (HALF - 1, "Pay", HALF + 1, "USDT", "completed"),
             (0, "Half", HALF, "USDT", "underpaid_expired"),
             (0, "Too much", DUE + DUE // 10, "USDT", "overpaid_review"),
-            (0, "Wrong asset", DUE, "BNB", "manual_review"),
+            (0, "Wrong asset", DUE, "USDC", "manual_review"),
         ],
     )
     def test_make_deposits(
@@ -234,16 +234,20 @@ class TestControls:
         deposit = shown["attempts"][0]["deposits"][-1]
         assert (deposit["amount"], deposit["asset"], shown["status"]) == (str(amount), asset, status)
 
-    def test_that_are_impossible_say_why(self, api: Sandbox) -> None:
+    def test_bring_the_own_transfer_forward_and_say_what_is_impossible(self, api: Sandbox) -> None:
         payment = api.created("happy_path")
-        funded = {"Pay": "nothing is missing"}
-        over = dict.fromkeys(("Next step", "To the end"), "no changes remain")
-        for to, impossible in ((None, {}), ("payment_detected", funded), ("end", over | funded)):
-            if to:
-                api.move(payment, to=to)
-            assert {name: why for name, (_, _, why) in buttons(api, payment).items() if why} == impossible
-            reasons = re.findall("<li>(.*?)</li>", api.fragment(f"payments/{payment['id']}"))
-            assert reasons == [f"{name}: {why}." for name, why in impossible.items()]
+        own = "happy_path pays by itself at 5 s. Pay makes that happen now; the other buttons pay on top."
+        paid, over = "Pay: nothing is missing.", "Next step: no changes remain."
+        for press, reasons in (("", {own}), ("Pay", {paid}), ("To the end", {paid, over})):
+            if press:
+                path, body, _ = buttons(api, payment)[press]
+                api.post(path, json=body)
+            pages = [api.fragment(f"{name}/{payment['id']}") for name in ("checkout", "payments")]
+            at_checkout, shown = ({*re.findall("<li>(.*?)</li>", page)} for page in pages)
+            assert at_checkout == shown - {"To the end: no changes remain."} == reasons
+            impossible = {f"{name}: {why}." for name, (_, _, why) in buttons(api, payment).items() if why}
+            assert impossible == shown - {own}
+        assert api.payment(payment["id"])["status"] == "completed"
 
     def test_fail_the_next_read(self, api: Sandbox) -> None:
         payment, other = api.created(), api.created()
@@ -371,7 +375,8 @@ def test_next_payments_are_told_with_the_scenario_and_the_fault_that_they_get(ap
 
 
 @pytest.mark.parametrize(
-    "path", ["payments", "faults", "requests", "findings", "payments/{}", "findings/{finding}"]
+    "path",
+    ["payments", "faults", "requests", "findings", "payments/{}", "checkout/{}", "findings/{finding}"],
 )
 def test_fragment_is_private_and_takes_no_unknown_parameters(api: Sandbox, path: str) -> None:
     payment = api.created(order_id="secret-order")

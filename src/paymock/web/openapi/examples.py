@@ -132,7 +132,7 @@ def all_examples(context: ExampleContext) -> Mapping[str, Example]:
     endpoint = endpoints.create_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
     finalized = payments.render(created, NOW + 13_000)
     assets = catalog.assets(context.chain) or {}
-    chain, asset = catalog.chains[created.chain], assets[created.asset]
+    chain = catalog.chains[created.chain]
     all_by_name = {
         "create_payment": Example("Every field", request),
         "create_payment_minimal": Example(
@@ -149,7 +149,7 @@ def all_examples(context: ExampleContext) -> Mapping[str, Example]:
         "webhook_endpoint_created": _example("With its secret", endpoints.render_created(endpoint)),
         "webhook_endpoints": _example("One endpoint", {"data": [endpoints.render(endpoint)]}),
         "checkout": _example(
-            "The customer is asked to pay", checkout.checkout(created, CREATED, 0, 1.0, chain, asset)
+            "The customer is asked to pay", checkout.checkout(created, CREATED, 0, 1.0, chain, assets)
         ),
         "healthy": Example("Healthy", {"status": "ok"}),
     }

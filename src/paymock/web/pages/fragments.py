@@ -23,11 +23,12 @@ from paymock.payments.payment import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FAULT_STORIES
+from paymock.rules.scenarios import PaymentStatus
 from paymock.schemas.control import FaultRule, JournalEntry, ListPayments, PaymentDetail, PendingOverride
 from paymock.schemas.public import GET_PAYMENT
 from paymock.schemas.queries import Query, QueryParser
 from paymock.web.operations.operations import parse_query
-from paymock.web.pages.templating import HTML, render, security_headers
+from paymock.web.pages.templating import HTML, format_seconds, render, security_headers
 
 if TYPE_CHECKING:
     from paymock.web.pages.timeline_picture import ReadCount
@@ -54,12 +55,15 @@ _parse_requests, _parse_drawing = QueryParser(_Requests), QueryParser(_Drawing)
 
 
 class Action(NamedTuple):
-    """A button: the method and path that it calls, the JSON body, and why that is impossible, if it is."""
+    """A button: the method and path that it calls, the JSON body, why that is impossible, if it is, and what
+    must be known before.
+    """
 
     label: str
     call: str
     body: str = ""
     why_not: str = ""
+    hint: str = ""
 
 
 class Fragments:
@@ -74,6 +78,7 @@ class Fragments:
         return {
             "/fragments/payments": self.payments,
             "/fragments/payments/{payment_id}": self.payment,
+            "/fragments/checkout/{payment_id}": self.checkout,
             "/fragments/requests": self.requests,
             "/fragments/faults": self.faults,
             "/fragments/findings": self.findings,
@@ -123,7 +128,7 @@ class Fragments:
             bar=_funding_bar(funding),
             controls={
                 "This payment only": [*_steps(detail)],
-                "Pay as the customer": [*self._deposits(payment, funding)],
+                "Pay as the customer": [*self._deposits(detail)],
                 "Fail the next read": [*_read_faults(payment_id)],
             },
             failing=[*_failing_reads(rules, payment_id)],
@@ -133,6 +138,14 @@ class Fragments:
             entries=entries,
             commands=[_command(entry, creation, detail.scenario) for entry in entries],
         )
+
+    async def checkout(self, request: Request) -> Response:
+        """Answer with the buttons that the checkout has for whoever has the key."""
+        parse_query(request, _parse_nothing)
+        detail = await self._control.payment(request.sandbox, request.params["payment_id"])
+        clock = await self._control.clock(request.sandbox)
+        deposits, step = [*self._deposits(detail)], next(_steps(detail))
+        return self._fragment(request, "checkout", deposits=deposits, step=step, speed=clock.speed)
 
     async def findings(self, request: Request) -> Response:
         parse_query(request, _parse_nothing)
@@ -162,14 +175,18 @@ class Fragments:
         known = (self._catalog.assets(chain) or {}).get(asset)
         return f"{to_tokens(int(raw), known.decimals)} {asset}" if known else None
 
-    def _deposits(self, payment: Mapping[str, Any], funding: Mapping[str, int]) -> Iterator[Action]:
+    def _deposits(self, detail: PaymentDetail) -> Iterator[Action]:
+        payment = msgspec.to_builtins(detail.payment)
         call = f"POST /_mock/payments/{payment['id']}/deposits"
-        due, missing, attempt = funding["Due"], funding["Missing"], payment["attempts"][0]
+        funding, attempt = _funding(payment), payment["attempts"][0]
+        due, missing = funding["Due"], funding["Missing"]
         chain, own = attempt["instructions"]["chain"], attempt["instructions"]["asset"]
-        other = next((asset for asset in self._catalog.assets(chain) or () if asset != own), None)
+        known = self._catalog.has_asset(chain, own)
+        other = self._catalog.another_asset(chain, own) if known else None
         is_full = len(attempt.get("deposits", ())) >= MAX_DEPOSITS
         full = "a payment takes a hundred deposits" if is_full else ""
-        yield Action("Pay", call, _amount(missing), full or ("" if missing else "nothing is missing"))
+        pay = Action("Pay", call, _amount(missing), full or ("" if missing else "nothing is missing"))
+        yield _own_transfer(detail) or pay
         halved = "" if due > 1 else "one raw unit cannot be halved"
         yield Action("Half", call, _amount(due // 2), full or halved)
         yield Action("Too much", call, _amount(missing + (due // 10 or 1)), full)
@@ -235,6 +252,19 @@ def _next_payments(pending: list[PendingOverride]) -> Iterator[tuple[str, int | 
                 first = queue.pop(0)
                 if first.times != times:
                     queue.insert(0, replace(first, times=first.times and first.times - times))
+
+
+def _own_transfer(detail: PaymentDetail) -> Action | None:
+    """The button that brings the transfer of the payment's own scenario forward, while that comes next: paid
+    by hand, it would be paid twice.
+    """
+    upcoming = next((entry for entry in detail.timeline if not entry.reached), None)
+    if detail.payment.status != PaymentStatus.AWAITING_PAYMENT or not upcoming or upcoming.deposit is None:
+        return None
+    hint = f"{detail.scenario} pays by itself at {format_seconds(upcoming.offset_seconds)} s. "
+    hint += "Pay makes that happen now; the other buttons pay on top."
+    call = f"POST /_mock/payments/{detail.payment.id}/advance"
+    return Action("Pay", call, '{"to": "next"}', hint=hint)
 
 
 def _funding(payment: Mapping[str, Any]) -> dict[str, int]:

@@ -106,14 +106,17 @@ async def unknown_page(request: Request, *, paths: Collection[str]) -> Response:
     return replace(response, body=html, content_type=HTML, headers=security_headers())
 
 
-async def checkout_page(checkouts: CheckoutService, request: Request, *, frame_ancestors: str) -> Response:
+async def checkout_page(
+    checkouts: CheckoutService, request: Request, *, frame_ancestors: str, in_memory: bool
+) -> Response:
+    """`in_memory`: the payments are gone after a restart."""
     headers = security_headers(frame_ancestors)
     try:
         view = await checkouts.show(request.params["payment_id"])
     except PaymockError as error:
         response = error_response(error)
-        values = {"status": error.status, "message": error.message, "refresh": _REFRESH_SECONDS}
-        html = render("message.html", request.root_path, **values)
+        values = {"message": error.message, "refresh": _REFRESH_SECONDS, "in_memory": in_memory}
+        html = render("message.html", request.root_path, status=error.status, **values)
         return replace(response, body=html, content_type=HTML, headers=(*response.headers, *headers))
     seconds = _REFRESH_SECONDS if view.seconds is None else min(_REFRESH_SECONDS, math.ceil(view.seconds))
     html = render(

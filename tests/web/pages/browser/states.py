@@ -10,7 +10,7 @@ from tests.support.client import DUE, order
 from tests.support.contract import Json
 from tests.support.findings import finding
 from tests.support.specification import COURSES
-from tests.web.pages.browser.steps import Tab, checkout_page
+from tests.web.pages.browser.steps import TIMES, Tab, checkout_page
 from tests.web.pages.sandbox import Sandbox
 
 LONG = "an-order-with-a-very-long-id-" * 4
@@ -145,8 +145,9 @@ def faults(tab: Tab, api: Sandbox) -> None:
 
 def checkout(status: PaymentStatus) -> State:
     def shown(tab: Tab, api: Sandbox) -> None:
-        tab.open(f"/checkout/{paid(api, status)['id']}")
+        opened(tab, api, f"/checkout/{paid(api, status)['id']}")
         expect(tab.headline).to_have_text(VIEWS[status].headline)
+        expect(tab.button("Next step")).to_be_visible()
 
     return shown
 
@@ -163,7 +164,7 @@ def details_at_the_checkout(tab: Tab, api: Sandbox) -> None:
     made = api.created(order_id=LONG, receive__amount=str(10**70))
     api.speed(10)
     checkout_page(tab, made).page.get_by_text("Details").click()
-    expect(tab.page.get_by_text("The clock of this mock runs at 10 times real time.")).to_be_visible()
+    expect(tab.page.get_by_text(f"The clock runs at {TIMES}10.")).to_be_visible()
 
 
 def unknown_checkout(tab: Tab, api: Sandbox) -> None:

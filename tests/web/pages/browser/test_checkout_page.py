@@ -4,12 +4,10 @@ from playwright.sync_api import Browser, expect
 from tests.support.client import HALF
 from tests.support.server import RunningServer
 from tests.web.pages.browser.conftest import NewTab
-from tests.web.pages.browser.steps import Tab, checkout_page
+from tests.web.pages.browser.steps import TIMES, Tab, checkout_page, press
 from tests.web.pages.sandbox import Sandbox
 
-FROZEN_WINDOW = (
-    "The clock of this mock stands still: time left does not run, and nothing happens until it is moved."
-)
+NO_STORAGE = "Object.defineProperty(window, 'localStorage', { get() { throw new Error('SecurityError') } })"
 LOST = "Connection lost. Trying again…"
 RECORD_ANNOUNCEMENTS = """() => {
     window.announced = [];
@@ -50,6 +48,7 @@ class TestCourse:
 
     def test_asks_for_the_rest_when_a_part_has_arrived(self, customer: Tab, api: Sandbox) -> None:
         payment = api.created("underpaid_expired")
+        customer.page.add_init_script(NO_STORAGE)
         checkout_page(customer, payment).page.get_by_text("Details").click()
         customer.button("Copy amount").focus()
         api.advance(13)
@@ -62,6 +61,33 @@ class TestCourse:
         api.deposit(payment, HALF)
         expect(customer.headline).to_have_text("Payment detected")
         expect(customer.page.get_by_role("region", name="How to pay")).to_have_count(0)
+
+
+def test_whoever_holds_the_key_plays_the_customer(customer: Tab, api: Sandbox) -> None:
+    payment = api.created("happy_path")
+    kept = f"localStorage.setItem('paymock.keys', '[\"mk_test_other\", \"{api.api_key}\"]')"
+    customer.page.add_init_script(kept)
+    checkout_page(customer, payment)
+    expect(customer.page.get_by_text("happy_path pays by itself at 5 s.")).to_be_visible()
+    press(customer, customer.button("Pay"))
+    expect(customer.headline).to_have_text("Payment detected")
+    expect(customer.page.get_by_text("Pay: nothing is missing.")).to_be_visible()
+    expect(customer.button("Pay")).to_be_focused()
+    customer.page.keyboard.press("Enter")
+    customer.announced("nothing is missing")
+    customer.button("Too much").click()
+    customer.button("Wrong asset").click()
+    expect(customer.headline).to_have_text("A transfer in another asset arrived")
+    customer.button("Next step").click()
+    expect(customer.headline).to_have_text("In review")
+    received = customer.page.get_by_text("Received").locator("+ dd > div")
+    expect(received).to_have_text(["1.01 USDT", "0.101 USDT", "1.01 USDC (another asset)"])
+    customer.button(f"{TIMES}10").click()
+    expect(customer.button(f"{TIMES}10")).to_have_attribute("aria-pressed", "true")
+    customer.page.route("**/deposits", lambda route: route.abort())
+    customer.button("Half").click()
+    expect(customer.page.get_by_role("alert")).to_have_text("The server cannot be reached.")
+    customer.forgive("404", "net::ERR")
 
 
 def test_instructions_are_copied_and_opened_in_a_wallet(customer: Tab, api: Sandbox) -> None:
@@ -95,7 +121,7 @@ def test_countdown_follows_the_clock_and_is_not_announced(customer: Tab, api: Sa
     customer.pass_time(10)
     expect(left).to_have_text("0:30")
     api.speed(10)
-    expect(customer.page.get_by_text("The clock of this mock runs at 10 times real time.")).to_be_visible()
+    expect(customer.page.get_by_text(f"The clock runs at {TIMES}10.")).to_be_visible()
     customer.pass_time(2)
     expect(left).to_have_text("0:10")
     assert 9 < bar.evaluate("bar => bar.value") < 11
@@ -103,7 +129,7 @@ def test_countdown_follows_the_clock_and_is_not_announced(customer: Tab, api: Sa
     expect(left).to_have_text("0:00")  # no more, and the server says when the time is up
     expect(customer.headline).to_have_text("Waiting for your payment")
     api.speed(0)
-    expect(customer.page.get_by_text(FROZEN_WINDOW)).to_be_visible()
+    expect(customer.page.get_by_text("Clock frozen: nothing happens until")).to_be_visible()
     expect(left).to_have_text("0:30")  # the server's own clock has stood still
     api.advance(12)
     expect(left).to_have_text("0:18")

@@ -1,31 +1,36 @@
 // Keeps the checkout up to date: the server draws every view.
 
+import { bearer, key, keys } from "./api.js";
 import { announce, by, h } from "./dom.js";
+import { fragment, onCall, showParts } from "./fragment.js";
 import { follow } from "./stream.js";
 
 const GONE = "There is no such payment.", LOST = "Connection lost. Trying again…";
+const held = heldKeys(), id = location.pathname.split("/").at(-1);
 let left, posted, focused = "", live = true, queue = Promise.resolve();
 
 follow(`${location.pathname}/events`, {}, (checkout) => {
   left = { seconds: checkout.seconds_left, speed: checkout.speed, at: performance.now() };
   post(checkout);
-  queue = queue.then(() => update(checkout)).catch(() => {});
+  queue = queue.then(() => update(checkout)).then(play).catch(() => {});
 }, (state) => {
   live = state === "live";
   if (!live) freeze(state === 404 ? GONE : LOST);
-  if (state === 404) queue = queue.then(refresh).then(() => say("")).catch(() => {});
+  if (state === 404) queue = queue.then(refresh).then(() => say("")).then(play).catch(() => {});
 });
+onCall(by("customer"), (call) => call().catch(({ message }) => by("customer").append(h("p", { class: "problem", role: "alert" }, message))),
+  () => bearer(held[0]));
 setInterval(count, 500);
 ready();
 
 /** Shows the payment as it is now. After a lost connection, what was shown may be used again. */
-async function update({ status, confirmations, received, speed }) {
+async function update({ headline, confirmations, deposits, speed }) {
   const { shown, speed: at } = by("payment").dataset;
-  if (`${status} ${confirmations} ${received.raw}` !== shown || speed !== Number(at)) await refresh();
+  if (`${headline} ${confirmations} ${deposits.length}` !== shown || speed !== Number(at)) await refresh();
   if (!live) return;
   count();
   if (!by("payment").inert) return;
-  by("payment").inert = false;
+  by("payment").inert = by("customer").inert = false;
   by(focused)?.focus();
   focused = "";
   say("");
@@ -36,7 +41,7 @@ async function update({ status, confirmations, received, speed }) {
 function freeze(text) {
   left = undefined;
   focused = document.activeElement.id || focused;
-  by("payment").inert = true;
+  by("payment").inert = by("customer").inert = true;
   say(text);
 }
 
@@ -60,6 +65,28 @@ async function refresh() {
   count();
   if (active) by(active)?.focus();
   if (by("headline").textContent !== headline) announce(by("headline").textContent);
+}
+
+/** The keys of this browser: none where it does not allow storage, as in some frames. */
+function heldKeys() {
+  try {
+    return [...new Set([key(), ...keys()])].filter(Boolean);
+  } catch {
+    return [];
+  }
+}
+
+/** Lets whoever holds the key of the payment's sandbox play the customer. A key that does not open the payment is not tried again. */
+async function play() {
+  while (held.length) {
+    try {
+      return showParts(await fragment(`checkout/${id}`, bearer(held[0])));
+    } catch ({ status }) {
+      if (status !== 401 && status !== 404) return;
+      held.shift();
+    }
+  }
+  by("customer").replaceChildren();
 }
 
 /** The buttons work with JavaScript only, so they are shown here. */

@@ -4,7 +4,7 @@ import { keyInCommand, request, root } from "./api.js";
 import { announce, by, copy, show } from "./dom.js";
 
 /** Returns a fragment, as a document. */
-export const fragment = (path) => request("GET", `/fragments/${path}`);
+export const fragment = (path, headers) => request("GET", `/fragments/${path}`, undefined, headers);
 
 /** Shows each part of a fragment in the element of its id, if there is one. */
 export function showParts(found) {
@@ -22,13 +22,13 @@ export function update(place, part) {
 }
 
 /** Runs `action` with what a pressed button calls: the control API, or the reason why it cannot. */
-export function onCall(place, action) {
+export function onCall(place, action, headers = () => ({})) {
   place.addEventListener("click", ({ target }) => {
     const button = target.closest("[data-call]");
     if (!button) return;
     const { call, body, whyNot } = button.dataset;
     if (whyNot) announce(whyNot);
-    else action(() => request(...call.split(" "), body && JSON.parse(body)), button);
+    else action(() => request(...call.split(" "), body && JSON.parse(body), headers()), button);
   });
 }
 
