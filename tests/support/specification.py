@@ -79,6 +79,7 @@ DEPOSIT_TRANSITIONS = {
 
 WAITING = ("pay", "Waiting for your payment", False)
 DETECTED = ("detected", "Payment detected", False)
+MISMATCH = ("review", "A transfer in another asset arrived", False)
 RECEIVED = ("received", "Payment received", False)
 IN_REVIEW = ("review", "In review", True)
 
@@ -95,11 +96,7 @@ SHOWN = {
         (5, *DETECTED),
         (13, "review", "In review: more than was due", True),
     ],
-    "asset_mismatch": [
-        (0, *WAITING),
-        (5, "review", "A transfer in another asset arrived", False),
-        (7, *IN_REVIEW),
-    ],
+    "asset_mismatch": [(0, *WAITING), (5, *MISMATCH), (7, *IN_REVIEW)],
     "late_payment": [(0, *WAITING), (30, "expired", "The time is up", False), (35, *IN_REVIEW)],
     "settlement_failed": [
         (0, *WAITING),

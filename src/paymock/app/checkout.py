@@ -44,7 +44,11 @@ class CheckoutService:
         current = checkout.checkout(
             record, state, payment.elapsed, payment.sandbox.clock.speed, chain, assets
         )
-        return CheckoutView(current, _seconds_to_change(payment), (current.headline, _mark(payment)))
+        changes = [payment.seconds_to_change]
+        if payment.elapsed < PAYMENT_WINDOW:  # its end changes the view, but not every payment
+            changes.append(payment.seconds_to(state._replace(at=PAYMENT_WINDOW)))
+        seconds = min((change for change in changes if change is not None), default=None)
+        return CheckoutView(current, seconds, (current.headline, _mark(payment)))
 
     async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
         """Yield the checkout now, after every change, and at least every RESYNC_SECONDS, until the payment is
@@ -82,14 +86,6 @@ class CheckoutService:
         if token is None:
             raise _unknown_payment()
         return self._sandboxes.sandbox_of(token)
-
-
-def _seconds_to_change(payment: PaymentSnapshot) -> float | None:
-    """As for the payment, which need not change when its window closes."""
-    changes = [payment.seconds_to_change]
-    if payment.elapsed < PAYMENT_WINDOW:
-        changes.append(payment.seconds_to(payment.state._replace(at=PAYMENT_WINDOW)))
-    return min((seconds for seconds in changes if seconds is not None), default=None)
 
 
 def _mark(payment: PaymentSnapshot) -> object:

@@ -14,7 +14,6 @@ from paymock.rules.scenarios import (
     CONFIRMATIONS_REQUIRED,
     PAYMENT_WINDOW,
     TERMINAL_STATUSES,
-    DepositStatus,
     PaymentStatus,
 )
 from paymock.rules.timeline import Deposit, State
@@ -95,7 +94,7 @@ _PARTIAL = View(
     "Send the rest to the same address before the time is up.",
     "When the rest arrives, this page shows it and counts its confirmations.",
 )
-_TIME_IS_UP = VIEWS[PaymentStatus.UNDERPAID_EXPIRED]._replace(next="What arrived is confirmed to the end.")
+_TIME_IS_UP = VIEWS[PaymentStatus.UNDERPAID_EXPIRED]._replace(next="What arrived is still being confirmed.")
 """A part has arrived, and is not yet final when the payment window closes."""
 
 
@@ -119,11 +118,7 @@ class CheckoutDeposit(TokenAmount):
     """A transfer that arrived, as its customer sees it."""
 
     symbol: Annotated[str, Meta(description="Of the asset that arrived.", examples=["USDT"])]
-    status: DepositStatus
-    note: Annotated[
-        str,
-        Meta(description="Why it does not count: `another asset`, `too late`, or both; empty if it counts."),
-    ]
+    note: Annotated[str, Meta(description="Why it is not in order: `another asset` or `too late`; or empty.")]
 
 
 class Checkout(Reply):
@@ -231,11 +226,9 @@ def _view(state: State, missing: int, age: int, assets: Mapping[str, Asset]) -> 
 def _deposit(deposit: Deposit, assets: Mapping[str, Asset], due: Asset) -> CheckoutDeposit:
     transfer = deposit.transfer
     asset = assets[transfer.other_asset] if transfer.other_asset else due
-    notes = {"another asset": not transfer.matches, "too late": transfer.at >= PAYMENT_WINDOW}
     return CheckoutDeposit(
         raw=str(transfer.amount),
         tokens=to_tokens(transfer.amount, asset.decimals),
         symbol=asset.symbol,
-        status=deposit.status,
-        note=", ".join(note for note, applies in notes.items() if applies),
+        note="another asset" if transfer.other_asset else "too late" if transfer.at >= PAYMENT_WINDOW else "",
     )

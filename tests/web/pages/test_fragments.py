@@ -236,17 +236,14 @@ class TestControls:
 
     def test_bring_the_own_transfer_forward_and_say_what_is_impossible(self, api: Sandbox) -> None:
         payment = api.created("happy_path")
-        own = "happy_path pays by itself at 5 s. Pay makes that happen now; the other buttons pay on top."
+        own = "happy_path pays by itself at 5 s. Pay makes that happen now; other deposits come on top."
         paid, over = "Pay: nothing is missing.", "Next step: no changes remain."
-        for press, reasons in (("", {own}), ("Pay", {paid}), ("To the end", {paid, over})):
-            if press:
-                path, body, _ = buttons(api, payment)[press]
-                api.post(path, json=body)
+        for reasons, press in (({own}, "Pay"), ({paid}, "To the end"), ({paid, over}, "Half")):
             pages = [api.fragment(f"{name}/{payment['id']}") for name in ("checkout", "payments")]
             at_checkout, shown = ({*re.findall("<li>(.*?)</li>", page)} for page in pages)
             assert at_checkout == shown - {"To the end: no changes remain."} == reasons
-            impossible = {f"{name}: {why}." for name, (_, _, why) in buttons(api, payment).items() if why}
-            assert impossible == shown - {own}
+            path, body, _ = buttons(api, payment)[press]
+            assert api.post(path, json=body).status_code == 200
         assert api.payment(payment["id"])["status"] == "completed"
 
     def test_fail_the_next_read(self, api: Sandbox) -> None:

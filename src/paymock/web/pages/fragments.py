@@ -185,8 +185,14 @@ class Fragments:
         other = self._catalog.another_asset(chain, own) if known else None
         is_full = len(attempt.get("deposits", ())) >= MAX_DEPOSITS
         full = "a payment takes a hundred deposits" if is_full else ""
-        pay = Action("Pay", call, _amount(missing), full or ("" if missing else "nothing is missing"))
-        yield _own_transfer(detail) or pay
+        upcoming = next((entry for entry in detail.timeline if not entry.reached), None)
+        waits = detail.payment.status == PaymentStatus.AWAITING_PAYMENT
+        if waits and upcoming and upcoming.deposit is not None:  # by hand, it would be paid twice
+            hint = f"{detail.scenario} pays by itself at {format_seconds(upcoming.offset_seconds)} s. "
+            hint += "Pay makes that happen now; other deposits come on top."
+            yield next(_steps(detail))._replace(label="Pay", hint=hint)
+        else:
+            yield Action("Pay", call, _amount(missing), full or ("" if missing else "nothing is missing"))
         halved = "" if due > 1 else "one raw unit cannot be halved"
         yield Action("Half", call, _amount(due // 2), full or halved)
         yield Action("Too much", call, _amount(missing + (due // 10 or 1)), full)
@@ -252,19 +258,6 @@ def _next_payments(pending: list[PendingOverride]) -> Iterator[tuple[str, int | 
                 first = queue.pop(0)
                 if first.times != times:
                     queue.insert(0, replace(first, times=first.times and first.times - times))
-
-
-def _own_transfer(detail: PaymentDetail) -> Action | None:
-    """The button that brings the transfer of the payment's own scenario forward, while that comes next: paid
-    by hand, it would be paid twice.
-    """
-    upcoming = next((entry for entry in detail.timeline if not entry.reached), None)
-    if detail.payment.status != PaymentStatus.AWAITING_PAYMENT or not upcoming or upcoming.deposit is None:
-        return None
-    hint = f"{detail.scenario} pays by itself at {format_seconds(upcoming.offset_seconds)} s. "
-    hint += "Pay makes that happen now; the other buttons pay on top."
-    call = f"POST /_mock/payments/{detail.payment.id}/advance"
-    return Action("Pay", call, '{"to": "next"}', hint=hint)
 
 
 def _funding(payment: Mapping[str, Any]) -> dict[str, int]:

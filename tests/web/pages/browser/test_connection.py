@@ -19,7 +19,7 @@ SHOWN = {
     "/": ("#list tbody", "order-1001", "completed"),
     "/payments/{}": ("#head", "order-1001", "completed"),
     "/requests": ("#requests tbody", "POST /v1/payments", "GET /v1/payments/pay_"),
-    "/checkout/{}": ("main", "order-1001", "Paid"),
+    "/checkout/{}": ("body", "pays by itself", "Payment complete."),
 }
 """The pages; where each shows what it was opened for, in which words, and in which when that has changed."""
 

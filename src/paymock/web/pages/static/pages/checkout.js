@@ -6,9 +6,12 @@ import { fragment, onCall, showParts } from "./fragment.js";
 import { follow } from "./stream.js";
 
 const GONE = "There is no such payment.", LOST = "Connection lost. Trying again…";
-const held = heldKeys(), id = location.pathname.split("/").at(-1);
+let held = []; // keys that may open the payment
 let left, posted, focused = "", live = true, queue = Promise.resolve();
 
+try {
+  held = [...new Set([key(), ...keys()])].filter(Boolean);
+} catch { /* no storage */ }
 follow(`${location.pathname}/events`, {}, (checkout) => {
   left = { seconds: checkout.seconds_left, speed: checkout.speed, at: performance.now() };
   post(checkout);
@@ -67,23 +70,13 @@ async function refresh() {
   if (by("headline").textContent !== headline) announce(by("headline").textContent);
 }
 
-/** The keys of this browser: none where it does not allow storage, as in some frames. */
-function heldKeys() {
-  try {
-    return [...new Set([key(), ...keys()])].filter(Boolean);
-  } catch {
-    return [];
-  }
-}
-
-/** Lets whoever holds the key of the payment's sandbox play the customer. A key that does not open the payment is not tried again. */
+/** Lets whoever holds the key play the customer. */
 async function play() {
-  while (held.length) {
+  for (; held.length; held.shift()) {
     try {
-      return showParts(await fragment(`checkout/${id}`, bearer(held[0])));
+      return showParts(await fragment(`checkout/${location.pathname.split("/").at(-1)}`, bearer(held[0])));
     } catch ({ status }) {
       if (status !== 401 && status !== 404) return;
-      held.shift();
     }
   }
   by("customer").replaceChildren();
