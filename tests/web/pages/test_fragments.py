@@ -23,6 +23,7 @@ from tests.support.findings import finding
 from tests.support.specification import COURSES
 from tests.web.pages.sandbox import Sandbox, plain
 
+TIMES = "\N{MULTIPLICATION SIGN}"
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
@@ -53,6 +54,12 @@ def marked(api: Sandbox, payment: Json) -> list[str]:
     return [re.sub('[",]', "", unescape(line)).strip() for line in lines]
 
 
+def told(api: Sandbox, payment: Json) -> str:
+    """What changed last, in one line."""
+    [line] = re.findall('<p id="json-note">(.*?)</p>', api.fragment(f"payments/{payment['id']}"))
+    return plain(line)
+
+
 def buttons(api: Sandbox, payment: Json) -> dict[str, tuple[str, Any, str]]:
     """What the page of a payment offers, by name: the call, its body, and why it is impossible, if so."""
     pattern = (
@@ -79,11 +86,11 @@ def test_labels_are_apart_and_bars_follow_one_another(api: Sandbox, scenario: st
         for line in of_class(picture, "line", "label"):
             at, bottom = number(line, "x1"), number(line, "y2")
             assert [box for box in boxes if box[0] < bottom - 1 and box[1] < at < box[2]] == [], width
-        bars = [bar for bar in picture.findall("g/rect") if bar.get("y") == "26" and bar.get("data-from")]
-        assert number(bars[0], "data-from") == 0
-        assert number(bars[-1], "data-to") == number(picture, "data-end")
+        bars = [bar for bar in of_class(picture, "rect", "future") if bar.get("y") == "26"]
         for bar, following in pairwise(bars):
-            assert bar.attrib["data-to"] == following.attrib["data-from"]
+            end = number(bar, "x") + number(bar, "width")
+            assert end == pytest.approx(number(following, "x"), abs=0.02)
+        assert bool(of_class(picture, "line", "now")) is not bool(seconds)
 
 
 class TestTimeline:
@@ -109,14 +116,14 @@ class TestTimeline:
         api.advance(25)
         assert api.rows(f"payments/{payment['id']}")[:9] == [
             "0 s Created awaiting_payment - past",
-            "5 s Deposit observed, confirmations 0/16, pending: payment_detected payment_detected - past",
+            "5 s Deposit observed, confirmations 0/16, pending payment_detected - past",
             "7 s Confirmations 4/16, confirming payment_detected - past",
             "9 s Confirmations 8/16, confirming payment_detected - past",
             "11 s Confirmations 12/16, confirming payment_detected - past",
-            "13 s Confirmations 16/16, finalized: payment_finalized payment_finalized - past",
-            "25 s settlement_pending settlement_pending - past",
-            "30 s settlement_submitted settlement_submitted - to come",
-            "45 s completed completed - to come",
+            "13 s Confirmations 16/16, finalized payment_finalized - past",
+            "25 s settlement_pending - past",
+            "30 s settlement_submitted - to come",
+            "45 s completed - to come",
         ]
 
     def test_shows_where_the_application_read_it_and_where_its_requests_failed(self, api: Sandbox) -> None:
@@ -150,7 +157,7 @@ class TestTimeline:
         assert "Deposit 1: to be rejected" in texts(picture.iter("text"))
         assert len(of_class(picture, "path", "cross")) == 1
         api.move(payment, to="end")
-        assert "Deposit 1: rejected" in texts(drawn(api, payment).iter("text"))
+        assert {"Deposit 1: rejected", "ended at 7 s"} <= {*texts(drawn(api, payment).iter("text"))}
 
     def test_has_a_lane_for_each_of_the_first_eight_deposits(self, api: Sandbox) -> None:
         payment = api.created("no_payment_expired")
@@ -207,7 +214,25 @@ class TestJson:
             "status: confirming",  # it only looks like that of the other deposit, which was there before
             "confirmations: 4",
         ]
-        assert "Marked: the lines that the last step changed." in api.fragment(f"payments/{payment['id']}")
+        changes = "confirmations 4 → 8 · deposit 2 confirmations 0 → 4 · deposit 2 pending → confirming"
+        assert told(api, payment) == f"deposit 1 {changes}"
+
+    @pytest.mark.parametrize(
+        ("scenario", "to", "changes"),
+        [
+            ("happy_path", 5, "awaiting_payment → payment_detected · deposit observed: 1.01 USDT"),
+            ("late_payment", 41, "confirmations 8 → 12"),
+            ("late_payment", 43, "confirmations 12 → 16 · deposit confirming → finalized"),
+            ("asset_mismatch", 7, "payment_detected → manual_review · deposit pending → rejected"),
+            ("happy_path", 45, "settlement_submitted → completed"),
+        ],
+    )
+    def test_one_line_says_what_the_last_step_changed(
+        self, api: Sandbox, scenario: str, to: float, changes: str
+    ) -> None:
+        payment = api.created(scenario)
+        api.move(payment, seconds=to)
+        assert told(api, payment) == changes
 
 
 class TestControls:
@@ -271,7 +296,25 @@ class TestRequests:
         details = " ".join(f"{detail['field']}: {detail['message']}" for detail in error["details"])
         [row] = api.rows("requests")
         assert reply.headers["x-request-id"] in row
-        assert f"422 validation_failed {error['message']} {details} Copy as curl" in row
+        assert f"422 validation_failed {details} Copy as curl reads body.json" in row
+        api.get("/v1/payments/nope")
+        assert "404 payment_not_found This API key has no payment with that id." in api.rows("requests")[0]
+
+    def test_that_are_equal_are_one_row_at_the_time_of_the_payment(self, api: Sandbox) -> None:
+        payment = api.created("happy_path")
+        for seconds in (8.25, 1, 2):
+            api.advance(seconds)
+            api.payment(payment["id"])
+        api.move(payment, to="settlement_pending")
+        api.payment(payment["id"])
+        rows = [re.sub("(last: )?req_[^ ]* ", "", row) for row in api.rows(f"payments/{payment['id']}")[-3:]]
+        path = f"GET /v1/payments/{payment['id'][:10]}…{payment['id'][-6:]}"
+        assert rows == [
+            f"at 25 s {path} 200 settlement_pending Copy as curl",
+            f"at 8.2 to 11.2 s 3 {TIMES} {path} 200 payment_detected Copy as curl",
+            "at 0 s POST /v1/payments 201 (new) awaiting_payment Copy as curl",
+        ]
+        assert f"12:00:08 to 12:00:11 3 {TIMES} {path} Order order-1001" in api.rows("requests")[1]
 
     def test_show_what_became_of_an_idempotency_key(self, api: Sandbox) -> None:
         for order_id in ("order-1", "order-1", "order-2"):
@@ -310,13 +353,9 @@ class TestRequests:
         for command, row, (method, path) in zip(commands, api.rows("requests"), reversed(asked), strict=True):
             words = ["curl", "-sS", "-X", method, f"{{origin}}{path}", "-H", "Authorization: Bearer {key}"]
             assert [word for word in shlex.split(command) if word != "\n"][: len(words)] == words
-            assert ("-d @body.json" in command) == ("its body: body.json" in row) == (method == "POST")
-
-    @pytest.mark.parametrize("method", ["G&TOUCH$IFS'X'&", "FOO"])
-    def test_offer_no_command_for_a_method_that_is_none(self, api: Sandbox, method: str) -> None:
-        api.request(method, "/v1/chains")
-        assert f" {method} /v1/chains " in api.rows("requests")[0]
-        assert "data-command" not in api.fragment("requests")
+            assert ("-d @body.json" in command) == ("reads body.json" in row) == (method == "POST")
+        api.request("G&TOUCH$IFS'X'&", "/v1/chains")  # a method that is none: no command
+        assert api.rows("requests")[0].endswith("This path answers to GET, HEAD, OPTIONS.")
 
     def test_a_creation_is_repeated_with_its_body_whatever_is_in_it(self, api: Sandbox) -> None:
         payment = api.created(order_id="'; id; '$(id)")
@@ -393,24 +432,40 @@ def test_finding_tells_its_story_and_leads_to_its_payment(api: Sandbox) -> None:
     assert "No findings. paymock verify , with the URL" in plain(api.fragment("findings"))
     payment = api.created()
     other = api.created(scenario="no_payment_expired")
-    more = {"cause": "when getPayment gets `drop`: it reads no more", "occurrences": 9, "tried": 9}
+    run = "UNSAFE: lost_sale when getPayment gets `drop` (9 of 9); 318 trials in 44 s, at 08:46 UTC"
+    more = {"cause": "when getPayment gets `drop`: it stops", "occurrences": 9, "tried": 9, "run": run}
+    for earlier in ("SAFE: no rule about money was broken; 1 trial in 1 s, at 08:40 UTC", ""):
+        advice = finding(rule="ignores_retry_after", severity="advice", run=earlier)
+        assert api.post("/_mock/findings", json=advice).status_code == 201
     both = {"payment_id": payment["id"], "payments": [other["id"], payment["id"]], "also": ["gives_up"]}
     found = api.post("/_mock/findings", json=finding(**more, **both)).json()
-    what = "The payment was completed, and the goods did not go out. 9 of 9 trials; also: gives_up"
-    assert api.rows("findings") == [f"lost_sale money happy_path getPayment@0: drop {what}"]
-    assert "UNSAFE · 1 money, 0 advice" in plain(api.fragment("findings"))
+    what = "The payment was completed, and the goods did not go out. 9 of 9 trials"
+    assert api.rows("findings")[0] == f"lost_sale money also gives_up happy_path getPayment@0: drop {what}"
+    heads = (
+        "UNSAFE 318 trials in 44 s · 08:46 UTC · 1 money, 0 advice Finding",
+        "Advice · 0 money, 1 advice",
+    )
+    for text in (
+        *heads,
+        "SAFE 1 trial in 1 s · 08:40 UTC · no rule about money was broken · 0 money, 1 advice",
+    ):
+        assert text in plain(api.fragment("findings"))
     assert f'href="/findings/{found["id"]}"' in api.fragment("findings")
     html = api.fragment(f"findings/{found['id']}?width=640")
-    assert "when getPayment gets drop: it reads no more (9 of 9 trials; also: gives_up)" in plain(html)
-    assert "Network getPayment gets drop." in plain(html)
+    for text in (
+        "lost_sale money 9 of 9 trials also gives_up UNSAFE 318 trials in 44 s · 08:46 UTC",
+        "When getPayment gets drop: it stops Order order-1. Network getPayment gets drop.",
+        "Payment 1 no_payment_expired awaiting_payment",
+    ):
+        assert text in plain(html)
+    assert "Your application:" not in plain(html)
     assert "createPayment 201 new, getPayment ✗ drop" in html
-    assert "Open payment 1 no_payment_expired" in plain(html)
     assert re.findall('href="/payments/(.*?)"', html) == both["payments"]
     assert html.count('<svg role="img"') == 2
 
 
-@pytest.mark.parametrize("width", ["0", "239", "4001", "wide", ""])
-def test_picture_of_an_impossible_width_or_of_an_unknown_payment_is_refused(api: Sandbox, width: str) -> None:
+def test_picture_of_an_unknown_payment_or_width_is_refused_and_no_width_is_absurd(api: Sandbox) -> None:
     assert error_of(api.get("/fragments/payments/nope")) == (404, "payment_not_found")
-    reply = api.get(f"/fragments/payments/{api.created()['id']}", params={"width": width})
-    assert error_of(reply) == (400, "invalid_query")
+    payment = api.created()
+    assert error_of(api.get(f"/fragments/payments/{payment['id']}?width=100001")) == (400, "invalid_query")
+    assert [drawn(api, payment, asked).get("width") for asked in (0, 100_000)] == ["240", "4000"]

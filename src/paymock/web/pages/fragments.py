@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import groupby, zip_longest
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
@@ -47,7 +49,7 @@ class _Requests(Query):
 
 
 class _Drawing(Query):
-    width: Annotated[int, Meta(ge=MIN_WIDTH, le=MAX_WIDTH)] = MIN_WIDTH
+    width: Annotated[int, Meta(ge=0, le=100_000)] = MIN_WIDTH
 
 
 _parse_nothing, _parse_payments = QueryParser(Query), QueryParser(ListPayments)
@@ -97,9 +99,7 @@ class Fragments:
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES)).data
         if query.failed is not None:
             entries = [entry for entry in entries if entry.error or entry.fault]
-        return self._fragment(
-            request, "requests", entries=entries, commands=[_command(entry) for entry in entries]
-        )
+        return self._fragment(request, "requests", rows=[*_rows(entries)])
 
     async def faults(self, request: Request) -> Response:
         """Answer with the fault rules, and what the next payments get."""
@@ -115,15 +115,16 @@ class Fragments:
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)).data
         payment, before = msgspec.to_builtins((detail.payment, detail.before))
         rules = (await self._control.fault_rules.list(request.sandbox)).data
-        creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
-        funding = _funding(payment)
-        picture, seen = _draw(detail, entries, width, all_seen=len(entries) < _MAX_ENTRIES)
+        attempt, funding = payment["attempts"][0], _funding(payment)
+        chain = self._catalog.chains.get(attempt["instructions"]["chain"])
+        picture, seen = _draw(detail, width, entries)
         return self._fragment(
             request,
             "payment",
             detail=detail,
             payment=payment,
-            attempt=payment["attempts"][0],
+            attempt=attempt,
+            chain=chain.name if chain else attempt["instructions"]["chain"],
             funding=funding,
             bar=_funding_bar(funding),
             controls={
@@ -134,9 +135,9 @@ class Fragments:
             failing=[*_failing_reads(rules, payment_id)],
             picture=picture,
             read_counts=seen,
-            lines=list(json_lines(payment, payment if before is None else before)),
-            entries=entries,
-            commands=[_command(entry, creation, detail.scenario) for entry in entries],
+            changes=[*self._changes(payment, before or payment)],
+            lines=list(json_lines(payment, before or payment)),
+            rows=[*_rows(entries, detail)],
         )
 
     async def checkout(self, request: Request) -> Response:
@@ -150,7 +151,8 @@ class Fragments:
     async def findings(self, request: Request) -> Response:
         parse_query(request, _parse_nothing)
         listed = await self._control.findings.list(request.sandbox, request.owner)
-        return self._fragment(request, "findings", findings=listed.data)
+        runs = [(run, [*found]) for run, found in groupby(listed.data, attrgetter("run"))]
+        return self._fragment(request, "findings", runs=runs)
 
     async def finding(self, request: Request) -> Response:
         """Answer with a finding, and the drawn timeline of each of its payments that exists."""
@@ -161,9 +163,7 @@ class Fragments:
         for payment_id in finding.payments or filter(None, [finding.payment_id]):
             with suppress(PaymockError):
                 detail = await self._control.payment(request.sandbox, payment_id)
-                journal = await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)
-                picture, _ = _draw(detail, journal.data, width, all_seen=bool(journal.data))
-                drawn.append((detail, picture))
+                drawn.append((detail, _draw(detail, width)[0]))
         return self._fragment(request, "finding", finding=finding, drawn=drawn)
 
     def _fragment(self, request: Request, name: str, **values: object) -> Response:
@@ -174,6 +174,21 @@ class Fragments:
         """Raw units in whole tokens, `1.01 USDT`; None if the catalog no longer knows the asset."""
         known = (self._catalog.assets(chain) or {}).get(asset)
         return f"{to_tokens(int(raw), known.decimals)} {asset}" if known else None
+
+    def _changes(self, payment: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
+        """What differs between two states of a payment, for people: `confirmations 12 → 16`."""
+        if payment["status"] != before["status"]:
+            yield f"{before['status']} → {payment['status']}"
+        deposits, earlier = (one["attempts"][0].get("deposits", ()) for one in (payment, before))
+        for number, (deposit, old) in enumerate(zip_longest(deposits, earlier), 1):
+            name = f"deposit {number} " if len(deposits) > 1 else ""
+            if old is None:
+                tokens = self._tokens(deposit["amount"], deposit["chain"], deposit["asset"])
+                yield f"{name or 'deposit '}observed: {tokens or deposit['amount']}"
+                continue
+            for member, told in (("confirmations", f"{name}confirmations "), ("status", name or "deposit ")):
+                if deposit[member] != old[member]:
+                    yield f"{told}{old[member]} → {deposit[member]}"
 
     def _deposits(self, detail: PaymentDetail) -> Iterator[Action]:
         payment = msgspec.to_builtins(detail.payment)
@@ -205,15 +220,19 @@ _CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "meta
 
 
 def _draw(
-    detail: PaymentDetail, entries: Sequence[JournalEntry], width: int, *, all_seen: bool
+    detail: PaymentDetail, width: int, entries: Sequence[JournalEntry] = ()
 ) -> tuple[str, Sequence["ReadCount"]]:
-    """The timeline of a payment as SVG, `width` pixels wide, and how often each of its states was read."""
+    """The timeline of a payment as SVG, `width` pixels wide, with its requests, if any are known; and how
+    often each of its states was read.
+    """
     # it needs a library for XML, which is imported when the first payment is opened
     from paymock.web.pages.timeline_picture import TimelinePicture, read_counts
 
     age = datetime.fromisoformat(detail.now) - datetime.fromisoformat(detail.payment.created_at)
-    seen = read_counts(detail.timeline, entries)
-    return TimelinePicture(detail, seen, age.total_seconds(), width, all_seen=all_seen).svg(), seen
+    seen, all_seen = read_counts(detail.timeline, entries), len(entries) < _MAX_ENTRIES
+    width = max(MIN_WIDTH, min(width, MAX_WIDTH))
+    picture = TimelinePicture(detail, seen if entries else (), age.total_seconds(), width, all_seen=all_seen)
+    return picture.svg(), seen
 
 
 def _amount(raw: int, **more: str | None) -> str:
@@ -311,21 +330,57 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _command(
-    entry: JournalEntry, creation: Mapping[str, Any] | None = None, scenario: str = ""
-) -> tuple[str, bool]:
-    """The command that repeats a request, and whether it takes the body from a file: the journal keeps no
-    bodies, but that of a creation is known by its payment. The page knows what stands for {origin} and {key}.
+class _Row(NamedTuple):
+    """Equal requests in a row: the newest and the oldest, how many, and when they were answered."""
+
+    entry: JournalEntry
+    oldest: JournalEntry
+    number: int
+    times: str
+    command: str
+
+
+def _rows(entries: Sequence[JournalEntry], detail: PaymentDetail | None = None) -> Iterator[_Row]:
+    """The rows of the journal, newest first; with `detail`, those of one payment, at its own time."""
+    for _, group in groupby(entries, _without_time):
+        newest, *others = group
+        oldest = others[-1] if others else newest
+        times = dict.fromkeys(filter(None, (_time(entry, detail) for entry in (oldest, newest))))
+        yield _Row(newest, oldest, len(others) + 1, " to ".join(times), _command(newest, detail))
+
+
+def _without_time(entry: JournalEntry) -> JournalEntry:
+    """An entry without what differs between equal requests."""
+    return replace(entry, at="", virtual_at=None, request_id="", duration_ms=0, shown_offset_seconds=None)
+
+
+def _time(entry: JournalEntry, detail: PaymentDetail | None) -> str:
+    """When a request was answered: the virtual time of day, or seconds after the creation of its payment."""
+    if entry.virtual_at is None:
+        return ""
+    if detail is None:
+        return entry.virtual_at[11:19]
+    age = datetime.fromisoformat(entry.virtual_at) - datetime.fromisoformat(detail.payment.created_at)
+    # the payment may be ahead of its sandbox
+    return format_seconds(int(max(age.total_seconds(), entry.shown_offset_seconds or 0) * 10) / 10)
+
+
+def _command(entry: JournalEntry, detail: PaymentDetail | None) -> str:
+    """The command that repeats a request. The journal keeps no bodies: that of a creation is known by its
+    payment, and read from a file otherwise. The page knows what stands for {origin} and {key}.
     Empty for a method that is none of HTTP: the client may have made it up.
     """
     if entry.method not in METHODS:
-        return "", False
+        return ""
     url = shlex.quote(f"{{origin}}{entry.path}")
     lines = [f"curl -sS -X {entry.method} {url}", '-H "Authorization: Bearer {key}"']
-    needs_file = entry.method == "POST" and not (entry.payment_id and creation)
     if entry.method == "POST":
         lines += ["-H 'Content-Type: application/json'", '-H "Idempotency-Key: again-$(date +%s)"']
-        lines += [f"-H {shlex.quote(f'X-Mock-Scenario: {scenario}')}"] if scenario else []
-        body = shlex.quote(json.dumps(creation, ensure_ascii=False))
-        lines.append("-d @body.json" if needs_file else f"-d {body}")
-    return " \\\n  ".join(lines), needs_file
+        body = "@body.json"
+        if detail is not None:
+            payment = msgspec.to_builtins(detail.payment)
+            creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
+            lines.append(f"-H {shlex.quote(f'X-Mock-Scenario: {detail.scenario}')}")
+            body = shlex.quote(json.dumps(creation, ensure_ascii=False))
+        lines.append(f"-d {body}")
+    return " \\\n  ".join(lines)

@@ -1,4 +1,5 @@
-"""Draws the timeline of a payment as SVG: the past is solid, the future dashed, and a line marks the time.
+"""Draws the timeline of a payment as SVG: the past is solid, the future dashed, and a line marks the time, as
+long as something is to come.
 
 Everything is placed for one width. The script of the page moves the line of now, and fills the bars up to it.
 """
@@ -73,7 +74,7 @@ def read_counts(states: Sequence[TimelineEntry], entries: Sequence[JournalEntry]
 
 class TimelinePicture:
     """The picture of a payment that is `age` seconds old, `width` pixels wide. `seen`: what `read_counts`
-    returned; not `all_seen`: of the newest requests only.
+    returned, nothing if no request is known; not `all_seen`: of the newest requests only.
     """
 
     def __init__(
@@ -95,10 +96,15 @@ class TimelinePicture:
         self._y: float = _TOP
         self._statuses()
         self._deposits()
-        self._application(seen, "" if all_seen else "at least ")
+        if seen:
+            self._application(seen, "" if all_seen else "at least ")
         self._window()
         self._axis()
-        self._now()
+        if self._next:
+            self._now()
+        else:
+            self._ended()
+        self._root.append(self._texts)
 
     def svg(self) -> str:
         height = _number(self._y + 24)
@@ -121,7 +127,8 @@ class TimelinePicture:
         labels = self._labels
         ends = [label.entry.offset_seconds for label in labels[1:]]
         for label, to in zip(labels, [*ends, self._end], strict=True):
-            self._bar(self._root, self._y, label.entry.offset_seconds, to, VIEWS[label.entry.status].name)
+            start, view = label.entry.offset_seconds, VIEWS[label.entry.status]
+            self._bar(self._root, self._y, start, to, view.name, is_past=not self._next)
         levels = _place_labels(labels, self._scale.x)
         for label in labels:
             at, bottom = self._scale.x(label.entry.offset_seconds), self._y + _BAR + _LINE * (label.level + 1)
@@ -213,17 +220,25 @@ class TimelinePicture:
 
     def _now(self) -> None:
         _add(self._root, "line", "now", y1=_TOP - 8, y2=self._y)
-        self._root.append(self._texts)
-        _add(self._root, "text", "now-label", y=12)
+        _add(self._texts, "text", "now-label", y=12)
 
-    def _bar(self, parent: ET.Element, y: float, start: float, to: float, name: str) -> None:
-        """Draw a bar: dashed, and above it solid up to now."""
+    def _ended(self) -> None:
+        offset = self._states[-1].offset_seconds
+        at = self._scale.x(offset)
+        anchor = "end" if at > self._width / 2 else "start"
+        self._text(at, 12, f"ended at {format_seconds(offset)} s", "dim", anchor)
+
+    def _bar(
+        self, parent: ET.Element, y: float, start: float, to: float, name: str, *, is_past: bool = False
+    ) -> None:
+        """Draw a bar: dashed, and above it solid up to now, or wholly if it `is_past`."""
         group = _add(parent, "g", name)
         x = self._scale.x(start)
         width = max(0, self._scale.x(to) - x)
         _add(group, "rect", "future", x=x, y=y, height=_BAR, rx=4, width=width)
-        solid = _add(group, "rect", "span", x=x, y=y, height=_BAR, rx=4, width=0)
-        solid.attrib.update({"data-from": f"{start}", "data-to": f"{to}"})
+        solid = _add(group, "rect", "span", x=x, y=y, height=_BAR, rx=4, width=width * is_past)
+        if not is_past:
+            solid.attrib.update({"data-from": f"{start}", "data-to": f"{to}"})
 
     def _text(self, x: float, y: float, text: str, name: str = "", anchor: str = "start") -> None:
         element = _add(self._texts, "text", name, x=x, y=y)

@@ -37,7 +37,7 @@ class Tab(Visit):
         self.problem = page.locator("#problem")
         self.count = page.locator("#count")
         self.status = page.locator("#head .badge").first
-        self.picture = page.locator("#picture svg")
+        self.picture = page.locator("#picture > svg")
         if api_key is not None:
             self.use_key(api_key)
 
@@ -68,7 +68,7 @@ class Tab(Visit):
     def resize(self, width: int, height: int = 800) -> None:
         """Gives the window another size, for which a timeline is drawn anew."""
         self.page.set_viewport_size({"width": width, "height": height})
-        if self.page.locator("#content:not([inert]) #picture svg").count():
+        if self.page.locator("#content:not([inert]) #picture > svg").count():
             room = self.page.locator("#picture").evaluate("picture => picture.clientWidth")
             expect(self.picture).to_have_attribute("width", str(room))
 

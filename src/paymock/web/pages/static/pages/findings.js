@@ -6,14 +6,13 @@ import { fragment, showParts } from "./fragment.js";
 import { attempt, start } from "./shell.js";
 import { move } from "./timeline.js";
 
-const MIN_WIDTH = 240;
 const place = by("picture");
 let width;
 
 async function load() {
   width = place?.clientWidth;
-  showParts(await fragment((location.origin + location.pathname).slice(root.length + 1) + (place ? `?width=${Math.max(MIN_WIDTH, width)}` : "")));
-  for (const drawn of place?.querySelectorAll("svg") ?? []) move(drawn, Number(drawn.dataset.age));
+  showParts(await fragment((location.origin + location.pathname).slice(root.length + 1) + (place ? `?width=${width}` : "")));
+  for (const drawn of place?.querySelectorAll("svg[width]") ?? []) move(drawn, Number(drawn.dataset.age));
 }
 
 start({ load });

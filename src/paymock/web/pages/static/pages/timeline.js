@@ -2,7 +2,7 @@
 
 import { duration } from "./format.js";
 
-/** Moves the line of now to an age in seconds, and fills the bars up to it. */
+/** Moves the line of now, if there is one, to an age in seconds, and fills the bars up to it. */
 export function move(drawn, age) {
   const { left, pixels, end } = drawn.dataset;
   const x = (seconds) => Number(left) + Math.min(seconds, end) * pixels;
@@ -12,6 +12,7 @@ export function move(drawn, age) {
   }
   const at = x(age), toLeft = at > drawn.viewBox.baseVal.width / 2;
   const line = drawn.querySelector(".now"), caption = drawn.querySelector(".now-label");
+  if (!line) return;
   line.setAttribute("x1", at);
   line.setAttribute("x2", at);
   caption.textContent = `now: ${duration(age)}`;
