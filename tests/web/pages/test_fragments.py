@@ -256,14 +256,16 @@ class TestRequests:
             api.payment(payment["id"])
         api.move(payment, to="settlement_pending")
         api.payment(payment["id"])
-        rows = [re.sub("(last: )?req_[^ ]* ", "", row) for row in api.rows(f"payments/{payment['id']}")[-3:]]
+        api.get(f"/v1/payments/{payment['id']}", headers={"X-Mock-Fault": "status=503"})  # shows no state
+        rows = [re.sub("(last: )?req_[^ ]* ", "", row) for row in api.rows(f"payments/{payment['id']}")[-4:]]
+        assert rows.pop(0).startswith("at 25 s")
         path = f"\N{MULTIPLICATION SIGN} GET /v1/payments/{payment['id'][:10]}…{payment['id'][-6:]}"
         assert rows == [
             f"at 25 s {path[2:]} 200 settlement_pending Copy as curl",
             f"at 8.2 to 11.2 s 3 {path} 200 payment_detected Copy as curl",
             "at 0 s POST /v1/payments 201 (new) awaiting_payment Copy as curl",
         ]
-        assert f"12:00:08 to 12:00:11 3 {path} Order order-1001" in api.rows("requests")[1]
+        assert f"12:00:08 to 12:00:11 3 {path} Order order-1001" in api.rows("requests")[2]
 
     def test_show_what_became_of_an_idempotency_key(self, api: Sandbox) -> None:
         for order_id, expected in (("1", "201 (new)"), ("1", "201 (replayed)"), ("2", "(conflict)")):

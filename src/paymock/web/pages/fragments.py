@@ -342,11 +342,12 @@ class _Row(NamedTuple):
 
 def _rows(entries: Sequence[JournalEntry], detail: PaymentDetail | None = None) -> Iterator[_Row]:
     """The rows of the journal, newest first; with `detail`, those of one payment, at its own time."""
-    for _, group in groupby(entries, _without_time):
-        newest, *others = group
-        oldest = others[-1] if others else newest
-        times = dict.fromkeys(filter(None, (_time(entry, detail) for entry in (oldest, newest))))
-        yield _Row(newest, oldest, len(others) + 1, " to ".join(times), _command(newest, detail))
+    times = reversed([*_times(entries[::-1], detail)])
+    for _, group in groupby(zip(entries, times, strict=True), lambda pair: _without_time(pair[0])):
+        (newest, until), *others = group
+        oldest, since = others[-1] if others else (newest, until)
+        shown = " to ".join(dict.fromkeys(filter(None, (since, until))))
+        yield _Row(newest, oldest, len(others) + 1, shown, _command(newest, detail))
 
 
 def _without_time(entry: JournalEntry) -> JournalEntry:
@@ -354,15 +355,21 @@ def _without_time(entry: JournalEntry) -> JournalEntry:
     return replace(entry, at="", virtual_at=None, request_id="", duration_ms=0, shown_offset_seconds=None)
 
 
-def _time(entry: JournalEntry, detail: PaymentDetail | None) -> str:
-    """When a request was answered: the virtual time of day, or seconds after the creation of its payment."""
-    if entry.virtual_at is None:
-        return ""
-    if detail is None:
-        return entry.virtual_at[11:19]
-    age = datetime.fromisoformat(entry.virtual_at) - datetime.fromisoformat(detail.payment.created_at)
-    # the payment may be ahead of its sandbox
-    return format_seconds(int(max(age.total_seconds(), entry.shown_offset_seconds or 0) * 10) / 10)
+def _times(entries: Sequence[JournalEntry], detail: PaymentDetail | None) -> Iterator[str]:
+    """When each request, oldest first, was answered: the virtual time of day, or seconds after the creation
+    of its payment.
+    """
+    latest = 0.0
+    for entry in entries:
+        if entry.virtual_at is None:
+            yield ""
+        elif detail is None:
+            yield entry.virtual_at[11:19]
+        else:
+            age = datetime.fromisoformat(entry.virtual_at) - datetime.fromisoformat(detail.payment.created_at)
+            # the payment may be ahead of its sandbox, and its clock never goes back
+            latest = max(latest, age.total_seconds(), entry.shown_offset_seconds or 0)
+            yield format_seconds(int(latest * 10) / 10)
 
 
 def _command(entry: JournalEntry, detail: PaymentDetail | None) -> str:
