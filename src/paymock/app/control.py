@@ -5,6 +5,7 @@ Every method works within one sandbox and touches no other.
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
@@ -32,7 +33,7 @@ from paymock.payments.records import DepositRecord, NamedSandbox, PaymentRecord,
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.identifiers import PAYMENT_PREFIX
-from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, Scenario
+from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import State, state_at
 from paymock.rules.times import LATEST, to_rfc3339
 from paymock.sandbox.retries import RetryDeadline
@@ -45,6 +46,9 @@ from paymock.stores.base import Addition, companion_key
 
 MAX_LISTED, MAX_NAMES = 1_000, 10_000
 """The most sandboxes of a key that are listed, of its so many newest names."""
+
+MAX_COUNTED = 1_000
+"""Of how many payments the statuses are counted."""
 
 _SCANNED = 50
 """How many payments are read at a time to find those that match a filter: then others have their turn."""
@@ -219,26 +223,42 @@ class ControlService:
         self, sandbox: str, limit: int, cursor: str | None = None, **filters: str | None
     ) -> schemas.PaymentPage:
         """Return a page of payments, newest first. `filters` are the fields of a PaymentFilter."""
-        before = None if cursor is None else int(cursor)
-        data, next_cursor = await self._page(sandbox, PaymentFilter(**filters), limit, before)
-        # counted last, so that it includes those that were created meanwhile; a reset may have deleted all
-        total = max(len(data), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
+        found, next_cursor, total = await self.snapshots(sandbox, limit, cursor, **filters)
+        data = [_listed(payment) for payment in found]
         return schemas.PaymentPage(data=data, next_cursor=next_cursor, total=total)
+
+    async def snapshots(
+        self, sandbox: str, limit: int, cursor: str | None = None, **filters: str | None
+    ) -> tuple[list[PaymentSnapshot], str | None, int]:
+        """Return what `payments` returns, as snapshots: the page, its `next_cursor`, and the total."""
+        before = None if cursor is None else int(cursor)
+        found, next_cursor = await self._page(sandbox, PaymentFilter(**filters), limit, before)
+        # counted last, so that it includes those that were created meanwhile; a reset may have deleted all
+        total = max(len(found), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
+        return found, next_cursor, total
+
+    async def status_counts(
+        self, sandbox: str, scenario: str | None, order_id: str | None, search: str | None
+    ) -> Counter[PaymentStatus]:
+        """Return how many of the newest MAX_COUNTED payments have each status, of those that match."""
+        others = PaymentFilter(None, scenario, order_id, search)
+        page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, None, others)
+        return Counter(payment.status for _, payment in page.payments)
 
     async def _page(
         self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
-    ) -> tuple[list[schemas.ListedPayment], str | None]:
-        listed: list[schemas.ListedPayment] = []
+    ) -> tuple[list[PaymentSnapshot], str | None]:
+        found: list[PaymentSnapshot] = []
         scanned = limit + 1 if payment_filter == ALL_PAYMENTS else _SCANNED
         while True:
             page = await newest_payments(self._sandboxes, sandbox, scanned, cursor, payment_filter)
             for position, payment in page.payments:
-                if len(listed) == limit:
-                    return listed, str(position + 1)
-                listed.append(_listed(payment))
+                if len(found) == limit:
+                    return found, str(position + 1)
+                found.append(payment)
             cursor = page.end
             if cursor is None:
-                return listed, None
+                return found, None
             await asyncio.sleep(0)  # let other requests run between batches
 
     async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:

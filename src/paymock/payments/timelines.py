@@ -88,6 +88,11 @@ class PaymentTimeline:
             return payments.states(self.record)
         return self._simulated or _states(self._stored)
 
+    @property
+    def outline(self) -> tuple[State, ...]:
+        """The states, of which only the times and the statuses count."""
+        return self._scripted.outline if self._scripted else self.states
+
     def age(self, now: int) -> int:
         """The age of the payment in milliseconds at `now`, in milliseconds since the epoch."""
         return payments.age_at(self.created_at, now, self.simulation.time_offset)
@@ -101,7 +106,7 @@ class PaymentTimeline:
     def status_at(self, age: int) -> PaymentStatus:
         if self._scripted is None:
             return self.state_at(age).status
-        return self._scripted.outline(self._scripted.index_at(age)).status
+        return self._scripted.outline[self._scripted.index_at(age)].status
 
     def rendered_at(self, age: int) -> RenderedPayment:
         """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""

@@ -133,8 +133,9 @@ class ScenarioTimeline:
     """
 
     def __init__(self, scenario: Scenario) -> None:
-        self._states = simulate(scenario, due=100, other_asset="")
-        self._starts = [state.at for state in self._states]
+        self.outline = simulate(scenario, due=100, other_asset="")
+        """The states, of which only the times and the statuses are those of every payment."""
+        self._starts = [state.at for state in self.outline]
         self._sending = sorted(scenario.sending, key=lambda sending: sending.at)  # as they are observed
 
     def index_at(self, elapsed: int) -> int:
@@ -145,13 +146,9 @@ class ScenarioTimeline:
         """When the state with this index begins, and the next one: milliseconds after creation."""
         return self._starts[index], self._starts[index + 1] if index + 1 < len(self._starts) else math.inf
 
-    def outline(self, index: int) -> State:
-        """The state with this index, of which only the time and the status are those of every payment."""
-        return self._states[index]
-
     def state(self, index: int, due: int, other_asset: str) -> State:
         """The state with this index of a payment of `due` raw units."""
-        state = self._states[index]
+        state = self.outline[index]
         if not state.deposits:
             return state
         observed = zip(self._sending, state.deposits, strict=False)  # some transfers are later
@@ -163,7 +160,7 @@ class ScenarioTimeline:
 
     def states(self, due: int, other_asset: str) -> tuple[State, ...]:
         """Every state of a payment of `due` raw units, in order."""
-        return tuple([self.state(index, due, other_asset) for index in range(len(self._states))])
+        return tuple([self.state(index, due, other_asset) for index in range(len(self.outline))])
 
 
 @cache

@@ -53,6 +53,7 @@ def create_app(
     checkout_service = CheckoutService(catalog, sandboxes)
     control_service = ControlService(catalog, sandboxes, scenarios) if settings.control else None
     keyring = keyring or Keyring(settings.api_keys)
+    in_memory = settings.store == MEMORY_STORE
     examples = ExampleContext(catalog, settings.fee_bps, keyring, scenarios)
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
@@ -78,9 +79,9 @@ def create_app(
         for path, handler in Fragments(control_service, catalog).handlers().items():
             routes.add("GET", path, Route(handler, needs_key=True))
         for path, template in PAGES.items():
-            routes.add("GET", path, Route(DashboardPage(template, examples, open_mode=settings.open_mode)))
+            dashboard = DashboardPage(template, examples, open_mode=settings.open_mode, in_memory=in_memory)
+            routes.add("GET", path, Route(dashboard))
     ancestors = " ".join(settings.frame_ancestors) or "'none'"
-    in_memory = settings.store == MEMORY_STORE
     page = partial(checkout_page, checkout_service, frame_ancestors=ancestors, in_memory=in_memory)
     routes.add("GET", checkout.PATH, Route(page))
     routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkout_service)))

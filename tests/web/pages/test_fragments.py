@@ -308,11 +308,25 @@ def test_list_tells_of_each_payment_what_it_is_and_how_much_is_due(api: Sandbox)
     api.move(ahead, seconds=7)
     api.created("no_payment_expired", order_id="order-\u202e1001")
     newer, older = api.rows("payments")
-    for text in ("order- U+202E 1001 pay_", " no_payment_expired awaiting_payment 1.01 USDT "):
-        assert text in newer
-    assert newer.endswith(" 1010000000000000000 raw 12:00:00 2030-01-31")
-    assert older.endswith(" 12:00:00 2030-01-31 7 s ahead")
-    assert f'title="{ahead["id"]}"' in api.fragment("payments")
+    assert newer == (
+        "order- U+202E 1001 no_payment_expired expired in awaiting_payment "
+        "1.01 USDT BNB Smart Chain 2030-01-31 12:00:00"
+    )
+    assert older == "order-1 happy_path completed in payment_detected 1.01 USDT BNB Smart Chain 12:00:00 +7 s"
+    api.move(ahead, to="end")
+    assert "happy_path after 45 s completed" in api.rows("payments")[1]
+    for title in (f"order-1, {ahead['id']}", "1010000000000000000 raw units"):
+        assert f'title="{title}"' in api.fragment("payments")
+
+
+def test_bars_of_the_list_have_one_axis_and_a_span_for_each_view(api: Sandbox) -> None:
+    for scenario in ("late_payment", "happy_path"):
+        api.created(scenario)
+    html = api.fragment("payments")
+    spans = re.findall('<rect class="(.*?)".*? data-from="(.*?)" data-to="(.*?)"', html)
+    happy = [("pay", "0", "5"), ("detected", "5", "13"), ("received", "13", "45"), ("complete", "45", "45")]
+    assert spans == [*happy, ("pay", "0", "30"), ("expired", "30", "35"), ("review", "35", "35")]
+    assert re.findall('viewBox="0 0 (.*?) 6"', html) == ["45", "45"]
 
 
 def test_fault_rules_count_what_they_saw_and_did(api: Sandbox) -> None:

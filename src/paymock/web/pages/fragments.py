@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -15,7 +16,8 @@ import msgspec
 from msgspec import UNSET, Meta
 from msgspec.structs import asdict, replace
 
-from paymock.app.control import ControlService
+from paymock.app.control import MAX_COUNTED, ControlService
+from paymock.app.lookup import PaymentSnapshot
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.http.routing import METHODS, Handler
@@ -25,7 +27,11 @@ from paymock.payments.payment import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FAULT_STORIES
+from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PaymentStatus
+from paymock.rules.tables import scenario_rows
+from paymock.rules.timeline import visible
+from paymock.rules.times import to_rfc3339
 from paymock.schemas.control import FaultRule, JournalEntry, ListPayments, PaymentDetail, PendingOverride
 from paymock.schemas.public import GET_PAYMENT
 from paymock.schemas.queries import Query, QueryParser
@@ -68,6 +74,14 @@ class Action(NamedTuple):
     hint: str = ""
 
 
+class Bar(NamedTuple):
+    """The bar of a payment in the list, as SVG; its final status, and the seconds from creation to it."""
+
+    svg: str
+    final: PaymentStatus
+    end: float
+
+
 class Fragments:
     """The handlers of the fragments."""
 
@@ -88,10 +102,28 @@ class Fragments:
         }
 
     async def payments(self, request: Request) -> Response:
-        """Answer with a page of the list of payments, which takes the query of `GET /_mock/payments`."""
-        query = parse_query(request, _parse_payments)
-        page = await self._control.payments(request.sandbox, **asdict(query))
-        return self._fragment(request, "payments", page=page)
+        """Answer with a page of the list of payments, which takes the query of `GET /_mock/payments`, and how
+        many payments have each status.
+        """
+        query = asdict(parse_query(request, _parse_payments))
+        found, next_cursor, total = await self._control.snapshots(request.sandbox, **query)
+        others = {name: query[name] for name in ("scenario", "order_id", "search")}
+        is_first = query["cursor"] is None
+        counts = await self._control.status_counts(request.sandbox, **others) if is_first else None
+        return self._fragment(
+            request,
+            "payments",
+            rows=[(payment, payment.record, _bar(payment)) for payment in found],
+            next_cursor=next_cursor,
+            total=total,
+            status=query["status"],
+            is_filtered=any(others.values()) or query["status"],
+            counts=counts,
+            counted=MAX_COUNTED,
+            chains=self._catalog.chains,
+            prefix=PAYMENT_PREFIX,
+            time=to_rfc3339,
+        )
 
     async def requests(self, request: Request) -> Response:
         """Answer with the journal; with `failed`, with its errors and faults only."""
@@ -215,6 +247,40 @@ class Fragments:
         yield Action("Wrong asset", call, _amount(due, asset=other), full or without)
 
 
+def _bar(payment: PaymentSnapshot) -> Bar:
+    states = visible(payment.timeline.outline)
+    is_over = payment.status is states[-1].status
+    return _draw_bar(tuple([(state.at / 1000, state.status) for state in states]), is_over)
+
+
+@lru_cache(maxsize=1024)
+def _draw_bar(states: Sequence[tuple[float, PaymentStatus]], is_over: bool) -> Bar:  # noqa: FBT001
+    """Draw the views of the checkout up to the final status, on an axis that is the same for all payments
+    that are no longer than the built-in scenarios. The script of the page moves the bar until it is over.
+    """
+    final = states[-1][1]
+    end = next(at for at, status in states if status is final)
+    begins: dict[str, float] = {}
+    for at, status in states:
+        begins.setdefault(VIEWS[status].name, at)
+    axis = max(end, *(row.after_seconds for row in scenario_rows()))
+    parts = [f'<path {_LINE} stroke-dasharray="4 3" d="M0 3H{end:g}"/>']
+    for (name, start), to in zip(begins.items(), [*begins.values(), end][1:], strict=True):
+        place = (
+            f'x="{start:g}" width="{to - start if is_over else 0:g}" data-from="{start:g}" data-to="{to:g}"'
+        )
+        parts.append(f'<rect class="{name}" height="6" {place}/>')
+    parts.append(f'<path class="{VIEWS[final].name if is_over else ""}" {_LINE} {_DOT} d="M{end:g} 3h0"/>')
+    parts.append("" if is_over else f'<line class="now" {_LINE} {_DOT} y1="3" y2="3"/>')
+    return Bar(f'<svg viewBox="0 0 {axis:g} 6" {_BAR} data-end="{end:g}">{"".join(parts)}</svg>', final, end)
+
+
+_BAR = (
+    'height="6" preserveAspectRatio="none" overflow="visible" color="var(--edge)" fill="currentColor" '
+    'aria-hidden="true"'
+)
+_LINE = 'stroke="currentColor" vector-effect="non-scaling-stroke"'
+_DOT = 'stroke-width="10" stroke-linecap="round"'
 _CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "metadata")
 """The members of a payment that its creation had."""
 

@@ -75,10 +75,11 @@ _SWAGGER_FILES = ("paymock.js", "paymock.css", "swagger-ui.css", "swagger-ui-bun
 class DashboardPage:
     """The handler of one page of the dashboard, which is the same for all users."""
 
-    def __init__(self, template: str, context: ExampleContext, *, open_mode: bool) -> None:
+    def __init__(self, template: str, context: ExampleContext, *, open_mode: bool, in_memory: bool) -> None:
         self._template = template
         self._context = context
         self._open_mode = open_mode
+        self._in_memory = in_memory
 
     async def __call__(self, request: Request) -> Response:
         catalog, receive = self._context.catalog, self._context.payment["receive"]
@@ -94,6 +95,7 @@ class DashboardPage:
             preselected=(receive["chain"], receive["asset"]),
             example=json.dumps(self._context.payment),
             open_key=OPEN_KEY_EXAMPLE if self._open_mode else None,
+            in_memory=self._in_memory,
         )
         return Response(200, html, HTML, security_headers())
 

@@ -35,7 +35,6 @@ class Tab(Visit):
         self.connection = page.locator("#connection")
         self.pace = page.locator("#speed")
         self.problem = page.locator("#problem")
-        self.count = page.locator("#count")
         self.status = page.locator("#head .badge").first
         self.picture = page.locator("#picture > svg")
         if api_key is not None:

@@ -4,6 +4,7 @@ import subprocess
 
 from playwright.sync_api import expect
 
+from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.times import LATEST
 from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from paymock.web.pages.templating import count, duration
@@ -91,28 +92,36 @@ class TestList:
         for number, scenario in enumerate(("happy_path", "manual_review"), 1):
             api.move(api.created(scenario, order_id=f"order-{number}"), to="payment_detected")
         search = tab.open().page.get_by_role("search")
-        fields = [search.get_by_label(name) for name in ("Status", "Scenario", "Order or payment id")]
-        expect(tab.count).to_have_text("3 payments")
-        for status, scenario, prefix, found in (
-            ("payment_detected", "", "", ["order-2", "order-1"]),
-            ("", "manual_review", "", ["order-2"]),
-            ("", "", "rder", []),
-            ("", "", first["id"][:12], ["another-3"]),
-            ("payment_detected", "happy_path", "order", ["order-1"]),
+        fields = [search.get_by_label(name) for name in ("Scenario", "Order or payment id")]
+        chips = search.get_by_role("radio")
+        for status, scenario, prefix, found, counts in (
+            (
+                "payment_detected",
+                "",
+                "",
+                ["order-2", "order-1"],
+                ["all 3", "payment_detected 2", "expired 1"],
+            ),
+            ("", "manual_review", "", ["order-2"], ["all 1", "payment_detected 1"]),
+            ("", "", "rder", [], ["all 0"]),
+            ("", "", first["id"][:12], ["another-3"], ["all 1", "expired 1"]),
+            ("payment_detected", "happy_path", "order", ["order-1"], ["all 1", "payment_detected 1"]),
         ):
-            fields[0].select_option(status)
-            fields[1].select_option(scenario)
-            fields[2].fill(prefix)
-            expect(tab.count).to_have_text(f"{len(found)} of 3 payments")
+            for field, value in zip(fields, (scenario, prefix), strict=True):
+                field.fill(value) if field is fields[1] else field.select_option(value)
+            search.get_by_role("radio", name=status or "all").focus()
+            tab.page.keyboard.press("Space")
             expect(tab.orders()).to_have_text(found)
+            assert [chip.locator("..").inner_text() for chip in chips.all()] == counts
+            expect(search.get_by_role("radio", name=status or "all")).to_be_focused()
             expect(tab.page.get_by_text("No payment matches.")).to_be_visible(visible=not found)
         tab.page.reload()
         expect(tab.orders()).to_have_text(["order-1"])
-        for field, value in zip(fields, ("payment_detected", "happy_path", "order"), strict=True):
+        expect(search.get_by_role("radio", name="payment_detected")).to_be_checked()
+        for field, value in zip(fields, ("happy_path", "order"), strict=True):
             expect(field).to_have_value(value)
-        search.get_by_role("button", name="Show all").click()
+        search.get_by_role("link", name="Show all").click()
         expect(tab.orders()).to_have_text(["order-2", "order-1", "another-3"])
-        expect(fields[2]).to_be_focused()
         assert tab.page.url == f"{tab.origin}/"
         tab.open("/?status=paid")
         expect(tab.problem).to_contain_text("status must be one of awaiting_payment")
@@ -122,18 +131,16 @@ class TestList:
         for number in range(250):
             api.created("late_payment", order_id=f"order-{number}")
         tab.open("/?scenario=late_payment")
-        expect(tab.count).to_have_text("100 or more of 250 payments")
         for rows in (100, 200):
             expect(tab.orders()).to_have_count(rows)
             tab.page.locator("#paging").scroll_into_view_if_needed()
         expect(tab.orders()).to_have_text([f"order-{number}" for number in range(249, -1, -1)])
-        expect(tab.count).to_have_text("250 of 250 payments")
         expect(tab.button("Older payments")).to_be_hidden()
         tab.orders().last.scroll_into_view_if_needed()
         api.advance(30)
         expect(tab.rows().last).to_contain_text("expired")
         api.created("late_payment", order_id="new")
-        tab.button("Show 1 new payment").click()
+        tab.button("Show the newest").click()
         expect(tab.orders().first).to_have_text("new")
         expect(tab.orders().first).to_be_in_viewport()
         expect(tab.orders()).to_have_count(100)
@@ -154,6 +161,13 @@ class TestList:
         expect(tab.orders()).to_have_text(["order-1001"])
         expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_hidden()
 
+    def test_that_is_empty_plays_all_scenarios(self, tab: Tab, api: Sandbox) -> None:
+        tab.open().button("Play all eight scenarios").click()
+        expect(tab.rows()).to_contain_text([*SCENARIOS])
+        expect(tab.orders()).to_have_text([f"order-{1001 + number}" for number in range(len(SCENARIOS))])
+        expect(tab.pace).to_have_text(f"running {TIMES}10")
+        expect(tab.page.get_by_role("main")).to_be_focused()
+
 
 class TestClock:
     def test_runs_at_the_pressed_speed_and_is_advanced(self, tab: Tab, api: Sandbox) -> None:
@@ -170,21 +184,23 @@ class TestClock:
         seconds.press("Enter")
         expect(tab.page.locator("#now")).to_have_text("2030-01-31 12:00:40 UTC")
 
-    def test_shows_the_time_of_the_sandbox_and_counts_the_ages(self, tab: Tab, api: Sandbox) -> None:
+    def test_shows_the_time_of_the_sandbox_and_counts_down_to_the_last_status(
+        self, tab: Tab, api: Sandbox
+    ) -> None:
         tab.stop_time()
         api.created("no_payment_expired")
         api.advance(3)
-        now, age = tab.open().page.locator("#now"), tab.page.locator(".age")
-        expect(age).to_have_text("3 s")
+        now, row = tab.open().page.locator("#now"), tab.rows()
+        expect(row).to_contain_text("expired in 27 s")
         tab.pass_time(10)
-        expect(age).to_have_text("3 s")
+        expect(row).to_contain_text("expired in 27 s")
         tab.page.route("**/fragments/payments?*", lambda _: None)  # what the server says comes late
         with tab.page.expect_request("**/fragments/payments?*"):
-            tab.run(60)
-        expect(age).to_have_text("3 s")  # the past does not count anew at the new speed
-        tab.pass_time(1)
-        expect(age).to_have_text("1 min 3 s")
-        expect(now).to_have_text("2030-01-31 12:01:03 UTC")
+            tab.run(10)
+        expect(row).to_contain_text("expired in 27 s")  # the past does not count anew at the new speed
+        tab.pass_time(2)
+        expect(row).to_contain_text("expired in 7 s")
+        expect(now).to_have_text("2030-01-31 12:00:23 UTC")
         tab.run(0)
         expect(now).to_have_text("2030-01-31 12:00:03 UTC")  # the server's own clock has stood still
 
@@ -203,7 +219,7 @@ class TestClock:
         tab.open()
         dialog = tab.page.get_by_role("dialog", name="Reset this sandbox?")
         tab.button("Reset…").click()
-        dialog.get_by_role("button", name="Keep everything").click()
+        dialog.get_by_role("button", name="Cancel").click()
         expect(dialog).to_be_hidden()
         expect(tab.orders()).to_have_text(["order-1"])
         tab.button("Reset…").click()

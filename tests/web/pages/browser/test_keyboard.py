@@ -8,16 +8,16 @@ from tests.web.pages.sandbox import Sandbox
 
 
 def test_dashboard_is_used_from_the_key_to_the_end_of_a_payment(new_tab: NewTab, api: Sandbox) -> None:
-    tab = new_tab()
+    tab = new_tab().open()
     keyboard = tab.page.keyboard
-    tab.page.goto(tab.origin)
+    press(tab, tab.page.locator("#sandbox"))
     expect(tab.page.get_by_label("API key")).to_be_focused()
     keyboard.type(api.api_key)
     keyboard.press("Enter")
     expect(tab.live).to_have_text("Live")
     everything = new_tab(api.api_key).open()
     everything.keep()
-    press(tab, tab.button("New payment…"), "Space")
+    keyboard.press("n")
     dialog = tab.page.get_by_role("dialog", name="New payment")
     press(tab, dialog.get_by_role("radio", name="happy_path"), "ArrowRight")
     expect(dialog.get_by_role("radio", name="no_payment_expired")).to_be_checked()
@@ -27,6 +27,7 @@ def test_dashboard_is_used_from_the_key_to_the_end_of_a_payment(new_tab: NewTab,
     keyboard.type("12.5")
     keyboard.press("Enter")
     expect(tab.headline).to_have_text("typed-order")
+    expect(tab.page.get_by_role("main")).to_be_focused()
     expect(everything.rows()).to_contain_text(["typed-order"])
     assert api.payments()[0]["receive"]["amount"] == "12500000000000000000"
     tab.keep()
@@ -69,6 +70,31 @@ def test_content_can_be_skipped_to(tab: Tab, api: Sandbox) -> None:
     press(tab, tab.page.get_by_role("link", name="Skip to the content"), most=2)
     expect(tab.page.get_by_role("main")).to_be_focused()
     press(tab, tab.page.get_by_label("Order or payment id"), key="", most=2)
+
+
+def test_list_is_gone_through_and_searched_by_shortcuts(tab: Tab, api: Sandbox) -> None:
+    for number in range(60):
+        api.created(order_id=f"order-{number}")
+    keyboard, orders = tab.open().page.keyboard, tab.orders()
+    expect(orders).to_have_count(60)
+    for key, order in (
+        ("j", 59),
+        ("j", 58),
+        ("k", 59),
+        ("k", 59),
+        *(("j", number) for number in range(58, -1, -1)),
+    ):
+        keyboard.press(key)
+        expect(orders.nth(59 - order)).to_be_focused()
+    for _ in range(40):
+        keyboard.press("k")
+    edge = "([focused, heads]) => focused.getBoundingClientRect().top - heads.getBoundingClientRect().bottom"
+    places = [tab.page.locator(place).element_handle() for place in ("#list a:focus", "#list thead")]
+    assert tab.page.evaluate(edge, places) >= 0  # it is not behind what stays in view
+    keyboard.press("/")
+    expect(tab.page.get_by_label("Order or payment id")).to_be_focused()
+    keyboard.type("jnk/")
+    expect(tab.page.get_by_label("Order or payment id")).to_have_value("jnk/")
 
 
 class TestFocus:

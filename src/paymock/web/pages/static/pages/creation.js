@@ -25,7 +25,7 @@ export function creationDialog() {
     try {
       const payment = await request("POST", "/v1/payments", order(data.get("order"), chain, asset, received, data.get("address")),
         { "Idempotency-Key": retry, "X-Mock-Scenario": data.get("scenario") });
-      location.assign(`${root}/payments/${payment.id}`);
+      location.assign(`${root}/payments/${payment.id}#main`);
     } catch (error) {
       if (error.status) retry = randomKey();
       refuse(error);

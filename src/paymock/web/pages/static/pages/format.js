@@ -11,9 +11,8 @@ export function raw(text, decimals) {
 /** Seconds for people: "12.3 s", "4 min 5 s". */
 export function duration(seconds) {
   if (seconds < 60) return `${seconds < 10 ? Math.floor(seconds * 10) / 10 : Math.floor(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  const [larger, size, smaller, rest] = seconds < 3600 ? ["min", 60, "s", 1] : seconds < 86400 ? ["h", 3600, "min", 60] : ["d", 86400, "h", 3600];
+  return `${Math.floor(seconds / size)} ${larger} ${Math.floor((seconds % size) / rest)} ${smaller}`;
 }
 
 export const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;

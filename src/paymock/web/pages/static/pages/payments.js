@@ -2,35 +2,30 @@
 
 import { keyInCommand, request, root } from "./api.js";
 import { by, show } from "./dom.js";
-import { count, duration } from "./format.js";
+import { duration } from "./format.js";
 import { fragment, update } from "./fragment.js";
 import { attempt, now, start } from "./shell.js";
+import { move } from "./timeline.js";
 
 const BATCH = 100, TYPING_MS = 150, AT_TOP = 200;
-const FILTERS = ["search", "status", "scenario"];
-let filters = read(), batches = [], total = 0, newest, loading, typing;
+let filters = chosen(new URLSearchParams(location.search)), batches = [], newest, loading, typing;
 
-by("origin").textContent = root;
-by("command-key").textContent = keyInCommand();
-by("key-note").hidden = !keyInCommand().startsWith("$");
 by("filter").addEventListener("submit", (event) => event.preventDefault());
-by("filter").addEventListener("input", () => {
+by("filter").addEventListener("input", ({ target }) => {
   clearTimeout(typing);
-  typing = setTimeout(() => attempt(filtered), TYPING_MS);
+  typing = setTimeout(() => attempt(filtered), target === by("search") ? TYPING_MS : 0);
 });
-by("show-all").addEventListener("click", () => {
-  by("filter").reset();
-  attempt(filtered);
-  by("search").focus();
-});
+by("play").addEventListener("click", () => attempt(play));
 by("more").addEventListener("click", () => attempt(older));
 by("show-newer").addEventListener("click", () => {
-  scrollTo({ top: 0 });
+  scrollTo(0, 0);
   attempt(first);
   by("main").focus();
 });
+const heights = new ResizeObserver((seen) => seen.forEach(({ target: { id, offsetHeight } }) => document.documentElement.style.setProperty(`--${id}`, `${offsetHeight}px`)));
+for (const id of ["clock", "filter"]) heights.observe(by(id)); // they stay in view, above what scrolls
 new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && attempt(older), { rootMargin: "600px" }).observe(by("paging"));
-for (const name of FILTERS) by(name).value = filters[name] ?? "";
+for (const name of ["search", "scenario"]) by(name).value = filters[name] ?? "";
 
 start({
   async load(changed) {
@@ -38,57 +33,62 @@ start({
   },
   tick,
 });
+by("origin").textContent = root;
+by("command-key").textContent = keyInCommand();
 
-function read() {
-  const params = new URLSearchParams(location.search);
-  return Object.fromEntries(FILTERS.map((name) => [name, params.get(name)]).filter(([, value]) => value));
+function chosen(entries) {
+  return Object.fromEntries([...entries].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
 }
 
 /** Applies what the form says, and keeps it in the address. */
 function filtered() {
-  const entered = Object.fromEntries([...new FormData(by("filter"))].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
-  if (JSON.stringify(entered) === JSON.stringify(filters)) return;
-  filters = entered;
+  filters = chosen(new FormData(by("filter")));
   history.replaceState(null, "", `${location.pathname}${Object.keys(filters).length ? `?${new URLSearchParams(filters)}` : ""}`);
   return first();
 }
 
-const query = (page) => new URLSearchParams({ ...filters, ...page });
-
-/** Returns a batch: a part of the list, in an element of its own, from a cursor on. */
-async function batch(from) {
-  const found = await fragment(`payments?${query({ limit: BATCH, ...(from && { cursor: from }) })}`);
-  return { list: found.body.firstElementChild, rows: found.querySelector("tbody"), from };
+/** Returns a batch: a part of the list, in an element of its own, from a cursor on. The first has the filter by status. */
+async function batch(from, limit = BATCH) {
+  const found = await fragment(`payments?${new URLSearchParams({ ...filters, limit, ...(from && { cursor: from }) })}`);
+  const [list, rows, statuses] = [".list", "tbody", "#statuses"].map((part) => found.querySelector(part));
+  return { list, rows, statuses, from };
 }
 
-/** Begins the list anew. Of several calls, the last one counts. */
-async function first() {
-  const wanted = (loading = Symbol("first"));
+/** Returns a batch; false if another one has been asked for meanwhile. */
+async function latest(from) {
+  const wanted = (loading = {});
   try {
-    const { list, rows } = await batch();
-    if (loading !== wanted) return;
-    total = Number(rows.dataset.total);
-    newest = rows.querySelector("a")?.dataset.focus;
-    if (batches.length === 1 && by("list").contains(batches[0].rows) && rows.children.length > 0) {
-      delete batches[0].rows.dataset.next;
-      update(batches[0].rows, rows);
-    } else {
-      rows.shown = rows.innerHTML;
-      batches = [{ rows }];
-      show(by("list"), rows.children.length > 0 && list.firstElementChild);
-    }
-    summary();
+    const found = await batch(from);
+    return loading === wanted && found;
   } finally {
     if (loading === wanted) loading = undefined;
   }
 }
 
+/** Begins the list anew. */
+async function first() {
+  const { list, rows, statuses } = await latest();
+  if (!list) return;
+  update(by("statuses"), statuses);
+  newest = rows.querySelector("a")?.dataset.focus;
+  if (batches.length === 1 && by("list").contains(batches[0].rows) && rows.children.length > 0) {
+    delete batches[0].rows.dataset.next;
+    update(batches[0].rows, rows);
+  } else {
+    rows.shown = rows.innerHTML;
+    batches = [{ rows }];
+    show(by("list"), rows.children.length > 0 && list);
+  }
+  summary();
+}
+
 /** Renews what can be seen. New payments come in at the top; when one looks further down, a button leads there. */
 async function refresh() {
   if (batches.length < 2 || scrollY < AT_TOP) return first();
-  const { data, total: all } = await request("GET", `/_mock/payments?${query({ limit: 1 })}`);
-  by("newer").hidden = data[0]?.id === newest && !filters.status; // a status leaves a part of the list for another
-  by("show-newer").textContent = all > total ? `Show ${count(all - total, "new payment")}` : "Show the newest";
+  const asked = filters, { rows: top, statuses } = await batch(undefined, 1);
+  if (filters !== asked) return;
+  update(by("statuses"), statuses);
+  by("newer").hidden = top.querySelector("a")?.dataset.focus === newest && !filters.status; // whose payments leave the list
   if (filters.status) return;
   for (const one of batches.filter(inView)) update(one.rows, (await batch(one.from)).rows);
   tick();
@@ -96,18 +96,13 @@ async function refresh() {
 
 async function older() {
   const last = batches.at(-1)?.rows;
-  if (loading || !last?.dataset.next || by("paging").hidden) return;
-  const wanted = (loading = Symbol("older"));
-  try {
-    const added = await batch(last.dataset.next);
-    if (loading !== wanted) return;
-    added.rows.shown = added.rows.innerHTML;
-    last.after(added.rows);
-    batches.push(added);
-    summary();
-  } finally {
-    if (loading === wanted) loading = undefined;
-  }
+  if (loading || !last?.dataset.next) return;
+  const added = await latest(last.dataset.next);
+  if (!added) return;
+  added.rows.shown = added.rows.innerHTML;
+  last.after(added.rows);
+  batches.push(added);
+  summary();
 }
 
 const inView = ({ rows }) => {
@@ -117,22 +112,33 @@ const inView = ({ rows }) => {
 
 function tick() {
   for (const { rows } of batches.filter(inView)) {
-    for (const row of rows.children) {
+    for (const left of rows.querySelectorAll(".left")) {
+      const row = left.closest("tr"), drawn = row.querySelector("svg");
       const age = (now() - Date.parse(row.dataset.created)) / 1000 + Number(row.dataset.ahead);
-      row.querySelector(".age").textContent = duration(Math.max(0, age));
+      left.textContent = duration(Math.max(0, drawn.dataset.end - age));
+      move(drawn, age);
     }
   }
 }
 
-/** Shows how many payments there are, and which of the notes around the list apply. */
+/** Creates a payment for each scenario, the last one first: the list then has their order. */
+async function play() {
+  const example = JSON.parse(by("example").textContent), scenarios = [...by("new-form").elements.scenario];
+  for (let number = scenarios.length; number--;) {
+    const { value } = scenarios[number];
+    await request("POST", "/v1/payments", { ...example, order_id: `order-${1001 + number}` }, { "Idempotency-Key": `play-${value}`, "X-Mock-Scenario": value });
+  }
+  await request("PUT", "/_mock/clock", { speed: 10 });
+  by("main").focus();
+}
+
+/** Shows which of the notes around the list apply. */
 function summary() {
   tick();
-  const shown = batches.reduce((sum, { rows }) => sum + rows.children.length, 0), more = batches.at(-1).rows.dataset.next;
-  const isFiltered = Object.keys(filters).length > 0;
-  by("count").textContent = isFiltered ? `${shown.toLocaleString("en-US")}${more ? " or more" : ""} of ${count(total, "payment")}` : count(total, "payment");
-  by("show-all").hidden = !isFiltered;
-  by("none").hidden = shown > 0 || !isFiltered;
-  by("empty").hidden = shown > 0 || isFiltered;
-  by("paging").hidden = !more;
+  const isEmpty = !batches[0].rows.children.length, isFiltered = Object.keys(filters).length > 0;
+  by("none").hidden = !isEmpty || !isFiltered;
+  by("filter").hidden = isEmpty && !isFiltered;
+  by("empty").hidden = !by("filter").hidden;
+  by("paging").hidden = !batches.at(-1).rows.dataset.next;
   by("newer").hidden = true;
 }

@@ -30,6 +30,7 @@ function refuse(refused, why = "The server does not accept this API key.") {
   by("key").ariaInvalid = String(Boolean(refused));
   by("key-problem").textContent = refused ? why : "";
   by("key").focus();
+  by("key").select();
 }
 
 function opener(value) {
@@ -104,7 +105,7 @@ export function sandboxForm(hide) {
     if (value) enter(wanted ? `${value} ${wanted}` : value);
     else refuse();
   });
-  by("open-key")?.addEventListener("click", (event) => enter(event.target.dataset.key));
+  if (by("key").value && !key() && !wanted && !/\/(payments|findings)\/./.test(location.pathname)) choose(by("key").value); // of open mode
   if (!key()) openSandbox();
   return Boolean(key());
 }

@@ -4,12 +4,24 @@ import { bearer, key, request, root, sandboxName } from "./api.js";
 import { creationDialog } from "./creation.js";
 import { announce, by, h } from "./dom.js";
 import { showProblems } from "./forms.js";
+import { onCall } from "./fragment.js";
 import { accepted, openSandbox, sandboxForm } from "./sandboxes.js";
 import { follow, pause } from "./stream.js";
 
 const clock = { now: 0, speed: 0, at: 0 };
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-let lostAt = null, focused;
+let lostAt = null, focused, started;
+
+/** The shortcuts; j and k go through the list. */
+addEventListener("keydown", (event) => {
+  const { key: pressed, target } = event, rows = [...document.querySelectorAll("#list a")], at = rows.indexOf(target);
+  if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input:not(.unseen), select")) return;
+  const found = { j: rows[at + 1], k: rows[at - 1], n: by("new"), "/": by("search") }[pressed];
+  found?.focus();
+  if (found !== document.activeElement) return;
+  event.preventDefault();
+  if (found.type === "button") found.click();
+});
 
 /** The virtual time of the sandbox, in milliseconds. It stands while the server is away, and ends with the year 9999. */
 export const now = () => Math.min(clock.now + ((lostAt ?? performance.now()) - clock.at) * clock.speed, Date.UTC(1e4, 0) - 1);
@@ -40,6 +52,7 @@ export function start({ load, tick = () => {}, paymentId }) {
   const hide = (hidden) => ["clock", "main", "sandbox"].forEach((id) => { by(id).hidden = hidden && (id !== "sandbox" || !clock.at); });
   if (!sandboxForm(hide)) return;
   hide(false);
+  if (location.hash) by("main").focus(); // of a new payment
   by("sandbox-name").textContent = by("reset-name").textContent = sandboxName(key());
   clockControls();
   resetDialog();
@@ -69,6 +82,8 @@ export function start({ load, tick = () => {}, paymentId }) {
   };
   follow(url, bearer(), (notice) => {
     setClock(notice.clock);
+    if (started && started !== notice.started && by("restarted")) by("restarted").hidden = false;
+    started = notice.started;
     notice.changed.forEach((name) => due.add(name));
     if (!busy) work();
   }, connection);
@@ -111,10 +126,7 @@ function clockControls() {
   by("clock-more").addEventListener("click", () => {
     by("clock-more").ariaExpanded = String(by("clock").classList.toggle("open"));
   });
-  for (const button of document.querySelectorAll("[data-speed]")) {
-    button.addEventListener("click", () =>
-      attempt(async () => setClock(await request("PUT", "/_mock/clock", { speed: Number(button.dataset.speed) }))));
-  }
+  onCall(by("clock"), (call) => attempt(async () => setClock(await call())));
   by("advance").addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(async () => {

@@ -2,9 +2,9 @@
 
 import { duration } from "./format.js";
 
-/** Moves the line of now, if there is one, to an age in seconds, and fills the bars up to it. */
+/** Fills the bars up to an age in seconds, and moves the line of now and its caption there, if it has them. */
 export function move(drawn, age) {
-  const { left, pixels, end } = drawn.dataset;
+  const { left = 0, pixels = 1, end } = drawn.dataset;
   const x = (seconds) => Number(left) + Math.min(seconds, end) * pixels;
   for (const bar of drawn.querySelectorAll("[data-from]")) {
     const { from, to } = bar.dataset;
@@ -15,6 +15,7 @@ export function move(drawn, age) {
   if (!line) return;
   line.setAttribute("x1", at);
   line.setAttribute("x2", at);
+  if (!caption) return;
   caption.textContent = `now: ${duration(age)}`;
   caption.setAttribute("x", toLeft ? Math.max(at, caption.getComputedTextLength()) : at);
   caption.setAttribute("text-anchor", toLeft ? "end" : "start");
