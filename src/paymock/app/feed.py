@@ -93,14 +93,18 @@ class Feed:
             async with aclosing(following) as observations:
                 async for current, previous in observations:
                     if previous is None:
-                        yield _notice(await self._sandboxes.snapshot(sandbox), ["payments", "requests"])
+                        yield self._notice(await self._sandboxes.snapshot(sandbox), ["payments", "requests"])
                     else:
                         changed = current.value.changed_since(previous.value)
-                        yield _notice(current.value.sandbox, changed)
+                        yield self._notice(current.value.sandbox, changed)
         finally:
             self._followers[sandbox] -= 1
             if not self._followers[sandbox]:
                 self._forget(sandbox)
+
+    def _notice(self, snapshot: SandboxSnapshot, changed: list[schemas.Changed]) -> schemas.Notice:
+        started = to_rfc3339(self._sandboxes.started)
+        return schemas.Notice(clock=clock_of(snapshot), changed=changed, started=started)
 
     async def _next_snapshot(self, sandbox: str) -> _Snapshot:
         """Return a snapshot taken after this call; concurrent calls share one."""
@@ -178,7 +182,3 @@ def _until(payment: PaymentSnapshot, now: float) -> float:
 
 def clock_of(snapshot: SandboxSnapshot) -> schemas.VirtualClock:
     return schemas.VirtualClock(now=to_rfc3339(snapshot.now), speed=snapshot.clock.speed)
-
-
-def _notice(snapshot: SandboxSnapshot, changed: list[schemas.Changed]) -> schemas.Notice:
-    return schemas.Notice(clock=clock_of(snapshot), changed=changed)

@@ -199,6 +199,7 @@ class Sandboxes:
         self.timelines = PaymentTimelines()
         self._store = store
         self._clock = clock
+        self.started = clock()
         self._metadata = metadata
         self.never_waits = store.never_waits
         """Whether the coroutines of the store never suspend."""

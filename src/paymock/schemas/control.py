@@ -620,3 +620,4 @@ class Notice(Reply):
 
     clock: VirtualClock
     changed: Annotated[list[Changed], Meta(description="What is no longer as it was shown.")]
+    started: Annotated[Timestamp, Meta(description="When the process of the server started, in real time.")]
