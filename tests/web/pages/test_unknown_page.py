@@ -36,6 +36,7 @@ def test_without_the_dashboard_it_leads_to_what_there_is() -> None:
     with running_server(Settings(port=0, control=False)) as server:
         reply = get(server, "/")
         assert (reply.status_code, links(reply)) == (404, ["/swagger/", "/openapi.yaml"])
+        assert "The dashboard is off" in reply.text
         assert error_of(get(server, "/", "*/*")) == (404, "not_found")
 
 
