@@ -50,10 +50,10 @@ def test_pages_ask_for_nothing_while_nothing_happens_and_outlive_a_restart_of_th
             expect(tab.connection).to_contain_text(LOST)
     (tmp_path / "ready.json").unlink()
     with served(server.port), Sandbox(server.url, contract, api.api_key) as api:
+        api.advance(45)
         for tab in tabs:
             tab.pass_time(4)
             expect(tab.connection).not_to_contain_text(LOST)
-        api.advance(45)
         api.payment(payment["id"])
         for tab, (place, _, words) in zip(tabs, SHOWN.values(), strict=True):
             expect(tab.page.locator(place)).to_contain_text(words)

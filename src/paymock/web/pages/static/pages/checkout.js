@@ -2,15 +2,14 @@
 
 import { bearer, key, keys } from "./api.js";
 import { announce, by, h } from "./dom.js";
-import { fragment, onCall, showParts } from "./fragment.js";
+import { onCall, showFragment } from "./fragment.js";
 import { follow } from "./stream.js";
 
-const GONE = "There is no such payment.", LOST = "Connection lost. Trying again…";
-let held = []; // keys that may open the payment
-let left, posted, focused = "", live = true, queue = Promise.resolve();
+let candidates = []; // keys that may open the payment
+let left, posted, focused, live = true, queue = Promise.resolve();
 
 try {
-  held = [...new Set([key(), ...keys()])].filter(Boolean);
+  candidates = [...new Set([key(), ...keys()])].filter(Boolean);
 } catch { /* no storage */ }
 follow(`${location.pathname}/events`, {}, (checkout) => {
   left = { seconds: checkout.seconds_left, speed: checkout.speed, at: performance.now() };
@@ -18,11 +17,10 @@ follow(`${location.pathname}/events`, {}, (checkout) => {
   queue = queue.then(() => update(checkout)).then(play).catch(() => {});
 }, (state) => {
   live = state === "live";
-  if (!live) freeze(state === 404 ? GONE : LOST);
+  if (!live) freeze(state === 404 ? "There is no such payment." : "Connection lost. Trying again…");
   if (state === 404) queue = queue.then(refresh).then(() => say("")).then(play).catch(() => {});
 });
-onCall(by("customer"), (call) => call().catch(({ message }) => by("customer").append(h("p", { class: "problem", role: "alert" }, message))),
-  () => bearer(held[0]));
+onCall(by("customer"), (call) => call().then(() => "", ({ message }) => message).then((text) => { by("refused").textContent = text; }), () => bearer(candidates[0]));
 setInterval(count, 500);
 ready();
 
@@ -32,10 +30,9 @@ async function update({ headline, confirmations, deposits, speed }) {
   if (`${headline} ${confirmations} ${deposits.length}` !== shown || speed !== Number(at)) await refresh();
   if (!live) return;
   count();
-  if (!by("payment").inert) return;
+  if (!by("customer").inert) return;
   by("payment").inert = by("customer").inert = false;
-  by(focused)?.focus();
-  focused = "";
+  (by(focused.id) ?? focused).focus();
   say("");
   announce("Connected again");
 }
@@ -43,7 +40,7 @@ async function update({ headline, confirmations, deposits, speed }) {
 /** Nothing is known about the payment: what is shown may no longer be true, so that nobody should act on it. */
 function freeze(text) {
   left = undefined;
-  focused = document.activeElement.id || focused;
+  if (!by("customer").inert) focused = document.activeElement;
   by("payment").inert = by("customer").inert = true;
   say(text);
 }
@@ -61,7 +58,7 @@ async function refresh() {
   const page = new DOMParser().parseFromString(await reply.text(), "text/html");
   const headline = by("headline").textContent, active = document.activeElement.id, open = by("details")?.open;
   by("payment").replaceWith(page.getElementById("payment"));
-  by("payment").inert = !live && reply.ok;
+  by("payment").inert = by("customer").inert && reply.ok;
   document.title = page.title;
   if (open && by("details")) by("details").open = true;
   ready();
@@ -72,9 +69,9 @@ async function refresh() {
 
 /** Lets whoever holds the key play the customer. */
 async function play() {
-  for (; held.length; held.shift()) {
+  for (; candidates.length; candidates.shift()) {
     try {
-      return showParts(await fragment(`checkout/${location.pathname.split("/").at(-1)}`, bearer(held[0])));
+      return await showFragment(`checkout/${location.pathname.split("/").at(-1)}`, bearer(candidates[0]));
     } catch ({ status }) {
       if (status !== 401 && status !== 404) return;
     }

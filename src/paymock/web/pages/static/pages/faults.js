@@ -3,13 +3,13 @@
 import { request } from "./api.js";
 import { announce, by } from "./dom.js";
 import { showProblems } from "./forms.js";
-import { fragment, onCall, showParts } from "./fragment.js";
+import { onCall, showFragment } from "./fragment.js";
 import { attempt, start } from "./shell.js";
 
 const form = by("form"), { path, story, fault, times } = form.elements;
 const after = by("after"), always = by("always");
 
-const load = async () => showParts(await fragment("faults"));
+const load = () => showFragment("faults");
 const prevents = (text) => /^status(?!.*after)|^(drop|reset|hang).*before/.test(text);
 
 /** The part of a fault that tells the stories apart. */

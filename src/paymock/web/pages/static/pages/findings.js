@@ -2,7 +2,7 @@
 
 import { root } from "./api.js";
 import { by } from "./dom.js";
-import { fragment, showParts } from "./fragment.js";
+import { showFragment } from "./fragment.js";
 import { attempt, start } from "./shell.js";
 import { move } from "./timeline.js";
 
@@ -11,7 +11,7 @@ let width;
 
 async function load() {
   width = place?.clientWidth;
-  showParts(await fragment((location.origin + location.pathname).slice(root.length + 1) + (place ? `?width=${width}` : "")));
+  await showFragment((location.origin + location.pathname).slice(root.length + 1) + (place ? `?width=${width}` : ""));
   for (const drawn of place?.querySelectorAll("svg[width]") ?? []) move(drawn, Number(drawn.dataset.age));
 }
 

@@ -2,15 +2,26 @@
 
 import { keyInCommand, request, root } from "./api.js";
 import { announce, by, copy, show } from "./dom.js";
+import { pause } from "./stream.js";
 
-/** Returns a fragment, as a document. */
-export const fragment = (path, headers) => request("GET", `/fragments/${path}`, undefined, headers);
+/** Returns a fragment, as a document, when no mouse button is down: on an element that is replaced, a click is lost. */
+export async function fragment(path, headers) {
+  const found = await request("GET", `/fragments/${path}`, undefined, headers);
+  for (let waits = 0; waits < 20 && document.querySelector(":active"); waits++) await pause(50);
+  return found;
+}
 
-/** Shows each part of a fragment in the element of its id, if there is one. */
-export function showParts(found) {
+let requested = 0, newest = 0;
+
+/** Shows each part of a fragment in the element of its id, if there is one. Returns false if a newer one is shown already. */
+export async function showFragment(path, headers) {
+  const number = ++requested, found = await fragment(path, headers);
+  if (number < newest) return false;
+  newest = number;
   for (const part of [...found.body.children]) {
     if (by(part.id)) update(by(part.id), part);
   }
+  return true;
 }
 
 /** Gives an element the content and the data of `part`. What has not changed is left alone. */

@@ -2,12 +2,12 @@
 
 import { key, sandboxName } from "./api.js";
 import { announce, by } from "./dom.js";
-import { fragment, onCall, showParts } from "./fragment.js";
+import { onCall, showFragment } from "./fragment.js";
 import { attempt, now, start, utc } from "./shell.js";
 import { move } from "./timeline.js";
 
 const id = location.pathname.split("/").at(-1), place = by("picture");
-let drawn, since = 0, announced, width, resizing, latest;
+let drawn, since = 0, announced, width, resizing;
 
 start({ load, tick, paymentId: id });
 new ResizeObserver(() => {
@@ -20,13 +20,13 @@ onCall(by("controls"), (call) => attempt(async () => {
   await load();
 }));
 
-/** Reads the payment and shows it. Of several calls, the last one counts. */
+/** Reads the payment and shows it. */
 async function load() {
-  const wanted = (latest = {}), asked = place.clientWidth;
-  const found = await fragment(`payments/${id}?width=${asked}`).catch((error) => {
+  const asked = place.clientWidth;
+  const found = await showFragment(`payments/${id}?width=${asked}`).catch((error) => {
     if (error.status !== 404) throw error;
   });
-  if (latest !== wanted) return;
+  if (found === false) return;
   by("payment").hidden = !found;
   by("gone").hidden = Boolean(found);
   by("gone-sandbox").textContent = sandboxName(key());
@@ -35,7 +35,6 @@ async function load() {
     document.title = "There is no such payment · paymock";
     return;
   }
-  showParts(found);
   width = asked;
   by("payment").ariaBusy = "false";
   drawn = place.firstElementChild;

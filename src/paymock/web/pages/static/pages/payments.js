@@ -13,7 +13,8 @@ let filters = chosen(new URLSearchParams(location.search)), batches = [], newest
 by("filter").addEventListener("submit", (event) => event.preventDefault());
 by("filter").addEventListener("input", ({ target }) => {
   clearTimeout(typing);
-  typing = setTimeout(() => attempt(filtered), target === by("search") ? TYPING_MS : 0);
+  if (target === by("search")) typing = setTimeout(() => attempt(filtered), TYPING_MS);
+  else attempt(filtered);
 });
 by("play").addEventListener("click", () => attempt(play));
 by("more").addEventListener("click", () => attempt(older));

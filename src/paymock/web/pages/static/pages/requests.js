@@ -2,7 +2,7 @@
 
 import { request } from "./api.js";
 import { by } from "./dom.js";
-import { fragment, showParts } from "./fragment.js";
+import { showFragment } from "./fragment.js";
 import { attempt, start } from "./shell.js";
 
 by("failed").addEventListener("change", () => attempt(requests));
@@ -13,4 +13,4 @@ start({
   },
 });
 
-const requests = async () => showParts(await fragment(`requests${by("failed").checked ? "?failed=true" : ""}`));
+const requests = () => showFragment(`requests${by("failed").checked ? "?failed=true" : ""}`);

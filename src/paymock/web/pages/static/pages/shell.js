@@ -27,7 +27,7 @@ addEventListener("keydown", (event) => {
 export const now = () => Math.min(clock.now + ((lostAt ?? performance.now()) - clock.at) * clock.speed, Date.UTC(1e4, 0) - 1);
 export const utc = (ms) => `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
-export function problem(error) {
+function problem(error) {
   const about = (error?.details ?? []).map(({ field, message }) => `${field} ${message}.`);
   by("problem").hidden = !error;
   by("problem").textContent = [error?.message, ...about].filter(Boolean).join(" ");
