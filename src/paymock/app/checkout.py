@@ -46,7 +46,7 @@ class CheckoutService:
         )
         changes = [payment.seconds_to_change]
         if payment.elapsed < PAYMENT_WINDOW:  # its end changes the view, but not every payment
-            changes.append(payment.seconds_to(state._replace(at=PAYMENT_WINDOW)))
+            changes.append(payment.seconds_to(PAYMENT_WINDOW))
         seconds = min((change for change in changes if change is not None), default=None)
         return CheckoutView(current, seconds, (current.headline, _mark(payment)))
 

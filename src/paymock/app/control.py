@@ -237,12 +237,9 @@ class ControlService:
         total = max(len(found), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
         return found, next_cursor, total
 
-    async def status_counts(
-        self, sandbox: str, scenario: str | None, order_id: str | None, search: str | None
-    ) -> Counter[PaymentStatus]:
+    async def status_counts(self, sandbox: str, **filters: str | None) -> Counter[PaymentStatus]:
         """Return how many of the newest MAX_COUNTED payments have each status, of those that match."""
-        others = PaymentFilter(None, scenario, order_id, search)
-        page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, None, others)
+        page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, None, PaymentFilter(**filters))
         return Counter(payment.status for _, payment in page.payments)
 
     async def _page(

@@ -88,11 +88,11 @@ class PaymentSnapshot(Struct, frozen=True):
         """Whether the payment can still reach this status, or any if None, even by a simulated deposit."""
         return payments.is_reachable(self.record, self.simulation, self.elapsed, status)
 
-    def seconds_to(self, state: State) -> float | None:
-        """Return the real seconds until `state` has started; None if the clock stops or ends before that."""
-        if self.record.created_at + state.at > LATEST:
+    def seconds_to(self, age: int) -> float | None:
+        """Return the real seconds until this age in milliseconds; None if the clock stops or ends before."""
+        if self.record.created_at + age > LATEST:
             return None
-        starts = self.record.created_at + state.at - self.simulation.time_offset
+        starts = self.record.created_at + age - self.simulation.time_offset
         delay = self.sandbox.clock.real_delay(starts, self.sandbox.real)
         return None if delay is None else sleep_for(delay)
 
@@ -102,7 +102,7 @@ class PaymentSnapshot(Struct, frozen=True):
         None if neither does.
         """
         upcoming, pending = self.upcoming, self.sandbox.pending_change_ms
-        seconds = self.seconds_to(upcoming[0]) if upcoming else None
+        seconds = self.seconds_to(upcoming[0].at) if upcoming else None
         if pending:
             seconds = sleep_for(pending) if seconds is None else min(seconds, sleep_for(pending))
         return seconds

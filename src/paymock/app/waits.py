@@ -154,7 +154,7 @@ class Waits:
                 now = time()
                 if reached or not possible or now >= deadline or notifier.stopping:
                     return reached, possible, payment
-                seconds = payment.seconds_to(upcoming[0]) if payment and upcoming else None
+                seconds = payment.seconds_to(upcoming[0].at) if payment and upcoming else None
                 await changed.until(deadline if seconds is None else min(now + seconds, deadline))
 
 
