@@ -3,8 +3,8 @@
 import pytest
 
 from paymock.rules.faults import (
+    FAULT_PRESETS,
     FAULT_ROWS,
-    FAULT_STORIES,
     Fault,
     FaultKind,
     fault_problem,
@@ -85,7 +85,7 @@ def test_a_fault_says_whether_the_request_is_carried_out_and_answered(
 def test_the_table_has_an_example_of_each_kind() -> None:
     examples = [parse_fault(row.example.strip("`")) for row in FAULT_ROWS]
     assert [example and example.kind for example in examples] == [*FaultKind]
-    assert all(parse_fault(fault) for _, fault, _ in FAULT_STORIES)
+    assert all(parse_fault(fault) for _, fault, _ in FAULT_PRESETS)
     for row, example in zip(FAULT_ROWS, examples, strict=True):
         assert example
         assert row.phase.startswith("`after`" if example.after else "`before`")

@@ -105,7 +105,7 @@ FAULT_ROWS = (
 )
 
 
-FAULT_STORIES = (
+FAULT_PRESETS = (
     ("503 error", "status=503", "The service is overloaded."),
     ("Gateway page", "status=502; html", "A proxy answers, with HTML in place of JSON."),
     ("Slow", "delay=5000", "It takes five seconds longer."),

@@ -235,7 +235,7 @@ class TestControls:
         for _ in range(MAX_DEPOSITS):
             api.deposit(payment, 1)
         reasons = [why for _, _, why in buttons(api, payment).values() if why]
-        assert reasons == ["a payment takes a hundred deposits"] * 4
+        assert reasons == ["a payment takes no more than 100 deposits"] * 4
 
 
 class TestRequests:

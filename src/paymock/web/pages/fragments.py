@@ -3,11 +3,9 @@ request them with an API key, and show each part in the element of its id.
 """
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import lru_cache
 from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -20,13 +18,13 @@ from paymock.app.control import MAX_COUNTED, ControlService
 from paymock.app.lookup import PaymentSnapshot
 from paymock.http.requests import Request
 from paymock.http.responses import Response
-from paymock.http.routing import METHODS, Handler
+from paymock.http.routing import Handler
 from paymock.payments.catalog import Catalog
 from paymock.payments.checkout import VIEWS
 from paymock.payments.payment import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import FAULT_STORIES
+from paymock.rules.faults import FAULT_PRESETS
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.tables import scenario_rows
@@ -36,6 +34,7 @@ from paymock.schemas.control import FaultRule, JournalEntry, ListPayments, Payme
 from paymock.schemas.public import GET_PAYMENT
 from paymock.schemas.queries import Query, QueryParser
 from paymock.web.operations.operations import parse_query
+from paymock.web.pages.request_rows import request_rows
 from paymock.web.pages.templating import HTML, format_seconds, render, security_headers
 
 if TYPE_CHECKING:
@@ -75,11 +74,15 @@ class Action(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """The bar of a payment in the list, as SVG; its final status, and the seconds from creation to it."""
+    """The bar of a payment in the list: the views of the checkout with their begin and end, up to the final
+    status, in seconds after the creation. The `axis` is the same for all but longer payments.
+    """
 
-    svg: str
+    spans: list[tuple[str, float, float]]
     final: PaymentStatus
     end: float
+    axis: float
+    is_over: bool
 
 
 class Fragments:
@@ -131,7 +134,7 @@ class Fragments:
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES)).data
         if query.failed is not None:
             entries = [entry for entry in entries if entry.error or entry.fault]
-        return self._fragment(request, "requests", rows=[*_rows(entries)])
+        return self._fragment(request, "requests", rows=[*request_rows(entries)])
 
     async def faults(self, request: Request) -> Response:
         """Answer with the fault rules, and what the next payments get."""
@@ -169,7 +172,7 @@ class Fragments:
             read_counts=seen,
             changes=[*self._changes(payment, before or payment)],
             lines=list(json_lines(payment, before or payment)),
-            rows=[*_rows(entries, detail)],
+            rows=[*request_rows(entries, detail)],
         )
 
     async def checkout(self, request: Request) -> Response:
@@ -218,9 +221,9 @@ class Fragments:
                 tokens = self._tokens(deposit["amount"], deposit["chain"], deposit["asset"])
                 yield f"{name or 'deposit '}observed: {tokens or deposit['amount']}"
                 continue
-            for member, told in (("confirmations", f"{name}confirmations "), ("status", name or "deposit ")):
+            for member, label in (("confirmations", f"{name}confirmations "), ("status", name or "deposit ")):
                 if deposit[member] != old[member]:
-                    yield f"{told}{old[member]} → {deposit[member]}"
+                    yield f"{label}{old[member]} → {deposit[member]}"
 
     def _deposits(self, detail: PaymentDetail) -> Iterator[Action]:
         payment = msgspec.to_builtins(detail.payment)
@@ -231,7 +234,7 @@ class Fragments:
         known = self._catalog.has_asset(chain, own)
         other = self._catalog.another_asset(chain, own) if known else None
         is_full = len(attempt.get("deposits", ())) >= MAX_DEPOSITS
-        full = "a payment takes a hundred deposits" if is_full else ""
+        full = f"a payment takes no more than {MAX_DEPOSITS} deposits" if is_full else ""
         upcoming = next((entry for entry in detail.timeline if not entry.reached), None)
         waits = detail.payment.status == PaymentStatus.AWAITING_PAYMENT
         if waits and upcoming and upcoming.deposit is not None:  # by hand, it would be paid twice
@@ -249,40 +252,16 @@ class Fragments:
 
 def _bar(payment: PaymentSnapshot) -> Bar:
     states = visible(payment.timeline.outline)
-    is_over = payment.status is states[-1].status
-    return _draw_bar(tuple([(state.at / 1000, state.status) for state in states]), is_over)
+    final = states[-1].status
+    end = next(state.at for state in states if state.status is final) / 1000
+    starts: dict[str, float] = {}
+    for state in states:
+        starts.setdefault(VIEWS[state.status].name, state.at / 1000)
+    spans = zip(starts, starts.values(), [*starts.values(), end][1:], strict=True)
+    return Bar([*spans], final, end, max(end, _LONGEST), payment.status is final)
 
 
-@lru_cache(maxsize=1024)
-def _draw_bar(states: Sequence[tuple[float, PaymentStatus]], is_over: bool) -> Bar:  # noqa: FBT001
-    """Draw the views of the checkout up to the final status, on an axis that is the same for all payments
-    that are no longer than the built-in scenarios. The script of the page moves the bar until it is over.
-    """
-    final = states[-1][1]
-    end = next(at for at, status in states if status is final)
-    begins: dict[str, float] = {}
-    for at, status in states:
-        begins.setdefault(VIEWS[status].name, at)
-    axis = max(end, *(row.after_seconds for row in scenario_rows()))
-    parts = [f'<path {_LINE} stroke-dasharray="4 3" d="M0 3H{end:g}"/>']
-    for (name, start), to in zip(begins.items(), [*begins.values(), end][1:], strict=True):
-        place = (
-            f'x="{start:g}" width="{to - start if is_over else 0:g}" data-from="{start:g}" data-to="{to:g}"'
-        )
-        parts.append(f'<rect class="{name}" height="6" {place}/>')
-    parts.append(f'<path class="{VIEWS[final].name if is_over else ""}" {_LINE} {_DOT} d="M{end:g} 3h0"/>')
-    parts.append("" if is_over else f'<line class="now" {_LINE} {_DOT} y1="3" y2="3"/>')
-    return Bar(f'<svg viewBox="0 0 {axis:g} 6" {_BAR} data-end="{end:g}">{"".join(parts)}</svg>', final, end)
-
-
-_BAR = (
-    'height="6" preserveAspectRatio="none" overflow="visible" color="var(--edge)" fill="currentColor" '
-    'aria-hidden="true"'
-)
-_LINE = 'stroke="currentColor" vector-effect="non-scaling-stroke"'
-_DOT = 'stroke-width="10" stroke-linecap="round"'
-_CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "metadata")
-"""The members of a payment that its creation had."""
+_LONGEST = max(row.after_seconds for row in scenario_rows())
 
 
 def _draw(
@@ -315,14 +294,14 @@ def _steps(detail: PaymentDetail) -> Iterator[Action]:
 
 def _read_faults(payment_id: str) -> Iterator[Action]:
     rule = {"operation": GET_PAYMENT, "payment_id": payment_id}
-    for name, fault, _ in FAULT_STORIES:
+    for name, fault, _ in FAULT_PRESETS:
         if ";" not in fault:
             yield Action(name, "POST /_mock/faults", json.dumps(rule | {"fault": fault}))
 
 
 def _failing_reads(rules: Sequence[FaultRule], payment_id: str) -> Iterator[str]:
     """What the next reads of a payment get by rules of its own."""
-    names = {fault: name for name, fault, _ in FAULT_STORIES}
+    names = {fault: name for name, fault, _ in FAULT_PRESETS}
     for rule in rules:
         is_due = rule.seen >= rule.skip and rule.applied != rule.times
         if is_due and rule.payment_id == payment_id and rule.operation in (None, GET_PAYMENT):
@@ -394,66 +373,3 @@ _ABSENT = object()
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-class _Row(NamedTuple):
-    """Equal requests in a row: the newest and the oldest, how many, and when they were answered."""
-
-    entry: JournalEntry
-    oldest: JournalEntry
-    number: int
-    times: str
-    command: str
-
-
-def _rows(entries: Sequence[JournalEntry], detail: PaymentDetail | None = None) -> Iterator[_Row]:
-    """The rows of the journal, newest first; with `detail`, those of one payment, at its own time."""
-    times = reversed([*_times(entries[::-1], detail)])
-    for _, group in groupby(zip(entries, times, strict=True), lambda pair: _without_time(pair[0])):
-        (newest, until), *others = group
-        oldest, since = others[-1] if others else (newest, until)
-        shown = " to ".join(dict.fromkeys(filter(None, (since, until))))
-        yield _Row(newest, oldest, len(others) + 1, shown, _command(newest, detail))
-
-
-def _without_time(entry: JournalEntry) -> JournalEntry:
-    """An entry without what differs between equal requests."""
-    return replace(entry, at="", virtual_at=None, request_id="", duration_ms=0, shown_offset_seconds=None)
-
-
-def _times(entries: Sequence[JournalEntry], detail: PaymentDetail | None) -> Iterator[str]:
-    """When each request, oldest first, was answered: the virtual time of day, or seconds after the creation
-    of its payment.
-    """
-    latest = 0.0
-    for entry in entries:
-        if entry.virtual_at is None:
-            yield ""
-        elif detail is None:
-            yield entry.virtual_at[11:19]
-        else:
-            age = datetime.fromisoformat(entry.virtual_at) - datetime.fromisoformat(detail.payment.created_at)
-            # the payment may be ahead of its sandbox, and its clock never goes back
-            latest = max(latest, age.total_seconds(), entry.shown_offset_seconds or 0)
-            yield format_seconds(int(latest * 10) / 10)
-
-
-def _command(entry: JournalEntry, detail: PaymentDetail | None) -> str:
-    """The command that repeats a request. The journal keeps no bodies: that of a creation is known by its
-    payment, and read from a file otherwise. The page knows what stands for {origin} and {key}.
-    Empty for a method that is none of HTTP: the client may have made it up.
-    """
-    if entry.method not in METHODS:
-        return ""
-    url = shlex.quote(f"{{origin}}{entry.path}")
-    lines = [f"curl -sS -X {entry.method} {url}", '-H "Authorization: Bearer {key}"']
-    if entry.method == "POST":
-        lines += ["-H 'Content-Type: application/json'", '-H "Idempotency-Key: again-$(date +%s)"']
-        body = "@body.json"
-        if detail is not None:
-            payment = msgspec.to_builtins(detail.payment)
-            creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
-            lines.append(f"-H {shlex.quote(f'X-Mock-Scenario: {detail.scenario}')}")
-            body = shlex.quote(json.dumps(creation, ensure_ascii=False))
-        lines.append(f"-d {body}")
-    return " \\\n  ".join(lines)

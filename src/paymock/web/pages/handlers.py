@@ -19,9 +19,8 @@ from msgspec.structs import replace
 from paymock.app.checkout import CheckoutService
 from paymock.http.requests import Request
 from paymock.http.responses import Response, error_response
-from paymock.payments.checkout import VIEWS
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import FAULT_STORIES
+from paymock.rules.faults import FAULT_PRESETS
 from paymock.rules.scenarios import PAYMENT_WINDOW
 from paymock.rules.tables import scenario_rows
 from paymock.schemas.public import OPERATION_IDS
@@ -87,8 +86,7 @@ class DashboardPage:
             self._template,
             request.root_path,
             scenarios=scenario_rows(self._context.scenarios.values()),
-            views=VIEWS,
-            stories=FAULT_STORIES,
+            presets=FAULT_PRESETS,
             operations=OPERATION_IDS,
             chains=catalog.chains.values(),
             assets={chain: catalog.assets(chain) for chain in catalog.chains},

@@ -236,7 +236,7 @@ class TimelinePicture:
         x = self._scale.x(start)
         width = max(0, self._scale.x(to) - x)
         _add(group, "rect", "future", x=x, y=y, height=_BAR, rx=4, width=width)
-        solid = _add(group, "rect", "span", x=x, y=y, height=_BAR, rx=4, width=width * is_past)
+        solid = _add(group, "rect", "span", x=x, y=y, height=_BAR, rx=4, width=width if is_past else 0)
         if not is_past:
             solid.attrib.update({"data-from": f"{start}", "data-to": f"{to}"})
 

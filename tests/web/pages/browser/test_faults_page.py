@@ -9,10 +9,10 @@ from tests.web.pages.browser.steps import Tab, press
 from tests.web.pages.sandbox import Sandbox
 
 
-def test_story_text_and_switch_of_a_fault_agree(tab: Tab) -> None:
-    stories = tab.open("/faults").page.get_by_role("group", name="What happens")
+def test_preset_text_and_switch_of_a_fault_agree(tab: Tab) -> None:
+    presets = tab.open("/faults").page.get_by_role("group", name="What happens")
     fault, switch = tab.page.locator("#fault"), tab.page.get_by_label("Request carried out")
-    for text, story, carried_out, otherwise in (
+    for text, preset, carried_out, otherwise in (
         ("status=503", "503 error", False, "status=503; after"),
         ("status=502 ;after; html", "Gateway page", True, "status=502; html"),
         ("delay=9; after", "Slow", True, None),
@@ -23,7 +23,7 @@ def test_story_text_and_switch_of_a_fault_agree(tab: Tab) -> None:
         ("reset", None, True, "reset; before"),
     ):
         fault.fill(text)
-        expect(stories.get_by_role("radio", name=story, checked=True)).to_have_count(1 if story else 0)
+        expect(presets.get_by_role("radio", name=preset, checked=True)).to_have_count(1 if preset else 0)
         expect(switch).to_be_checked(checked=carried_out)
         expect(switch).to_be_enabled(enabled=otherwise is not None)
         if otherwise:

@@ -6,36 +6,36 @@ import { showProblems } from "./forms.js";
 import { onCall, showFragment } from "./fragment.js";
 import { attempt, start } from "./shell.js";
 
-const form = by("form"), { path, story, fault, times } = form.elements;
+const form = by("form"), { path, preset, fault, times } = form.elements;
 const after = by("after"), always = by("always");
 
 const load = () => showFragment("faults");
 const prevents = (text) => /^status(?!.*after)|^(drop|reset|hang).*before/.test(text);
 
-/** The part of a fault that tells the stories apart. */
+/** The part of a fault that tells the presets apart. */
 const kind = (text) => text.replace(/\s|;\s*(after|before|times=\d*)|(?<=^delay|^truncate)=\d*/g, "") + (/^drop/.test(text) && prevents(text));
 
-function follow() {
+function sync() {
   for (const part of form.querySelectorAll("[data-path]")) part.hidden = part.disabled = part.dataset.path !== path.value;
-  for (const card of story) card.checked = kind(card.value) === kind(fault.value);
+  for (const card of preset) card.checked = kind(card.value) === kind(fault.value);
   after.checked = !prevents(fault.value);
   after.disabled = !/^(status|drop|reset|hang)/.test(fault.value); // the others have one phase, or delay only
   times.disabled = always.checked;
 }
 
 form.addEventListener("input", ({ target }) => {
-  if (target.name === "path") fault.value = story[Number(target.value === "/_mock/faults")].value;
-  if (target.name === "story") fault.value = target.value;
+  if (target.name === "path") fault.value = preset[Number(target.value === "/_mock/faults")].value;
+  if (target.name === "preset") fault.value = target.value;
   if (target === after) {
     const usual = fault.value.replace(/\s*;\s*(after|before)/, "");
     fault.value = prevents(usual) === after.checked ? usual.replace(/;|$/, `; ${after.checked ? "after" : "before"}$&`) : usual;
   }
-  follow();
+  sync();
 });
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   const entered = [...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value);
-  const { path: to, story: _, skip, ...body } = Object.fromEntries(entered);
+  const { path: to, preset: _, skip, ...body } = Object.fromEntries(entered);
   try {
     await request("POST", to, { ...body, skip: skip && Number(skip), times: always.checked ? null : Number(times.value) });
     showProblems(form, by("form-problem"));
@@ -53,5 +53,5 @@ onCall(by("content"), (call, button) => attempt(async () => {
   (left[Math.min(number, left.length - 1)] ?? by("add")).focus();
   announce("Deleted");
 }));
-follow();
+sync();
 start({ load });

@@ -1,0 +1,85 @@
+"""The rows of the journal: equal requests in a row as one, when they were answered, and the command that
+repeats them.
+"""
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from paymock.http.routing import METHODS
+from paymock.schemas.control import JournalEntry, PaymentDetail
+from paymock.web.pages.templating import format_seconds
+
+_CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "metadata")
+"""The members of a payment that its creation had."""
+
+
+class RequestRow(NamedTuple):
+    """Equal requests in a row: the newest and the oldest, how many, and when they were answered."""
+
+    entry: JournalEntry
+    oldest: JournalEntry
+    number: int
+    times: str
+    command: str
+
+
+def request_rows(
+    entries: Sequence[JournalEntry], detail: PaymentDetail | None = None
+) -> Iterator[RequestRow]:
+    """The rows of the journal, newest first; with `detail`, those of one payment, at its own time."""
+    times = reversed([*_times(entries[::-1], detail)])
+    for _, group in groupby(zip(entries, times, strict=True), lambda pair: _without_time(pair[0])):
+        (newest, until), *others = group
+        oldest, since = others[-1] if others else (newest, until)
+        shown = " to ".join(dict.fromkeys(filter(None, (since, until))))
+        yield RequestRow(newest, oldest, len(others) + 1, shown, _command(newest, detail))
+
+
+def _without_time(entry: JournalEntry) -> JournalEntry:
+    """An entry without what differs between equal requests."""
+    return replace(entry, at="", virtual_at=None, request_id="", duration_ms=0, shown_offset_seconds=None)
+
+
+def _times(entries: Sequence[JournalEntry], detail: PaymentDetail | None) -> Iterator[str]:
+    """When each request, oldest first, was answered: the virtual time of day, or seconds after the creation
+    of its payment.
+    """
+    latest = 0.0
+    for entry in entries:
+        if entry.virtual_at is None:
+            yield ""
+        elif detail is None:
+            yield entry.virtual_at[11:19]
+        else:
+            age = datetime.fromisoformat(entry.virtual_at) - datetime.fromisoformat(detail.payment.created_at)
+            # the payment may be ahead of its sandbox, and its clock never goes back
+            latest = max(latest, age.total_seconds(), entry.shown_offset_seconds or 0)
+            yield format_seconds(int(latest * 10) / 10)
+
+
+def _command(entry: JournalEntry, detail: PaymentDetail | None) -> str:
+    """The command that repeats a request. The journal keeps no bodies: that of a creation is known by its
+    payment, and read from a file otherwise. The page knows what stands for {origin} and {key}.
+    Empty for a method that is none of HTTP: the client may have made it up.
+    """
+    if entry.method not in METHODS:
+        return ""
+    url = shlex.quote(f"{{origin}}{entry.path}")
+    lines = [f"curl -sS -X {entry.method} {url}", '-H "Authorization: Bearer {key}"']
+    if entry.method == "POST":
+        lines += ["-H 'Content-Type: application/json'", '-H "Idempotency-Key: again-$(date +%s)"']
+        body = "@body.json"
+        if detail is not None:
+            payment = msgspec.to_builtins(detail.payment)
+            creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
+            lines.append(f"-H {shlex.quote(f'X-Mock-Scenario: {detail.scenario}')}")
+            body = shlex.quote(json.dumps(creation, ensure_ascii=False))
+        lines.append(f"-d {body}")
+    return " \\\n  ".join(lines)
