@@ -307,12 +307,15 @@ class ControlService:
         """The faults of one request."""
         return Injection(self._sandboxes, sandbox, attempt)
 
-    async def order_of(self, sandbox: str, payment_id: str) -> str | None:
-        """Return the order of a payment, or None if there is no such payment, or no store."""
+    async def order_of(self, sandbox: str, payment_id: str) -> tuple[str | None, int | None]:
+        """Return the order of a payment, and how many milliseconds it is ahead of its sandbox; None twice if
+        there is no such payment, or no store.
+        """
         try:
-            return (await self._find(sandbox, payment_id)).record.order_id
+            payment = await self._find(sandbox, payment_id)
         except PaymockError:
-            return None
+            return None, None
+        return payment.record.order_id, payment.simulation.time_offset
 
     async def payment_id_of(self, sandbox: str, idempotency_key: str) -> str:
         snapshot = await self._sandboxes.snapshot(sandbox)

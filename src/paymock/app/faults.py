@@ -104,7 +104,7 @@ class Injection(Struct, eq=False):
     decided: bool = False
     fault: Fault | None = None
     rule_id: str | None = None
-    order_id: str | None = None
+    target: FaultTarget | None = None
     seen: SandboxRecord | None = None
     _decision: Decision | None = None
     _attempts: dict[str, int] = {}
@@ -146,7 +146,7 @@ class Injection(Struct, eq=False):
             return take_scenario(record, target.order_id) if takes_overrides else Decision(record)
         decision = await self._decide(record, target, takes_overrides=takes_overrides)
         if decision.fault is None or decision.fault.after:
-            self._decision, self.order_id = decision, target.order_id
+            self._decision, self.target = decision, target
             return decision
         if not await self._store(snapshot, decision.record):
             return None
@@ -176,7 +176,7 @@ class Injection(Struct, eq=False):
                 deadline.check()
 
     def settle(self, target: FaultTarget, fault: Fault | None, rule_id: str | None = None) -> None:
-        self.decided, self.order_id, self.fault, self.rule_id = True, target.order_id, fault, rule_id
+        self.decided, self.target, self.fault, self.rule_id = True, target, fault, rule_id
 
     async def hold(self) -> None:
         """Return when the rule of the fault has been deleted, after MAX_HANG seconds, or when the server

@@ -29,6 +29,7 @@ class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
 
     virtual_at: str | None = None  # entries of earlier versions end before it, or before the next
     fetch_site: str | None = None
+    payment_ahead_seconds: float | None = None
 
 
 encode_entry = msgspec.msgpack.Encoder().encode

@@ -403,7 +403,8 @@ class Sandbox:
         """List the last requests below `/v1`, at most 1,000, newest first: `method`, `path`, `operation`,
         `order_id`, `payment_id`, `status` (0 when the client got no reply), `error`, `message`, `details`,
         `shown` (the status of the payment in the reply), `idempotency` (`new`, `replayed`, `conflict`),
-        `fault`, `at` (in real time), `virtual_at`, `fetch_site`, `request_id`, `duration_ms`.
+        `fault`, `at` (in real time), `virtual_at`, `payment_ahead_seconds`, `fetch_site`, `request_id`,
+        `duration_ms`.
         """
         return self._list("listRequests", query={"limit": limit})
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from paymock.http.requests import Request
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
-from paymock.rules.faults import Fault
+from paymock.rules.faults import Fault, FaultTarget
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
 
 JSON = "application/json"
@@ -37,7 +37,7 @@ class Response(msgspec.Struct, frozen=True):
     """What is sent to the client. The parts of a `stream` follow the `body` until the client disconnects.
 
     `error` (a code), the `payment` that it shows, as rendered, `scenario` (of a created payment), and the
-    `order_id` of a request with a fault are for log, journal and metrics. `fault` was injected; `carried_out`
+    `target` of a request with a fault are for log, journal and metrics. `fault` was injected; `carried_out`
     is the response that it replaces, if the request was carried out. A response is `lost` if the client has
     left.
     """
@@ -50,7 +50,7 @@ class Response(msgspec.Struct, frozen=True):
     stream: AsyncGenerator[bytes, None] | None = None
     payment: Any = None
     scenario: str | None = None
-    order_id: str | None = None
+    target: FaultTarget | None = None
     fault: Fault | None = None
     carried_out: "Response | None" = None
     lost: bool = False

@@ -25,7 +25,7 @@ _ATTEMPTS = b'"attempts":'
 
 class RenderedPayment(msgspec.Struct, frozen=True, gc=False):
     """A payment in one state as JSON, with its id, its order, its status, and the begin of the state in
-    milliseconds after creation.
+    milliseconds after creation; and how many milliseconds the payment is ahead of its sandbox.
     """
 
     id: str
@@ -33,16 +33,17 @@ class RenderedPayment(msgspec.Struct, frozen=True, gc=False):
     status: PaymentStatus
     at: int
     json: bytes
+    ahead: int = 0
 
     @property
     def attempts_json(self) -> bytes:
         return b'{"data":%b' % self.json[self.json.rindex(_ATTEMPTS) + len(_ATTEMPTS) :]
 
 
-def rendered(record: PaymentRecord, state: State) -> RenderedPayment:
+def rendered(record: PaymentRecord, state: State, ahead: int = 0) -> RenderedPayment:
     """The payment in `state`, as JSON. Specification: "Payment object"."""
-    json = _encode(payments.view(record, state))
-    return RenderedPayment(PAYMENT_PREFIX + record.token, record.order_id, state.status, state.at, json)
+    payment_id, json = PAYMENT_PREFIX + record.token, _encode(payments.view(record, state))
+    return RenderedPayment(payment_id, record.order_id, state.status, state.at, json, ahead)
 
 
 def rendered_at_creation(record: PaymentRecord) -> RenderedPayment:
@@ -111,11 +112,11 @@ class PaymentTimeline:
     def rendered_at(self, age: int) -> RenderedPayment:
         """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""
         if self._scripted is None:
-            return rendered(self.record, self.state_at(age))
+            return rendered(self.record, self.state_at(age), self.simulation.time_offset)
         if self._rendered is None or not self._begin <= age < self._end:
             record, index = self.record, self._scripted.index_at(age)
             state = self._scripted.state(index, int(record.due), record.other_asset)
-            self._rendered = rendered(record, state)
+            self._rendered = rendered(record, state, self.simulation.time_offset)
             self._begin, self._end = self._scripted.period(index)
         return self._rendered
 

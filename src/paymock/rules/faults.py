@@ -169,12 +169,13 @@ def fault_problem(text: str) -> str | None:
 
 class FaultTarget(NamedTuple):
     """A request that rules may select: the id of its operation, and the order and the payment that it is
-    about, if any.
+    about, if any; and how many milliseconds that payment is ahead of its sandbox, which selects nothing.
     """
 
     operation: str
     order_id: str | None = None
     payment_id: str | None = None
+    ahead: int | None = None
 
 
 class FaultRule(Struct, frozen=True, gc=False, array_like=True):

@@ -511,6 +511,7 @@ class JournalEntry(Reply):
     fetch_site: Annotated[
         str | None, Meta(description="The header `Sec-Fetch-Site`, if a browser has sent the request.")
     ]
+    payment_ahead_seconds: AheadSeconds | None
 
 
 class Journal(Reply):

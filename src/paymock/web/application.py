@@ -106,8 +106,8 @@ class Application:
                     await self._hang(request)
                     return response, b""
             except PaymockError as error:
-                carried_out, order_id = response.carried_out, response.order_id
-                response = replace(refusal(error, request), carried_out=carried_out, order_id=order_id)
+                carried_out, target = response.carried_out, response.target
+                response = replace(refusal(error, request), carried_out=carried_out, target=target)
         self._record(request, response, request_id, started)
         headers = header_block(response, request_id, cors_headers(request.path))
         if response.stream is not None:

@@ -100,13 +100,13 @@ class TestTimeline:
         names = (["read"], ["tick"], ["tick", "future"])
         assert [len(of_class(picture, "circle", *name)) for name in names] == [3, 5, 2]
         [cross] = of_class(picture, "path", "cross")
-        assert "".join(cross.itertext()).startswith("1 read and 1 failure of the application while await")
+        assert "".join(cross.itertext()).startswith("2 reads and 1 failure of the application while payment_")
         assert picture.attrib["aria-label"] == (
             "payment_detected at 9 s; next: Confirmations 12/16, confirming, at 11 s. "
             "All steps are in the table below."
         )
         assert api.rows(f"payments/{payment['id']}")[:9:2] == [
-            "0 s Created awaiting_payment 1 read, 1 failure past",
+            "0 s Created awaiting_payment 1 read past",
             "7 s Confirmations 4/16, confirming payment_detected - past",
             "11 s Confirmations 12/16, confirming payment_detected - to come",
             "25 s settlement_pending - to come",

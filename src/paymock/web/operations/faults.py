@@ -72,15 +72,15 @@ async def inject_fault(control: ControlService, request: Request, carry_out: Car
         try:
             await _postpone(control, request, injection, fault)
         except ClientGone:
-            return replace(response, fault=fault, order_id=injection.order_id, lost=True)
+            return replace(response, fault=fault, target=injection.target, lost=True)
         except PaymockError as error:
-            return replace(refusal(error, request), carried_out=carried_out, order_id=injection.order_id)
+            return replace(refusal(error, request), carried_out=carried_out, target=injection.target)
         response = carried_out or await _result(request, carry_out, injection)
         if fault.kind is FaultKind.EXTRA:
             response = _with_unknown_members(response)
         return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
     shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else carried_out or Response(0)
-    return replace(shown, fault=fault, carried_out=carried_out, order_id=injection.order_id)
+    return replace(shown, fault=fault, carried_out=carried_out, target=injection.target)
 
 
 async def _postpone(control: ControlService, request: Request, injection: Injection, fault: Fault) -> None:
@@ -162,9 +162,9 @@ def _error_reply(fault: Fault) -> Response:
 
 async def _target(control: ControlService, request: Request) -> FaultTarget:
     """Return what the rules compare: of a creation, the order in its body and the payment of its key."""
-    payment_id = request.params.get("payment_id")
+    payment_id, ahead = request.params.get("payment_id"), None
     if payment_id is not None:
-        order_id = await control.order_of(request.sandbox, payment_id)
+        order_id, ahead = await control.order_of(request.sandbox, payment_id)
     elif request.operation == CREATE_PAYMENT:
         with suppress(PaymockError):
             await request.json()
@@ -173,7 +173,7 @@ async def _target(control: ControlService, request: Request) -> FaultTarget:
             payment_id = await control.payment_id_of(request.sandbox, idempotency_key(request))
     else:
         order_id = None
-    return FaultTarget(request.operation, order_id, payment_id)
+    return FaultTarget(request.operation, order_id, payment_id, ahead)
 
 
 def _attempt(request: Request) -> str:

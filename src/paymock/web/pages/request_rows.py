@@ -4,7 +4,7 @@ repeats them.
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
@@ -34,7 +34,7 @@ def request_rows(
     entries: Sequence[JournalEntry], detail: PaymentDetail | None = None
 ) -> Iterator[RequestRow]:
     """The rows of the journal, newest first; with `detail`, those of one payment, at its own time."""
-    times = reversed([*_times(entries[::-1], detail)])
+    times = reversed(_times(entries[::-1], detail))
     for _, group in groupby(zip(entries, times, strict=True), lambda pair: _without_time(pair[0])):
         (newest, until), *others = group
         oldest, since = others[-1] if others else (newest, until)
@@ -44,24 +44,27 @@ def request_rows(
 
 def _without_time(entry: JournalEntry) -> JournalEntry:
     """An entry without what differs between equal requests."""
-    return replace(entry, at="", virtual_at=None, request_id="", duration_ms=0, shown_offset_seconds=None)
+    times = {"at": "", "virtual_at": None, "shown_offset_seconds": None, "payment_ahead_seconds": None}
+    return replace(entry, request_id="", duration_ms=0, **times)
 
 
-def _times(entries: Sequence[JournalEntry], detail: PaymentDetail | None) -> Iterator[str]:
-    """When each request, oldest first, was answered: the virtual time of day, or seconds after the creation
-    of its payment.
+def ages(entries: Iterable[JournalEntry], created_at: str) -> Iterator[float]:
+    """How old the payment was at each of its requests, oldest first: seconds on its own clock, which never
+    goes back.
     """
-    latest = 0.0
+    created, latest = datetime.fromisoformat(created_at), 0.0
     for entry in entries:
-        if entry.virtual_at is None:
-            yield ""
-        elif detail is None:
-            yield entry.virtual_at[11:19]
-        else:
-            age = datetime.fromisoformat(entry.virtual_at) - datetime.fromisoformat(detail.payment.created_at)
-            # the payment may be ahead of its sandbox, and its clock never goes back
-            latest = max(latest, age.total_seconds(), entry.shown_offset_seconds or 0)
-            yield format_seconds(int(latest * 10) / 10)
+        of_sandbox = (datetime.fromisoformat(entry.virtual_at or created_at) - created).total_seconds()
+        own = of_sandbox + (entry.payment_ahead_seconds or 0)
+        latest = max(latest, own, entry.shown_offset_seconds or 0)
+        yield latest
+
+
+def _times(entries: Iterable[JournalEntry], detail: PaymentDetail | None) -> list[str]:
+    """The virtual time of day of each request, or seconds after the creation of the payment."""
+    if detail is None:
+        return [(entry.virtual_at or "")[11:19] for entry in entries]
+    return [format_seconds(int(age * 10) / 10) for age in ages(entries, detail.payment.created_at)]
 
 
 def _command(entry: JournalEntry, detail: PaymentDetail | None) -> str:

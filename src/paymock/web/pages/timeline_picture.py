@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 from paymock.payments.checkout import VIEWS
 from paymock.rules.scenarios import DepositStatus
 from paymock.schemas.control import JournalEntry, PaymentDetail, TimelineEntry
+from paymock.web.pages.request_rows import ages
 from paymock.web.pages.templating import count, duration, format_seconds
 
 _LEFT, _RIGHT, _TOP, _BAR, _LINE, _GAP = 2, 16, 26, 16, 18, 14
@@ -54,16 +55,11 @@ class _Scale:
 
 
 def read_counts(states: Sequence[TimelineEntry], entries: Sequence[JournalEntry]) -> list[ReadCount]:
-    """Return what the application read in each of the states, as far as the `entries`, newest first, know.
-
-    A request that showed no state counts for the last one that was shown before it.
-    """
+    """Return what the application read in each of the states, as far as the `entries`, newest first, know."""
     found = [ReadCount(0, 0) for _ in states]
-    current = 0
-    for entry in reversed(entries):
-        if entry.shown_offset_seconds is not None:
-            reached = sum(state.offset_seconds <= entry.shown_offset_seconds for state in states)
-            current = max(current, reached - 1)
+    oldest_first = entries[::-1]
+    for entry, age in zip(oldest_first, ages(oldest_first, states[0].at), strict=True):
+        current = sum(state.offset_seconds <= age for state in states) - 1
         reads, failures = found[current]
         if entry.shown and entry.method == "GET":
             found[current] = ReadCount(reads + 1, failures)

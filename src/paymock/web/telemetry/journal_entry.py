@@ -93,7 +93,9 @@ def _encoded_entry(
     payment_id = payment_id or (payment.id if payment else None)
     if payment_id and refusal and not parse_token(payment_id, PAYMENT_PREFIX):
         payment_id = None
-    order_id = payment.order_id if payment else response.order_id or order_id
+    target = response.target
+    order_id = payment.order_id if payment else (target and target.order_id) or order_id
+    ahead = payment.ahead if payment else target and target.ahead
     entry = StoredEntry(
         to_rfc3339(now),
         log.masked(method),
@@ -113,6 +115,7 @@ def _encoded_entry(
         shown.at / 1000 if shown else None,
         to_rfc3339(virtual),
         fetch_site.decode() if fetch_site in _FETCH_SITES else None,
+        None if ahead is None else ahead / 1000,
     )
     return encode_entry(entry)
 
