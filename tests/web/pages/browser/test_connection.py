@@ -1,17 +1,16 @@
 """Pages that stay open: what they are told, and what they do when nobody tells them anything."""
 
 import signal
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from playwright.sync_api import expect
 
 from harness.polling import wait_until
-from harness.server_process import ServerProcess, server_process
+from harness.server_process import server_process
 from tests.support.contract import Contract
 from tests.support.server import RunningServer
 from tests.web.pages.browser.conftest import NewTab
-from tests.web.pages.browser.steps import Tab
+from tests.web.pages.browser.steps import Tab, checkout_page
 from tests.web.pages.sandbox import Sandbox
 
 LOST = "Connection lost"
@@ -24,13 +23,20 @@ SHOWN = {
 """The pages; where each shows what it was opened for, in which words, and in which when that has changed."""
 
 
+def lose_server(tabs: list[Tab]) -> None:
+    """The server of the pages, whose time is stopped, is gone. They try to reach it, in vain."""
+    for tab in tabs:
+        expect(tab.connection).to_contain_text(LOST)
+        with tab.page.expect_event("requestfailed"):
+            tab.pass_time(4)
+        expect(tab.connection).to_contain_text(LOST)
+
+
 def test_pages_ask_for_nothing_while_nothing_happens_and_outlive_a_restart_of_the_server(
     new_tab: NewTab, contract: Contract, tmp_path: Path
 ) -> None:
-    def served(port: int) -> AbstractContextManager[ServerProcess]:
-        return server_process(tmp_path, "--port", str(port), "--store", f"sqlite:///{tmp_path}/store.db")
-
-    with served(0) as server, Sandbox(server.url, contract) as api:
+    store = ("--store", f"sqlite:///{tmp_path}/store.db")
+    with server_process(tmp_path, *store) as server, Sandbox(server.url, contract) as api:
         api.speed(0)
         payment = api.created("happy_path")
         tabs = [new_tab(api.api_key, server.url) for _ in SHOWN]
@@ -43,13 +49,10 @@ def test_pages_ask_for_nothing_while_nothing_happens_and_outlive_a_restart_of_th
         tabs[0].pass_time(30)
         assert [tab.requested for tab in tabs] == before
         server.stop(signal.SIGKILL)
-        for tab in tabs:
-            expect(tab.connection).to_contain_text(LOST)
-            with tab.page.expect_event("requestfailed"):
-                tab.pass_time(4)
-            expect(tab.connection).to_contain_text(LOST)
+    lose_server(tabs)
     (tmp_path / "ready.json").unlink()
-    with served(server.port), Sandbox(server.url, contract, api.api_key) as api:
+    again = server_process(tmp_path, "--port", str(server.port), *store)
+    with again, Sandbox(server.url, contract, api.api_key) as api:
         api.advance(45)
         for tab in tabs:
             tab.pass_time(4)
@@ -60,6 +63,31 @@ def test_pages_ask_for_nothing_while_nothing_happens_and_outlive_a_restart_of_th
             assert tab.kept()
             tab.forgive("net::ERR")
             tab.leave()
+
+
+def test_pages_say_that_the_memory_of_a_restarted_server_started_empty(
+    new_tab: NewTab, contract: Contract, tmp_path: Path
+) -> None:
+    with server_process(tmp_path) as server, Sandbox(server.url, contract) as api:
+        tabs = [dashboard, customer] = [new_tab(api.api_key, server.url) for _ in range(2)]
+        dashboard.stop_time()
+        checkout_page(customer, api.created())
+        expect(dashboard.open().orders()).to_have_text(["order-1001"])
+        server.stop(signal.SIGKILL)
+    lose_server(tabs)
+    (tmp_path / "ready.json").unlink()
+    with server_process(tmp_path, "--port", str(server.port)):
+        dashboard.pass_time(4)  # in both
+        for tab, headline, text in (
+            (dashboard, "No payments yet", "The server was restarted. Its store in memory started empty:"),
+            (customer, "There is no such payment", "Or the server was restarted: its store in memory starts"),
+        ):
+            expect(tab.page.get_by_role("heading", name=headline)).to_be_visible()
+            expect(tab.page.get_by_text(text)).to_be_visible()
+        dashboard.forgive("net::ERR")
+        customer.forgive("net::ERR", "404")
+        dashboard.leave()
+        customer.leave()
 
 
 def test_hidden_page_has_no_connection(tab: Tab, api: Sandbox, server: RunningServer) -> None:
