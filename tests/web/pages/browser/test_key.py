@@ -43,14 +43,17 @@ class TestKey:
         assert tab.page.evaluate("document.cookie") == ""
         tab.forgive("401")
 
-    def test_of_the_tab_that_a_link_is_in_is_the_one_of_the_new_tab(
+    def test_stands_in_a_link_and_is_the_one_of_the_tab_that_a_link_is_in(
         self, new_tab: NewTab, server: RunningServer, contract: Contract
     ) -> None:
         with Sandbox(server.url, contract) as one, Sandbox(server.url, contract) as other:
             payment = one.created(order_id="of-one")
-            first, second = new_tab(one.api_key).open(), new_tab(other.api_key).open()
-            expect(first.orders()).to_have_text(["of-one"])
+            first, second = new_tab(), new_tab(other.api_key).open()
             expect(second.page.get_by_role("heading", name="No payments yet")).to_be_visible()
+            for link in (client.Sandbox(server.url, one.api_key).dashboard_url, f"{server.url}/#key=wrong"):
+                first.page.goto(link)
+                expect(first.orders()).to_have_text(["of-one"])
+                expect(first.page).to_have_url(f"{server.url}/")
             first.page.evaluate("dispatchEvent(new Event('focus'))")
             third = new_tab().open(f"/payments/{payment['id']}")
             expect(third.headline).to_have_text("of-one")
@@ -66,64 +69,53 @@ class TestKey:
         assert [url for url in tab.requested if "/_mock/" in url] == [f"{tab.origin}/_mock/events"]
         tab.forgive("401")
 
-    def test_is_a_secret_where_only_certain_ones_are_accepted(self, new_tab: NewTab) -> None:
-        key = "sk_shop_0123456789"
-        with running_server(Settings(port=0, api_keys=(key,))) as server:
-            tab = new_tab(origin=server.url)
-            tab.page.goto(tab.origin)
-            expect(tab.page.get_by_label("API key")).to_have_attribute("type", "password")
-            expect(tab.page.get_by_label("API key")).to_have_value("")
-            enter(tab, key)
-            expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
-            expect(tab.page.locator("#sandbox")).to_have_text("Sandbox sk_s…6789")
-            assert key not in tab.page.content()
-            expect(tab.page.locator("#command")).to_contain_text("Bearer $PAYMOCK_API_KEY")
-            tab.leave()
-
-    def test_opens_its_other_sandboxes_by_links_and_from_a_list(self, new_tab: NewTab) -> None:
+    def test_of_the_settings_is_a_secret_and_opens_its_other_sandboxes_by_links_and_from_a_list(
+        self, new_tab: NewTab
+    ) -> None:
         key, name = "sk_shop_0123456789", "branch-7"
         with (
             running_server(Settings(port=0, api_keys=(key,))) as server,
             client.Sandbox(server.url, key) as own,
             client.Sandbox(server.url, key, name=name) as named,
         ):
-            own.create(order_id="of-the-key")
             named.create(order_id="of-branch-7")
             tab = new_tab(origin=server.url)
-            tab.page.goto(named.dashboard_url)
-            expect(tab.page.get_by_text(f"The link opens the sandbox {name} of your key.")).to_be_visible()
+            page, field, sandbox = tab.page, tab.page.get_by_label("API key"), tab.page.locator("#sandbox")
+            page.goto(named.dashboard_url)
+            expect(field).to_have_attribute("type", "password")
+            expect(field).to_have_value("")
+            expect(page.get_by_text(f"The link opens the sandbox {name} of your key.")).to_be_visible()
             enter(tab, key)
             expect(tab.orders()).to_have_text(["of-branch-7"])
-            expect(tab.page.locator("#sandbox")).to_have_text(f"Sandbox {name}")
-            expect(tab.page.locator("#command")).to_contain_text(f"Bearer $PAYMOCK_API_KEY.{name}")
-            assert (tab.page.url, key in tab.page.content()) == (f"{tab.origin}/", False)
+            expect(sandbox).to_have_text(f"Sandbox {name}")
+            expect(page.locator("#command")).to_contain_text(f"Bearer $PAYMOCK_API_KEY.{name}")
+            assert (page.url, key in page.content()) == (f"{tab.origin}/", False)
 
             switch(tab)
-            tab.page.get_by_role("button", name=re.compile("^sk_s…6789 1 payment, last used 2030-")).press(
-                "Enter"
-            )
+            enter(tab, key)
+            expect(page.get_by_role("heading", name="No payments yet")).to_be_visible()
+            expect(sandbox).to_have_text("Sandbox sk_s…6789")
+            expect(page.locator("#command")).to_contain_text('Bearer $PAYMOCK_API_KEY"')
+            assert key not in page.content()
+            own.create(order_id="of-the-key")
             expect(tab.orders()).to_have_text(["of-the-key"])
             switch(tab)
-            tab.page.get_by_role("button", name=re.compile(f"^{name} 1 payment")).click()
+            page.get_by_role("button", name=re.compile(f"^{name} 1 payment")).click()
             expect(tab.orders()).to_have_text(["of-branch-7"])
-            tab.page.evaluate("location.hash = 'sandbox=another'")
-            expect(tab.page.get_by_role("heading", name="No payments yet")).to_be_visible()
+            switch(tab)
+            used = re.compile("^sk_s…6789 1 payment, last used 2030-")
+            page.get_by_role("button", name=used).press("Enter")
+            expect(tab.orders()).to_have_text(["of-the-key"])
+            page.evaluate("location.hash = 'sandbox=another'")
+            expect(page.get_by_role("heading", name="No payments yet")).to_be_visible()
 
             switch(tab)
             enter(tab, named.api_key)  # the name of a key that is typed with it is no secret
-            expect(tab.page.locator("#sandbox")).to_have_text(f"Sandbox {name}")
+            expect(sandbox).to_have_text(f"Sandbox {name}")
             second = new_tab(origin=server.url).open("/requests")
             expect(second.page.locator("#sandbox")).to_have_text(f"Sandbox {name}")
             second.leave()
             tab.leave()
-
-    def test_of_open_mode_can_stand_in_a_link(self, new_tab: NewTab, api: Sandbox) -> None:
-        api.created(order_id="order-1")
-        tab = new_tab()
-        for link in (client.Sandbox(tab.origin, api.api_key).dashboard_url, f"{tab.origin}/#key=wrong"):
-            tab.page.goto(link)
-            expect(tab.orders()).to_have_text(["order-1"])
-            expect(tab.page).to_have_url(f"{tab.origin}/")
 
 
 def test_form_leads_to_sandboxes_used_before_and_forgets_them(new_tab: NewTab, api: Sandbox) -> None:
