@@ -49,10 +49,8 @@ def texts(elements: Iterator[ET.Element] | list[ET.Element]) -> list[str]:
 
 def buttons(api: Sandbox, payment: Json) -> dict[str, tuple[str, Any, str]]:
     """What the page of a payment offers, by name: the call, its body, and why it is impossible, if so."""
-    pattern = (
-        'data-call="POST ([^"]*)" data-body="([^"]*)"(?: data-why-not="([^"]*)" aria-disabled="true")?>(.*?)<'
-    )
-    found = re.findall(pattern, api.fragment(f"payments/{payment['id']}"))
+    call = 'data-call="POST (.*?)" data-body="(.*?)"(?: data-why-not="(.*?)" aria-disabled="true")?>(.*?)<'
+    found = re.findall(call, api.fragment(f"payments/{payment['id']}"))
     return {name: (path, json.loads(unescape(body)), why) for path, body, why, name in found}
 
 
@@ -185,28 +183,23 @@ class TestJson:
 
 
 class TestControls:
-    @pytest.mark.parametrize(
-        ("before", "button", "amount", "asset", "status"),
-        [
+    def test_make_deposits(self, api: Sandbox) -> None:
+        for before, button, amount, asset, status in (
             (0, "Pay", DUE, "USDT", "completed"),
             (HALF - 1, "Pay", HALF + 1, "USDT", "completed"),
             (0, "Half", HALF, "USDT", "underpaid_expired"),
             (0, "Too much", DUE + DUE // 10, "USDT", "overpaid_review"),
             (0, "Wrong asset", DUE, "USDC", "manual_review"),
-        ],
-    )
-    def test_make_deposits(
-        self, api: Sandbox, before: int, button: str, amount: int, asset: str, status: str
-    ) -> None:
-        payment = api.created("no_payment_expired")
-        if before:
-            api.deposit(payment, before)
-        for name in (button, "To the end"):
-            path, body, _ = buttons(api, payment)[name]
-            assert api.post(path, json=body).status_code == 200
-        shown = api.payment(payment["id"])
-        deposit = shown["attempts"][0]["deposits"][-1]
-        assert (deposit["amount"], deposit["asset"], shown["status"]) == (str(amount), asset, status)
+        ):
+            payment = api.created("no_payment_expired")
+            if before:
+                api.deposit(payment, before)
+            for name in (button, "To the end"):
+                path, body, _ = buttons(api, payment)[name]
+                assert api.post(path, json=body).status_code == 200
+            shown = api.payment(payment["id"])
+            deposit = shown["attempts"][0]["deposits"][-1]
+            assert (deposit["amount"], deposit["asset"], shown["status"]) == (str(amount), asset, status)
 
     def test_bring_the_own_transfer_forward_and_say_what_is_impossible(self, api: Sandbox) -> None:
         payment = api.created("happy_path")
@@ -331,11 +324,8 @@ def test_bars_of_the_list_have_one_axis_and_a_span_for_each_view(api: Sandbox) -
 
 def test_fault_rules_count_what_they_saw_and_did(api: Sandbox) -> None:
     path = f"/v1/payments/{api.created()['id']}"
-    for rule in (
-        {"fault": "status=503", "skip": 1, "times": None},
-        {"fault": "status=500", "operation": "getPayment"},
-    ):
-        api.post("/_mock/faults", json=rule)
+    api.post("/_mock/faults", json={"fault": "status=503", "skip": 1, "times": None})
+    api.post("/_mock/faults", json={"fault": "status=500", "operation": "getPayment"})
     assert [api.get(path).status_code for _ in range(3)] == [500, 503, 503]
     assert api.rows("faults") == [
         "status=503 every operation 2 applied, until deleted 3 seen, first 1 skipped Delete",
@@ -361,22 +351,20 @@ def test_next_payments_are_told_with_the_scenario_and_the_fault_that_they_get(ap
     ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["payments", "faults", "requests", "findings", "payments/{}", "checkout/{}", "findings/{finding}"],
-)
-def test_fragment_is_private_and_takes_no_unknown_parameters(api: Sandbox, path: str) -> None:
+def test_fragment_is_private_and_takes_no_unknown_parameters(api: Sandbox) -> None:
     payment = api.created(order_id="secret-order")
     found = api.post("/_mock/findings", json=finding(order_id="secret-order")).json()
-    url = api.base_url.join(f"/fragments/{path.format(payment['id'], finding=found['id'])}")
-    assert error_of(httpx.get(url)) == (401, "unauthenticated")
-    stranger = httpx.get(url, headers={"Authorization": "Bearer mk_test_stranger"})
-    assert not re.search("secret-order|lost", stranger.text)
-    reply = api.get(url)
-    assert reply.headers["content-type"] == "text/html; charset=utf-8"
-    assert reply.headers["cache-control"] == "no-store"
-    assert "default-src 'none'" in reply.headers["content-security-policy"]
-    assert error_of(api.get(url, params={"color": "red"})) == (400, "invalid_query")
+    paths = ["payments", "faults", "requests", "findings", f"findings/{found['id']}"]
+    for path in (*paths, f"payments/{payment['id']}", f"checkout/{payment['id']}"):
+        url = api.base_url.join(f"/fragments/{path}")
+        assert error_of(httpx.get(url)) == (401, "unauthenticated")
+        stranger = httpx.get(url, headers={"Authorization": "Bearer mk_test_stranger"})
+        assert not re.search("secret-order|lost", stranger.text)
+        reply = api.get(url)
+        assert reply.headers["content-type"] == "text/html; charset=utf-8"
+        assert reply.headers["cache-control"] == "no-store"
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
+        assert error_of(api.get(url, params={"color": "red"})) == (400, "invalid_query")
 
 
 def test_finding_tells_its_story_and_leads_to_its_payment(api: Sandbox) -> None:

@@ -20,10 +20,7 @@ PAGES = (
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
     settings = Settings(port=0, root_path=ROOT)
-    with (
-        running_server(settings) as server,
-        httpx.Client(base_url=server.url, headers=AUTHORIZED) as client,
-    ):
+    with running_server(settings) as server, httpx.Client(base_url=server.url, headers=AUTHORIZED) as client:
         yield client
 
 

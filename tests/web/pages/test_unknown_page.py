@@ -40,12 +40,9 @@ def test_without_the_dashboard_it_leads_to_what_there_is() -> None:
         assert error_of(get(server, "/", "*/*")) == (404, "not_found")
 
 
-@pytest.mark.parametrize("accept", ["*/*", "", "application/json, text/html", "text/*"])
-def test_who_accepts_json_or_does_not_name_html_gets_json(server: RunningServer, accept: str) -> None:
-    assert error_of(get(server, "/payment", accept)) == (404, "not_found")
-
-
-@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/refunds"])
-def test_below_v1_and_to_other_methods_the_reply_is_json(server: RunningServer, path: str) -> None:
-    assert error_of(get(server, path)) == (404, "not_found")
+def test_programs_and_other_methods_and_paths_below_v1_get_json(server: RunningServer) -> None:
+    for accept in ("*/*", "", "application/json, text/html", "text/*"):  # HTML is not preferred
+        assert error_of(get(server, "/payment", accept)) == (404, "not_found")
+    for path in ("/v1", "/v1/", "/v1/refunds"):
+        assert error_of(get(server, path)) == (404, "not_found")
     assert error_of(get(server, "/payment", method="POST")) == (404, "not_found")

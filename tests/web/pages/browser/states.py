@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from paymock.payments.checkout import VIEWS
 from paymock.rules.scenarios import PaymentStatus
@@ -30,11 +30,6 @@ def opened(tab: Tab, api: Sandbox, path: str = "/") -> Tab:
     return tab.use_key(api.api_key).open(path)
 
 
-def dialog(tab: Tab, button: str, name: str) -> Locator:
-    tab.button(button).click()
-    return tab.page.get_by_role("dialog", name=name)
-
-
 def at(path: str, text: str, *refused: str) -> State:
     """A page of an empty sandbox, where it says this, and what the browser notes of it."""
 
@@ -58,7 +53,8 @@ def full_list(tab: Tab, api: Sandbox) -> None:
 
 
 def creation(tab: Tab, api: Sandbox) -> None:
-    form = dialog(opened(tab, api), "New payment…", "New payment")
+    opened(tab, api).button("New payment…").click()
+    form = tab.page.get_by_role("dialog")
     form.get_by_label("Amount").fill("0")
     form.get_by_role("button", name="Create").click()
     expect(form.get_by_text("Must be a positive number")).to_be_visible()
@@ -85,7 +81,8 @@ def connection_lost(tab: Tab, api: Sandbox) -> None:
 
 
 def reset(tab: Tab, api: Sandbox) -> None:
-    expect(dialog(opened(tab, api), "Reset…", "Reset this sandbox?")).to_be_visible()
+    opened(tab, api).button("Reset…").click()
+    expect(tab.page.get_by_role("dialog")).to_be_visible()
 
 
 def payment(status: PaymentStatus) -> State:
@@ -132,13 +129,11 @@ def requests(tab: Tab, api: Sandbox) -> None:
 def faults(tab: Tab, api: Sandbox) -> None:
     fault = {"fault": "status=503; after; html; times=100000", "times": 100_000}
     assert api.post("/_mock/faults", json={**fault, "skip": 5, "order_id": LONG}).status_code == 201
-    for override in (
-        {"scenario": "settlement_failed", **fault},
-        {"scenario": "late_payment", "order_id": LONG},
-    ):
+    overrides = {"scenario": "settlement_failed", **fault}, {"scenario": "late_payment", "order_id": LONG}
+    for override in overrides:
         assert api.post("/_mock/next", json=override).status_code == 200
     form = opened(tab, api, "/faults").page.get_by_role("form", name="Add a fault")
-    expect(tab.rules()).to_have_count(1)
+    expect(tab.rows()).to_have_count(1)
     form.get_by_label("Fault", exact=True).fill("boom")
     form.get_by_role("button", name="Add").click()
     expect(form.get_by_text("must be status=CODE")).to_be_visible()
@@ -169,18 +164,12 @@ def details_at_the_checkout(tab: Tab, api: Sandbox) -> None:
     expect(tab.page.get_by_text(f"The clock runs at {TIMES}10.")).to_be_visible()
 
 
-def unknown_checkout(tab: Tab, api: Sandbox) -> None:
-    tab.page.goto(f"{tab.origin}/checkout/nope")
-    expect(tab.headline).to_have_text("There is no such payment")
-    tab.forgive("404")
-
-
 STATES: dict[str, State] = {
     state.__name__.replace("_", " "): state
     for state in (
         key_form, full_list, creation, switch, clock_of_a_phone, connection_lost, reset,
         payment_of_many_deposits, findings, one_finding, requests, faults,
-        connection_lost_at_the_checkout, details_at_the_checkout, unknown_checkout,
+        connection_lost_at_the_checkout, details_at_the_checkout,
     )
 }  # fmt: skip
 STATES |= {
@@ -188,6 +177,7 @@ STATES |= {
     "nothing found": at("/?search=nothing", "No payment matches."),
     "problem": at("/?status=paid", "status must be one of", "400"),
     "unknown payment": at("/payments/nope", "There is no such payment", "404"),
+    "unknown checkout": at("/checkout/nope", "There is no such payment", "404"),
     "no requests": at("/requests", "No requests below /v1 to show."),
     "no findings": at("/findings", "No findings."),
 }

@@ -122,10 +122,7 @@ class Tab(Visit):
         expect(self.pace).to_have_text(f"running {TIMES}{speed}" if speed else "frozen")
 
     def rows(self) -> Locator:
-        return self.page.locator("#list tbody tr, #requests tbody tr, #findings tbody tr")
-
-    def rules(self) -> Locator:
-        return self.page.locator("#rules tbody tr")
+        return self.page.locator(":is(#list, #requests, #findings, #rules) tbody tr")
 
     def orders(self) -> Locator:
         return self.page.locator("#list tbody a")
@@ -140,12 +137,6 @@ class Tab(Visit):
     def fits(self) -> bool:
         """Whether nothing needs sideways scrolling."""
         return bool(self.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"))
-
-
-def payment_page(tab: Tab, payment: Json) -> Tab:
-    tab.open(f"/payments/{payment['id']}")
-    expect(tab.headline).to_have_text(payment["order_id"])
-    return tab
 
 
 def checkout_page(tab: Tab, payment: Json) -> Tab:

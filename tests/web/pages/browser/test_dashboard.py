@@ -215,3 +215,25 @@ def test_empty_sandbox_offers_a_command_and_all_scenarios_and_is_empty_again_whe
     expect(tab.orders()).to_have_text([f"order-{1001 + number}" for number in range(len(SCENARIOS))])
     expect(tab.pace).to_have_text(f"running {TIMES}10")
     expect(tab.page.get_by_role("main")).to_be_focused()
+
+
+def test_requests_appear_as_they_come_and_are_filtered_and_cleared(tab: Tab, api: Sandbox) -> None:
+    tab.open("/requests").keep()
+    expect(tab.page.get_by_text("No requests below /v1 to show.")).to_be_visible()
+    payment = api.created(order_id="order-1")
+    api.get("/v1/chains", headers={"X-Mock-Fault": "status=503"})
+    expect(tab.rows()).to_contain_text(["/v1/chains", "201 (new)"])
+    tab.page.get_by_label("Only errors and faults").check()
+    expect(tab.rows()).to_have_count(1)
+    expect(tab.rows()).to_contain_text("503 injected_fault")
+    api.payment(payment["id"])
+    api.get("/v1/payments/nope")
+    expect(tab.rows()).to_contain_text(["404 payment_not_found", "503 injected_fault"])
+    expect(tab.rows()).to_have_count(2)
+    tab.page.get_by_label("Only errors and faults").uncheck()
+    expect(tab.rows()).to_have_count(4)
+    tab.button("Clear the journal").click()
+    expect(tab.page.get_by_text("No requests below /v1 to show.")).to_be_visible()
+    assert api.get("/_mock/requests").json()["data"] == []
+    assert len(api.payments()) == 1
+    assert tab.kept()

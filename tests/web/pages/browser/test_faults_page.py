@@ -35,29 +35,23 @@ def test_rules_are_added_with_the_keyboard_hurt_a_client_and_are_deleted(tab: Ta
     keyboard, form = tab.page.keyboard, tab.open("/faults").page.get_by_role("form")
     press(tab, form.get_by_role("radio", name="503 error"), "ArrowDown")
     expect(form.get_by_role("radio", name="Gateway page")).to_be_focused()
-    entered = {
-        "fault": "drop; before",
-        "operation": "create",
-        "order_id": "order-1",
-        "skip": "1",
-        "times": "2",
-    }
-    for name, text in entered.items():
+    rule = {"fault": "drop; before", "operation": "create", "order_id": "order-1", "skip": "1", "times": "2"}
+    for name, text in rule.items():
         press(tab, form.locator(f"[name={name}]"), "Control+A")
         keyboard.type(text)
     keyboard.press("Enter")
     tab.announced("Added")
-    expect(tab.rules()).to_contain_text(["0 of 2"])
+    expect(tab.rows()).to_contain_text(["0 of 2"])
     api.create(order(order_id="order-1"))
     with pytest.raises(httpx.RemoteProtocolError):
         api.create(order(order_id="order-1"))
-    expect(tab.rules()).to_contain_text(["drop; before createPayment Order order-1"], use_inner_text=True)
+    expect(tab.rows()).to_contain_text(["drop; before createPayment Order order-1"], use_inner_text=True)
     form.get_by_label("Until").check()
     for fault in ("hang", "reset"):
         form.locator("#fault").fill(fault)
         tab.button("Add").click()
-        expect(tab.rules().last).to_contain_text(f"{fault} createPayment", use_inner_text=True)
-    expect(tab.rules()).to_contain_text(["1 of 2", "0 applied, until deleted", "0 applied, until deleted"])
+        expect(tab.rows().last).to_contain_text(f"{fault} createPayment", use_inner_text=True)
+    expect(tab.rows()).to_contain_text(["1 of 2", "0 applied, until deleted", "0 applied, until deleted"])
     press(tab, tab.button("Delete rule 2, hang"))
     expect(tab.button("Delete rule 2, reset")).to_be_focused()
     tab.announced("Deleted")

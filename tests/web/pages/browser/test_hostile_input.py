@@ -60,9 +60,8 @@ def test_pages_show_them_as_text_and_run_nothing(tab: Tab, api: Sandbox, text: s
     expect(tab.open().orders()).to_have_text([visible(text)])
     tab.orders().click()
     expect(tab.headline).to_have_text(visible(text))
-    for path, rows in {"/faults": tab.rules, "/requests": tab.rows}.items():
-        tab.open(path)
-        expect(rows()).to_contain_text([f"Order {visible(text)}"])
+    for path in ("/faults", "/requests"):
+        expect(tab.open(path).rows()).to_contain_text([f"Order {visible(text)}"])
     expect(tab.open(f"/checkout/{payment['id']}").page.locator("#order")).to_have_text(visible(text))
     part = quote(text, safe="")
     tab.page.goto(f"{tab.origin}/payments/{part}")

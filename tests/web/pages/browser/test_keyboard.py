@@ -100,25 +100,19 @@ def test_list_is_skipped_to_and_gone_through_and_searched_by_shortcuts(tab: Tab,
     expect(search).to_have_value("jnk/")
 
 
-class TestFocus:
-    """It stays where it is while a page renews what it shows."""
-
-    def test_stays_on_a_payment_of_the_list_until_that_is_gone(self, tab: Tab, api: Sandbox) -> None:
-        api.created("happy_path", order_id="order-1")
-        tab.open("/?status=awaiting_payment").orders().focus()
-        api.created(order_id="order-2")
-        expect(tab.orders()).to_have_text(["order-2", "order-1"])
-        expect(tab.orders().last).to_be_focused()
-        api.advance(5)
-        expect(tab.orders()).to_have_count(0)
-        expect(tab.page.get_by_role("main")).to_be_focused()
-
-    def test_stays_on_a_button_of_a_payment(self, tab: Tab, api: Sandbox) -> None:
-        payment = api.created("happy_path")
-        tab.open(f"/payments/{payment['id']}")
-        for times, name in (("5", "Copy id"), ("5 to 7", "Copy as curl"), ("5 to 9", "Next step")):
-            tab.button(name).last.focus()
-            api.move(payment, to="next")
-            api.payment(payment["id"])
-            expect(tab.rows()).to_contain_text([f"at {times} s", "at 0 s"])
-            expect(tab.button(name).last).to_be_focused()
+def test_focus_stays_where_it_is_while_a_page_renews_what_it_shows(tab: Tab, api: Sandbox) -> None:
+    payment = api.created("happy_path", order_id="order-1")
+    tab.open("/?status=awaiting_payment").orders().focus()
+    api.created(order_id="order-2")
+    expect(tab.orders()).to_have_text(["order-2", "order-1"])
+    expect(tab.orders().last).to_be_focused()
+    api.advance(5)
+    expect(tab.orders()).to_have_count(0)
+    expect(tab.page.get_by_role("main")).to_be_focused()
+    tab.open(f"/payments/{payment['id']}")
+    for times, name in (("7", "Copy id"), ("7 to 9", "Copy as curl"), ("7 to 11", "Next step")):
+        tab.button(name).last.focus()
+        api.move(payment, to="next")
+        api.payment(payment["id"])
+        expect(tab.rows()).to_contain_text([f"at {times} s", "at 0 s"])
+        expect(tab.button(name).last).to_be_focused()

@@ -5,7 +5,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.client import DUE
-from tests.web.pages.browser.steps import Tab, payment_page
+from tests.web.pages.browser.steps import Tab
 from tests.web.pages.sandbox import Sandbox
 
 BARS = """svg => [...svg.querySelectorAll("rect.future")].map(future => {
@@ -19,7 +19,7 @@ BARS = """svg => [...svg.querySelectorAll("rect.future")].map(future => {
 def test_timeline_is_solid_up_to_its_line_which_moves_with_the_clock(tab: Tab, api: Sandbox) -> None:
     tab.stop_time()
     api.speed(10)
-    payment_page(tab, api.created("happy_path"))
+    tab.open(f"/payments/{api.created('happy_path')['id']}")
     line, label = tab.picture.locator("line.now"), tab.picture.locator(".now-label")
 
     def place_of_now() -> float:
@@ -54,7 +54,7 @@ def test_requests_appear_as_they_come_and_what_is_shown_can_be_copied_and_sent_a
 ) -> None:
     metadata = {"note": "'; exit 1; '", "__proto__": "a", 'quoted "\\': "<b>"}
     payment = api.created("late_payment", order_id="it's $HOME", metadata=metadata)
-    payment_page(tab, payment)
+    tab.open(f"/payments/{payment['id']}")
     expect(tab.rows()).to_contain_text(["POST /v1/payments"])
     tab.button("Copy as curl").click()
     tab.announced("Copied")
