@@ -46,9 +46,7 @@ class TestCourse:
         assert [sent for sent in headers if sent.get("authorization") or sent.get("referer")] == []
         assert [url for url in customer.requested if "/_mock" in url or "/fragments" in url] == []
 
-    def test_asks_for_the_rest_in_instructions_that_are_copied_and_opened_in_a_wallet(
-        self, customer: Tab, api: Sandbox
-    ) -> None:
+    def test_asks_for_the_rest_in_texts_to_copy_and_a_link(self, customer: Tab, api: Sandbox) -> None:
         payment = api.created("underpaid_expired")
         customer.page.add_init_script(NO_STORAGE)
         checkout_page(customer, payment).page.get_by_text("Details").click()
@@ -64,9 +62,7 @@ class TestCourse:
             expect(customer.button("Copied")).to_be_visible()
             assert customer.copied() == text
             expect(customer.button(f"Copy {what}")).to_be_visible()
-        customer.page.evaluate(
-            "() => { navigator.clipboard.writeText = () => Promise.reject(new Error('withheld')) }"
-        )
+        customer.page.evaluate("void (navigator.clipboard.writeText = () => Promise.reject())")
         customer.button("Copy amount").click()
         expect(customer.button("Copied")).to_be_focused()
         assert customer.copied() == "0.505"
@@ -127,54 +123,35 @@ def test_countdown_follows_the_clock_and_is_not_announced(customer: Tab, api: Sa
     assert customer.page.evaluate("announced") == []
 
 
-class TestGone:
-    def test_forgotten_payment_makes_way_for_a_message(self, customer: Tab, api: Sandbox) -> None:
-        customer.stop_time()
-        checkout_page(customer, api.created()).keep()
-        assert api.post("/_mock/reset").status_code == 204
-        expect(customer.page.locator("#connection")).to_have_text(LOST)
-        customer.pass_time(1)
-        customer.announced("There is no such payment")
-        expect(customer.headline).to_have_text("There is no such payment")
-        expect(customer.page).to_have_title("There is no such payment · paymock")
-        expect(customer.page.get_by_text("Copy address")).to_have_count(0)
-        asked = len(customer.requested)
-        customer.pass_time(60)
-        assert len(customer.requested) == asked
-        assert customer.kept()
-        customer.forgive("404")
-
-    def test_lost_or_silent_server_stops_everything_until_it_is_back(
-        self, customer: Tab, api: Sandbox
-    ) -> None:
-        customer.stop_time()
-        api.speed(1)
-        checkout_page(customer, api.created("no_payment_expired")).keep()
-        left, connection = customer.page.locator("#left"), customer.page.locator("#connection")
-        for seconds, text in ((49, ""), (1, LOST), (1, "")):
-            customer.pass_time(seconds)
-            expect(connection).to_have_text(text)
-        customer.button("Copy amount").focus()
-        customer.page.evaluate(RECORD_ANNOUNCEMENTS)
-        customer.lose("**/events")
-        expect(connection).to_have_text(LOST)
-        expect(customer.page).to_have_title(f"{LOST} · paymock")
-        stood = left.inner_text()
-        for _ in range(3):
-            customer.pass_time(4)
-        expect(left).to_have_text(stood)
-        expect(customer.page.locator("svg.qr")).not_to_be_visible()
-        for control in customer.page.locator("main button, main a, main summary").all():
-            assert not control.evaluate("node => { node.focus(); return node.matches(':focus') }")
-        customer.page.unroute("**/events")
+def test_lost_or_silent_server_stops_everything_until_it_is_back(customer: Tab, api: Sandbox) -> None:
+    customer.stop_time()
+    api.speed(1)
+    checkout_page(customer, api.created("no_payment_expired")).keep()
+    left, connection = customer.page.locator("#left"), customer.page.locator("#connection")
+    for seconds, text in ((49, ""), (1, LOST), (1, "")):
+        customer.pass_time(seconds)
+        expect(connection).to_have_text(text)
+    customer.button("Copy amount").focus()
+    customer.page.evaluate(RECORD_ANNOUNCEMENTS)
+    customer.lose("**/events")
+    expect(connection).to_have_text(LOST)
+    expect(customer.page).to_have_title(f"{LOST} · paymock")
+    stood = left.inner_text()
+    for _ in range(3):
         customer.pass_time(4)
-        expect(connection).to_be_empty()
-        expect(customer.page).to_have_title("Waiting for your payment · paymock")
-        expect(customer.page.locator("svg.qr")).to_be_visible()
-        expect(customer.button("Copy amount")).to_be_focused()
-        assert customer.page.evaluate("announced") == [LOST, "Connected again"]
-        assert customer.kept()
-        customer.forgive("net::ERR")
+    expect(left).to_have_text(stood)
+    expect(customer.page.locator("svg.qr")).not_to_be_visible()
+    for control in customer.page.locator("main button, main a, main summary").all():
+        assert not control.evaluate("node => { node.focus(); return node.matches(':focus') }")
+    customer.page.unroute("**/events")
+    customer.pass_time(4)
+    expect(connection).to_be_empty()
+    expect(customer.page).to_have_title("Waiting for your payment · paymock")
+    expect(customer.page.locator("svg.qr")).to_be_visible()
+    expect(customer.button("Copy amount")).to_be_focused()
+    assert customer.page.evaluate("announced") == [LOST, "Connected again"]
+    assert customer.kept()
+    customer.forgive("net::ERR")
 
 
 def test_without_javascript_it_reloads(browser: Browser, server: RunningServer, api: Sandbox) -> None:

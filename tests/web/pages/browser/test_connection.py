@@ -69,25 +69,33 @@ def test_pages_say_that_the_memory_of_a_restarted_server_started_empty(
     new_tab: NewTab, contract: Contract, tmp_path: Path
 ) -> None:
     with server_process(tmp_path) as server, Sandbox(server.url, contract) as api:
-        tabs = [dashboard, customer] = [new_tab(api.api_key, server.url) for _ in range(2)]
-        dashboard.stop_time()
-        checkout_page(customer, api.created())
+        customer, dashboard = new_tab(origin=server.url), new_tab(api.api_key, server.url)
+        customer.stop_time()  # in both
+        checkout_page(customer, api.created()).keep()
         expect(dashboard.open().orders()).to_have_text(["order-1001"])
         server.stop(signal.SIGKILL)
-    lose_server(tabs)
+    lose_server([customer, dashboard])
     (tmp_path / "ready.json").unlink()
     with server_process(tmp_path, "--port", str(server.port)):
-        dashboard.pass_time(4)  # in both
-        for tab, headline, text in (
-            (dashboard, "No payments yet", "The server was restarted. Its store in memory started empty:"),
-            (customer, "There is no such payment", "Or the server was restarted: its store in memory starts"),
-        ):
-            expect(tab.page.get_by_role("heading", name=headline)).to_be_visible()
-            expect(tab.page.get_by_text(text)).to_be_visible()
-        dashboard.forgive("net::ERR")
+        customer.pass_time(4)
+        restarted = (
+            "The server was restarted. Its store in memory started empty: what was here before is gone."
+        )
+        expect(dashboard.page.get_by_text(restarted)).to_be_visible()
+        expect(dashboard.page.get_by_role("heading", name="No payments yet")).to_be_visible()
+        customer.announced("There is no such payment")
+        expect(customer.headline).to_have_text("There is no such payment")
+        expect(customer.page).to_have_title("There is no such payment · paymock")
+        expect(customer.page.locator("#payment")).to_contain_text("its store in memory starts empty.")
+        expect(customer.page.get_by_text("Copy address")).to_have_count(0)
+        asked = len(customer.requested)
+        customer.pass_time(60)
+        assert len(customer.requested) == asked
+        assert customer.kept()
         customer.forgive("net::ERR", "404")
-        dashboard.leave()
+        dashboard.forgive("net::ERR")
         customer.leave()
+        dashboard.leave()
 
 
 def test_hidden_page_has_no_connection(tab: Tab, api: Sandbox, server: RunningServer) -> None:

@@ -69,9 +69,7 @@ class TestKey:
         assert [url for url in tab.requested if "/_mock/" in url] == [f"{tab.origin}/_mock/events"]
         tab.forgive("401")
 
-    def test_of_the_settings_is_a_secret_and_opens_its_other_sandboxes_by_links_and_from_a_list(
-        self, new_tab: NewTab
-    ) -> None:
+    def test_of_the_settings_is_a_secret_and_opens_its_other_sandboxes(self, new_tab: NewTab) -> None:
         key, name = "sk_shop_0123456789", "branch-7"
         with (
             running_server(Settings(port=0, api_keys=(key,))) as server,

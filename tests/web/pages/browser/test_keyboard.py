@@ -61,18 +61,6 @@ def test_dashboard_is_used_from_the_key_to_the_end_of_a_payment(new_tab: NewTab,
     expect(tab.page.get_by_role("region", name="Timeline, as a table")).to_be_visible()
 
 
-def test_dialogs_keep_the_focus_inside_and_give_it_back(tab: Tab) -> None:
-    tab.open("/requests")
-    for button, name in {"New payment…": "New payment", "Reset…": "Reset this sandbox?"}.items():
-        press(tab, tab.button(button))
-        dialog = tab.page.get_by_role("dialog", name=name)
-        expect(dialog).to_be_visible()
-        assert dialog.evaluate("node => node.matches(':modal') && node.contains(document.activeElement)")
-        tab.page.keyboard.press("Escape")
-        expect(dialog).to_be_hidden()
-        expect(tab.button(button)).to_be_focused()
-
-
 def test_list_is_skipped_to_and_gone_through_and_searched_by_shortcuts(tab: Tab, api: Sandbox) -> None:
     for number in range(60):
         api.created(order_id=f"order-{number}")

@@ -49,9 +49,7 @@ def test_timeline_is_solid_up_to_its_line_which_moves_with_the_clock(tab: Tab, a
     expect(line).to_have_count(0)
 
 
-def test_requests_appear_as_they_come_and_what_is_shown_can_be_copied_and_sent_again(
-    tab: Tab, api: Sandbox
-) -> None:
+def test_requests_appear_and_what_is_shown_is_copied_and_sent_again(tab: Tab, api: Sandbox) -> None:
     metadata = {"note": "'; exit 1; '", "__proto__": "a", 'quoted "\\': "<b>"}
     payment = api.created("late_payment", order_id="it's $HOME", metadata=metadata)
     tab.open(f"/payments/{payment['id']}")
