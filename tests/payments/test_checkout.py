@@ -70,6 +70,12 @@ def test_each_scenario_shows_its_views_at_its_times(scenario: str) -> None:
         ([(4, None), (29, None)], 30, ("Payment detected", "USDT", "", 0)),
         ([(29, None)], 30, ("Partially paid, and the time is up", "USDT", "", 0)),
         ([(4, None), (29, "BNB")], 29, ("A transfer in another asset arrived", "BNB", "another asset", 0)),
+        (
+            [(1, None), (2, None), (12, "BNB")],
+            12,
+            ("A transfer in another asset arrived", "BNB", "another asset", 0),
+        ),
+        ([(4, None), (5, None), (6, None)], 6, ("Payment detected", "USDT", "", 0)),
         ([(29, "BNB")], 30, ("A transfer in another asset arrived", "BNB", "another asset", 0)),
         ([(29, "BNB")], 31, ("In review", "BNB", "another asset", 0)),
         ([(4, None), (31, None)], 31, ("Partially paid, and the time is up", "USDT", "too late", 0)),
@@ -84,6 +90,7 @@ def test_the_rest_is_asked_for_while_that_helps(
     assert (page.headline, newest.symbol, newest.note, page.confirmations) == shown
     asks = page.view == "detected" and page.missing.tokens == newest.tokens == "0.505"
     assert asks is (page.headline == "A part has arrived")
+    assert page.next.startswith("More than the amount due") is (len(transfers) == 3 and "USDT" in shown)
 
 
 class TestPaymentUri:

@@ -94,6 +94,9 @@ _PARTIAL = View(
     "Send the rest to the same address before the time is up.",
     "When the rest arrives, this page shows it and counts its confirmations.",
 )
+_TOO_MUCH = VIEWS[PaymentStatus.PAYMENT_DETECTED]._replace(
+    next="More than the amount due: the shop looks into it."
+)
 _TIME_IS_UP = VIEWS[PaymentStatus.UNDERPAID_EXPIRED]._replace(next="What arrived is still being confirmed.")
 """A part has arrived, and is not yet final when the payment window closes."""
 
@@ -172,7 +175,7 @@ def checkout(
     asset = assets[record.asset]
     due, received = int(record.due), state.received_pending + state.received_finalized
     missing = max(0, due - received)
-    view = _view(state, missing, age, assets)
+    view = _view(state, due - received, age, assets)
     address = identifiers.invoice_address(record.token)
 
     def quantity(raw: int) -> TokenAmount:
@@ -213,14 +216,16 @@ def payment_uri(chain: Chain, asset: Asset, address: str, raw: int) -> str:
 
 
 def _view(state: State, missing: int, age: int, assets: Mapping[str, Asset]) -> View:
-    if state.status is not PaymentStatus.PAYMENT_DETECTED:
+    """`missing`: raw units, below 0 if more than due has arrived."""
+    if state.status in (PaymentStatus.PAYMENT_DETECTED, PaymentStatus.PAYMENT_FINALIZED):
+        for deposit in state.deposits:
+            if deposit.transfer.other_asset:  # it is rejected soon, and the payment goes to review
+                return _mismatch(assets[deposit.transfer.other_asset].symbol)
+    if state.status is not PaymentStatus.PAYMENT_DETECTED or not missing:
         return VIEWS[state.status]
-    for deposit in state.deposits:
-        if deposit.transfer.other_asset:  # it is rejected soon, and the payment goes to review
-            return _mismatch(assets[deposit.transfer.other_asset].symbol)
-    if missing:
-        return _PARTIAL if age < PAYMENT_WINDOW else _TIME_IS_UP
-    return VIEWS[state.status]
+    if missing < 0:
+        return _TOO_MUCH
+    return _PARTIAL if age < PAYMENT_WINDOW else _TIME_IS_UP
 
 
 def _deposit(deposit: Deposit, assets: Mapping[str, Asset], due: Asset) -> CheckoutDeposit:

@@ -203,8 +203,8 @@ class TestControls:
 
     def test_bring_the_own_transfer_forward_and_say_what_is_impossible(self, api: Sandbox) -> None:
         payment = api.created("happy_path")
-        own = "happy_path pays by itself at 5 s. Pay makes that happen now; other deposits come on top."
-        paid, over = "Pay: nothing is missing.", "Next step: no changes remain."
+        own = "happy_path sends its own transfer at 5 s. Pay makes it arrive now; other deposits come on top."
+        paid, over = "Pay: the whole amount has arrived.", "Next step: no changes remain."
         for reasons, press in (({own}, "Pay"), ({paid}, "To the end"), ({paid, over}, "Half")):
             pages = [api.fragment(f"{name}/{payment['id']}") for name in ("checkout", "payments")]
             at_checkout, shown = ({*re.findall("<li>(.*?)</li>", page)} for page in pages)
@@ -238,7 +238,7 @@ class TestRequests:
         details = " ".join(f"{detail['field']}: {detail['message']}" for detail in error["details"])
         [row] = api.rows("requests")
         assert reply.headers["x-request-id"] in row
-        assert f"422 validation_failed {details} Copy as curl reads body.json" in row
+        assert f"422 validation_failed {details} Copy as curl needs body.json" in row
         api.get("/v1/payments/nope")
         assert "404 payment_not_found This API key has no payment with that id." in api.rows("requests")[0]
 
@@ -291,7 +291,7 @@ class TestRequests:
         for command, row, (method, path) in zip(commands, api.rows("requests"), reversed(asked), strict=True):
             words = ["curl", "-sS", "-X", method, f"{{origin}}{path}", "-H", "Authorization: Bearer {key}"]
             assert [word for word in shlex.split(command) if word != "\n"][: len(words)] == words
-            assert ("-d @body.json" in command) == ("reads body.json" in row) == (method == "POST")
+            assert ("-d @body.json" in command) == ("needs body.json" in row) == (method == "POST")
         api.request("G&TOUCH$IFS'X'&", "/v1/chains")  # a method that is none: no command
         assert api.rows("requests")[0].endswith("This path answers to GET, HEAD, OPTIONS.")
 
@@ -308,7 +308,7 @@ def test_list_tells_of_each_payment_what_it_is_and_how_much_is_due(api: Sandbox)
     assert older == "order-1 happy_path completed in payment_detected 1.01 USDT BNB Smart Chain 12:00:00 +7 s"
     api.move(ahead, to="end")
     assert "happy_path after 45 s completed" in api.rows("payments")[1]
-    for title in (f"order-1, {ahead['id']}", "1010000000000000000 raw units"):
+    for title in (f"order-1, {ahead['id']}", "1.01 USDT: 1010000000000000000 raw units"):
         assert f'title="{title}"' in api.fragment("payments")
 
 
@@ -328,7 +328,7 @@ def test_fault_rules_count_what_they_saw_and_did(api: Sandbox) -> None:
     api.post("/_mock/faults", json={"fault": "status=500", "operation": "getPayment"})
     assert [api.get(path).status_code for _ in range(3)] == [500, 503, 503]
     assert api.rows("faults") == [
-        "status=503 every operation 2 applied, until deleted 3 seen, first 1 skipped Delete",
+        "status=503 503 error every operation 2 applied, until deleted 3 seen, first 1 skipped Delete",
         "status=500 getPayment 1 of 1 applied (used up) 3 seen Delete",
     ]
 

@@ -26,7 +26,7 @@ from paymock.rules.amounts import to_tokens
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FAULT_PRESETS
 from paymock.rules.identifiers import PAYMENT_PREFIX
-from paymock.rules.scenarios import PaymentStatus
+from paymock.rules.scenarios import DepositStatus, PaymentStatus
 from paymock.rules.tables import scenario_rows
 from paymock.rules.timeline import visible
 from paymock.rules.times import to_rfc3339
@@ -56,6 +56,8 @@ class _Requests(Query):
 class _Drawing(Query):
     width: Annotated[int, Meta(ge=0, le=100_000)] = MIN_WIDTH
 
+
+_PRESET_NAMES = {fault: name for name, fault, _ in FAULT_PRESETS}
 
 _parse_nothing, _parse_payments = QueryParser(Query), QueryParser(ListPayments)
 _parse_requests, _parse_drawing = QueryParser(_Requests), QueryParser(_Drawing)
@@ -141,7 +143,10 @@ class Fragments:
         parse_query(request, _parse_nothing)
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         pending = (await self._control.overrides.pending(request.sandbox)).data
-        return self._fragment(request, "faults", rules=rules, next_payments=[*_next_payments(pending)])
+        next_payments = [*_next_payments(pending)]
+        return self._fragment(
+            request, "faults", rules=rules, names=_PRESET_NAMES, next_payments=next_payments
+        )
 
     async def payment(self, request: Request) -> Response:
         width = parse_query(request, _parse_drawing).width
@@ -180,8 +185,14 @@ class Fragments:
         parse_query(request, _parse_nothing)
         detail = await self._control.payment(request.sandbox, request.params["payment_id"])
         clock = await self._control.clock(request.sandbox)
-        deposits, step = [*self._deposits(detail)], next(_steps(detail))
-        return self._fragment(request, "checkout", deposits=deposits, step=step, speed=clock.speed)
+        return self._fragment(
+            request,
+            "checkout",
+            deposits=[*self._deposits(detail)],
+            step=next(_steps(detail)),
+            upcoming=next((entry for entry in detail.timeline if not entry.reached), None),
+            speed=clock.speed,
+        )
 
     async def findings(self, request: Request) -> Response:
         parse_query(request, _parse_nothing)
@@ -230,19 +241,20 @@ class Fragments:
         call = f"POST /_mock/payments/{payment['id']}/deposits"
         funding, attempt = _funding(payment), payment["attempts"][0]
         due, missing = funding["Due"], funding["Missing"]
-        chain, own = attempt["instructions"]["chain"], attempt["instructions"]["asset"]
-        known = self._catalog.has_asset(chain, own)
-        other = self._catalog.another_asset(chain, own) if known else None
+        chain, asset = attempt["instructions"]["chain"], attempt["instructions"]["asset"]
+        known = self._catalog.has_asset(chain, asset)
+        other = self._catalog.another_asset(chain, asset) if known else None
         is_full = len(attempt.get("deposits", ())) >= MAX_DEPOSITS
         full = f"a payment takes no more than {MAX_DEPOSITS} deposits" if is_full else ""
-        upcoming = next((entry for entry in detail.timeline if not entry.reached), None)
-        waits = detail.payment.status == PaymentStatus.AWAITING_PAYMENT
-        if waits and upcoming and upcoming.deposit is not None:  # by hand, it would be paid twice
-            hint = f"{detail.scenario} pays by itself at {format_seconds(upcoming.offset_seconds)} s. "
-            hint += "Pay makes that happen now; other deposits come on top."
+        to_come = [entry for entry in detail.timeline if not entry.reached]
+        own = next((entry for entry in to_come if entry.deposit_status is DepositStatus.PENDING), None)
+        hint = own and f"{detail.scenario} sends its own transfer at {format_seconds(own.offset_seconds)} s"
+        if own and own is to_come[0] and detail.payment.status is PaymentStatus.AWAITING_PAYMENT:
+            hint = f"{hint}. Pay makes it arrive now; other deposits come on top."
             yield next(_steps(detail))._replace(label="Pay", hint=hint)
         else:
-            yield Action("Pay", call, _amount(missing), full or ("" if missing else "nothing is missing"))
+            arrived = "" if missing else "the whole amount has arrived"
+            yield Action("Pay", call, _amount(missing), full or arrived, f"{hint}, too." if hint else "")
         halved = "" if due > 1 else "one raw unit cannot be halved"
         yield Action("Half", call, _amount(due // 2), full or halved)
         yield Action("Too much", call, _amount(missing + (due // 10 or 1)), full)
@@ -301,11 +313,10 @@ def _read_faults(payment_id: str) -> Iterator[Action]:
 
 def _failing_reads(rules: Sequence[FaultRule], payment_id: str) -> Iterator[str]:
     """What the next reads of a payment get by rules of its own."""
-    names = {fault: name for name, fault, _ in FAULT_PRESETS}
     for rule in rules:
         is_due = rule.seen >= rule.skip and rule.applied != rule.times
         if is_due and rule.payment_id == payment_id and rule.operation in (None, GET_PAYMENT):
-            yield names.get(rule.fault, rule.fault)
+            yield _PRESET_NAMES.get(rule.fault, rule.fault)
 
 
 def _next_payments(pending: list[PendingOverride]) -> Iterator[tuple[str, int | None, list[PendingOverride]]]:

@@ -83,9 +83,9 @@ def test_whoever_holds_the_key_plays_the_customer(customer: Tab, api: Sandbox) -
     checkout_page(customer, payment)
     press(customer, customer.button("Pay"))
     expect(customer.headline).to_have_text("Payment detected")
-    expect(customer.page.get_by_text("Pay: nothing is missing.")).to_be_visible()
+    expect(customer.page.get_by_text("Pay: the whole amount has arrived.")).to_be_visible()
     customer.page.keyboard.press("Enter")  # the focus has stayed
-    customer.announced("nothing is missing")
+    customer.announced("the whole amount has arrived")
     customer.button("Wrong asset").click()
     expect(customer.headline).to_have_text("A transfer in another asset arrived")
     customer.button("Next step").click()

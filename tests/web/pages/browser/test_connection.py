@@ -18,7 +18,7 @@ SHOWN = {
     "/": ("#list tbody", "order-1001", "completed"),
     "/payments/{}": ("#head", "order-1001", "completed"),
     "/requests": ("#requests tbody", "POST /v1/payments", "GET /v1/payments/pay_"),
-    "/checkout/{}": ("body", "pays by itself", "Payment complete."),
+    "/checkout/{}": ("body", "sends its own transfer", "Payment complete."),
 }
 """The pages; where each shows what it was opened for, in which words, and in which when that has changed."""
 

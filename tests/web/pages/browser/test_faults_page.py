@@ -45,12 +45,14 @@ def test_rules_are_added_with_the_keyboard_hurt_a_client_and_are_deleted(tab: Ta
     api.create(order(order_id="order-1"))
     with pytest.raises(httpx.RemoteProtocolError):
         api.create(order(order_id="order-1"))
-    expect(tab.rows()).to_contain_text(["drop; before createPayment Order order-1"], use_inner_text=True)
+    expect(tab.rows()).to_contain_text(
+        ["drop; before Refused createPayment Order order-1"], use_inner_text=True
+    )
     form.get_by_label("Until").check()
-    for fault in ("hang", "reset"):
+    for fault, name in (("hang", "No answer "), ("reset", "")):
         form.locator("#fault").fill(fault)
         tab.button("Add").click()
-        expect(tab.rows().last).to_contain_text(f"{fault} createPayment", use_inner_text=True)
+        expect(tab.rows().last).to_contain_text(f"{fault} {name}createPayment", use_inner_text=True)
     expect(tab.rows()).to_contain_text(["1 of 2", "0 applied, until deleted", "0 applied, until deleted"])
     press(tab, tab.button("Delete rule 2, hang"))
     expect(tab.button("Delete rule 2, reset")).to_be_focused()

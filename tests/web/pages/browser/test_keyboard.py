@@ -36,7 +36,7 @@ def test_dashboard_is_used_from_the_key_to_the_end_of_a_payment(new_tab: NewTab,
     expect(tab.button("Half")).to_be_focused()
     keyboard.press("Shift+Tab")
     keyboard.press("Space")
-    expect(tab.page.locator("#reasons")).to_contain_text("Pay: nothing is missing.")
+    expect(tab.page.locator("#reasons")).to_contain_text("Pay: the whole amount has arrived.")
     press(tab, tab.button("Next step"))
     expect(tab.page.locator("#table tr:not(.dim)").last).to_contain_text("Confirmations 4/16")
     tab.announced("Now payment_detected")

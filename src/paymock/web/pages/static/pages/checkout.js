@@ -91,8 +91,7 @@ function count() {
   by("window").value = seconds;
 }
 
-/** Tells the page that embeds this one. Any origin: `frame-ancestors` decides who may embed it, and the message has
- * nothing that the holder of this address could not read. */
+/** Tells the page that embeds this one, of any origin: `frame-ancestors` decides which may. */
 function post({ payment_id, order_id, status, view, final }) {
   if (parent === window || status === posted) return;
   posted = status;

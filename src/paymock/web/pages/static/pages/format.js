@@ -2,7 +2,7 @@
 
 /** Whole tokens as they are typed, in raw units; null when they are not an amount. */
 export function raw(text, decimals) {
-  const match = /^([0-9]*)(?:[.,]([0-9]*))?$/.exec(text.trim());
+  const match = /^([0-9]*)(?:\.([0-9]*))?$/.exec(text.trim());
   if (!match || (match[2] ?? "").length > decimals) return null;
   const units = BigInt(`${match[1]}${(match[2] ?? "").padEnd(decimals, "0")}` || "0");
   return units > 0n ? `${units}` : null;

@@ -52,7 +52,7 @@ function used(value) {
   return h("li", {}, open, remove, named);
 }
 
-/** Says of the sandboxes of a key how much they are used: of its own on the button, and of those with a name in a list. */
+/** Says how much the sandboxes of a key are used: its own on the button, those with a name in a list. */
 async function list(owner, own, named) {
   const { data } = await request("GET", "/_mock/sandboxes", undefined, bearer(owner)).catch(() => ({ data: [] }));
   for (const { name, payments, last_used: at } of data) {
