@@ -1,6 +1,5 @@
 """Pages that stay open: what they are told, and what they do when nobody tells them anything."""
 
-import signal
 from pathlib import Path
 
 from playwright.sync_api import expect
@@ -48,7 +47,6 @@ def test_pages_ask_for_nothing_while_nothing_happens_and_outlive_a_restart_of_th
         before = [[*tab.requested] for tab in tabs]
         tabs[0].pass_time(30)
         assert [tab.requested for tab in tabs] == before
-        server.stop(signal.SIGKILL)
     lose_server(tabs)
     (tmp_path / "ready.json").unlink()
     again = server_process(tmp_path, "--port", str(server.port), *store)
@@ -73,15 +71,12 @@ def test_pages_say_that_the_memory_of_a_restarted_server_started_empty(
         customer.stop_time()  # in both
         checkout_page(customer, api.created()).keep()
         expect(dashboard.open().orders()).to_have_text(["order-1001"])
-        server.stop(signal.SIGKILL)
     lose_server([customer, dashboard])
     (tmp_path / "ready.json").unlink()
     with server_process(tmp_path, "--port", str(server.port)):
         customer.pass_time(4)
-        restarted = (
-            "The server was restarted. Its store in memory started empty: what was here before is gone."
-        )
-        expect(dashboard.page.get_by_text(restarted)).to_be_visible()
+        said = "The server was restarted. Its store in memory started empty: what was here before is gone."
+        expect(dashboard.page.get_by_text(said)).to_be_visible()
         expect(dashboard.page.get_by_role("heading", name="No payments yet")).to_be_visible()
         customer.announced("There is no such payment")
         expect(customer.headline).to_have_text("There is no such payment")

@@ -92,8 +92,7 @@ def flaws(tab: Tab, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "state",
-    [pytest.param(name, marks=[pytest.mark.nightly] * (name not in OF_EACH_PAGE)) for name in STATES],
+    "state", [pytest.param(name, marks=[pytest.mark.nightly] * (name not in OF_EACH_PAGE)) for name in STATES]
 )
 def test_page_can_be_used_by_everybody_in_any_window(new_tab: NewTab, api: Sandbox, state: str) -> None:
     tab = new_tab()
