@@ -21,6 +21,7 @@ def test_timeline_is_solid_up_to_its_line_which_moves_with_the_clock(tab: Tab, a
     api.speed(10)
     tab.open(f"/payments/{api.created('happy_path')['id']}")
     line, label = tab.picture.locator("line.now"), tab.picture.locator(".now-label")
+    expect(label).to_have_text("now: 0 s")
 
     def place_of_now() -> float:
         bars = tab.picture.evaluate(BARS)
