@@ -143,10 +143,7 @@ class Fragments:
         parse_query(request, _parse_nothing)
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         pending = (await self._control.overrides.pending(request.sandbox)).data
-        next_payments = [*_next_payments(pending)]
-        return self._fragment(
-            request, "faults", rules=rules, names=_PRESET_NAMES, next_payments=next_payments
-        )
+        return self._fragment(request, "faults", rules=rules, next_payments=[*_next_payments(pending)])
 
     async def payment(self, request: Request) -> Response:
         width = parse_query(request, _parse_drawing).width
@@ -213,7 +210,7 @@ class Fragments:
         return self._fragment(request, "finding", finding=finding, drawn=drawn)
 
     def _fragment(self, request: Request, name: str, **values: object) -> Response:
-        values |= {"views": VIEWS, "tokens": self._tokens}
+        values |= {"views": VIEWS, "tokens": self._tokens, "names": _PRESET_NAMES}
         return Response(200, render(f"fragments/{name}.html", request.root_path, **values), HTML, _HEADERS)
 
     def _tokens(self, raw: str | int, chain: str, asset: str) -> str | None:
