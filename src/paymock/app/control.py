@@ -307,7 +307,7 @@ class ControlService:
         """The faults of one request."""
         return Injection(self._sandboxes, sandbox, attempt)
 
-    async def order_of(self, sandbox: str, payment_id: str) -> tuple[str | None, int | None]:
+    async def order_and_lead(self, sandbox: str, payment_id: str) -> tuple[str | None, int | None]:
         """Return the order of a payment, and how many milliseconds it is ahead of its sandbox; None twice if
         there is no such payment, or no store.
         """

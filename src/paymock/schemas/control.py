@@ -511,7 +511,10 @@ class JournalEntry(Reply):
     fetch_site: Annotated[
         str | None, Meta(description="The header `Sec-Fetch-Site`, if a browser has sent the request.")
     ]
-    payment_ahead_seconds: AheadSeconds | None
+    payment_ahead_seconds: Annotated[
+        AheadSeconds | None,
+        Meta(description="How far the clock of its payment was ahead, in seconds; `null`: it had none."),
+    ]
 
 
 class Journal(Reply):

@@ -164,7 +164,7 @@ async def _target(control: ControlService, request: Request) -> FaultTarget:
     """Return what the rules compare: of a creation, the order in its body and the payment of its key."""
     payment_id, ahead = request.params.get("payment_id"), None
     if payment_id is not None:
-        order_id, ahead = await control.order_of(request.sandbox, payment_id)
+        order_id, ahead = await control.order_and_lead(request.sandbox, payment_id)
     elif request.operation == CREATE_PAYMENT:
         with suppress(PaymockError):
             await request.json()

@@ -66,6 +66,7 @@ async function list(owner, own, named) {
 /** Opens a sandbox if the server accepts its key. Pages of payments are of one sandbox: another one shows its list. */
 async function enter(value) {
   let listed;
+  by("key-problem").textContent = "";
   try {
     listed = (await request("GET", "/_mock/sandboxes", undefined, bearer(value))).data[0];
   } catch ({ status, message }) {
