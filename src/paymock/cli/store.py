@@ -1,4 +1,4 @@
-"""The command `sandboxes`, for whoever runs a server: it reads the store itself."""
+"""The command for whoever runs a server, `sandboxes`, which reads the store itself."""
 
 import asyncio
 from asyncio import gather
