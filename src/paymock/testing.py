@@ -5,13 +5,16 @@ is started here.
 """
 
 import contextlib
+import json
 import os
 import sys
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from paymock.client.http import ConnectionPool, Json, Refused, Unreachable, normalize_url
+from paymock import __version__
+from paymock.client.http import Client, ConnectionPool, Json, Refused, Unreachable, normalize_url
 from paymock.client.sandbox import NotReached, Sandbox
 
 __all__ = ["Json", "NotReached", "Refused", "Sandbox", "ServerHandle", "Unreachable", "remote", "serve"]
@@ -45,6 +48,7 @@ class ServerHandle:
         self._connections = ConnectionPool(self.url)
         weakref.finalize(self, self._connections.close)
         self._api_key = api_key
+        self._is_compared = False
 
     @contextlib.contextmanager
     def sandbox(self, name: str | None = None) -> Iterator[Sandbox]:
@@ -75,6 +79,9 @@ class ServerHandle:
         self._connections.close()
 
     def _prepare(self, sandbox: Sandbox) -> None:
+        if not self._is_compared:
+            self._is_compared = True
+            self._compare_versions()
         try:
             sandbox.call("reset")  # it may have been used before, if its name is chosen
             sandbox.freeze()
@@ -82,6 +89,16 @@ class ServerHandle:
             if refused.status == 401:
                 refused.add_note(_UNAUTHENTICATED)
             raise
+
+    def _compare_versions(self) -> None:
+        """Warn unless the server has the major and minor number of this helper."""
+        client = Client(self.url, connections=self._connections)
+        version = client.send("GET", "/livez", decode=json.loads).result().get("version", "")
+        if version.split(".")[:2] != __version__.split(".")[:2]:
+            versions = f"is version {version or 'below 0.2'}, this helper is {__version__}"
+            warnings.warn(
+                f"paymock: the server at {self.url} {versions}: install the same version", stacklevel=2
+            )
 
     def __repr__(self) -> str:
         return f"<ServerHandle on {self.url}>"

@@ -67,7 +67,7 @@ class Crowd:
         with suppress(ConnectionError):
             if ask:
                 connection.sendall(PING)
-            while not received.endswith(b'{"status":"ok"}') and (part := connection.recv(65536)):
+            while not received.endswith(b"}") and (part := connection.recv(65536)):
                 received += part
         return received.startswith(b"HTTP/1.1 200")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paymock import __version__
 from paymock.payments.files import FileError
 from paymock.server.errors import StartError
 from paymock.server.server import Server
@@ -116,6 +117,16 @@ class TestServerHandle:
         [opened] = set(sockets)
         server.close()
         assert opened.fileno() == -1
+
+    def test_a_server_of_another_version_is_told(
+        self, paymock_server: ServerHandle, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("paymock.testing.__version__", "9.1.0")
+        with (
+            pytest.warns(UserWarning, match=rf"is version {__version__}, this helper is 9\.1\.0: install"),
+            remote(paymock_server.url).sandbox(),
+        ):
+            pass
 
     def test_a_configured_key_has_many_sandboxes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with serve(api_keys=("first-key", "second-key")) as server, Sandbox(server.url, "first-key") as own:

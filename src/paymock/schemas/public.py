@@ -311,6 +311,7 @@ class Health(Reply):
     """The reply of a health check."""
 
     status: Annotated[Literal["ok"], Meta(title="HealthStatus", description="Always `ok`.")]
+    version: Annotated[str, Meta(description="The version of paymock.")]
 
 
 class Problem(Reply):

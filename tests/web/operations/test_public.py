@@ -1,6 +1,7 @@
 import httpx
 import pytest
 
+from paymock import __version__
 from tests.support.client import Api, error_of
 
 
@@ -25,7 +26,7 @@ def test_a_sandbox_has_at_most_a_hundred_webhook_endpoints(api: Api) -> None:
 def test_health_needs_no_key(api: Api) -> None:
     for path in ("/livez", "/readyz"):
         response = api.get(path, headers={"Authorization": ""})
-        assert (response.status_code, response.json()) == (200, {"status": "ok"})
+        assert (response.status_code, response.json()) == (200, {"status": "ok", "version": __version__})
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from paymock import __version__
 from paymock.http.auth import Keyring
 from paymock.http.headers import requested_scenario
 from paymock.http.requests import Request
@@ -151,7 +152,7 @@ def all_examples(context: ExampleContext) -> Mapping[str, Example]:
         "checkout": _example(
             "The customer is asked to pay", checkout.checkout(created, CREATED, 0, 1.0, chain, assets)
         ),
-        "healthy": Example("Healthy", {"status": "ok"}),
+        "healthy": Example("Healthy", {"status": "ok", "version": __version__}),
     }
     for name, (scenario, age) in payment_examples().items():
         payment = payments.render(context.record(scenario), NOW + age)

@@ -2,13 +2,14 @@
 
 import msgspec
 
+from paymock import __version__
 from paymock.app.payments import PaymentsService
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.schemas import public as schemas
 from paymock.web.operations.operations import Operation
 
-_OK = Response(200, msgspec.json.encode(schemas.Health(status="ok")))
+_OK = Response(200, msgspec.json.encode(schemas.Health(status="ok", version=__version__)))
 
 
 async def livez(service: PaymentsService, request: Request) -> Response:
