@@ -3,7 +3,6 @@
 import difflib
 import hashlib
 import inspect
-import itertools
 import json
 import re
 import shlex
@@ -13,13 +12,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import click
 import httpx
 import pytest
 
 from harness.server_process import server_process
-from paymock.cli.main import cli
-from paymock.cli.serve import settings_from_options
 from paymock.settings import Settings
 from paymock.testing import NotReached, Refused, Sandbox, ServerHandle
 from scripts.generated_docs import DOCUMENTS, GENERATED, GENERATED_FILES
@@ -32,6 +28,7 @@ from tests.support.snippets import (
     change_files,
     comparable,
     file_of,
+    parse_commands,
     run_in,
     shell,
     variables,
@@ -246,20 +243,6 @@ def test_the_page_on_testing_lists_all_methods_of_a_sandbox() -> None:
         "api_key",
         "dashboard_url",
     }
-
-
-def parse_commands(text: str) -> None:
-    """Fails if a command of paymock in a block does not exist, or does not take such options together."""
-    for part in re.split(r"\n|&&", text.replace("\\\n", " ")):
-        words = shlex.split(re.sub(r"\$\w+", "value", part).partition(" | ")[0], comments=True)
-        words = [*itertools.dropwhile(re.compile("[A-Z_]+=").match, words)]
-        if words and words[0].removeprefix(".venv/bin/") in ("paymock", "scripts/run"):
-            name, *arguments = ["serve", *words[1:]] if words[0] == "scripts/run" else words[1:]
-            command = cli.get_command(click.Context(cli), name)
-            assert command is not None, name
-            context = command.make_context(name, arguments)
-            if name == "serve":
-                settings_from_options(**context.params)
 
 
 @pytest.mark.parametrize("page", SITE)

@@ -1,14 +1,20 @@
 """Running the examples of the documentation: commands in a shell, files in a folder."""
 
+import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import click
+
 from harness.server_process import environment
+from paymock.cli.main import cli
+from paymock.cli.serve import settings_from_options
 from tests.support import markdown
 from tests.support.markdown import Block
 from tests.support.server import RunningServer
@@ -67,6 +73,20 @@ def comparable(text: str) -> object:
     except ValueError:
         return text
     return values
+
+
+def parse_commands(text: str) -> None:
+    """Fails if a command of paymock in a block does not exist, or does not take such options together."""
+    for part in re.split(r"\n|&&", text.replace("\\\n", " ").replace(' "$@"', "")):
+        words = shlex.split(re.sub(r"\$\w+", "value", part).partition(" | ")[0], comments=True)
+        words = [*itertools.dropwhile(re.compile("[A-Z_]+=").match, words)]
+        if words and words[0].removeprefix(".venv/bin/") in ("paymock", "scripts/run"):
+            name, *arguments = ["serve", *words[1:]] if words[0] == "scripts/run" else words[1:]
+            command = cli.get_command(click.Context(cli), name)
+            assert command is not None, name
+            context = command.make_context(name, arguments)
+            if name == "serve":
+                settings_from_options(**context.params)
 
 
 def file_of(block: Block) -> str | None:

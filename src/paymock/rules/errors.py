@@ -96,7 +96,7 @@ _ROWS = (
         "not_found",
         404,
         "There is nothing at this path. Paths are exact: a trailing slash makes another path.",
-        "The paths are listed in `/openapi.yaml` and `/swagger/`.",
+        "Begin at `/llms.txt`; the paths are listed in `/openapi.yaml` and `/swagger/`.",
     ),
     ErrorKind(
         "method_not_allowed",

@@ -25,7 +25,9 @@ from paymock.web.operations.faults import ignore_faults, inject_fault
 from paymock.web.operations.operations import handler_of
 from paymock.web.pages.fragments import Fragments
 from paymock.web.pages.handlers import (
+    LLMS,
     PAGES,
+    AgentGuide,
     DashboardPage,
     checkout_page,
     redirect_to_swagger,
@@ -70,6 +72,8 @@ def create_app(
         handler = handler_of(operation, checkout_service)
         routes.add(operation.method, operation.path, Route(handler))
     routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, examples)))
+    guide = AgentGuide(examples, control=settings.control, open_mode=settings.open_mode)
+    routes.add("GET", LLMS, Route(guide))
     if control_service is not None:
         for operation in control.OPERATIONS:
             handler = handler_of(operation, control_service)

@@ -46,6 +46,8 @@ def test_headers_and_documents_name_the_path(client: httpx.Client, created: http
     assert created.headers["location"] == f"{ROOT}/v1/payments/{payment_id}"
     assert f"<{ROOT}/checkout/{payment_id}>" in created.headers["link"]
     assert f"- url: {str(client.base_url).rstrip('/')}{ROOT}\n" in client.get("/openapi.yaml").text
+    assert f"{str(client.base_url).rstrip('/')}{ROOT}/v1/payments" in client.get("/llms.txt").text
+    assert client.get("/").headers["link"].startswith(f'<{ROOT}/llms.txt>; rel="describedby"')
     assert client.get(f"{ROOT}/swagger").headers["location"] == f"{ROOT}/swagger/"
 
 

@@ -35,9 +35,10 @@ def test_a_browser_gets_a_page_that_leads_on(server: RunningServer, path: str) -
 def test_without_the_dashboard_it_leads_to_what_there_is() -> None:
     with running_server(Settings(port=0, control=False)) as server:
         reply = get(server, "/")
-        assert (reply.status_code, links(reply)) == (404, ["/swagger/", "/openapi.yaml"])
+        assert (reply.status_code, links(reply)) == (404, ["/swagger/", "/openapi.yaml", "/llms.txt"])
         assert "The dashboard is off" in reply.text
         assert error_of(get(server, "/", "*/*")) == (404, "not_found")
+        assert "`/llms.txt`" in get(server, "/", "*/*").text
 
 
 def test_programs_and_other_methods_and_paths_below_v1_get_json(server: RunningServer) -> None:

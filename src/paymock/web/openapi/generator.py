@@ -57,7 +57,7 @@ class OpenApiPage:
         """Answer with the document as YAML."""
         if not self._yaml:
             self._yaml = await asyncio.to_thread(self._generate)  # takes a quarter of a second
-        served = self._yaml.replace(DEFAULT_SERVER.encode(), _base_url(request).encode(), 1)
+        served = self._yaml.replace(DEFAULT_SERVER.encode(), base_url(request).encode(), 1)
         return Response(200, served, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
 
     def _generate(self) -> bytes:
@@ -347,7 +347,7 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _base_url(request: Request) -> str:
+def base_url(request: Request) -> str:
     """Return the base URL that the client used. A proxy in front of the server tells its scheme."""
     scheme = "https" if request.headers.get(b"x-forwarded-proto") == b"https" else "http"
     host = (request.header(b"host") or "").rstrip(":")

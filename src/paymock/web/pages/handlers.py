@@ -16,16 +16,25 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from paymock import __version__
 from paymock.app.checkout import CheckoutService
 from paymock.http.requests import Request
 from paymock.http.responses import Response, error_response
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FAULT_PRESETS
-from paymock.rules.scenarios import PAYMENT_WINDOW
-from paymock.rules.tables import scenario_rows
+from paymock.rules.scenarios import (
+    DEFAULT_SCENARIO,
+    PAYMENT_WINDOW,
+    SCENARIOS,
+    TERMINAL_STATUSES,
+    PaymentStatus,
+)
+from paymock.rules.tables import example_states, fault_table, scenario_rows, scenario_table
 from paymock.schemas.public import OPERATION_IDS
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.openapi.examples import ExampleContext
+from paymock.web.openapi.generator import DEFAULT_SERVER, base_url
+from paymock.web.operations import control, public
 from paymock.web.pages.templating import HTML, render, security_headers, static_path
 
 PAGES = {
@@ -41,6 +50,7 @@ PAGES = {
 _REFRESH_SECONDS = 10
 """The longest time until a page without JavaScript reloads."""
 
+LLMS = "/llms.txt"
 SWAGGER = "/swagger/"
 SWAGGER_CONTROL = "/swagger/control/"
 SWAGGER_POLICY = (
@@ -53,6 +63,7 @@ LINKS = {
     SWAGGER: "API: /v1",
     SWAGGER_CONTROL: "Control API: /_mock",
     "/openapi.yaml": "OpenAPI document of the service",
+    LLMS: "For coding agents",
 }
 """The pages to go on with, as far as a server has them, and their titles."""
 
@@ -68,6 +79,7 @@ _REVALIDATED = ("Cache-Control", "no-cache")
 _KEPT = ("Cache-Control", "max-age=31536000, immutable")
 _NAVIGATION = "\n".join(f'<a href="{path}">{title}</a>' for path, title in LINKS.items() if path[-1] == "/")
 _DOCUMENTS = f'<nav class="documents" aria-label="Pages">{_NAVIGATION}</nav>'.encode()
+_REQUIRED = ("order_id", "receive", "settlement", "pay_with")
 _SWAGGER_FILES = ("paymock.js", "paymock.css", "swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png")
 
 
@@ -95,7 +107,46 @@ class DashboardPage:
             open_key=OPEN_KEY_EXAMPLE if self._open_mode else None,
             in_memory=self._in_memory,
         )
-        return Response(200, html, HTML, security_headers())
+        # `service-doc` would be for people, and `service-desc` is the OpenAPI document: RFC 8631.
+        link = f'<{request.root_path}{LLMS}>; rel="describedby"; type="text/plain"'
+        return Response(200, html, HTML, (*security_headers(), ("Link", link)))
+
+
+class AgentGuide:
+    """The handler of `/llms.txt`, which is rendered at the first request, for the base URL that the client
+    used. Without the `control` API, it says nothing of it. Browsers show plain text, and download Markdown.
+    """
+
+    def __init__(self, context: ExampleContext, *, control: bool, open_mode: bool) -> None:
+        self._context = context
+        self._control = control
+        self._open_mode = open_mode
+        self._text = b""
+
+    async def __call__(self, request: Request) -> Response:
+        self._text = self._text or self._render()
+        served = self._text.replace(DEFAULT_SERVER.encode(), base_url(request).encode())
+        return Response(200, served, "text/plain; charset=utf-8", (_REVALIDATED,))
+
+    def _render(self) -> bytes:
+        payment, states = self._context.payment, example_states(SCENARIOS[DEFAULT_SCENARIO])
+        statuses = {state.status: state.at // 1000 for state in reversed(states)}
+        return render(
+            "llms.txt",
+            "",
+            server=DEFAULT_SERVER,
+            version=__version__,
+            control=self._control,
+            open_mode=self._open_mode,
+            default_scenario=DEFAULT_SCENARIO,
+            scenarios=scenario_table(self._context.scenarios.values()),
+            example=json.dumps({name: payment[name] for name in _REQUIRED}),
+            terminal=[status for status in PaymentStatus if status in TERMINAL_STATUSES],
+            happy_path=reversed(statuses.items()),
+            operations=OPERATION_IDS,
+            faults=fault_table(),
+            calls=(*public.OPERATIONS, *(control.OPERATIONS if self._control else ())),
+        )
 
 
 async def unknown_page(request: Request, *, paths: Collection[str]) -> Response:
