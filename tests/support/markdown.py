@@ -7,7 +7,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     str(path.relative_to(ROOT))
-    for pattern in ("*.md", "deploy/*.md", "docs/*.md", "examples/**/*.md")
+    for pattern in ("*.md", "deploy/*.md", "docs/*.md", "examples/**/*.md", "skills/*/*.md")
     for path in ROOT.glob(pattern)
     if "node_modules" not in path.parts
 )
