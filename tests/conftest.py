@@ -1,7 +1,9 @@
 import asyncio
 import functools
 import os
+import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from tests.support.client import Api
 from tests.support.clock import NOON
 from tests.support.contract import Contract
 from tests.support.groups import GROUPS, Selection
+from tests.support.markdown import ROOT
 from tests.support.server import RunningServer, running_server
 
 if TYPE_CHECKING:
@@ -96,3 +99,21 @@ def api(server: RunningServer, contract: Contract) -> Iterator[Api]:
     """A client with a sandbox of its own."""
     with Api(server.url, contract) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def maven(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """`MAVEN_OPTS` for the plugins and JUnit of Debian, and the extension that scripts/maven builds."""
+    clone = tmp_path_factory.mktemp("clone")
+    for name in ("clients/java", "scripts"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("target"))
+    subprocess.run([clone / "scripts" / "maven"], check=True, timeout=300)
+    settings = (clone / "clients" / "java" / "settings-debian.xml").read_text()
+    mirror = (
+        f"<mirror><id>built</id><mirrorOf>paymock</mirrorOf><url>file://{clone}/dist/maven</url></mirror>"
+    )
+    (clone / ".m2").mkdir()
+    (clone / ".m2" / "settings.xml").write_text(
+        settings.replace("<settings>", f"<settings><mirrors>{mirror}</mirrors>")
+    )
+    return f"-Duser.home={clone}"

@@ -42,7 +42,7 @@ def run(
     example: str, command: str, folder: Path, *options: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """What becomes of a command of an example, in a copy of it; `options` are those of pytest."""
-    left_over = shutil.ignore_patterns("__pycache__", "build", "node_modules")
+    left_over = shutil.ignore_patterns("__pycache__", "build", "node_modules", "target")
     copy = shutil.copytree(FOLDER / example, folder / example, ignore=left_over)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
@@ -65,13 +65,14 @@ def run(
 @pytest.mark.nightly
 @each_example
 def test_an_example_passes_its_own_tests_with_requests_that_are_right(
-    example: str, tmp_path: Path, paymock_server: ServerHandle
+    example: str, tmp_path: Path, paymock_server: ServerHandle, request: pytest.FixtureRequest
 ) -> None:
+    variables = {"MAVEN_OPTS": request.getfixturevalue("maven")} if example == "java" else {}
     if any((FOLDER / example).glob("test_*.py")):  # they start a server of their own
         ended = run(example, commands(example)[0], tmp_path, "--paymock-coverage")
         assert re.search(r"^total .*%\n=*.* passed", ended.stdout, re.MULTILINE), ended.stdout
     else:
-        ended = run(example, commands(example)[0], tmp_path, PAYMOCK_URL=paymock_server.url)
+        ended = run(example, commands(example)[0], tmp_path, PAYMOCK_URL=paymock_server.url, **variables)
     assert ended.returncode == 0, ended.stdout
 
 

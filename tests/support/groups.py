@@ -39,7 +39,16 @@ GROUPS = {
     "ci": Group("ci", "seconds"),
     "curl": Group("nightly", "curl", {"curl": "curl"}, frozenset({"demo"})),
     "go": Group("nightly", "go", {"go": "golang-go golang-gopkg-validator.v2-dev"}),
-    "java": Group("nightly", "javac", {"javac": "openjdk-17-jdk-headless"}),
+    "java": Group(
+        "nightly",
+        "javac, mvn",
+        {
+            "javac": "openjdk-17-jdk-headless",
+            "mvn": "maven junit5 libmaven-compiler-plugin-java libmaven-install-plugin-java "
+            "libmaven-jar-plugin-java libmaven-resources-plugin-java libsurefire-java",
+        },
+        frozenset({"maven"}),
+    ),
     "nginx": Group("nightly", "nginx", {"nginx": "nginx-light"}, frozenset({"deployment"})),
     "nightly": Group("nightly", "a few minutes", {}, frozenset({"deployment"}), "tests/system/"),
     "node": Group("nightly", "node, tsc", {"node": "nodejs", "tsc": "node-typescript"}),

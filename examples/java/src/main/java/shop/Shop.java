@@ -1,4 +1,5 @@
-// Shop.java
+package shop;
+
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
@@ -21,13 +22,7 @@ import java.util.concurrent.TimeUnit;
 
 /** Takes orders, polls their payments, and delivers each order once, when its payment is completed. */
 public class Shop {
-    static final String URL = setting("PAYMOCK_URL", "http://127.0.0.1:8402");
-    static final String API_KEY = setting("PAYMOCK_API_KEY", "mk_test_demo");
-    static final int PORT = Integer.parseInt(setting("PORT", "8000"));
-    static final int POLL_MS = Integer.parseInt(setting("POLL_MS", "2000"));
-    static final int TIMEOUT_MS = Integer.parseInt(setting("TIMEOUT_MS", "10000"));
-    static final Set<String> FINAL = Set.of(
-        "completed", "expired", "underpaid_expired", "overpaid_review", "manual_review", "failed");
+    static final Set<String> FINAL = Set.of("completed", "underpaid_expired", "overpaid_review", "manual_review", "failed");
 
     /** An order. Its payment has no id here until the service has answered. */
     static final class Order {
@@ -35,14 +30,22 @@ public class Shop {
         String status = "awaiting_payment";
     }
 
-    final ScheduledExecutorService workers = Executors.newScheduledThreadPool(16);
     final HttpClient http = HttpClient.newHttpClient();
     final Map<String, Order> orders = new ConcurrentHashMap<>(); // a real shop has a database
     final Queue<String> delivered = new ConcurrentLinkedQueue<>(); // the delivery log
+    final String url;
+    final String apiKey;
+    final Duration timeout;
+
+    public Shop(String url, String apiKey, Duration timeout) {
+        this.url = url;
+        this.apiKey = apiKey;
+        this.timeout = timeout;
+    }
 
     /** Takes an order, unless it is known, and returns the id of its payment. After an exception, order again. */
-    String order(String orderId) throws IOException, InterruptedException {
-        var order = orders.computeIfAbsent(orderId, this::open); // before anything can fail
+    public String order(String orderId) throws IOException, InterruptedException {
+        var order = orders.computeIfAbsent(orderId, id -> new Order()); // before anything can fail
         synchronized (order) { // so that customer and worker do not create it at once
             if (order.paymentId == null) {
                 var body = """
@@ -68,14 +71,9 @@ public class Shop {
         }
     }
 
-    Order open(String orderId) {
-        var order = new Order();
-        workers.schedule(() -> poll(orderId, order), POLL_MS, TimeUnit.MILLISECONDS);
-        return order;
-    }
-
-    /** Reads the payment of an order, again and again until its status is final, and delivers if it is completed. */
-    void poll(String orderId, Order order) {
+    /** Reads the payment of an order once, and delivers if it is completed. Returns whether the order stays open. */
+    public boolean poll(String orderId) {
+        var order = orders.get(orderId);
         try {
             order.status = member(send(request("/v1/payments/" + order(orderId))), "status");
         } catch (IOException | InterruptedException unknown) { // says nothing about the payment: the order stays open
@@ -83,19 +81,20 @@ public class Shop {
         }
         if (order.status.equals("completed")) {
             delivered.add(orderId);
-        } else if (!FINAL.contains(order.status)) {
-            workers.schedule(() -> poll(orderId, order), POLL_MS, TimeUnit.MILLISECONDS);
         }
+        return !FINAL.contains(order.status); // an expired payment stays open: the customer may pay late
     }
 
-    int deliveries(String orderId) {
+    public String status(String orderId) {
+        return orders.get(orderId).status;
+    }
+
+    public int deliveries(String orderId) {
         return Collections.frequency(delivered, orderId);
     }
 
     HttpRequest.Builder request(String path) {
-        return HttpRequest.newBuilder(URI.create(URL + path))
-            .timeout(Duration.ofMillis(TIMEOUT_MS))
-            .header("Authorization", "Bearer " + API_KEY);
+        return HttpRequest.newBuilder(URI.create(url + path)).timeout(timeout).header("Authorization", "Bearer " + apiKey);
     }
 
     /** The body of a reply that says success. All else is an exception, after the pause that the service asks for. */
@@ -112,19 +111,32 @@ public class Shop {
         return json.replaceFirst("(?s).*?\"" + name + "\":\"([^\"]*)\".*", "$1"); // a JSON library does better
     }
 
-    static String setting(String name, String standard) {
-        return System.getenv().getOrDefault(name, standard);
+    // The shop as a program: HTTP, and workers that poll
+
+    static final ScheduledExecutorService WORKERS = Executors.newScheduledThreadPool(16);
+
+    void follow(String orderId, int pause) {
+        WORKERS.schedule(() -> {
+            if (poll(orderId)) {
+                follow(orderId, pause);
+            }
+        }, pause, TimeUnit.MILLISECONDS);
     }
 
     /** Answers POST /orders/ID, GET /deliveries/ID and GET /ready. */
-    void answer(HttpExchange exchange) throws IOException {
+    void answer(HttpExchange exchange, int pause) throws IOException {
         var path = exchange.getRequestURI().getRawPath().split("/");
         var id = path[path.length - 1];
         var status = 200;
         var text = "ready";
         try {
             switch (path[1]) {
-                case "orders" -> text = order(id);
+                case "orders" -> {
+                    if (orders.putIfAbsent(id, new Order()) == null) {
+                        follow(id, pause);
+                    }
+                    text = order(id);
+                }
                 case "deliveries" -> text = String.valueOf(deliveries(id));
             }
         } catch (IOException | InterruptedException problem) {
@@ -137,11 +149,17 @@ public class Shop {
         exchange.close();
     }
 
+    static String setting(String name, String standard) {
+        return System.getenv().getOrDefault(name, standard);
+    }
+
     public static void main(String[] args) throws IOException {
-        var shop = new Shop();
-        var server = HttpServer.create(new InetSocketAddress("127.0.0.1", PORT), 0);
+        var timeout = Duration.ofMillis(Integer.parseInt(setting("TIMEOUT_MS", "10000")));
+        var shop = new Shop(setting("PAYMOCK_URL", "http://127.0.0.1:8402"), setting("PAYMOCK_API_KEY", "mk_test_demo"), timeout);
+        var pause = Integer.parseInt(setting("POLL_MS", "2000"));
+        var server = HttpServer.create(new InetSocketAddress("127.0.0.1", Integer.parseInt(setting("PORT", "8000"))), 0);
         server.setExecutor(Executors.newCachedThreadPool());
-        server.createContext("/", shop::answer);
+        server.createContext("/", exchange -> shop.answer(exchange, pause));
         server.start();
     }
 }

@@ -1,0 +1,64 @@
+package paymock.junit;
+
+import java.util.*;
+import java.util.concurrent.ConcurrentHashMap;
+import org.junit.jupiter.api.extension.*;
+
+/**
+ * Gives each test a {@link Sandbox} as a parameter: its own, empty and frozen. When the test fails, payments and requests
+ * are printed. One server serves all tests of a JVM.
+ */
+public final class PaymockExtension implements BeforeEachCallback, ParameterResolver, TestWatcher {
+    private final Map<String, Sandbox> sandboxes = new ConcurrentHashMap<>(); // by the id of the test
+    private Sandbox shared;
+
+    /** One sandbox for all tests, emptied after each: for an application that is started once. */
+    public synchronized Sandbox shared() {
+        shared = shared == null ? Server.get().newSandbox() : shared;
+        return shared;
+    }
+
+    @Override
+    public void beforeEach(ExtensionContext test) {
+        if (shared != null) {
+            sandboxes.put(test.getUniqueId(), shared);
+        }
+    }
+
+    @Override
+    public boolean supportsParameter(ParameterContext parameter, ExtensionContext test) {
+        return parameter.getParameter().getType() == Sandbox.class;
+    }
+
+    @Override
+    public Sandbox resolveParameter(ParameterContext parameter, ExtensionContext test) {
+        test.getTestMethod().orElseThrow(
+            () -> new ParameterResolutionException("a Sandbox is for methods with @Test, @BeforeEach or @AfterEach"));
+        test.getRoot().getStore(ExtensionContext.Namespace.create(Server.class)) // closes it after the last test
+            .getOrComputeIfAbsent(Server.class, type -> Server.get());
+        return sandboxes.computeIfAbsent(test.getUniqueId(), id -> Server.get().newSandbox());
+    }
+
+    @Override
+    public void testFailed(ExtensionContext test, Throwable cause) {
+        Optional.ofNullable(sandboxes.get(test.getUniqueId())).ifPresent(sandbox -> {
+            var story = test.getDisplayName() + ", in paymock at " + sandbox.describe();
+            test.publishReportEntry("paymock", story);
+            System.err.println(story); // as Maven and Gradle do not show entries
+        });
+        reset(test);
+    }
+
+    @Override
+    public void testSuccessful(ExtensionContext test) { reset(test); }
+
+    @Override
+    public void testAborted(ExtensionContext test, Throwable cause) { reset(test); }
+
+    private void reset(ExtensionContext test) {
+        Optional.ofNullable(sandboxes.remove(test.getUniqueId())).ifPresent(sandbox -> {
+            sandbox.freeze();
+            sandbox.reset();
+        });
+    }
+}

@@ -1,0 +1,154 @@
+package paymock.junit;
+
+import java.io.*;
+import java.net.*;
+import java.net.http.*;
+import java.nio.charset.StandardCharsets;
+import java.time.*;
+import java.util.*;
+import java.util.stream.Collectors;
+
+/**
+ * What belongs to one API key of a server, and its clock. Payments, requests and fault rules are as the API sends them:
+ * see {@link Json#at}. {@code orderOrId} is a payment id, or an order, for its newest payment. Thread-safe.
+ */
+public record Sandbox(String url, String apiKey) {
+    private static final HttpClient HTTP = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+
+    public Sandbox {
+        url = (url.contains("://") ? url : "http://" + url).replaceFirst("/+$", "");
+    }
+
+    @Override
+    public String toString() { return "Sandbox of " + url; } // without the key
+
+    /** The page of this sandbox. */
+    public String dashboardUrl() { return url + (apiKey.startsWith("mk_test_") ? "/#key=" + apiKey : "/"); }
+
+    public Instant now() { return Instant.parse(Json.at(call("GET", "/_mock/clock", null), "now")); }
+    public void freeze() { speed(0); }
+    /** Sets the speed of the clock, relative to real time. */
+    public void speed(double factor) { call("PUT", "/_mock/clock", Map.of("speed", factor)); }
+    /** Advances the clock, frozen or not, and returns the new time. */
+    public Instant advance(Duration time) {
+        return Instant.parse(Json.at(call("POST", "/_mock/clock/advance", Map.of("seconds", Options.seconds(time))), "now"));
+    }
+
+    /** Advances one payment to a status, to the {@code "next"} change or to the {@code "end"}, and returns it. */
+    public Map<String, Object> advanceTo(String orderOrId, String to, Options... options) {
+        var reply = call("POST", path(orderOrId) + "/advance", one(options).put("to", to).members);
+        if (Boolean.FALSE.equals(reply.get("observed"))) {
+            throw notReached("the application has not read that the payment is " + Json.at(reply, "payment", "status"));
+        }
+        return reply.containsKey("observed") ? Json.at(reply, "payment") : reply;
+    }
+
+    /** Sets the scenario of the next payments. Options: {@code times} or {@code always}, {@code orderId}. */
+    public void next(String scenario, Options... options) {
+        call("POST", "/_mock/next", one(options).put("scenario", scenario).members);
+    }
+    /** The same with a scenario of your own, which has the fields of a file of scenarios. */
+    public void next(Map<String, ?> course, Options... options) {
+        call("POST", "/_mock/next", one(options).put("course", course).members);
+    }
+
+    /** Adds a fault rule, and returns it. Options: {@code operation}, {@code orderId}, {@code skip}, {@code times}. */
+    public Map<String, Object> fault(String fault, Options... options) {
+        return call("POST", "/_mock/faults", one(options).put("fault", fault).members);
+    }
+    /** The fault rules, each with how many requests it has {@code seen}, and to how many it was {@code applied}. */
+    public List<Map<String, Object>> faults() { return Json.at(call("GET", "/_mock/faults", null), "data"); }
+
+    /** Simulates a deposit of raw units, a BigInteger or a string of digits, and returns the payment. */
+    public Map<String, Object> deposit(String orderOrId, Object amount) {
+        return call("POST", path(orderOrId) + "/deposits", Map.of("amount", amount.toString()));
+    }
+    /** The same in another asset than the payment asks for. */
+    public Map<String, Object> deposit(String orderOrId, Object amount, String asset) {
+        return call("POST", path(orderOrId) + "/deposits", Map.of("amount", amount.toString(), "asset", asset));
+    }
+
+    /** The newest 200 payments, newest first. Options: {@code status}, {@code scenario}, {@code orderId}. */
+    public List<Map<String, Object>> payments(Options... filter) {
+        return Json.at(call("GET", "/_mock/payments" + query(one(filter).put("limit", 200)), null), "data");
+    }
+    /** A payment as the service shows it. The read does not appear in {@link #requests}. */
+    public Map<String, Object> payment(String orderOrId) { return Json.at(call("GET", path(orderOrId), null), "payment"); }
+    /** The last 1,000 requests of the application, newest first. */
+    public List<Map<String, Object>> requests() { return Json.at(call("GET", "/_mock/requests?limit=1000", null), "data"); }
+
+    /** Waits until the application has created a payment of this order. Option: {@code timeout}. */
+    public Map<String, Object> waitFor(String orderId, Options... options) { return waitFor(orderId, null, options); }
+    /** Waits until the payment of this order has reached the status. Option: {@code timeout}. */
+    public Map<String, Object> waitFor(String orderId, String status, Options... options) {
+        return Json.at(await("/_mock/wait", one(options).put("order_id", orderId).put("status", status)), "payment");
+    }
+    /** Waits for such requests. Options: {@code count}, {@code operation}, {@code orderId}, {@code shown}, {@code timeout}. */
+    public List<Map<String, Object>> waitForRequests(Options... options) {
+        return Json.at(await("/_mock/requests/wait", one(options)), "data");
+    }
+
+    /** Payments with their timelines, fault rules and requests as text, without API keys and addresses. */
+    public String describe() { return Description.of(this); }
+
+    /** Empties the sandbox. A frozen one stays frozen. */
+    public void reset() {
+        var speed = Json.at(call("GET", "/_mock/clock", null), "speed");
+        call("POST", "/_mock/reset", null);
+        call("PUT", "/_mock/clock", Map.of("speed", speed));
+    }
+
+    /** Any call of the server, with a body or null. The reply is empty where there is none. */
+    public Map<String, Object> call(String method, String path, Map<String, ?> body) {
+        var content = body == null ? HttpRequest.BodyPublishers.noBody() : HttpRequest.BodyPublishers.ofString(Json.write(body));
+        var request = HttpRequest.newBuilder(URI.create(url + path)).method(method, content).timeout(Duration.ofSeconds(70))
+            .header("Authorization", "Bearer " + apiKey).header("Content-Type", "application/json").build();
+        try {
+            var reply = HTTP.send(request, HttpResponse.BodyHandlers.ofString());
+            Map<String, Object> json = reply.statusCode() == 204 ? Map.of() : Json.at(Json.read(reply.body()));
+            if (reply.statusCode() < 300) {
+                return json;
+            }
+            Map<String, Object> error = Json.at(json, "error");
+            List<Map<String, Object>> details = Json.at(error.getOrDefault("details", List.of()));
+            throw new PaymockException(reply.statusCode(), Json.at(error, "code"), details.stream()
+                .map(problem -> "\n  " + problem.get("field") + ": " + problem.get("message"))
+                .collect(Collectors.joining("", method + " " + path + " was refused with "
+                    + reply.statusCode() + " " + error.get("code") + ": " + error.get("message"), "")), details);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(interrupted);
+        } catch (IOException error) {
+            throw new UncheckedIOException("cannot reach " + url + ": is `paymock serve` running there?", error);
+        }
+    }
+
+    private Map<String, Object> await(String path, Options options) {
+        var reply = call("GET", path + query(options), null);
+        if (Boolean.FALSE.equals(reply.get("reached"))) {
+            throw notReached(options.members + " was not reached" + (reply.containsKey("clock") ? "; the clock is frozen" : ""));
+        }
+        return reply;
+    }
+
+    /** The path of a payment in the control API. */
+    private String path(String orderOrId) {
+        var payments = orderOrId.startsWith("pay_") ? List.of() : payments(Options.with().orderId(orderOrId));
+        return "/_mock/payments/" + encode(payments.isEmpty() ? orderOrId : Json.at(payments, 0, "id"));
+    }
+
+    private static Options one(Options... options) {
+        var one = Options.with();
+        List.of(options).forEach(option -> one.members.putAll(option.members));
+        return one;
+    }
+
+    private static String query(Options options) {
+        return options.members.entrySet().stream().filter(option -> option.getValue() != null)
+            .map(option -> option.getKey() + "=" + encode(option.getValue().toString())).collect(Collectors.joining("&", "?", ""));
+    }
+
+    private static String encode(String text) { return URLEncoder.encode(text, StandardCharsets.UTF_8).replace("+", "%20"); }
+
+    private static PaymockException notReached(String message) { return new PaymockException(0, "not_reached", message, List.of()); }
+}
