@@ -190,6 +190,27 @@ def test_the_commands_of_docs_testing_run_its_tests(tmp_path: Path, paymock_serv
             run_in(tmp_path, block.text, paymock_server.url)
 
 
+@pytest.mark.parametrize(
+    ("page", "prepare", "application"),
+    [
+        pytest.param("docs/go.md", "go mod init shop", "shop.go", marks=pytest.mark.go),
+        pytest.param("docs/php.md", "", "Shop.php", marks=pytest.mark.php),
+    ],
+)
+def test_the_tests_of_a_page_find_a_bad_shop_and_explain_it(
+    tmp_path: Path, page: str, prepare: str, application: str
+) -> None:
+    [command, *files] = markdown.blocks(markdown.read(page))
+    write_files(tmp_path, files)
+    run_in(tmp_path, f"{prepare}\n{command.text}")
+    shop = tmp_path / application
+    shop.write_text(re.sub("== (.)completed.", r"== \1underpaid_expired\1", shop.read_text()))
+    printed = run_in(tmp_path, f"! {command.text}")
+    assert re.search("1001 .*underpaid_expired", printed)
+    assert "Deposit observed, confirmations 0/16, pending" in printed
+    assert re.search("200.* GET /v1/payments/pay_.* underpaid_expired", printed)
+
+
 @pytest.mark.nightly
 def test_what_the_page_on_extending_shows_works_and_passes_lint(tmp_path: Path) -> None:
     for name in ("scripts", "src", "tests"):

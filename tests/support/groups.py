@@ -52,7 +52,11 @@ GROUPS = {
     "nginx": Group("nightly", "nginx", {"nginx": "nginx-light"}, frozenset({"deployment"})),
     "nightly": Group("nightly", "a few minutes", {}, frozenset({"deployment"}), "tests/system/"),
     "node": Group("nightly", "node, tsc", {"node": "nodejs", "tsc": "node-typescript"}),
-    "php": Group("nightly", "php", {"php": "php-cli php-curl php-guzzlehttp-guzzle php-mbstring"}),
+    "php": Group(
+        "nightly",
+        "php, phpunit",
+        {"php": "php-cli php-curl php-guzzlehttp-guzzle php-mbstring", "phpunit": "phpunit"},
+    ),
     "process": Group("ci", "processes"),
     "redis": Group(
         "ci",

@@ -25,7 +25,7 @@ SERVER = "http://127.0.0.1:8402"
 _VARYING = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+Z|flt_[0-9a-f]{32}")
 """Times, and the ids of fault rules."""
 
-_FILE = re.compile(r"(?:#|//) (\S+\.\w+)\n")
+_FILE = re.compile(r"(?:<\?php )?(?:#|//) (\S+\.\w+)\n")
 
 
 def variables(**more: str) -> dict[str, str]:
