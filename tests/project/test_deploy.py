@@ -1,21 +1,33 @@
-"""What docs/deploy.md describes, with its own configuration: nginx, two servers of two workers, a cluster."""
+"""What docs/deploy.md describes, with its own configuration: nginx, two servers of two workers, a cluster.
+And the jobs of docs/ci.md, whose steps run in a shell.
+"""
 
+import hashlib
+import json
+import os
 import re
+import shlex
+import shutil
 import subprocess
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 import pytest
+import yaml
 
 from harness.polling import wait_until
 from harness.redis_engine import free_port, redis_cluster
-from harness.server_process import ServerProcess, server_process
+from harness.server_process import ServerProcess, environment, server_process
+from paymock import __version__
+from paymock.verify.process import end_processes_with
 from tests.support import in_process, markdown
 from tests.support.client import ORDER
+from tests.support.snippets import write_files
 from tests.support.stream import following
 
 
@@ -158,7 +170,7 @@ def test_options_and_variables_that_are_named_are_those_that_there_are() -> None
     for page in ("docs/deploy.md", "docs/stores.md"):
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", markdown.read(page)))
         assert named <= set(re.findall(r"--[a-z-]+", known)), page
-    for name in ("Containerfile", "README.md", "compose.yaml", "github-actions.yaml", "kubernetes.yaml"):
+    for name in ("Containerfile", "README.md", "compose.yaml", "kubernetes.yaml"):
         named = set(re.findall(r"PAYMOCK_[A-Z_]+", markdown.read(f"deploy/{name}")))
         assert named <= set(re.findall(r"PAYMOCK_[A-Z_]+", known)), name
 
@@ -167,3 +179,178 @@ def test_kubernetes_puts_no_variables_of_its_own_among_those_of_the_server() -> 
     """A service named paymock gives every pod PAYMOCK_PORT=tcp://…, unless it asks for none."""
     assert "enableServiceLinks: false" in markdown.read("deploy/kubernetes.yaml")
     assert in_process.run("serve", PAYMOCK_PORT="tcp://10.0.0.1:80").returncode == 2
+
+
+# CI of users: docs/ci.md
+
+
+def test_the_page_names_the_version_that_this_is() -> None:
+    assert {*re.findall(r"v(\d+\.[\d.]*\d)", markdown.read("docs/ci.md"))} == {__version__}
+
+
+class Runner:
+    """A job of GitHub, whose steps run in bash, with files for what they set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.variables = {"RUNNER_TEMP": str(folder), "RUNNER_TRACKING_ID": uuid.uuid4().hex}
+        for name in ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY"):
+            (folder / name).touch()
+            self.variables[name] = str(folder / name)
+
+    def lines(self, name: str) -> list[str]:
+        return (self.folder / name).read_text().splitlines()
+
+    def run(self, script: str, **more: str) -> tuple[int, str]:
+        """The exit status and the output of a script."""
+        exported = dict(line.split("=", 1) for line in self.lines("GITHUB_ENV"))
+        variables = environment(**self.variables, **exported, **more)
+        variables["PATH"] = os.pathsep.join([*self.lines("GITHUB_PATH")[::-1], variables["PATH"]])
+        ended = subprocess.run(
+            ["/bin/bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+            cwd=self.folder,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return ended.returncode, ended.stdout
+
+    def step(self, script: str, **more: str) -> str:
+        """The output of a script that succeeds."""
+        status, output = self.run(script, **more)
+        assert status == 0, output
+        return output
+
+    def uses(self, inputs: Mapping[str, str], status: int = 0) -> str:
+        """The output of the action, which ends with this exit status."""
+        action = yaml.safe_load(markdown.read("deploy/action/action.yml"))
+        values = {name: setting["default"] for name, setting in action["inputs"].items()}
+        assert inputs.keys() <= values.keys()
+        values.update(inputs)
+        ended, outputs = 0, ""
+        for step in action["runs"]["steps"]:
+            assert "${{" not in step["run"]
+            variables = {
+                name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda match: values[match[1]], text)
+                for name, text in step["env"].items()
+            }
+            path = str(markdown.ROOT / "deploy/action")
+            if ended == 0:
+                ended, output = self.run(step["run"], GITHUB_ACTION_PATH=path, **variables)
+                outputs += output
+        assert ended == status, outputs
+        return outputs
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[Runner]:
+    runner = Runner(tmp_path)
+    yield runner
+    end_processes_with(f"RUNNER_TRACKING_ID={runner.variables['RUNNER_TRACKING_ID']}", 5)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Path:
+    """A command that runs this checkout."""
+    path = tmp_path / "command"
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m paymock "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.process
+def test_the_action_starts_a_server_for_the_steps_that_follow(runner: Runner, command: Path) -> None:
+    [line] = runner.uses({"from": command.name, "arguments": "--speed x"}, 1).splitlines()
+    assert line.startswith("::error title=paymock did not start::Error: Invalid value for '--speed': ")
+
+    runner.uses({"from": command.name, "arguments": "--speed 0"})
+    clock = runner.step('paymock --url "$PAYMOCK_URL" --key "$PAYMOCK_API_KEY" --json clock')
+    assert json.loads(clock)["speed"] == 0
+    exported = dict(line.split("=") for line in runner.lines("GITHUB_ENV"))
+    outputs = dict(line.split("=") for line in runner.lines("GITHUB_OUTPUT"))
+    assert outputs == {"url": exported["PAYMOCK_URL"], "api-key": exported["PAYMOCK_API_KEY"]}
+
+
+@pytest.mark.process
+def test_the_action_fails_with_a_summary_when_an_application_is_unsafe(runner: Runner, command: Path) -> None:
+    url, folder = f"http://127.0.0.1:{free_port()}", markdown.ROOT / "examples/unsafe_shop"
+    inputs = {
+        "from": command.name,
+        "run": f"cd '{folder}'; export PAYMENTS_URL=$PAYMOCK_URL PAYMENTS_API_KEY=$PAYMOCK_API_KEY; exec "
+        f"'{sys.executable}' -m flask --app unsafe_shop:from_environment run --port {url.split(':')[2]}",
+        "ready": f"{url}/ready",
+        "order": f"POST {url}/orders/{{order_id}}",
+        "deliveries": f"GET {url}/deliveries/{{order_id}}",
+        "tick": f"POST {url}/poll",
+        "arguments": "--scenario settlement_failed\n--fault status=500;after --fail-fast",
+    }
+    runner.uses(inputs, status=1)
+    assert runner.lines("GITHUB_STEP_SUMMARY")[0].startswith("## UNSAFE: free_goods without a fault")
+
+
+@pytest.mark.curl
+def test_the_action_refuses_an_executable_with_another_checksum(runner: Runner, command: Path) -> None:
+    url, checksum = command.as_uri(), hashlib.sha256(command.read_bytes()).hexdigest()
+    assert "FAILED" in runner.uses({"from": url, "sha256": f"{0:064}"}, status=1)
+    assert "paymock answers" in runner.uses({"from": url, "sha256": checksum})
+
+
+WORKFLOW = ".github/workflows/payments.yml"
+QUICK = "--scenario settlement_failed --fault drop"
+ASKS_FOR_CHAINS = """const {PAYMOCK_URL: url, PAYMOCK_API_KEY: key} = process.env;
+const reply = await fetch(`${url}/v1/chains`, {headers: {Authorization: `Bearer ${key}`}});
+process.exit(reply.ok ? 0 : 1);
+"""
+
+
+@pytest.fixture
+def shop(runner: Runner) -> Path:
+    """A shop of Node.js, with the files of docs/ci.md."""
+    page = markdown.read("docs/ci.md").replace("8000", str(free_port()))
+    write_files(runner.folder, markdown.blocks(page))
+    shutil.copy(markdown.ROOT / "examples/javascript/shop.mjs", runner.folder)
+    (runner.folder / "test.mjs").write_text(ASKS_FOR_CHAINS)
+    package = {"name": "shop", "version": "1.0.0", "scripts": {"test": "node test.mjs"}}
+    (runner.folder / "package.json").write_text(json.dumps(package))
+    (runner.folder / "package-lock.json").write_text(json.dumps({**package, "lockfileVersion": 3}))
+    runner.variables["PYTHONPATH"] = ""  # paymock is what a job installs
+    check = Path(sys.executable).with_name("check-jsonschema")
+    for kind, file in {"github-workflows": WORKFLOW, "gitlab-ci": ".gitlab-ci.yml"}.items():
+        subprocess.run([check, "--builtin-schema", f"vendor.{kind}", runner.folder / file], check=True)
+    return runner.folder
+
+
+@pytest.mark.node
+def test_the_workflow_of_the_page_succeeds_on_github(runner: Runner, shop: Path) -> None:
+    workflow = yaml.safe_load((shop / WORKFLOW).read_text())
+    for step in workflow["jobs"]["payments"]["steps"]:
+        if "run" in step:
+            runner.step(step["run"])
+        elif "paymock" in step["uses"]:
+            runner.uses({**step["with"], "arguments": QUICK} if "with" in step else {})
+    assert runner.lines("GITHUB_STEP_SUMMARY")[0].startswith("## SAFE in 1 of 8 scenarios")
+
+
+@pytest.mark.node
+@pytest.mark.curl
+def test_the_jobs_of_the_page_succeed_on_gitlab(runner: Runner, shop: Path) -> None:
+    templates = yaml.safe_load(markdown.read("deploy/gitlab-ci.yml"))
+    jobs = yaml.safe_load((shop / ".gitlab-ci.yml").read_text())
+    port = str(free_port())
+    runner.variables |= {"PAYMOCK_FROM": str(markdown.ROOT), "PAYMOCK_PORT": port}
+    template = templates[jobs["tests"]["extends"]]
+    [service] = template["services"]
+    command = shlex.join([*service["entrypoint"], *service["command"]])
+    runner.step(f"python3 -m venv image; PATH=$PWD/image/bin:$PATH; {command} > service.log 2>&1 &")
+    script = "\n".join([*template["before_script"], *jobs["tests"]["script"]])
+    runner.step(script, **{**template["variables"], "PAYMOCK_URL": f"http://127.0.0.1:{port}"})
+
+    template = templates[jobs["payments"]["extends"]]
+    script = "\n".join([*template["before_script"], *jobs["payments"]["script"]])
+    runner.step(f"{script} {QUICK}")
+    artifacts = template["artifacts"]
+    assert runner.lines(artifacts["paths"][0])[0].startswith("## SAFE in 1 of 8 scenarios")
+    assert (shop / artifacts["reports"]["junit"]).exists()
