@@ -80,7 +80,8 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     for part in _SECTION.split(html):
         if heading := _HEADING.match(part):
             title, text = (
-                " ".join(unescape(re.sub("<[^>]+>", " ", some)).split()) for some in (heading[2], part)
+                " ".join(unescape(re.sub("<[^>]+>", " ", some)).split())
+                for some in (heading[2], part[heading.end() :])
             )
             _sections.append(Section(f"{page.url}#{heading[1]}", group, str(page.title), title, text))
     html = html.replace("<th></th>", "<td></td>")  # an empty corner cell is not a heading

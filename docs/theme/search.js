@@ -5,86 +5,58 @@ const input = document.querySelector("#search");
 const found = document.querySelector("#found");
 const results = document.querySelector("#results");
 const SHOWN = 12;
-const FEW = 4;
 
-// Pages for users come first. The names are those of the navigation.
-const WEIGHTS = { Operate: 0.9, Evaluate: 0.5, Contribute: 0.4 };
+// The groups of the navigation that weigh less than others.
+const WEIGHTS = { "Look up": 0.75, Operate: 0.9, Evaluate: 0.25, Contribute: 0.25 };
 
-const IGNORED = new Set("a an and are as at be by can do does for from how i in is it my of on or the to up what when why with".split(" "));
+const IGNORED = new Set("a an and are as at be by can did do does for from how i in is it list my of on or the to up what when where why with".split(" "));
 
-// A word of a line also finds the words after it, with less weight.
+// The words before the colon also find those after it, with less weight.
 const SYNONYMS = new Map(
-  `401: unauthenticated unauthorized key
-  404: not_found
-  409: conflict
-  422: validation_failed
-  429: overload retry-after
-  500: status faults
-  503: store_unavailable capacity_exceeded
-  asked: requests journal
-  auth: key authorization
-  backup: copy restore
-  bitcoin: chain catalog
-  browser: checkout cors
-  callback: webhook
-  cancel: expire
-  ci: github workflow
-  crash: kill restart
-  curl: control
-  cypress: playwright browser
-  django: python pytest
-  docker: container image
-  duplicate: idempotency replay
-  failure: faults
-  fast: speed advance
-  final: finalized
-  freeze: speed clock
-  install: pip
-  jest: vitest node
-  k8s: kubernetes
-  log: journal requests
-  network: drop faults
-  node: javascript npm
-  nodejs: javascript npm
-  overpayment: overpaid excess
-  overpaid: excess
-  custom: own course
-  parallel: workers sandbox
-  partial: underpaid
-  payout: settlement
-  prometheus: metrics
-  resilience: faults retry
-  ruby: languages
-  rust: languages
-  skip: advance
-  sleep: wait advance
-  slow: delay hang
-  speed: clock time
-  spring: java junit
-  ssl: tls https
-  testcontainers: container
-  timeout: hang delay wait
-  token: asset key
-  unauthorized: unauthenticated
-  underpayment: underpaid
-  upgrade: version format
-  wei: raw units`
+  `unauthorized: unauthenticated
+  duplicate: idempotency conflict
+  ask asked log: journal requests
+  bitcoin ethereum: chain asset
+  callback: webhooks
+  deterministic reproducible: seed
+  django fastapi: python pytest
+  docker podman testcontainers: container image
+  failure network resilience: faults drop
+  fast forward skip: advance speed
+  freeze: frozen clock
+  gitlab github jenkins: ci workflow
+  javascript jest mocha nodejs vitest: node javascript
+  junit kotlin maven spring: java
+  k8s helm: kubernetes
+  laravel symfony: php
+  overpayment: overpaid
+  partial underpayment: underpaid
+  persist persistence: stores
+  ruby rust: languages
+  sleep: time hang
+  slow timeout: delay hang
+  ssl https: tls
+  wei decimals: raw units`
     .split("\n")
-    .map((line) => line.trim().split(/:? /))
-    .map(([word, ...others]) => [word, others]),
+    .map((line) => line.split(":").map((part) => part.trim().split(" ")))
+    .flatMap(([words, others]) => words.map((word) => [word, others])),
 );
 
 function load() {
   const script = document.createElement("script");
   script.src = `${root}/sections.js`;
-  script.onload = show;
+  script.onload = () => {
+    for (const section of sections)
+      section.words = { title: wordsOf(section.title), page: wordsOf(section.page), text: wordsOf(section.text) };
+    show();
+  };
   document.head.append(script);
 }
 
 const wordsOf = (text) => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
 
 // Without the ending, a word finds its other forms: retries and retry, expired and expires. A short word must be whole.
-const stem = (word) => (word.length > 4 ? word.replace(/(ies|ing|es|ed|s|y|e)$/, "") : word);
+const stem = (word) => word.replace(/(?<=....)(ies|ing|es|ed|s|y|e)$/, "");
 
 // How well a text has a word: as a whole, at the beginning of a word, within a word, or not at all.
 function match(text, word) {
@@ -92,33 +64,34 @@ function match(text, word) {
   let best = 0;
   for (const other of text) {
     if (other === word) return 1;
-    if (start.length > 3 && other.startsWith(start)) best = 0.9;
-    else if (word.length > 3 && other.includes(start)) best = Math.max(best, 0.3);
+    if (start.length > 2 && other.startsWith(start)) best = 0.9;
+    else if (word.length > 3 && other.includes(start)) best = Math.max(best, 0.2);
   }
   return best;
 }
 
-function scoreOf(section, word) {
-  section.words ??= { title: wordsOf(section.title), page: wordsOf(section.page), text: wordsOf(section.text) };
-  const { title, page, text } = section.words;
-  return Math.max(6 * match(title, word), 4 * match(page, word), 2 * match(text, word));
+function scoreOf({ words: { title, page, text } }, word) {
+  return 5 * match(title, word) + 2 * match(page, word) + 2 * match(text, word);
 }
 
-// The sections that have all words. If they are few, also those that have some.
+// The sections that have any of the words. All words are better than some, and rare words tell more than frequent ones.
 function search(query) {
   const all = wordsOf(query);
-  const telling = all.filter((word) => !IGNORED.has(word));
+  const telling = all.filter((word) => word.length > 1 && !IGNORED.has(word));
   const words = telling.length ? telling : all;
-  const hits = sections.map((section) => {
-    const scores = words.map((word) =>
-      Math.max(scoreOf(section, word), ...(SYNONYMS.get(word) ?? []).map((other) => scoreOf(section, other) / 2)),
+  const hits = sections.map((section) => ({ section, count: 0, score: 0 }));
+  for (const word of words) {
+    const scores = sections.map((section) =>
+      Math.max(scoreOf(section, word), ...(SYNONYMS.get(word) ?? []).map((other) => 0.7 * scoreOf(section, other))),
     );
-    const sum = scores.reduce((total, score) => total + score, 0);
-    return { section, count: scores.filter(Boolean).length, score: sum * (WEIGHTS[section.group] ?? 1) };
-  });
-  hits.sort((one, other) => other.count - one.count || other.score - one.score);
-  const complete = hits.filter(({ count }) => count === words.length);
-  return complete.length >= FEW ? complete : hits.slice(0, SHOWN).filter(({ count }) => count);
+    const rarity = Math.log(1 + sections.length / (1 + scores.filter((score) => score > 0.5).length));
+    scores.forEach((score, index) => {
+      hits[index].count += score > 0;
+      hits[index].score += score * rarity;
+    });
+  }
+  const rank = ({ section, count, score }) => score * count * (WEIGHTS[section.group] ?? 1);
+  return hits.filter(({ count }) => count).sort((one, other) => rank(other) - rank(one));
 }
 
 // The number of edits that make one word the other.
@@ -136,7 +109,7 @@ function distance(one, other) {
 // The word of the pages and synonyms that is nearest to the last one of the query, or undefined.
 function suggestion(query) {
   const word = wordsOf(query).at(-1) ?? "";
-  const known = new Set([...SYNONYMS.keys(), ...sections.flatMap(({ title, text }) => wordsOf(`${title} ${text}`))]);
+  const known = new Set([...SYNONYMS.keys(), ...sections.flatMap(({ words }) => [...words.title, ...words.text])]);
   const near = [...known].map((other) => [distance(word, other), other]).filter(([edits]) => edits <= word.length / 3);
   return near.sort(([one], [other]) => one - other)[0]?.[1];
 }
