@@ -92,6 +92,9 @@ def test_the_program_is_named_as_the_shell_finds_it(tmp_path: Path, monkeypatch:
     assert program() == f"'{script}'"
     monkeypatch.chdir(tmp_path / "a folder")
     assert program() == "bin/paymock"
+    monkeypatch.setattr("sys.executable", str(script.rename(script.with_name("paymock-linux-x86_64"))))
+    monkeypatch.setattr("sys.frozen", True, raising=False)
+    assert program() == "bin/paymock-linux-x86_64"
 
 
 def test_a_long_wait_looks_for_signals_every_second(monkeypatch: pytest.MonkeyPatch) -> None:

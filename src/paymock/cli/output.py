@@ -286,7 +286,9 @@ def program() -> str:
     """How a shell in this folder starts paymock: by its name if that is on the path."""
     if shutil.which("paymock"):
         return "paymock"
-    script = Path(sys.executable).with_name("paymock")
+    script = Path(sys.executable)
+    if not hasattr(sys, "frozen"):  # as in the executable of scripts/binary
+        script = script.with_name("paymock")
     if not script.exists():
         return f"{shlex.quote(sys.executable)} -m paymock"
     folder = Path.cwd()
