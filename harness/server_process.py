@@ -12,6 +12,8 @@ from harness.polling import wait_until
 from harness.process_info import ProcessTree
 
 PAYMOCK = [sys.executable, "-m", "paymock"]
+if "TESTED_EXECUTABLE" in os.environ:  # by tests/project/test_binary.py
+    PAYMOCK = [os.environ["TESTED_EXECUTABLE"]]
 
 TIMEOUT_SECONDS = 60
 """After this time a start, a stop or a command counts as hanging."""
