@@ -50,6 +50,16 @@ def test_the_lowest_lock_file_has_the_lowest_versions_that_are_declared() -> Non
         assert f">={version.removesuffix('.0')}" in specifiers[name].split(",")
 
 
+@pytest.mark.nightly
+def test_the_bill_of_materials_names_what_is_shipped() -> None:
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    text = subprocess.check_output([sys.executable, str(markdown.ROOT / "scripts" / "sbom")], text=True)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert {component["name"] for component in json.loads(text)["components"]} == set(locked())
+
+
 def audit(known: Mapping[str, str], *, status: int = 200) -> tuple[int, str]:
     """The exit status and the output of `scripts/audit` with a service that knows these vulnerabilities."""
 
