@@ -8,38 +8,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.load import create_payment, paymock
-from benchmarks.peers.servers import CREATE, READ, Peer
+from benchmarks.peers.servers import CREATE, PACKAGES
 from harness.api_client import request_headers
 
-LOCALSTRIPE = """# localstripe's own command listens on all addresses, and logs each request.
-import sys
-from aiohttp import web
-from localstripe.server import app
-web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=None)
-"""
 
-
-def install(peer: Peer, scratch: Path) -> Path:
-    """The folder of the server's commands. Installs a package if it is missing."""
-    kind, _, package = peer.package.partition(":")
-    if kind == "path":
-        return Path(package)
-    if not kind:
-        return Path(sys.executable).parent
-    folder = scratch / f"{peer.name}-{peer.version}".replace(" ", "-").lower()
-    done = folder / "installed"
-    if not done.exists():
+def install(folder: Path) -> Path:
+    """npm's folder of PACKAGES, which are installed there if they are missing."""
+    wanted, installed = "\n".join(PACKAGES), folder / "installed"
+    if not installed.exists() or installed.read_text() != wanted:
         folder.mkdir(parents=True, exist_ok=True)
-        print(f"installing {package} {peer.version}", file=sys.stderr)
-        if kind == "npm":
-            options = ["--no-audit", "--no-fund", "--ignore-scripts", "--silent"]
-            command = ["npm", "install", "--prefix", str(folder), *options, f"{package}@{peer.version}"]
-        else:
-            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-            command = [str(folder / "bin" / "pip"), "install", "-qq", f"{package}=={peer.version}"]
+        print(f"installing {', '.join(PACKAGES)}", file=sys.stderr)
+        options = ["--no-audit", "--no-fund", "--ignore-scripts", "--silent"]
+        command = ["npm", "install", "--prefix", str(folder), *options, *PACKAGES]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        done.touch()
-    return folder / ("node_modules/.bin" if kind == "npm" else "bin")
+        installed.write_text(wanted)
+    return folder / "node_modules"
 
 
 class ServerFiles(NamedTuple):
@@ -48,26 +31,19 @@ class ServerFiles(NamedTuple):
     document: bytes
     payment: str
 
-    def write(self, folder: Path, port: int) -> None:
-        """Write the files that the commands name; mountebank's imposter listens on `port`."""
-        create = [{"equals": {"method": CREATE.method, "path": CREATE.path}}]
-        read = [{"equals": {"method": READ.method}}, {"startsWith": {"path": f"{CREATE.path}/"}}]
+    def write(self, folder: Path) -> None:
+        """Write the files of Prism and of WireMock."""
+        reply = {"headers": {"Content-Type": "application/json"}, "body": self.payment}
         stubs = [
+            {"request": {"method": "POST", "urlPath": CREATE.path}, "response": {"status": 201, **reply}},
             {
-                "predicates": predicates,
-                "responses": [{"is": {"statusCode": status, "headers": KEEP_ALIVE, "body": self.payment}}],
-            }
-            for predicates, status in ((create, 201), (read, 200))
+                "request": {"method": "GET", "urlPathPattern": f"{CREATE.path}/[^/]+"},
+                "response": {"status": 200, **reply},
+            },
         ]
-        imposter = {"protocol": "http", "host": "127.0.0.1", "port": port, "stubs": stubs}
         (folder / "openapi.yaml").write_bytes(self.document)
-        (folder / "imposters.json").write_text(json.dumps({"imposters": [imposter]}))
-        (folder / "db.json").write_text('{"payments": []}')
-        (folder / "localstripe_on_loopback.py").write_text(LOCALSTRIPE)
-
-
-KEEP_ALIVE = {"Content-Type": "application/json", "Connection": "keep-alive"}
-"""mountebank closes the connection after each reply without this header."""
+        (folder / "mappings").mkdir()
+        (folder / "mappings" / "payments.json").write_text(json.dumps({"mappings": stubs}))
 
 
 def create_server_files() -> ServerFiles:
