@@ -1,0 +1,13 @@
+#!/usr/bin/env node
+// The command itself, with its exit status as a shell has it.
+import { spawn } from "node:child_process";
+import { constants } from "node:os";
+import { isatty } from "node:tty";
+import { executable } from "../lib/server.js";
+
+process.on("uncaughtException", ({ message }) => (console.error(message), process.exit(127)));
+const isForeground = [0, 1, 2].some((stream) => isatty(stream)); // Ctrl-C then reaches the command, too
+process.on("SIGINT", () => isForeground || command.kill("SIGINT"));
+for (const signal of ["SIGTERM", "SIGHUP", "SIGQUIT"]) process.on(signal, () => command.kill(signal));
+const command = spawn(executable(), process.argv.slice(2), { stdio: "inherit" });
+command.on("exit", (status, signal) => process.exit(status ?? 128 + constants.signals[signal]));

@@ -1,0 +1,120 @@
+// A sandbox of a server: everything that belongs to one API key.
+import { randomUUID } from "node:crypto";
+import { describe } from "./description.js";
+import { request, server } from "./server.js";
+
+const OPEN_KEY = /^mk_test_[\w-]{1,64}$/;
+
+/** The server refused a request. */
+export class PaymockError extends Error {
+  constructor(call, status, { code, message, details = [] }) {
+    super(`${call}: ${status} ${code}: ${message}${details.map((one) => `\n  ${one.field}: ${one.message}`).join("")}`);
+    Object.assign(this, { status, code, details });
+  }
+
+  get name() { return "PaymockError"; }
+}
+
+export class Sandbox {
+  #secret;
+
+  constructor(url, apiKey, name) {
+    this.#secret = apiKey;
+    this.url = (/^https?:/.test(url) ? url : `http://${url}`).replace(/\/+$/, "");
+    this.apiKey = name ? `${apiKey}.${name}` : apiKey;
+    const fragment = OPEN_KEY.test(this.apiKey) ? `#key=${this.apiKey}` : name && `#sandbox=${name}`;
+    this.dashboardUrl = `${this.url}/${fragment ?? ""}`;
+  }
+
+  static async open() {
+    const { url, key } = await server();
+    const name = process.env.PAYMOCK_SANDBOX || `test-${randomUUID()}`;
+    const isOpen = !key || OPEN_KEY.test(key);
+    const sandbox = isOpen ? new Sandbox(url, key || `mk_test_${name}`) : new Sandbox(url, key, name);
+    await sandbox.#post("reset"); // one that was chosen may have been used before
+    await sandbox.freeze();
+    return sandbox;
+  }
+
+  now = async () => new Date((await this.#get("clock")).now);
+  advance = async (seconds) => new Date((await this.#post("clock/advance", { seconds })).now);
+  speed = async (factor) => void (await this.#send("PUT", "clock", { speed: factor }));
+  freeze = () => this.speed(0);
+  fault = (fault, { orderId, ...rule } = {}) => this.#post("faults", { fault, order_id: orderId, ...rule });
+  faults = async () => (await this.#get("faults")).data;
+  payment = async (orderOrId) => (await this.#get(`payments/${await this.#id(orderOrId)}`)).payment;
+  requests = async () => (await this.#get("requests", { limit: 1000 })).data;
+  [Symbol.asyncDispose] = () => this.reset();
+  describe = () => describe((path) => this.#get(path), this.#secret);
+
+  async advanceTo(orderOrId, to, { untilObserved, timeout = 30 } = {}) {
+    const path = `payments/${await this.#id(orderOrId)}/advance`;
+    if (!untilObserved) return this.#post(path, { to });
+    const { payment, observed } = await this.#post(path, { to, until_observed: true, timeout }, timeout);
+    if (observed) return payment;
+    throw new Error(`${payment.id} is ${payment.status}, which the application has not read within ${timeout} s`);
+  }
+
+  async next(scenarioOrCourse, { orderId, ...override } = {}) {
+    const kind = typeof scenarioOrCourse === "string" ? "scenario" : "course";
+    return (await this.#post("next", { [kind]: scenarioOrCourse, order_id: orderId, ...override })).data;
+  }
+
+  async deposit(orderOrId, amount, asset) {
+    if (typeof amount === "number") throw new TypeError("an amount is a bigint or a string, which lose no digits");
+    return this.#post(`payments/${await this.#id(orderOrId)}/deposits`, { amount: String(amount), asset });
+  }
+
+  async payments({ orderId, ...filter } = {}) {
+    const { data, next_cursor: cursor } = await this.#get("payments", { limit: 200, ...filter, order_id: orderId });
+    return cursor ? [...data, ...(await this.payments({ ...filter, orderId, cursor }))] : data;
+  }
+
+  async waitFor(orderId, status, { timeout = 30 } = {}) {
+    const { reached, possible, payment } = await this.#wait("wait", { order_id: orderId, status }, timeout);
+    if (reached) return payment;
+    const end = possible ? `after ${timeout} s` : `and never will be ${status}`;
+    throw new Error(`order ${orderId}: ${payment ? `${payment.id} is ${payment.status}` : "no payment"} ${end}`);
+  }
+
+  async waitForRequests({ count = 1, orderId, timeout = 30, ...query } = {}) {
+    const { reached, data } = await this.#wait("requests/wait", { ...query, count, order_id: orderId }, timeout);
+    if (reached) return data;
+    throw new Error(`${data.length} of ${count} requests ${query.operation ?? ""} after ${timeout} s`);
+  }
+
+  async reset() {
+    const { speed } = await this.#get("clock");
+    await this.#post("reset");
+    if (speed === 0) await this.freeze();
+  }
+
+  async #id(orderOrId) {
+    if (orderOrId.startsWith("pay_")) return encodeURIComponent(orderOrId);
+    const { data } = await this.#get("payments", { order_id: orderOrId, limit: 1 });
+    return encodeURIComponent(data[0]?.id ?? orderOrId); // with which the server refuses it
+  }
+
+  async #wait(path, query, timeout) {
+    const seconds = Math.min(timeout, 60); // the most that one request may wait
+    const result = await this.#get(path, { ...query, timeout: seconds }, seconds);
+    const isOver = result.reached || result.possible === false || timeout === seconds;
+    return isOver ? result : this.#wait(path, query, timeout - seconds);
+  }
+
+  #get = (path, query, wait) => this.#send("GET", path, undefined, wait, query);
+  #post = (path, body, wait) => this.#send("POST", path, body, wait);
+
+  /** The reply to a request that waits for so many seconds at the server. */
+  async #send(method, resource, body, wait = 0, query = {}) {
+    const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined));
+    const path = `/_mock/${resource}${given.size ? `?${given}` : ""}`;
+    const headers = { Authorization: `Bearer ${this.apiKey}`, "Content-Type": "application/json" };
+    const signal = AbortSignal.timeout(1000 * (wait + 10));
+    const reply = await request(this.url, path, { method, headers, body: JSON.stringify(body), signal });
+    const text = await reply.text();
+    if (reply.ok) return text && JSON.parse(text);
+    if (!text.startsWith('{"error"')) throw new Error(`paymock: ${this.url} answers ${reply.status}, unlike paymock`);
+    throw new PaymockError(`${method} ${path}`, reply.status, JSON.parse(text).error);
+  }
+}
