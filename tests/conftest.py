@@ -1,10 +1,14 @@
 import asyncio
 import functools
 import os
+import platform
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -80,6 +84,17 @@ def browser(shared_browser: "tuple[Browser, asyncio.AbstractEventLoop]") -> Iter
 def shared_server() -> Iterator[RunningServer]:
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def npm_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like `dist`, with the npm packages of a script in the place of the executable."""
+    folder = tmp_path_factory.mktemp("dist")
+    executable = folder / f"paymock-{platform.system()}-{platform.machine()}".lower()
+    executable.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m paymock "$@"\n')
+    executable.chmod(0o755)
+    subprocess.run([ROOT / "scripts" / "npm", folder], check=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
 // shop.ts: a client whose types are those of the service's OpenAPI document.
-import type { components } from "./openapi.js";
+import type { components } from "paymock/openapi";
 
 type Schemas = components["schemas"];
 export type Payment = Schemas["Payment"];
@@ -55,7 +55,8 @@ export class Shop {
     private readonly url: string,
     private readonly apiKey: string,
     private readonly timeout = 10_000,
-    private readonly sleep = (seconds: number) => new Promise<void>((wake) => setTimeout(wake, 1000 * seconds)),
+    private readonly sleep: (seconds: number) => Promise<unknown> = (seconds) =>
+      new Promise((wake) => setTimeout(wake, 1000 * seconds)),
   ) {}
 
   /** Asks for so many raw units for an order. For the same order it is the same payment, so it may be retried. */

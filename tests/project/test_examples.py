@@ -23,13 +23,25 @@ PORT = "8000"
 NEEDS = {
     "browser_checkout": pytest.mark.browser,
     "java": pytest.mark.java,
-    "javascript": pytest.mark.node,
+    "javascript": pytest.mark.npm,
     "shell": pytest.mark.curl,
-    "typescript": pytest.mark.node,
+    "typescript": pytest.mark.npm,
 }
-each_example = pytest.mark.parametrize(
-    "example", [pytest.param(name, marks=NEEDS.get(name, ())) for name in EXAMPLES]
-)
+
+
+def each_example(*in_ci: str) -> pytest.MarkDecorator:
+    nightly = pytest.mark.nightly
+    marks = {name: [NEEDS.get(name, nightly), *([] if name in in_ci else [nightly])] for name in EXAMPLES}
+    return pytest.mark.parametrize("example", [pytest.param(name, marks=marks[name]) for name in EXAMPLES])
+
+
+@pytest.fixture
+def folder(example: str, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A copy of the example, below a folder with the npm packages if it needs them."""
+    if NEEDS.get(example) == pytest.mark.npm:
+        (tmp_path / "dist").symlink_to(request.getfixturevalue("npm_packages"))
+    left_over = shutil.ignore_patterns("__pycache__", "build", "node_modules", "target")
+    return shutil.copytree(FOLDER / example, tmp_path / "examples" / example, ignore=left_over)
 
 
 def commands(example: str) -> tuple[str, str]:
@@ -38,16 +50,12 @@ def commands(example: str) -> tuple[str, str]:
     return tests, judge
 
 
-def run(
-    example: str, command: str, folder: Path, *options: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def run(command: str, folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """What becomes of a command of an example, in a copy of it; `options` are those of pytest."""
-    left_over = shutil.ignore_patterns("__pycache__", "build", "node_modules", "target")
-    copy = shutil.copytree(FOLDER / example, folder / example, ignore=left_over)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
         ["/bin/sh", "-eu", "-c", command],
-        cwd=copy,
+        cwd=folder,
         env=environment(
             PATH=path,
             PYTHONWARNINGS="error",
@@ -62,26 +70,24 @@ def run(
     )
 
 
-@pytest.mark.nightly
-@each_example
+@each_example("javascript")
 def test_an_example_passes_its_own_tests_with_requests_that_are_right(
-    example: str, tmp_path: Path, paymock_server: ServerHandle, request: pytest.FixtureRequest
+    example: str, folder: Path, paymock_server: ServerHandle, request: pytest.FixtureRequest
 ) -> None:
     variables = {"MAVEN_OPTS": request.getfixturevalue("maven")} if example == "java" else {}
-    if any((FOLDER / example).glob("test_*.py")):  # they start a server of their own
-        ended = run(example, commands(example)[0], tmp_path, "--paymock-coverage")
+    if any(folder.glob("test_*.py")):  # they start a server of their own
+        ended = run(commands(example)[0], folder, "--paymock-coverage")
         assert re.search(r"^total .*%\n=*.* passed", ended.stdout, re.MULTILINE), ended.stdout
     else:
-        ended = run(example, commands(example)[0], tmp_path, PAYMOCK_URL=paymock_server.url, **variables)
+        ended = run(commands(example)[0], folder, PAYMOCK_URL=paymock_server.url, **variables)
     assert ended.returncode == 0, ended.stdout
 
 
-@pytest.mark.nightly
-@each_example
-def test_an_example_is_safe_unless_it_is_there_to_be_unsafe(example: str, tmp_path: Path) -> None:
+@each_example()
+def test_an_example_is_safe_unless_it_is_there_to_be_unsafe(example: str, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    ended = run(example, commands(example)[1].replace(PORT, port), tmp_path)
+    ended = run(commands(example)[1].replace(PORT, port), folder)
     assert ended.returncode == (1 if example in UNSAFE else 0), ended.stdout
     assert ("UNSAFE" in ended.stdout) == (example in UNSAFE), ended.stdout
 

@@ -51,7 +51,8 @@ GROUPS = {
     ),
     "nginx": Group("nightly", "nginx", {"nginx": "nginx-light"}, frozenset({"deployment"})),
     "nightly": Group("nightly", "a few minutes", {}, frozenset({"deployment"}), "tests/system/"),
-    "node": Group("nightly", "node, tsc", {"node": "nodejs", "tsc": "node-typescript"}),
+    "node": Group("nightly", "node", {"node": "nodejs"}),
+    "npm": Group("ci", "node, npm", {"node": "nodejs"}, frozenset({"npm_packages"})),
     "php": Group(
         "nightly",
         "php, phpunit",

@@ -1,0 +1,203 @@
+"""The npm package, installed from its tarballs: the acceptance list, failures, starts and ends, the page."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from harness.polling import wait_until
+from harness.process_info import is_running
+from harness.server_process import environment
+from paymock import __version__
+from paymock.testing import Sandbox
+from tests.support import markdown
+
+pytestmark = pytest.mark.npm
+
+PAGE = markdown.read("docs/node.md")
+VARYING = re.compile(r"127\.0\.0\.1:\d+|mk_test_[\w-]+|20\d\d-[\w:.-]+Z|pay_\w+")
+COMMAND = ["node", "node_modules/paymock/bin/paymock.js"]
+TEST = """\
+import test from "node:test";
+import { withPaymock } from "paymock";
+withPaymock(test)("a test", async (mock) => {
+BODY
+});
+"""
+CREATE = """\
+  const key = { Authorization: `Bearer ${mock.apiKey}`, "Idempotency-Key": "payment-of-1001" };
+  const headers = { "Content-Type": "application/json", ...key };
+  await mock.next("underpaid_expired");
+  await fetch(`${mock.url}/v1/payments`, { method: "POST", headers, body: JSON.stringify(ORDER) });
+  await mock.advance(30);
+""".replace("ORDER", (markdown.ROOT / "examples" / "order.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def project(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the packages are installed."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "package.json").write_text("{}")
+    install = f"npm install --offline --no-audit {npm_packages}/npm/*.tgz"
+    assert run(folder, "/bin/sh", "-c", install).returncode == 0
+    shutil.copy(markdown.ROOT / "clients" / "node" / "test" / "acceptance.test.mjs", folder)
+    return folder
+
+
+def run(project: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=project, env=environment(**variables), capture_output=True, text=True, check=False
+    )
+
+
+def script(folder: Path, text: str) -> str:
+    """The path of a shell script in the folder."""
+    (folder / "script").write_text(f"#!/bin/sh\n{text}")
+    (folder / "script").chmod(0o755)
+    return str(folder / "script")
+
+
+def run_test(project: Path, body: str, **variables: str) -> str:
+    """What node:test prints of a test with this body."""
+    (project / "one.test.mjs").write_text(TEST.replace("BODY", body))
+    ended = run(project, "node", "--test", "--test-reporter=spec", "one.test.mjs", **variables)
+    return ended.stdout + ended.stderr
+
+
+def test_the_node_helper_passes_the_acceptance_list(project: Path) -> None:
+    acceptance = markdown.ROOT / "clients" / "acceptance.json"
+    ended = run(project, "node", "--test", "acceptance.test.mjs", ACCEPTANCE=str(acceptance))
+    assert ended.returncode == 0, ended.stdout
+    assert f" pass {len(json.loads(acceptance.read_text())['cases'])}\n" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    "failure", ['throw new Error("the shop is closed")', 'throw "the shop is closed"', "await mock.fault(0)"]
+)
+def test_a_failure_shows_what_happened_in_its_sandbox_once(project: Path, failure: str) -> None:
+    printed = run_test(project, CREATE + failure).rpartition("failing tests:")[2]
+    assert printed.count("the shop is closed" if "shop" in failure else "422 validation_failed") == 1
+    for text in ("order order-1001", "  underpaid_expired  ", "201  POST  /v1/payments", "/#key=mk_test_"):
+        assert text in printed
+    assert printed.count("Deposit observed") == 1
+    assert "0x" not in printed
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("package", "command", "imported"),
+    [
+        ("vitest@3.2.7", "vitest run", 'import { test } from "vitest";'),
+        ("jest@30.5.2", "jest --testRegex mjs --transform {}", ""),
+    ],
+)
+def test_other_runners_show_it_once(project: Path, package: str, command: str, imported: str) -> None:
+    failing = TEST.replace("BODY", f'{CREATE}(await import("node:assert")).equal(1, 2);')
+    (project / "one.test.mjs").write_text(failing.replace('import test from "node:test";', imported))
+    script = f"npm install --ignore-scripts --no-audit {package}; node_modules/.bin/{command} one.test.mjs"
+    ended = run(project, "/bin/sh", "-c", script, NODE_OPTIONS="--experimental-vm-modules")
+    printed = (ended.stdout + ended.stderr).rpartition("FAIL")[2]
+    assert printed.count("Deposit observed") == 1, ended.stdout + ended.stderr
+    assert "201  POST  /v1/payments" in printed
+
+
+def test_a_failed_test_leaves_its_sandbox_on_a_server_that_runs_on(project: Path, paymock: Sandbox) -> None:
+    for end, left in ((CREATE, 0), (CREATE + "throw 0", 1)):
+        run_test(project, end, PAYMOCK_URL=paymock.url, PAYMOCK_API_KEY=paymock.api_key)
+        assert len(paymock.payments()) == left
+
+
+def test_no_server_is_left_when_a_runner_is_killed(project: Path) -> None:
+    program = (
+        'import { Sandbox } from "paymock"; await Sandbox.open(); console.log(1); setInterval(Date, 1e6)'
+    )
+    runner = ["node", "--input-type=module", "--eval", program]
+    with subprocess.Popen(runner, cwd=project, env=environment(), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        [server] = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+        assert is_running(server)
+        process.kill()
+    wait_until(lambda: not is_running(server))
+
+
+def test_what_is_wrong_with_a_server_is_said(project: Path, tmp_path: Path) -> None:
+    alone = shutil.copytree(project, tmp_path / "alone", symlinks=True)
+    shutil.rmtree(alone / "node_modules" / "@paymock")
+    ended = run(alone, *COMMAND, "serve")
+    assert re.fullmatch(r"127paymock: install @paymock/\S+, or set .*\n", f"{ended.returncode}{ended.stderr}")
+    assert ended.stderr.strip() in run_test(alone, "")
+    program = script(tmp_path, "echo no such option >&2; exit 2")
+    printed = run_test(project, "", PAYMOCK_BIN=program)
+    assert f"the server did not start:\n  no such option\n  \n  {program} ended with status 2" in printed
+    assert "http://127.0.0.1:1 does not answer" in run_test(project, "", PAYMOCK_URL="http://127.0.0.1:1")
+
+
+def test_a_server_of_another_version_is_named_once(project: Path, paymock: Sandbox, tmp_path: Path) -> None:
+    other = shutil.copytree(project, tmp_path / "other", symlinks=True)
+    described = other / "node_modules" / "paymock" / "package.json"
+    for version, lines in (("99.1.0", 1), (f"{__version__.rpartition('.')[0]}.99", 0)):
+        described.write_text(re.sub('"version": ".*"', f'"version": "{version}"', described.read_text()))
+        printed = run_test(other, "", PAYMOCK_URL=paymock.url)
+        told = f"paymock: the server at {paymock.url} is version {__version__}, this helper is {version}: "
+        assert printed.count(f"{told}install the same version\n") == lines, printed
+
+
+def test_the_command_is_the_executable_with_its_exit_status(project: Path, tmp_path: Path) -> None:
+    assert run(project, "npx", "paymock", "--version").stdout == f"paymock {__version__}\n"
+    assert run(project, "npx", "paymock", "unknown").returncode == 2
+    pipe, variables = (
+        subprocess.PIPE,
+        environment(PAYMOCK_BIN=script(tmp_path, "trap 'exit 5' TERM; echo; read -r _")),
+    )
+    with subprocess.Popen(COMMAND, cwd=project, env=variables, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 5
+    assert (
+        run(project, *COMMAND, PAYMOCK_BIN=script(tmp_path, "kill -9 $$")).returncode == 128 + signal.SIGKILL
+    )
+
+
+def test_a_package_of_a_platform_is_for_it_alone(project: Path) -> None:
+    [folder] = (project / "node_modules" / "@paymock").iterdir()
+    described = json.loads((folder / "package.json").read_text())
+    assert [*described["os"], *described["cpu"], *described["libc"]] == [*folder.name.split("-"), "glibc"]
+    assert {path.name for path in folder.iterdir()} == {"bin", "LICENSE", "README.md", "package.json"}
+
+
+def test_the_page_and_the_types_list_all_members_of_a_sandbox(project: Path) -> None:
+    program = """import("paymock").then(({ Sandbox }) => {
+        const members = [new Sandbox("", ""), Sandbox.prototype].flatMap(Object.getOwnPropertyNames);
+        console.log(JSON.stringify(members)); })"""
+    members = json.loads(run(project, "node", "--eval", program).stdout)
+    listed = " ".join(re.findall(r"^\| (`.+?`) \|", PAGE, re.MULTILINE))
+    types = markdown.read("clients/node/index.d.ts").split("class Sandbox {")[1].split("\n}")[0]
+    assert sorted([*re.findall(r"`(\w+)", listed), "constructor"]) == sorted(members)
+    assert sorted(re.findall(r"^  (?:readonly )?(\w+)[(:]", types, re.MULTILINE)) == sorted(members)
+
+
+def test_the_commands_of_the_page_print_what_is_shown(npm_packages: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(markdown.ROOT / "examples" / "javascript", tmp_path / "project")
+    (tmp_path / "paymock").mkdir()
+    (tmp_path / "paymock" / "dist").symlink_to(npm_packages)
+    blocks = markdown.blocks(PAGE)
+    tests = "\n".join(block.text for block in blocks if block.language == "js")
+    assert tests.startswith(markdown.blocks(markdown.read("clients/node/README.md"))[0].text)
+    failing = tests.replace("shop.shipped, []", 'shop.shipped, ["1001"]')
+    for command, shown in pairwise([*blocks, blocks[0]]):
+        if command.language == "sh":
+            fails = shown.language == "text"
+            (folder / "shop.test.mjs").write_text(failing if fails else tests)
+            ended = run(folder, "/bin/sh", "-euc", command.text)
+            assert ended.returncode == int(fails), ended.stdout + ended.stderr
+            told, printed = (
+                VARYING.sub("-", re.sub("\n +", "\n", text)) for text in (shown.text, ended.stdout)
+            )
+            assert not fails or all(part in printed for part in told.split("...\n")), printed
