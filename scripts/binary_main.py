@@ -18,7 +18,7 @@ _install, _raise = signal.signal, signal.raise_signal
 _last: dict[int, float] = {}
 
 
-class _Once:
+class _IgnoreDuplicate:
     """A handler of a signal that comes twice when it is sent to both processes, as Ctrl-C is."""
 
     def __init__(self, handler: Any) -> None:
@@ -32,13 +32,13 @@ class _Once:
 
 
 def _install_once(number: int, handler: Any) -> Any:
-    if number in _STOP_SIGNALS and callable(handler) and not isinstance(handler, _Once):
-        handler = _Once(handler)
+    if number in _STOP_SIGNALS and callable(handler) and not isinstance(handler, _IgnoreDuplicate):
+        handler = _IgnoreDuplicate(handler)
     return _install(number, handler)
 
 
 def _raise_again(number: int) -> None:
-    """One that was put off is not the same that comes twice."""
+    """For a signal that paymock.verify.process has deferred: raised again, it is no duplicate."""
     _last.pop(number, None)
     _raise(number)
 

@@ -72,7 +72,12 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, default=cache, help="where packages are installed")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seconds", type=int, default=3, help="of each load")
-    parser.add_argument("--only", action="append", help="this server, and paymock; repeatable")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=[peer.name for peer in PEERS],
+        help="this server, and paymock; repeatable",
+    )
     parser.add_argument("--stripe-mock", type=Path, metavar="PATH", help="measure this program, too")
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--write", action="store_true", help="write the line into docs/performance.md")

@@ -266,6 +266,10 @@ def test_the_action_starts_a_server_for_the_steps_that_follow(runner: Runner, co
     [line] = runner.uses({"from": command.name, "arguments": "--speed x"}, 1).splitlines()
     assert line.startswith("::error title=paymock did not start::Error: Invalid value for '--speed': ")
 
+    assert "::error title=paymock refuses" in runner.uses(
+        {"from": command.name, "arguments": "--api-key k"}, 1
+    )
+
     runner.uses({"from": command.name, "arguments": "--speed 0"})
     clock = runner.step('paymock --url "$PAYMOCK_URL" --key "$PAYMOCK_API_KEY" --json clock')
     assert json.loads(clock)["speed"] == 0
@@ -294,7 +298,8 @@ def test_the_action_fails_with_a_summary_when_an_application_is_unsafe(runner: R
 @pytest.mark.curl
 def test_the_action_refuses_an_executable_with_another_checksum(runner: Runner, command: Path) -> None:
     url, checksum = command.as_uri(), hashlib.sha256(command.read_bytes()).hexdigest()
-    assert "FAILED" in runner.uses({"from": url, "sha256": f"{0:064}"}, status=1)
+    for place in (url, command.name):
+        assert "FAILED" in runner.uses({"from": place, "sha256": f"{0:064}"}, status=1)
     assert "paymock answers" in runner.uses({"from": url, "sha256": checksum})
 
 

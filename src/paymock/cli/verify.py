@@ -57,7 +57,7 @@ _OWN_COMMAND = (
     "",
     "This was a part, and of a shop that comes with paymock. For an application of your own:",
     "",
-    "paymock verify --run 'node shop.mjs' --ready http://127.0.0.1:8000/health \\",
+    "paymock verify --run 'node shop.mjs' --ready http://127.0.0.1:8000/ready \\",
     "  --order 'POST http://127.0.0.1:8000/orders/{order_id}' \\",
     "  --deliveries 'GET http://127.0.0.1:8000/deliveries/{order_id}'",
 )
