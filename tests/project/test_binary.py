@@ -20,8 +20,6 @@ from harness.server_process import ServerProcess, environment
 from paymock.cli.main import COMMANDS
 from tests.support import markdown
 
-pytestmark = pytest.mark.nightly
-
 MEGABYTES = 25
 
 

@@ -1,7 +1,6 @@
 """The documentation: generated parts are current, examples run, links resolve, recipes notice bad clients."""
 
 import difflib
-import hashlib
 import inspect
 import json
 import re
@@ -332,14 +331,6 @@ def test_whoever_changes_a_document_tells_so_in_the_changelog() -> None:
     base = output_of("bash", "scripts/submission-base").strip()
     changed = {*output_of("git", "diff", "--name-only", base).splitlines()}
     assert "CHANGELOG.md" in changed or not changed & {*DOCUMENTS}
-
-
-@pytest.mark.parametrize("copy", DOCUMENTS)
-def test_the_types_of_the_npm_package_are_made_from_the_documents_as_they_are(copy: str) -> None:
-    """An example holds its code against them; what makes them cannot be had everywhere."""
-    document = hashlib.sha256((markdown.ROOT / copy).read_bytes()).hexdigest()
-    first, _ = markdown.read(f"clients/node/{Path(copy).stem}.d.ts").split("\n", 1)
-    assert f"{copy}, SHA-256 {document}" in first, "run scripts/update-types, which needs npm"
 
 
 PAGE = markdown.read("docs/faults.md")

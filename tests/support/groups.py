@@ -33,6 +33,7 @@ class Group(NamedTuple):
 
 
 GROUPS = {
+    "binary": Group("nightly", "gcc, readelf", {"gcc": "gcc", "readelf": "binutils"}, frozenset({"built"})),
     "browser": Group(
         "ci", "chromium", {"chromium": "chromium"}, frozenset({"browser"}), "tests/web/pages/browser/"
     ),
