@@ -6,11 +6,9 @@ import shutil
 from pathlib import Path
 
 import httpx
-import pytest
 
 from harness.polling import wait_until
 from paymock import __version__
-from paymock.testing import ServerHandle
 from tests.support import markdown
 from tests.support.snippets import run_in, write_files
 
@@ -24,9 +22,9 @@ VERSIONS = {
 }
 
 
-@pytest.mark.parametrize("file", VERSIONS)
-def test_the_extension_has_the_version_of_paymock(file: str) -> None:
-    assert re.findall(VERSIONS[file], markdown.read(file)) == [__version__]
+def test_the_extension_has_the_version_of_paymock() -> None:
+    named = {file: re.findall(pattern, markdown.read(file)) for file, pattern in VERSIONS.items()}
+    assert named == {file: [__version__] for file in VERSIONS}
 
 
 def test_the_page_lists_all_calls_of_a_sandbox() -> None:
@@ -37,8 +35,8 @@ def test_the_page_lists_all_calls_of_a_sandbox() -> None:
     assert {*re.findall(r"`(\w+)\(", "".join(re.findall(r"^\| (.+?) \|", table, re.MULTILINE)))} == calls
 
 
-def test_the_java_helper_and_its_page_pass_and_a_version_that_does_not_fit_is_named(
-    tmp_path: Path, maven: str, paymock_server: ServerHandle
+def test_the_java_helper_and_its_page_pass_and_what_is_wrong_with_a_server_is_named(
+    tmp_path: Path, maven: str
 ) -> None:
     shutil.copytree(markdown.ROOT / "clients" / "java", tmp_path / "java")
     shutil.copy(markdown.ROOT / "clients" / "acceptance.json", tmp_path)
@@ -47,11 +45,13 @@ def test_the_java_helper_and_its_page_pass_and_a_version_that_does_not_fit_is_na
     shutil.copy(shop, tmp_path / "java" / "src" / "test" / "java" / "shop")
     server = tmp_path / "java" / "src" / "main" / "java" / "paymock" / "junit" / "Server.java"
     server.write_text(server.read_text().replace(f'"{__version__}"', '"0.0.9"'))
-    url = paymock_server.url
-    printed = run_in(tmp_path / "java", "mvn -B test", MAVEN_OPTS=maven, PAYMOCK_URL=url)
-    assert f"Tests run: {len(CASES) + 3}, Failures: 0, Errors: 0, Skipped: 0" in printed
-    versions = f"the server at {url} is version {__version__}, this helper is 0.0.9"
-    assert f"paymock: {versions}: install the same version\n" in printed
+    printed = run_in(tmp_path / "java", "mvn -B test", MAVEN_OPTS=maven)
+    assert f"Tests run: {len(CASES) + 5}, Failures: 0, Errors: 0, Skipped: 0" in printed
+    versions = f"is version {__version__}, this helper is 0.0.9: install the same version\n"
+    assert re.search(f"paymock: the server at http://127.0.0.1:[0-9]+ {versions}", printed)
+    first = "! mvn -B test -Dtest=FirstTest"
+    printed = run_in(tmp_path / "java", first, MAVEN_OPTS=maven, PAYMOCK_STORE="unknown://")
+    assert "paymock: the server did not start:\nError: unknown store 'unknown'" in printed
 
 
 def test_a_failed_test_is_explained_and_a_killed_jvm_leaves_no_server(tmp_path: Path, maven: str) -> None:
@@ -64,7 +64,7 @@ def test_a_failed_test_is_explained_and_a_killed_jvm_leaves_no_server(tmp_path: 
     printed = run_in(tmp_path / "java", "mvn -B test || true", MAVEN_OPTS=maven)
     story = printed.split("halfAPaymentDeliversNothing(Sandbox), in paymock at ")[1].split("http://")[0]
     assert "underpaid_expired  order 1001" in story
-    assert "     5 s  payment_detected      Deposit observed, confirmations 0/16, pending\n" in story
+    assert "    x     5 s  Deposit observed, confirmations 0/16, pending: payment_detected\n" in story
     assert "  201  POST  /v1/payments  awaiting_payment  new\n" in story
     [url] = {*re.findall(r"http://127\.0\.0\.1:\d+", printed)}
 

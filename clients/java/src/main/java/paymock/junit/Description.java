@@ -6,8 +6,6 @@ import java.util.stream.*;
 
 /** A sandbox as text: its last payments with their timelines, its fault rules and its last requests. */
 final class Description {
-    private static final int MAX_PAYMENTS = 5;
-    private static final int MAX_REQUESTS = 20;
     private static final String SECRET = "(0[xX])?[0-9a-fA-F]{33,}|(mk_|whsec_)[\\w.-]+";
 
     private Description() {}
@@ -16,16 +14,14 @@ final class Description {
         var clock = mock.call("GET", "/_mock/clock", null);
         var isFrozen = Json.<BigDecimal>at(clock, "speed").signum() == 0;
         var lines = new ArrayList<>(List.of(clock.get("now") + (isFrozen ? ", frozen" : "")));
-        for (var payment : last(MAX_PAYMENTS, mock.payments())) {
+        for (var payment : last(5, mock.payments())) {
             var detail = mock.call("GET", "/_mock/payments/" + payment.get("id"), null);
             Map<String, Object> attempt = Json.at(payment, "attempts", 0), instructions = Json.at(attempt, "instructions");
             lines.add(line("  " + payment.get("id"), payment.get("status"), detail.get("scenario"),
                 "order " + payment.get("order_id"), "due " + Json.at(instructions, "amounts", "due"), instructions.get("asset")));
             for (var change : list(detail, "timeline")) {
-                var status = change.get("status").toString();
-                lines.add("    %s %5s s  %-20s  %s".formatted(change.get("reached") == Boolean.TRUE ? "x" : " ",
-                    Json.<BigDecimal>at(change, "offset_seconds").stripTrailingZeros().toPlainString(), status,
-                    change.get("event").toString().replaceFirst("(: )?" + status + "$", "")).stripTrailing());
+                var seconds = Json.<BigDecimal>at(change, "offset_seconds").stripTrailingZeros().toPlainString();
+                lines.add("    %s %5s s  %s".formatted(change.get("reached") == Boolean.TRUE ? "x" : " ", seconds, change.get("event")));
             }
             for (var deposit : list(attempt, "deposits")) {
                 lines.add(line("    deposit", deposit.get("amount"), deposit.get("asset"), deposit.get("status")));
@@ -35,7 +31,7 @@ final class Description {
             lines.add(line("  fault rule", rule.get("fault"), rule.get("operation"), rule.get("order_id"),
                 "skip " + rule.get("skip"), "seen " + rule.get("seen"), "applied " + rule.get("applied")));
         }
-        for (var request : last(MAX_REQUESTS, mock.requests())) {
+        for (var request : last(20, mock.requests())) {
             var isLost = request.get("status").equals(BigDecimal.ZERO);
             lines.add(line("  " + (isLost ? "lost" : request.get("status")), request.get("method"), request.get("path"),
                 request.get("shown"), request.get("error"), request.get("message"), request.get("idempotency"),

@@ -2,19 +2,21 @@ package paymock.junit;
 
 import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
+import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.extension.*;
 
 /**
  * Gives each test a {@link Sandbox} as a parameter: its own, empty and frozen. When the test fails, payments and requests
  * are printed. One server serves all tests of a JVM.
  */
-public final class PaymockExtension implements BeforeEachCallback, ParameterResolver, TestWatcher {
+public final class PaymockExtension implements BeforeEachCallback, AfterEachCallback,
+    InvocationInterceptor, ParameterResolver, TestWatcher {
     private final Map<String, Sandbox> sandboxes = new ConcurrentHashMap<>(); // by the id of the test
     private Sandbox shared;
 
     /** One sandbox for all tests, emptied after each: for an application that is started once. */
     public synchronized Sandbox shared() {
-        shared = shared == null ? Server.get().newSandbox() : shared;
+        shared = shared == null ? Server.newSandbox() : shared;
         return shared;
     }
 
@@ -34,18 +36,12 @@ public final class PaymockExtension implements BeforeEachCallback, ParameterReso
     public Sandbox resolveParameter(ParameterContext parameter, ExtensionContext test) {
         test.getTestMethod().orElseThrow(
             () -> new ParameterResolutionException("a Sandbox is for methods with @Test, @BeforeEach or @AfterEach"));
-        test.getRoot().getStore(ExtensionContext.Namespace.create(Server.class)) // closes it after the last test
-            .getOrComputeIfAbsent(Server.class, type -> Server.get());
-        return sandboxes.computeIfAbsent(test.getUniqueId(), id -> Server.get().newSandbox());
+        return sandboxes.computeIfAbsent(test.getUniqueId(), id -> Server.newSandbox());
     }
 
     @Override
     public void testFailed(ExtensionContext test, Throwable cause) {
-        Optional.ofNullable(sandboxes.get(test.getUniqueId())).ifPresent(sandbox -> {
-            var story = test.getDisplayName() + ", in paymock at " + sandbox.describe();
-            test.publishReportEntry("paymock", story);
-            System.err.println(story); // as Maven and Gradle do not show entries
-        });
+        describe(test);
         reset(test);
     }
 
@@ -54,6 +50,35 @@ public final class PaymockExtension implements BeforeEachCallback, ParameterReso
 
     @Override
     public void testAborted(ExtensionContext test, Throwable cause) { reset(test); }
+
+    /** Dynamic tests have no TestWatcher: each that fails is described, with the sandbox of their factory. */
+    @Override
+    public void interceptDynamicTest(Invocation<Void> invocation, DynamicTestInvocationContext dynamic, ExtensionContext test)
+        throws Throwable {
+        try {
+            invocation.proceed();
+        } catch (Throwable cause) {
+            describe(test);
+            throw cause;
+        }
+    }
+
+    @Override
+    public void afterEach(ExtensionContext test) {
+        if (test.getRequiredTestMethod().isAnnotationPresent(TestFactory.class)) {
+            reset(test);
+        }
+    }
+
+    private void describe(ExtensionContext test) {
+        sandboxes.forEach((id, sandbox) -> {
+            if (test.getUniqueId().startsWith(id)) {
+                var story = test.getDisplayName() + ", in paymock at " + sandbox.describe();
+                test.publishReportEntry("paymock", story);
+                System.err.println(story); // as Maven and Gradle do not show entries
+            }
+        });
+    }
 
     private void reset(ExtensionContext test) {
         Optional.ofNullable(sandboxes.remove(test.getUniqueId())).ifPresent(sandbox -> {

@@ -12,18 +12,23 @@ import java.util.stream.Collectors;
  * What belongs to one API key of a server, and its clock. Payments, requests and fault rules are as the API sends them:
  * see {@link Json#at}. {@code orderOrId} is a payment id, or an order, for its newest payment. Thread-safe.
  */
-public record Sandbox(String url, String apiKey) {
+public record Sandbox(String url, String apiKey, String name) {
     private static final HttpClient HTTP = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
+    /** {@code name} is that in a key {@code KEY.NAME} of a server with keys, or null. */
     public Sandbox {
         url = (url.contains("://") ? url : "http://" + url).replaceFirst("/+$", "");
     }
+
+    public Sandbox(String url, String apiKey) { this(url, apiKey, null); }
 
     @Override
     public String toString() { return "Sandbox of " + url; } // without the key
 
     /** The page of this sandbox. */
-    public String dashboardUrl() { return url + (apiKey.startsWith("mk_test_") ? "/#key=" + apiKey : "/"); }
+    public String dashboardUrl() {
+        return url + (apiKey.startsWith("mk_test_") ? "/#key=" + apiKey : name == null ? "/" : "/#sandbox=" + name);
+    }
 
     public Instant now() { return Instant.parse(Json.at(call("GET", "/_mock/clock", null), "now")); }
     public void freeze() { speed(0); }
@@ -105,16 +110,20 @@ public record Sandbox(String url, String apiKey) {
             .header("Authorization", "Bearer " + apiKey).header("Content-Type", "application/json").build();
         try {
             var reply = HTTP.send(request, HttpResponse.BodyHandlers.ofString());
-            Map<String, Object> json = reply.statusCode() == 204 ? Map.of() : Json.at(Json.read(reply.body()));
-            if (reply.statusCode() < 300) {
+            var status = reply.statusCode();
+            if (status != 204 && !reply.body().startsWith(status < 300 ? "{" : "{\"error\"")) {
+                throw new IllegalStateException("paymock: " + url + " answers " + status + ", unlike paymock");
+            }
+            Map<String, Object> json = status == 204 ? Map.of() : Json.at(Json.read(reply.body()));
+            if (status < 300) {
                 return json;
             }
             Map<String, Object> error = Json.at(json, "error");
             List<Map<String, Object>> details = Json.at(error.getOrDefault("details", List.of()));
-            throw new PaymockException(reply.statusCode(), Json.at(error, "code"), details.stream()
+            throw new PaymockException(status, Json.at(error, "code"), details.stream()
                 .map(problem -> "\n  " + problem.get("field") + ": " + problem.get("message"))
                 .collect(Collectors.joining("", method + " " + path + " was refused with "
-                    + reply.statusCode() + " " + error.get("code") + ": " + error.get("message"), "")), details);
+                    + status + " " + error.get("code") + ": " + error.get("message"), "")), details);
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException(interrupted);

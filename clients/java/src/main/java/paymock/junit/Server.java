@@ -2,67 +2,74 @@ package paymock.junit;
 
 import java.io.*;
 import java.util.UUID;
-import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.extension.ExtensionContext;
+import java.util.concurrent.*;
 
 /** The server of this JVM: the one at PAYMOCK_URL, or a process, which ends with the JVM however that ends. */
-final class Server implements ExtensionContext.Store.CloseableResource {
+final class Server {
     static final String VERSION = "0.2.0";
-    private static Server current;
+    private static Process process;
+    private static String url;
 
-    private final Process process;
-    private final String url;
-
-    private Server() {
-        var running = setting("PAYMOCK_URL", "");
-        var program = setting("PAYMOCK_BIN", "paymock");
-        try {
-            process = running.isEmpty() ? start(program) : null;
-            url = process == null ? running : Json.at(Json.read(process.inputReader().readLine()), "url");
-            var version = String.valueOf(new Sandbox(url, "mk_test_version").call("GET", "/livez", null).get("version"));
-            if (!version.startsWith(VERSION.substring(0, VERSION.lastIndexOf('.') + 1))) {
-                System.err.println("paymock: the server at " + url + " is version " + version + ", this helper is " + VERSION
-                    + ": install the same version");
-            }
-        } catch (IOException | RuntimeException error) {
-            throw new IllegalStateException(running.isEmpty()
-                ? "cannot start " + program + ": install paymock, or set PAYMOCK_BIN to its path or PAYMOCK_URL to a server"
-                : "no server of paymock answers at " + running, error);
-        }
-    }
-
-    static synchronized Server get() {
-        current = current == null ? new Server() : current;
-        return current;
-    }
+    private Server() {}
 
     /** An empty sandbox with a frozen clock. */
-    Sandbox newSandbox() {
+    static Sandbox newSandbox() {
+        var url = url();
         var name = setting("PAYMOCK_SANDBOX", "test-" + UUID.randomUUID());
         var key = process == null ? setting("PAYMOCK_API_KEY", "mk_test_" + name) : "mk_test_" + name;
-        var sandbox = new Sandbox(url, key.startsWith("mk_test_") ? key : key.split(",")[0] + "." + name);
+        var sandbox = key.startsWith("mk_test_") ? new Sandbox(url, key)
+            : new Sandbox(url, key.split(",")[0] + "." + name, name);
         sandbox.freeze();
         sandbox.reset(); // one with a chosen name may have been used before
         return sandbox;
     }
 
-    private static Process start(String program) throws IOException {
-        var builder = new ProcessBuilder(program, "serve", "--port", "0", "--ready-file", "-", "--exit-on-stdin-close",
-            "--no-access-log").redirectError(ProcessBuilder.Redirect.INHERIT);
-        builder.environment().keySet().removeIf(name -> name.startsWith("PAYMOCK_API_KEY"));
-        return builder.start();
+    private static synchronized String url() {
+        if (url == null) {
+            var running = setting("PAYMOCK_URL", "");
+            var server = running.isEmpty() ? start() : running;
+            var live = new Sandbox(server, "mk_test_version").call("GET", "/livez", null);
+            var version = live.getOrDefault("version", "below 0.2").toString();
+            if (!version.startsWith(VERSION.substring(0, VERSION.lastIndexOf('.') + 1))) {
+                System.err.println("paymock: the server at " + server + " is version " + version + ", this helper is " + VERSION
+                    + ": install the same version");
+            }
+            url = server;
+        }
+        return url;
     }
 
-    private static String setting(String name, String standard) { return System.getenv().getOrDefault(name, standard); }
+    private static String start() {
+        var file = setting("PAYMOCK_BIN", "");
+        var program = file.isEmpty() ? "paymock" : new File(file).getAbsolutePath();
+        var builder = new ProcessBuilder(program, "serve", "--port", "0", "--ready-file", "-", "--exit-on-stdin-close",
+            "--no-access-log").redirectErrorStream(true);
+        builder.environment().keySet().removeIf(name -> name.startsWith("PAYMOCK_API_KEY"));
+        try {
+            process = builder.start();
+            var limit = CompletableFuture.runAsync(process::destroy, CompletableFuture.delayedExecutor(60, TimeUnit.SECONDS));
+            var lines = process.inputReader();
+            var printed = new StringBuilder();
+            for (var line = lines.readLine(); line != null; line = lines.readLine()) {
+                if (line.startsWith("{\"url\"")) {
+                    limit.cancel(false);
+                    var rest = new Thread(() -> lines.lines().forEach(System.err::println));
+                    rest.setDaemon(true);
+                    rest.start();
+                    return Json.at(Json.read(line), "url");
+                }
+                printed.append(line).append('\n');
+            }
+            throw new IllegalStateException("paymock: the server did not start:\n" + printed + program + " ended with status "
+                + process.onExit().join().exitValue());
+        } catch (IOException error) {
+            throw new IllegalStateException("paymock: cannot start " + program
+                + ": install paymock, or set PAYMOCK_BIN to an executable or PAYMOCK_URL to a server", error);
+        }
+    }
 
-    @Override
-    public void close() throws IOException, InterruptedException {
-        synchronized (Server.class) {
-            current = null;
-        }
-        if (process != null) {
-            process.getOutputStream().close();
-            process.waitFor(10, TimeUnit.SECONDS);
-        }
+    private static String setting(String name, String standard) {
+        var value = System.getenv().getOrDefault(name, "");
+        return value.isEmpty() ? standard : value;
     }
 }

@@ -30,7 +30,7 @@ class AcceptanceTest {
     }
 
     private static final class Case {
-        final Sandbox mock = Server.get().newSandbox();
+        final Sandbox mock = Server.newSandbox();
         final Instant start = mock.now();
         final Map<String, String> ids = new HashMap<>();
 
