@@ -29,15 +29,25 @@ function wrapped(test, self) {
 // With a parameter that has a name, Jest would wait for a callback.
 const inSandbox = (run) => async (...given) => {
   const mock = await Sandbox.open();
+  const { signal } = given[0] ?? {}; // of node:test and vitest, whose error at a time limit is their own
+  const tell = async () => console.error(await storyOf(mock));
+  signal?.addEventListener("abort", tell);
   try {
     await run(mock, ...given);
   } catch (problem) {
-    const story = await mock.describe().catch(({ message }) => message);
+    const story = await storyOf(mock);
     if (!process.env.PAYMOCK_URL) await mock.reset().catch(() => {}); // else the link shows it
-    throw withStory(problem, `\n\npaymock: ${mock.dashboardUrl}\n${story}\n`);
+    throw withStory(problem, story);
+  } finally {
+    signal?.removeEventListener("abort", tell);
   }
   await mock.reset();
 };
+
+async function storyOf(mock) {
+  const link = process.env.PAYMOCK_URL ? `: ${mock.dashboardUrl}` : ""; // another server ends with this process
+  return `\n\npaymock${link}\n${await mock.describe().catch(({ message }) => message)}\n`;
+}
 
 /** The error with a story in what is shown of it: node:test and Jest show `stack`, vitest `message`. */
 function withStory(problem, story) {

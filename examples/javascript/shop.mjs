@@ -4,7 +4,8 @@ import { createServer } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
-const FINAL = ["completed", "expired", "underpaid_expired", "overpaid_review", "manual_review", "failed"];
+// After `expired`, the customer may pay late.
+const FINAL = ["completed", "underpaid_expired", "overpaid_review", "manual_review", "failed"];
 
 /** `sleep` takes seconds. */
 export function createShop({ url, apiKey, timeoutMs = 10_000, sleep = (seconds) => wait(1000 * seconds) }) {

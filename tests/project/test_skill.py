@@ -44,7 +44,7 @@ def test_its_commands_lead_from_unsafe_to_safe(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     blocks = [block._replace(text=block.text.replace(PORT, port)) for block in markdown.blocks(TEXT)]
-    look, stop_at_first, repeat, everything = [block.text.strip() for block in blocks if not file_of(block)]
+    look, everything, repeat = [block.text.strip() for block in blocks if not file_of(block)]
     write_files(tmp_path, blocks)
 
     def run(command: str, example: str, token: str = "") -> tuple[str, Any]:
@@ -56,7 +56,8 @@ def test_its_commands_lead_from_unsafe_to_safe(tmp_path: Path) -> None:
         return EXIT_CODES[ended.returncode], json.loads((tmp_path / "verdict.json").read_text())
 
     assert "underpaid_expired" in run_in(tmp_path, look)
-    verdict, report = run(stop_at_first, UNSAFE)
+    part = everything.replace("--budget", f"{PART} --budget")
+    verdict, report = run(part, UNSAFE)
     [finding, *_] = report["findings"]
     assert verdict == report["verdict"] == "UNSAFE"
     assert finding.keys() >= MEMBERS
@@ -67,6 +68,6 @@ def test_its_commands_lead_from_unsafe_to_safe(tmp_path: Path) -> None:
     verdict, report = run(repeat, SAFE, finding["token"])
     assert (verdict, report["findings"]) == ("SAFE", [])
 
-    verdict, report = run(everything.replace("--budget", f"{PART} --budget"), SAFE)
+    verdict, report = run(part, SAFE)
     assert (verdict, report["verdict"], report["partial"]) == ("SAFE", "SAFE", True)  # as PART is one
     assert (tmp_path / "verdict.json").read_text().startswith('{"verdict":"SAFE","partial":')

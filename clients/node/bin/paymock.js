@@ -3,11 +3,13 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { isatty } from "node:tty";
-import { executable } from "../lib/server.js";
+import { executable, notStarted } from "../lib/server.js";
 
 process.on("uncaughtException", ({ message }) => (console.error(message), process.exit(127)));
 const isForeground = [0, 1, 2].some((stream) => isatty(stream)); // Ctrl-C then reaches the command, too
 process.on("SIGINT", () => isForeground || command.kill("SIGINT"));
 for (const signal of ["SIGTERM", "SIGHUP", "SIGQUIT"]) process.on(signal, () => command.kill(signal));
-const command = spawn(executable(), process.argv.slice(2), { stdio: "inherit" });
+const file = executable();
+const command = spawn(file, process.argv.slice(2), { stdio: "inherit" });
+command.on("error", (problem) => { throw notStarted(file, problem); });
 command.on("exit", (status, signal) => process.exit(status ?? 128 + constants.signals[signal]));

@@ -8,7 +8,8 @@ const OPEN_KEY = /^mk_test_[\w-]{1,64}$/;
 /** The server refused a request. */
 export class PaymockError extends Error {
   constructor(call, status, { code, message, details = [] }) {
-    super(`${call}: ${status} ${code}: ${message}${details.map((one) => `\n  ${one.field}: ${one.message}`).join("")}`);
+    const hint = status === 401 ? " Set PAYMOCK_API_KEY." : "";
+    super(`${call}: ${status} ${code}: ${message}${hint}${details.map((one) => `\n  ${one.field}: ${one.message}`).join("")}`);
     Object.assign(this, { status, code, details });
   }
 
@@ -90,7 +91,7 @@ export class Sandbox {
   }
 
   async #id(orderOrId) {
-    if (orderOrId.startsWith("pay_")) return encodeURIComponent(orderOrId);
+    if (String(orderOrId).startsWith("pay_")) return encodeURIComponent(orderOrId);
     const { data } = await this.#get("payments", { order_id: orderOrId, limit: 1 });
     return encodeURIComponent(data[0]?.id ?? orderOrId); // with which the server refuses it
   }

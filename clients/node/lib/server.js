@@ -18,7 +18,7 @@ export function executable() {
   try {
     return require.resolve(`${name}/bin/paymock${platform === "win32" ? ".exe" : ""}`);
   } catch {
-    throw new Error(`paymock: install ${name}, or set PAYMOCK_BIN to an executable or PAYMOCK_URL to a server`);
+    throw new Error(`paymock: install ${name}, or set PAYMOCK_BIN to an executable or, in tests, PAYMOCK_URL to a server`);
   }
 }
 
@@ -34,12 +34,17 @@ export async function stopServer() {
   started = undefined;
 }
 
+/** The error for an executable that cannot be started. */
+export function notStarted(file, { code }) {
+  return new Error(`paymock: cannot start ${file}: ${code}${process.env.PAYMOCK_BIN ? ", which PAYMOCK_BIN names" : ""}`);
+}
+
 function start(file) {
   const { PAYMOCK_API_KEY, PAYMOCK_API_KEYS, PAYMOCK_API_KEYS_FILE, ...env } = process.env; // it is in open mode
   const child = Object.assign(spawn(file, ARGUMENTS, { env }), { output: "" });
   process.once("disconnect", () => child.stdin.destroy()); // vitest was killed: its processes may stay
   return new Promise((ready, fail) => {
-    child.on("error", fail).stdin.on("error", () => {});
+    child.on("error", (problem) => fail(notStarted(file, problem))).stdin.on("error", () => {});
     child.on("close", (status, signal) => {
       child.output += `\n${file} ended with ${signal ?? `status ${status}`}`;
       fail(new Error(`paymock: the server did not start:\n${child.output.trim()}`));
