@@ -21,7 +21,7 @@ MOST_WORDS = 600
 EXIT_CODES = {int(code): name for code, name in re.findall(r"^\| (\d) \| `(\w+)` \|", TEXT, re.MULTILINE)}
 MEMBERS = {*re.findall(r"`(\w+)`", TEXT.split("| Member |")[1].split("\n\n")[0])} - {"fault"}
 PORT = "8000"
-PART = "--scenario happy_path --fault drop"
+PART = "--scenario happy_path --fault drop --fail-fast"
 """Of a run of all trials, to save a minute: at night, the safe example is judged by all of them."""
 
 UNSAFE, SAFE = "unsafe_shop/unsafe_shop.py", "flask_shop/shop.py"
