@@ -20,7 +20,7 @@ class Calls:
         self.sandbox = sandbox
         self.ids: dict[str, str] = {}
 
-    def of(self, name: str) -> Callable[..., Any]:
+    def method(self, name: str) -> Callable[..., Any]:
         snake_case = re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name)
         call: Callable[..., Any] = getattr(self, name, None) or getattr(self.sandbox, snake_case)
         return call
@@ -52,11 +52,11 @@ class Calls:
         return named[0] if named else order
 
 
-def shows(result: Any, expected: Any) -> bool:
+def matches(result: Any, expected: Any) -> bool:
     if isinstance(expected, list):
-        return len(result) == len(expected) and all(map(shows, result, expected))
+        return len(result) == len(expected) and all(map(matches, result, expected))
     if isinstance(expected, dict):
-        return all(name in result and shows(result[name], value) for name, value in expected.items())
+        return all(name in result and matches(result[name], value) for name, value in expected.items())
     return bool(result == expected)
 
 
@@ -72,18 +72,18 @@ def test_the_python_helper_passes(paymock: Sandbox, case: dict[str, Any]) -> Non
         is_options = isinstance(last, dict) and "sending" not in last
         options = {re.sub("Id$", "_id", name): value for name, value in last.items()} if is_options else {}
         arguments += [] if is_options else [last]
-        call = calls.of(step["call"])
+        call = calls.method(step["call"])
         if "refused" in step:
             with pytest.raises(Refused) as refused:
                 call(*arguments, **options)
-            assert shows(vars(refused.value), step["refused"]), step
+            assert matches(vars(refused.value), step["refused"]), step
             continue
         if "lost" in step:
             with pytest.raises(Unreachable):
                 call(*arguments, **options)
             continue
         result = call(*arguments, **options)
-        assert "result" not in step or shows(result, step["result"]), (step, result)
+        assert "result" not in step or matches(result, step["result"]), (step, result)
         assert "seconds" not in step or (result - start).total_seconds() == step["seconds"], (step, result)
         assert re.search(".*".join(map(re.escape, step.get("contains", []))), str(result), re.DOTALL), result
         assert not [text for text in step.get("lacks", []) if text in result], result

@@ -24,7 +24,7 @@ MEGABYTES = 25
 
 
 @pytest.fixture(scope="module")
-def built() -> Path:
+def built_executable() -> Path:
     """Built by the first process of this run that needs it."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     with (markdown.ROOT / ".venv" / "binary.lock").open("a+") as lock:
@@ -40,8 +40,8 @@ def built() -> Path:
 class Executable:
     """A copy of the executable, with a folder for what it unpacks."""
 
-    def __init__(self, built: Path, folder: Path) -> None:
-        self.path = str(shutil.copy(built, folder))
+    def __init__(self, built_executable: Path, folder: Path) -> None:
+        self.path = str(shutil.copy(built_executable, folder))
         self.unpacked = folder / "unpacked"
         self.unpacked.mkdir()
         self.environment = {"TMPDIR": str(self.unpacked)}
@@ -67,19 +67,19 @@ class Executable:
 
 
 @pytest.fixture
-def executable(built: Path, tmp_path: Path) -> Iterator[Executable]:
-    executable = Executable(built, tmp_path)
+def executable(built_executable: Path, tmp_path: Path) -> Iterator[Executable]:
+    executable = Executable(built_executable, tmp_path)
     yield executable
     assert not list(executable.unpacked.iterdir())
 
 
-def test_it_is_small_and_needs_no_library_but_glibc(built: Path) -> None:
-    assert built.stat().st_size <= MEGABYTES * 1_000_000
-    command = ["readelf", "--dynamic", str(built)]
+def test_it_is_small_and_needs_no_library_but_glibc(built_executable: Path) -> None:
+    assert built_executable.stat().st_size <= MEGABYTES * 1_000_000
+    command = ["readelf", "--dynamic", str(built_executable)]
     libraries = {*re.findall(r"\(NEEDED\).*\[(.+)\]", subprocess.check_output(command, text=True))}
     assert libraries <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}  # those of glibc
     python = markdown.ROOT / ".venv" / "binary" / "bin" / "python"
-    command = [str(python), str(markdown.ROOT / "scripts" / "glibc_needed.py"), str(built)]
+    command = [str(python), str(markdown.ROOT / "scripts" / "glibc_needed.py"), str(built_executable)]
     assert b"needs glibc 2." in subprocess.check_output([*command, "2.99"])
     refused = subprocess.run([*command, "2.3"], stderr=subprocess.PIPE, text=True, check=False)
     assert refused.returncode == 1
@@ -128,7 +128,7 @@ def test_nothing_is_left(executable: Executable, end: Callable[["subprocess.Pope
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids[1:]))
 
 
-def test_it_ends_as_the_installed_command_does(built: Path) -> None:
+def test_it_ends_as_the_installed_command_does(built_executable: Path) -> None:
     """The tests of commands whose processes need not be children of the process that was started."""
     files = ["tests/cli/test_exec.py", "tests/cli/test_live.py", "tests/cli/test_main.py"]
     command = [
@@ -143,4 +143,6 @@ def test_it_ends_as_the_installed_command_does(built: Path) -> None:
         "not server-",
         *files,
     ]
-    subprocess.run(command, env=environment(TESTED_EXECUTABLE=str(built)), cwd=markdown.ROOT, check=True)
+    subprocess.run(
+        command, env=environment(TESTED_EXECUTABLE=str(built_executable)), cwd=markdown.ROOT, check=True
+    )

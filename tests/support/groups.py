@@ -33,7 +33,9 @@ class Group(NamedTuple):
 
 
 GROUPS = {
-    "binary": Group("nightly", "gcc, readelf", {"gcc": "gcc", "readelf": "binutils"}, frozenset({"built"})),
+    "binary": Group(
+        "nightly", "gcc, readelf", {"gcc": "gcc", "readelf": "binutils"}, frozenset({"built_executable"})
+    ),
     "browser": Group(
         "ci", "chromium", {"chromium": "chromium"}, frozenset({"browser"}), "tests/web/pages/browser/"
     ),

@@ -30,10 +30,10 @@ function application(mock, ids) {
   };
 }
 
-function shows(result, expected) {
+function matches(result, expected) {
   if (Array.isArray(expected)) assert.equal(result.length, expected.length);
   if (typeof expected !== "object" || expected === null) return assert.equal(result, expected);
-  for (const [name, value] of Object.entries(expected)) shows(result[name], value);
+  for (const [name, value] of Object.entries(expected)) matches(result[name], value);
 }
 
 for (const { name, steps } of cases) {
@@ -47,7 +47,7 @@ for (const { name, steps } of cases) {
       if (step.refused) {
         const refused = await called.then(() => assert.fail(`${step.call} was not refused`), (problem) => problem);
         assert.equal(refused instanceof PaymockError, !app[step.call], refused);
-        shows(refused, step.refused);
+        matches(refused, step.refused);
         continue;
       }
       if (step.lost) {
@@ -55,7 +55,7 @@ for (const { name, steps } of cases) {
         continue;
       }
       const result = await called;
-      if ("result" in step) shows(result, step.result);
+      if ("result" in step) matches(result, step.result);
       if ("seconds" in step) assert.equal(result - start, 1000 * step.seconds);
       let from = 0;
       for (const text of step.contains ?? []) {

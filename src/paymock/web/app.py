@@ -27,8 +27,8 @@ from paymock.web.pages.fragments import Fragments
 from paymock.web.pages.handlers import (
     LLMS,
     PAGES,
-    AgentGuide,
     DashboardPage,
+    LlmsTxt,
     checkout_page,
     redirect_to_swagger,
     static_files,
@@ -72,8 +72,8 @@ def create_app(
         handler = handler_of(operation, checkout_service)
         routes.add(operation.method, operation.path, Route(handler))
     routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, examples)))
-    guide = AgentGuide(examples, control=settings.control, open_mode=settings.open_mode)
-    routes.add("GET", LLMS, Route(guide))
+    llms_txt = LlmsTxt(examples, control=settings.control, open_mode=settings.open_mode)
+    routes.add("GET", LLMS, Route(llms_txt))
     if control_service is not None:
         for operation in control.OPERATIONS:
             handler = handler_of(operation, control_service)

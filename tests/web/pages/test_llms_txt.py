@@ -23,7 +23,7 @@ CURL.add_argument("-H", dest="headers", action="append")
 CURL.add_argument("-d", dest="body")
 
 
-def guide(server: RunningServer) -> str:
+def llms_txt(server: RunningServer) -> str:
     reply = httpx.get(f"{server.url}/llms.txt")
     assert reply.headers["content-type"] == "text/plain; charset=utf-8"
     assert "\n\n\n" not in reply.text
@@ -47,7 +47,7 @@ def run(text: str, api_key: str = "") -> dict[str, httpx.Response]:
 
 
 def test_it_names_what_there_is_and_its_commands_work(server: RunningServer) -> None:
-    text = guide(server)
+    text = llms_txt(server)
     assert len(text.split()) <= MOST_WORDS
     for name in (*SCENARIOS, *FaultKind, "UNDETERMINED"):
         assert f"`{name}" in text, name
@@ -61,7 +61,7 @@ def test_it_names_what_there_is_and_its_commands_work(server: RunningServer) -> 
 
 def test_without_the_control_api_it_tells_of_none_and_takes_a_configured_key() -> None:
     with running_server(Settings(port=0, control=False, api_keys=("key-of-a-shop",))) as server:
-        text = guide(server)
+        text = llms_txt(server)
         assert not re.findall("_mock|mk_test|[Ff]ault|verify|[Ff]reeze|[Aa]dvance", text)
         [created] = run(text, "key-of-a-shop").values()
         assert created.status_code == 201

@@ -112,7 +112,7 @@ class DashboardPage:
         return Response(200, html, HTML, (*security_headers(), ("Link", link)))
 
 
-class AgentGuide:
+class LlmsTxt:
     """The handler of `/llms.txt`, which is rendered at the first request, for the base URL that the client
     used. Without the `control` API, it says nothing of it. Browsers show plain text, and download Markdown.
     """

@@ -38,7 +38,7 @@ class AcceptanceTest {
             for (var step : steps) {
                 if (step.containsKey("refused")) {
                     var refused = assertThrows(PaymockException.class, () -> call(step));
-                    shows(Map.of("status", new BigDecimal(refused.status), "code", refused.code), step.get("refused"));
+                    matches(Map.of("status", new BigDecimal(refused.status), "code", refused.code), step.get("refused"));
                 } else if (step.containsKey("lost")) {
                     assertThrows(IOException.class, () -> call(step));
                 } else {
@@ -106,7 +106,7 @@ class AcceptanceTest {
         }
 
         void check(Object result, Map<String, Object> step) {
-            shows(result, step.getOrDefault("result", Map.of()));
+            matches(result, step.getOrDefault("result", Map.of()));
             if (step.containsKey("seconds")) {
                 var seconds = new BigDecimal(Duration.between(start, (Instant) result).toMillis()).movePointLeft(3);
                 assertEquals(0, seconds.compareTo(Json.at(step, "seconds")), step + ": " + seconds);
@@ -121,13 +121,13 @@ class AcceptanceTest {
             }
         }
 
-        void shows(Object result, Object expected) {
+        void matches(Object result, Object expected) {
             if (expected instanceof Map<?, ?> members) {
-                members.forEach((name, value) -> shows(((Map<?, ?>) result).get(name), value));
+                members.forEach((name, value) -> matches(((Map<?, ?>) result).get(name), value));
             } else if (expected instanceof List<?> list) {
                 assertEquals(list.size(), ((List<?>) result).size(), result.toString());
                 for (var index = 0; index < list.size(); index++) {
-                    shows(((List<?>) result).get(index), list.get(index));
+                    matches(((List<?>) result).get(index), list.get(index));
                 }
             } else {
                 assertEquals(expected, result);
