@@ -1,16 +1,12 @@
 import asyncio
-from operator import attrgetter
 from typing import Any
 
 import pytest
 
-from paymock.app.findings import MAX_BYTES, MAX_FINDINGS
 from paymock.app.lookup import PaymentFilter, newest_payments
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import AddResult, Store
+from paymock.stores.base import AddResult
 from paymock.stores.memory import MemoryStore
-from tests.support.findings import finding
-from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
 
 
@@ -74,16 +70,6 @@ async def test_a_search_finds_ids_and_orders_by_any_beginning() -> None:
     assert await found(order_id="pay_заказ", scenario="late_payment") == [payment.id]
 
 
-async def test_findings_are_listed_newest_first_found_and_cleared() -> None:
-    findings = UseCases(MemoryStore()).control.findings
-    added = [await findings.add(SANDBOX, **finding(rule=rule)) for rule in ("lost_sale", "gives_up")]
-    assert (await findings.list(SANDBOX)).data == added[::-1]
-    assert await findings.find(SANDBOX, added[0].id) == added[0]
-    assert (await refusal(findings.find("another sandbox", added[0].id))).status == 404
-    await findings.clear(SANDBOX)
-    assert (await findings.list(SANDBOX)).data == []
-
-
 async def test_a_sandbox_is_registered_once_a_minute_whatever_the_store_does() -> None:
     class CountingStore(MemoryStore):
         attempts = 0
@@ -98,49 +84,3 @@ async def test_a_sandbox_is_registered_once_a_minute_whatever_the_store_does() -
         app.clock.advance(seconds)
         await app.sandboxes.register("sandbox-of-k-a", SANDBOX, "a")
         assert store.attempts == attempts
-
-
-@pytest.mark.parametrize("store", [MemoryStore, SharedStore])
-@pytest.mark.parametrize("clear", ["reset", "findings.clear"])
-async def test_sandboxes_of_a_key_share_the_room_of_findings_and_nothing_else(
-    store: type[Store], clear: str
-) -> None:
-    shared = store()
-    app, other_process = UseCases(shared), UseCases(shared)
-    first, second = "sandbox-of-k-a", "sandbox-of-k-b"
-
-    async def add(sandbox: str, count: int) -> None:
-        for number in range(count):
-            await app.control.findings.add(sandbox, SANDBOX, **finding(token=f"{number}"))
-
-    async def counts() -> list[int]:
-        await app.sandboxes.tail(SANDBOX, "requests", 1)  # what is buffered is written
-        findings = other_process.control.findings
-        return [len((await findings.list(one, SANDBOX)).data) for one in (SANDBOX, first, second)]
-
-    await add(SANDBOX, 1)
-    await add(first, 20)
-    await add(second, 40)
-    assert await counts() == [1, 20, 40]
-    await add(second, 50)
-    assert await counts() == [1, 10, 90]
-    [*_, oldest] = (await app.control.findings.list(second, SANDBOX)).data
-    assert await app.control.findings.find(second, oldest.id, SANDBOX) == oldest
-    assert (await refusal(app.control.findings.find(first, oldest.id, SANDBOX))).status == 404
-    await attrgetter(clear)(app.control)(second, SANDBOX)
-    assert await counts() == [1, 9, 0]
-    await add(second, 1)
-    assert await counts() == [1, 8, 1]
-    await attrgetter(clear)(app.control)(SANDBOX, SANDBOX)
-    assert await counts() == [0, 8, 1]
-
-
-@pytest.mark.parametrize("store", [MemoryStore, SharedStore])
-async def test_large_findings_displace_the_oldest(store: type[Store]) -> None:
-    app = UseCases(store())
-    large = ["x" * 2000] * 20
-    for number in range(30):
-        await app.control.findings.add(SANDBOX, **finding(token=f"{number}", story=large))
-    kept = (await app.control.findings.list(SANDBOX)).data
-    assert [one.token for one in kept] == ["29", "28", "27", "26", "25", "24"]
-    assert sum(map(len, await app.sandboxes.tail(SANDBOX, "findings", MAX_FINDINGS))) <= MAX_BYTES

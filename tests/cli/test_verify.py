@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 
 from harness.polling import wait_until
@@ -72,9 +71,9 @@ def test_a_shop_that_is_right_is_0(terminal: Terminal, shop: str) -> None:
 @pytest.mark.ci
 @pytest.mark.parametrize("shop", [bad.NewKeyPerTry], indirect=True)
 def test_an_unsafe_shop_is_1_and_its_findings_repeat(terminal: Terminal, shop: str, tmp_path: Path) -> None:
-    junit, summary, sarif = (tmp_path / name for name in ("junit.xml", "summary.md", "results.sarif"))
+    junit, summary = tmp_path / "junit.xml", tmp_path / "summary.md"
     key = terminal.variables["PAYMOCK_API_KEY"]
-    files = ("--junit", str(junit), f"--markdown={summary}", "--sarif", str(sarif))
+    files = ("--junit", str(junit), f"--markdown={summary}")
     outcome = terminal.run(*arguments(shop), "--key", key, *files)
     token = "happy_path/createPayment=drop"
     estimate, *told = [line.split(", not confirmed yet: ")[0] for line in outcome.stderr.splitlines()]
@@ -84,12 +83,10 @@ def test_an_unsafe_shop_is_1_and_its_findings_repeat(terminal: Terminal, shop: s
     assert outcome.stdout.startswith(f"UNSAFE: {what}")
     assert 'type="double_payment"' in junit.read_text()
     assert summary.read_text().startswith("## UNSAFE: double_payment when createPayment gets")
-    assert json.loads(sarif.read_text())["runs"][0]["results"][0]["ruleId"] == "double_payment"
 
     [command] = re.findall("^paymock verify .*", outcome.stdout, re.MULTILINE)
     assert outcome.stdout.count("paymock verify") == 1
-    findings = httpx.get(f"{terminal.url}/_mock/findings", headers={"Authorization": f"Bearer {key}"}).text
-    for shown in (outcome.stdout, junit.read_text(), summary.read_text(), sarif.read_text(), findings):
+    for shown in (outcome.stdout, junit.read_text(), summary.read_text()):
         assert key not in shown
         assert "PAYMOCK_API_KEY" in shown
     assert shlex.split(command) == [
@@ -123,18 +120,16 @@ def test_an_application_that_is_started_gets_a_sandbox_of_the_key() -> None:
     key = "first-key"
     with testing.serve(api_keys=[key]) as server, Sandbox(server.url, key) as own:
         terminal = Terminal(server.url, key)
-        cases = [(key, "", "test-[0-9a-f]{16}"), (key, "ci", "ci"), (f"{key}.mine", "ci", "mine")]
-        for api_key, chosen, name in cases:
+        for api_key, chosen, name in ((key, "", None), (key, "ci", "ci"), (f"{key}.mine", "ci", "mine")):
             outcome = terminal.run(
                 "verify", "--example", "--tick", key, PAYMOCK_API_KEY=api_key, PAYMOCK_SANDBOX=chosen
             )
             assert outcome.returncode == 1
             assert key not in outcome.stdout + outcome.stderr
-            link = re.search(f"\nOn the dashboard: {server.url}/#sandbox=({name})\n", outcome.stdout)
-            assert link is not None
-            with Sandbox(server.url, key, name=link[1]) as used:
-                assert used.findings()
-        assert own.findings() == own.requests() == []
+            if name is not None:
+                with Sandbox(server.url, key, name=name) as used:
+                    assert used.requests()
+        assert own.requests() == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import pytest
 
 from paymock.schemas.control import (
     AddFault,
-    AddFinding,
     Advance,
     AdvancePayment,
     MakeDeposit,
@@ -15,7 +14,6 @@ from paymock.schemas.control import (
 from paymock.schemas.public import CreatePayment, Health
 from paymock.schemas.validation import Problems, checker_for
 from tests.support.client import order
-from tests.support.findings import finding
 
 
 @pytest.mark.parametrize(
@@ -34,13 +32,6 @@ from tests.support.findings import finding
         (AddFault, {"fault": "drop", "order_id": ""}, {"order_id": "1 to 128 characters"}),
         (AddFault, {"fault": "drop", "payment_id": "order-1"}, {"payment_id": "must be the `id`"}),
         (AddFault, {"fault": "drop", "skip": -1, "times": 0}, {"skip": "at least 0", "times": "at least 1"}),
-        (AddFinding, finding(severity="high", rule=""), {"severity": "must be", "rule": "must begin with"}),
-        (AddFinding, finding(scenario=7, note="Once"), {"scenario": "a string", "note": "is not a field"}),
-        (
-            AddFinding,
-            finding(order_id="", payment_id="pay_1"),
-            {"order_id": "1 to 128", "payment_id": "`id`"},
-        ),
         (MakeDeposit, {"amount": 1, "asset": ""}, {"amount": "must be a string", "asset": "1 to 64"}),
         (SetNext, {"scenario": "late_payment", "fault": "drop; times=2", "times": None}, {}),
         (SetNext, {"times": 2.0}, {}),

@@ -135,7 +135,6 @@ _MENDED = {
     "POST /_mock/payments/{payment_id}/advance": lambda body: {**body, "timeout": 0},
     "POST /_mock/faults": _rule,
     "POST /_mock/next": _override,
-    "POST /_mock/findings": _order_id,
 }
 _NULL_IS_ABSENT = ("POST /_mock/payments/{payment_id}/advance", "POST /_mock/next")
 """What excludes each other here may be null, which no schema says: clients would have useless fields."""

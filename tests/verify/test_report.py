@@ -9,19 +9,15 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from paymock.client.text import shell_word
-from paymock.schemas.control import AddFinding
-from paymock.schemas.validation import checker_for, validate
 from paymock.verify.oracle import RULES, Severity
 from paymock.verify.report import (
     Coverage,
     Finding,
     Report,
     Verdict,
-    for_dashboard,
     grouped,
     junit,
     markdown,
-    sarif,
     transcript,
 )
 
@@ -70,13 +66,6 @@ def finding(rule: str = "lost_sale", **changes: Any) -> Finding:
         "cause": "when getPayment gets `drop`: it reads no more",
     }
     return Finding(**{**fields, **changes})
-
-
-def test_a_long_finding_is_shortened_for_the_dashboard() -> None:
-    long = finding(payment_id=None, command="x" * 3000, faults=[f"{number}: drop" for number in range(30)])
-    shown = validate(checker_for(AddFinding), for_dashboard(long), AddFinding)
-    assert (len(shown.command), shown.command[-4:]) == (2000, "x...")
-    assert shown.faults[18:] == ["18: drop", "... and 11 more"]
 
 
 def report(
@@ -306,22 +295,6 @@ class TestJUnit:
     def test_what_was_not_seen_is_an_error(self) -> None:
         [error] = self.suite(report(undetermined=("expired: it hung", EVIL))).iterfind("testcase/error")
         assert (error.get("message"), error.text) == ("2 not seen to the end", f"expired: it hung\n{ESCAPED}")
-
-
-class TestSarif:
-    def test_each_finding_is_a_result_of_its_rule(self) -> None:
-        judged = report(finding(story=[EVIL]), "gives_up", undetermined=("expired: it hung",))
-        document = json.loads(sarif(judged))
-        [run] = document["runs"]
-        assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [*RULES]
-        results = [(result["ruleId"], result["level"]) for result in run["results"]]
-        assert results == [("lost_sale", "error"), ("gives_up", "note")]
-        assert ESCAPED in run["results"][0]["message"]["text"]
-        assert run["results"][0]["partialFingerprints"] == {"token/v1": TOKEN}
-        [invocation] = run["invocations"]
-        assert not invocation["executionSuccessful"]
-        assert invocation["toolExecutionNotifications"] == [{"message": {"text": "expired: it hung"}}]
-        assert run["properties"]["verdict"] == "UNSAFE"
 
 
 class TestMarkdown:

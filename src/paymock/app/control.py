@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from paymock.app.faults import FaultRules, Injection
 from paymock.app.feed import Feed, clock_of
-from paymock.app.findings import Findings
 from paymock.app.journal import Journal, StoredEntry
 from paymock.app.lookup import (
     ALL_PAYMENTS,
@@ -67,7 +66,6 @@ class ControlService:
         self.overrides = Overrides(sandboxes, scenarios)
         self.fault_rules = FaultRules(sandboxes)
         self.journal = Journal(sandboxes)
-        self.findings = Findings(sandboxes)
         self.waits = Waits(sandboxes, self.journal)
         self.feed = Feed(sandboxes, self.journal)
 
@@ -298,9 +296,7 @@ class ControlService:
             last_used=records.decode_as(StoredEntry, newest[0]).at if newest else None,
         )
 
-    async def reset(self, sandbox: str, owner: str | None = None) -> None:
-        if owner not in (None, sandbox):
-            await self.findings.clear(sandbox, owner)
+    async def reset(self, sandbox: str) -> None:
         await self._sandboxes.reset(sandbox)
 
     def injection(self, sandbox: str, attempt: Callable[[], str]) -> Injection:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _MAX_JOBS = 96
 _READY_SECONDS = 60.0
 _PROGRESS_SECONDS = 10.0
-_FILES = ("junit", "markdown", "sarif")
+_FILES = ("junit", "markdown")
 _STYLES = {"SAFE": "green", "UNSAFE": "red", "UNDETERMINED": "yellow"}
 
 
@@ -171,7 +171,6 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
 @click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")
 @click.option("--junit", type=FILE, metavar="FILE", help="Write the report as JUnit XML.")
 @click.option("--markdown", type=FILE, metavar="FILE", help="Write a summary as Markdown.")
-@click.option("--sarif", type=FILE, metavar="FILE", help="Write the findings as SARIF, for code scanning.")
 @click.option("--fail-fast", is_flag=True, help="End at the first confirmed finding about money.")
 @as_json
 @click.pass_context
@@ -186,7 +185,6 @@ def verify(
     scenario_file: Path | None,
     junit: Path | None,
     markdown: Path | None,
-    sarif: Path | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -205,7 +203,7 @@ def verify(
 
     calls = {name: settings.pop(name) for name in _CALLS}
     _check_calls(example=example, crash=settings["crash"], **calls)
-    _check_writable(junit, markdown, sarif)
+    _check_writable(junit, markdown)
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
     settings["crash"] = settings["crash"] or calls["crash_with"] is not None
     if example:
@@ -231,11 +229,9 @@ def verify(
             echo_note("interrupted: the report so far")
         report = judge.report()
     try:
-        _write(report, junit=junit, markdown=markdown, sarif=sarif)
+        _write(report, junit=junit, markdown=markdown)
     finally:
         _print(report, as_json=as_json)
-        if report.findings and sandbox.name and not as_json:
-            echo("", f"On the dashboard: {sandbox.dashboard_url}")
     if example and not as_json:
         echo(*_OWN_COMMAND)
     ctx.exit(report.exit_code)

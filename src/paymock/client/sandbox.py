@@ -65,9 +65,6 @@ ROUTES = {
     "listScenarios": Route("GET", "/_mock/scenarios", "ScenarioList"),
     "listRequests": Route("GET", "/_mock/requests", "Journal"),
     "forgetRequests": Route("DELETE", "/_mock/requests", None),
-    "addFinding": Route("POST", "/_mock/findings", "Finding"),
-    "listFindings": Route("GET", "/_mock/findings", "FindingList"),
-    "clearFindings": Route("DELETE", "/_mock/findings", None),
     "listSandboxes": Route("GET", "/_mock/sandboxes", "SandboxList"),
     "reset": Route("POST", "/_mock/reset", None),
 }
@@ -411,18 +408,6 @@ class Sandbox:
     def clear_requests(self) -> None:
         """Empty the list of requests."""
         self.call("forgetRequests")
-
-    def findings(self) -> list[Json]:
-        """List what `paymock verify` has found in this sandbox, newest first."""
-        return self._list("listFindings")
-
-    def add_finding(self, finding: Json) -> Json:
-        """Show a finding on the dashboard; return it with its `id`."""
-        return self.call("addFinding", body=finding)
-
-    def clear_findings(self) -> None:
-        """Delete all findings."""
-        self.call("clearFindings")
 
     def sandboxes(self) -> list[Json]:
         """List the sandboxes of the API key: with a configured key K, K itself, whose `name` is None, and

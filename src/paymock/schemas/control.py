@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType
 
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_speed
 from paymock.rules.faults import FAULT_FORM, fault_problem
@@ -528,74 +528,6 @@ class RequestWaitResult(Reply):
 
     reached: Annotated[bool, Meta(description="Whether there were as many as `count`.")]
     data: Annotated[list[JournalEntry], Meta(description="The requests that match, newest first.")]
-
-
-MAX_TEXT, MAX_LINES = 2000, 20
-"""How many characters a text of a finding has at most, and how many lines its lists."""
-
-COURSE_LENGTH = 100
-"""How many lines of the course of a payment a finding has."""
-
-LINE_LENGTH = 300
-"""How many characters such a line has, so that a finding is no larger than a body may be."""
-
-_FindingText = Annotated[str, Meta(max_length=MAX_TEXT)]
-
-
-class _Finding(Reply, kw_only=True):
-    rule: Annotated[str, Meta(description="The rule that was broken."), NAME_FORMAT]
-    severity: Annotated[
-        Annotated[Literal["money", "advice"], Meta(title="FindingSeverity", description="What it costs.")],
-        Meta(description="Whether breaking the rule loses money."),
-    ]
-    cause: Annotated[_FindingText, Meta(description="What it takes, and what the application does.")] = ""
-    also: Annotated[
-        list[_FindingText],
-        Meta(description="Other rules that the same cause breaks.", max_length=MAX_LINES),
-    ] = field(default_factory=list)
-    run: Annotated[_FindingText, Meta(description="The verdict of the run; empty if unknown.")] = ""
-    occurrences: Annotated[int, Meta(description="How many trials broke the rule.", ge=1)] = 1
-    tried: Annotated[int, Meta(description="Of how many with this cause; 0: unknown.", ge=0)] = 0
-    repeated: Annotated[bool, Meta(description="Whether it was seen once more.")] = True
-    scenario: Annotated[_FindingText, Meta(description="That of the trial; `*`: orders in several ones.")]
-    faults: Annotated[
-        list[_FindingText], Meta(description="The requests that got a fault.", max_length=MAX_LINES)
-    ]
-    token: Annotated[_FindingText, Meta(description="Repeats the trial.")]
-    explanation: Annotated[_FindingText, Meta(description="What went wrong.")]
-    story: Annotated[
-        list[_FindingText], Meta(description="What happened, line by line.", max_length=MAX_LINES)
-    ]
-    order_id: OrderId
-    payment_id: Annotated[PaymentId | None, Meta(description="The newest; `null`: none was created.")]
-    payments: Annotated[
-        list[PaymentId], Meta(description="All of the order, oldest first.", max_length=MAX_LINES)
-    ] = field(default_factory=list)
-    course: Annotated[
-        list[Annotated[str, Meta(max_length=LINE_LENGTH)]],
-        Meta(
-            description="The changes of each payment, and the requests after each.", max_length=COURSE_LENGTH
-        ),
-    ]
-    command: Annotated[
-        _FindingText, Meta(description="The command that repeats the trial; empty if unknown.")
-    ]
-
-
-class AddFinding(_Finding, forbid_unknown_fields=True):
-    """What `paymock verify` has found."""
-
-
-class Finding(_Finding):
-    """What `paymock verify` has found, with its id."""
-
-    id: Annotated[str, identifier("fnd_", "a finding")]
-
-
-class FindingList(Reply):
-    """The findings of this sandbox."""
-
-    data: Annotated[list[Finding], Meta(description="Newest first.")]
 
 
 class ListedSandbox(Reply):

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 
 from paymock.client.sandbox import Sandbox
 from paymock.rules.scenarios import PaymentStatus
@@ -129,7 +128,6 @@ class Verifier:
                 "it: the judge advances each payment itself"
             )
         self._ended = True
-        self._findings.publish(f"{self.report().summary}, at {datetime.now(UTC):%H:%M} UTC")
 
     def _run_all(self) -> Iterator[Progress]:
         """Everything that is tried, the cheapest first."""

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
 
-from paymock.client.http import Json, Refused
+from paymock.client.http import Json
 from paymock.client.sandbox import Sandbox
 from paymock.client.text import shell_word
 from paymock.rules.faults import FaultKind
@@ -12,7 +11,7 @@ from paymock.schemas.public import OPERATION_IDS, PAYMENT_READS
 from paymock.verify.batches import Batches
 from paymock.verify.oracle import RULES, Severity, Violation
 from paymock.verify.plans import BYSTANDERS, NEAR_DUE, Batch, Plan
-from paymock.verify.report import Finding, for_dashboard
+from paymock.verify.report import Finding
 from paymock.verify.runner import Progress, Runner
 from paymock.verify.trial import Trial
 
@@ -156,12 +155,6 @@ class Findings:
             yield self._finding(
                 self._runner.trials[plan], self._violation(plan, rule), len(plans), repeated=False
             )
-
-    def publish(self, run: str) -> None:
-        """Show the findings on the dashboard of the sandbox, with the verdict of the run."""
-        for finding in reversed(self.confirmed):
-            with suppress(Refused):  # an old server has no page for it
-                self._sandbox.add_finding(for_dashboard(finding, run))
 
     def _pending_groups(self) -> dict[_Group, list[Plan]]:
         """The plans that broke a rule, by groups of which there is no finding yet, in the order of RULES."""

@@ -1,6 +1,5 @@
-"""The report: the verdict, and each finding as a story. Text, JSON, JUnit, SARIF, Markdown."""
+"""The report: the verdict, and each finding as a story. Text, JSON, JUnit, Markdown."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -8,12 +7,10 @@ from enum import StrEnum
 from html import escape
 from itertools import groupby
 from textwrap import wrap
-from typing import Any
 from xml.etree import ElementTree as ET
 
 from paymock.client.http import Json
 from paymock.client.text import escape_control, format_seconds, shell_word
-from paymock.schemas.control import COURSE_LENGTH, LINE_LENGTH, MAX_LINES, MAX_TEXT
 from paymock.verify.oracle import RULES, Severity
 
 _REPEAT = "To repeat the first finding:"
@@ -306,28 +303,6 @@ def _joined(texts: Sequence[str]) -> str:
     return ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in counts)
 
 
-def for_dashboard(finding: Finding, run: str = "") -> Json:
-    """A finding as the dashboard shows it, shortened to what that takes. `run`: what its run came to."""
-    kept = asdict(finding) | {"severity": finding.severity, "story": finding.advised_story, "run": run}
-    for name in ("requests", "timeline", "marks"):
-        del kept[name]
-    kept = {name: _shortened(value) for name, value in kept.items()}
-    payments = [payment["payment_id"] for payment in finding.payments[-MAX_LINES:]]
-    course = [line[:LINE_LENGTH] for line in finding.course][:COURSE_LENGTH]
-    return kept | {"payments": payments, "course": course}
-
-
-def _shortened(value: Any, length: int = MAX_TEXT) -> Any:
-    """A text, or a list of texts, as far as a finding on the dashboard has room."""
-    if isinstance(value, str):
-        return value if len(value) <= length else f"{value[: length - 3]}..."
-    if not isinstance(value, list):
-        return value
-    more = len(value) - MAX_LINES + 1
-    shown = value if more <= 1 else [*value[: MAX_LINES - 1], f"... and {more} more"]
-    return [_shortened(line, LINE_LENGTH) for line in shown]
-
-
 def junit(report: Report) -> bytes:
     """The report as a JUnit document: a test case for each rule, and one for what was not seen to its end.
 
@@ -358,36 +333,6 @@ def junit(report: Report) -> bytes:
 
 def _complete(finding: Finding) -> str:
     return f"{finding}\n\nTo repeat it:\n\n{finding.command or finding.option}"
-
-
-def sarif(report: Report) -> bytes:
-    """The report as SARIF 2.1.0. Its results name a file, since code scanning takes no others: one that does
-    not exist, as the judge does not know the source of the application.
-    """
-    rules = [
-        {"id": name, "shortDescription": {"text": rule.meaning}, "help": {"text": rule.fix}}
-        for name, rule in RULES.items()
-    ]
-    place = {"physicalLocation": {"artifactLocation": {"uri": "paymock-verify"}}}
-    results = [
-        {
-            "ruleId": finding.rule,
-            "level": "error" if finding.severity is Severity.MONEY else "note",
-            "message": {"text": _complete(finding)},
-            "partialFingerprints": {"token/v1": finding.token},
-            "locations": [place | {"logicalLocations": [{"fullyQualifiedName": finding.token}]}],
-        }
-        for finding in report.findings
-    ]
-    problems = [{"message": {"text": line}} for line in grouped(report.undetermined)]
-    run = {
-        "tool": {"driver": {"name": "paymock verify", "rules": rules}},
-        "invocations": [{"executionSuccessful": not problems, "toolExecutionNotifications": problems}],
-        "results": results,
-        "properties": {name: value for name, value in report.as_json().items() if name != "findings"},
-    }
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2).encode()
 
 
 def markdown(report: Report) -> bytes:

@@ -19,7 +19,6 @@ from paymock.rules.scenarios import SCENARIOS
 from paymock.web.pages.fragments import MIN_WIDTH, json_lines
 from tests.support.client import DUE, HALF, error_of, order
 from tests.support.contract import Json
-from tests.support.findings import finding
 from tests.support.specification import COURSES
 from tests.web.pages.sandbox import Sandbox, plain
 
@@ -353,50 +352,16 @@ def test_next_payments_are_told_with_the_scenario_and_the_fault_that_they_get(ap
 
 def test_fragment_is_private_and_takes_no_unknown_parameters(api: Sandbox) -> None:
     payment = api.created(order_id="secret-order")
-    found = api.post("/_mock/findings", json=finding(order_id="secret-order")).json()
-    paths = ["payments", "faults", "requests", "findings", f"findings/{found['id']}"]
-    for path in (*paths, f"payments/{payment['id']}", f"checkout/{payment['id']}"):
+    for path in ("payments", "faults", "requests", f"payments/{payment['id']}", f"checkout/{payment['id']}"):
         url = api.base_url.join(f"/fragments/{path}")
         assert error_of(httpx.get(url)) == (401, "unauthenticated")
         stranger = httpx.get(url, headers={"Authorization": "Bearer mk_test_stranger"})
-        assert not re.search("secret-order|lost", stranger.text)
+        assert not re.search("secret-order", stranger.text)
         reply = api.get(url)
         assert reply.headers["content-type"] == "text/html; charset=utf-8"
         assert reply.headers["cache-control"] == "no-store"
         assert "default-src 'none'" in reply.headers["content-security-policy"]
         assert error_of(api.get(url, params={"color": "red"})) == (400, "invalid_query")
-
-
-def test_finding_tells_its_story_and_leads_to_its_payment(api: Sandbox) -> None:
-    assert "No findings. paymock verify , with the URL" in plain(api.fragment("findings"))
-    payment = api.created()
-    other = api.created(scenario="no_payment_expired")
-    run = "UNSAFE: lost_sale when getPayment gets `drop` (9 of 9); 318 trials in 44 s, at 08:46 UTC"
-    more = {"cause": "when getPayment gets `drop`: it stops", "occurrences": 9, "tried": 9, "run": run}
-    both = {"payment_id": payment["id"], "payments": [other["id"], payment["id"]], "also": ["gives_up"]}
-    safe = "SAFE: no rule about money was broken; 1 trial in 1 s, at 08:40 UTC"
-    for sent in ({"severity": "advice", "run": safe}, {"severity": "advice"}, {**more, **both}):
-        found = api.post("/_mock/findings", json=finding(**sent)).json()
-    what = "The payment was completed, and the goods did not go out. 9 of 9 trials"
-    assert api.rows("findings")[0] == f"lost_sale money also gives_up happy_path getPayment@0: drop {what}"
-    for text in (
-        "UNSAFE 318 trials in 44 s · 08:46 UTC · 1 money, 0 advice Finding",
-        "Advice · 0 money, 1 advice",
-        "SAFE 1 trial in 1 s · 08:40 UTC · no rule about money was broken · 0 money, 1 advice",
-    ):
-        assert text in plain(api.fragment("findings"))
-    assert f'href="/findings/{found["id"]}"' in api.fragment("findings")
-    html = api.fragment(f"findings/{found['id']}?width=640")
-    for text in (
-        "lost_sale money 9 of 9 trials also gives_up UNSAFE 318 trials in 44 s · 08:46 UTC",
-        "When getPayment gets drop: it stops Order order-1. Network getPayment gets drop.",
-        "Payment 1 no_payment_expired awaiting_payment",
-    ):
-        assert text in plain(html)
-    assert "Your application:" not in plain(html)
-    assert "createPayment 201 new, getPayment ✗ drop" in html
-    assert re.findall('href="/payments/(.*?)"', html) == both["payments"]
-    assert html.count('<svg role="img"') == 2
 
 
 def test_picture_of_an_unknown_payment_or_width_is_refused_and_no_width_is_absurd(api: Sandbox) -> None:

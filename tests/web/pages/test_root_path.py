@@ -12,7 +12,7 @@ from tests.support.server import running_server
 
 ROOT = "/tools/paymock"
 PAGES = (
-    *("/", "/requests", "/faults", "/findings", "/payments/{}", "/checkout/{}", "/checkout/nope"),
+    *("/", "/requests", "/faults", "/payments/{}", "/checkout/{}", "/checkout/nope"),
     *("/swagger/", "/fragments/payments", "/fragments/payments/{}"),
 )
 

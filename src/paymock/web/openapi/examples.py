@@ -207,22 +207,6 @@ def _request(*headers: tuple[bytes, bytes]) -> Request:
 
 
 CONTROL_REQUESTS = {
-    "lost_sale": Example(
-        "A sale that was lost after a failed read",
-        {
-            "rule": "lost_sale",
-            "severity": "money",
-            "scenario": "happy_path",
-            "faults": ["getPayment@13: drop"],
-            "token": "happy_path/getPayment@13=drop",
-            "explanation": "The payment was `completed`, and the goods did not go out.",
-            "story": ["Network: getPayment at `payment_finalized` gets `drop`.", "Goods: never went out."],
-            "order_id": "order-1001",
-            "payment_id": None,
-            "course": ["  13 s  payment_finalized  getPayment ✗ drop", "  45 s  completed"],
-            "command": "paymock verify --only happy_path/getPayment@13=drop",
-        },
-    ),
     "freeze": Example("Freeze", {"speed": 0}),
     "ten_times": Example("Ten times as fast", {"speed": 10}),
     "advance_45_seconds": Example("The length of the happy path", {"seconds": 45}),
@@ -264,7 +248,6 @@ _REQUESTS = {
     "makeDeposit": ("half_of_due", "another_asset"),
     "setNext": ("next_scenario", "next_course", "standing_fault"),
     "addFault": ("failing_reads", "lost_reply"),
-    "addFinding": ("lost_sale",),
     "createPayment": ("create_payment", "create_payment_minimal"),
     "createWebhookEndpoint": ("create_webhook_endpoint",),
 }

@@ -5,7 +5,6 @@ import msgspec
 from paymock.app import journal
 from paymock.app.control import MAX_LISTED, ControlService
 from paymock.app.faults import MAX_RULES
-from paymock.app.findings import MAX_BYTES, MAX_FINDINGS
 from paymock.http.requests import Request
 from paymock.http.responses import Response, event_stream
 from paymock.rules.tables import fault_table
@@ -305,43 +304,6 @@ a method and path.""",
         status=204,
     ),
     Operation(
-        method="POST",
-        path="/_mock/findings",
-        call="findings.add",
-        by_owner=True,
-        operation_id="addFinding",
-        tag="Sandbox",
-        summary="Add a finding",
-        description="For `paymock verify`: the dashboard has a page for each finding. A sandbox keeps the "
-        f"last {MAX_FINDINGS}, of {MAX_BYTES // 1024} KiB in all; so do all `K.NAME` of a key K together.",
-        request=schemas.AddFinding,
-        reply=schemas.Finding,
-        status=201,
-    ),
-    Operation(
-        method="GET",
-        path="/_mock/findings",
-        call="findings.list",
-        by_owner=True,
-        operation_id="listFindings",
-        tag="Sandbox",
-        summary="List the findings",
-        description="What `paymock verify` has found in this sandbox, newest first.",
-        reply=schemas.FindingList,
-    ),
-    Operation(
-        method="DELETE",
-        path="/_mock/findings",
-        call="findings.clear",
-        by_owner=True,
-        operation_id="clearFindings",
-        tag="Sandbox",
-        summary="Delete the findings",
-        description="Deletes all findings.",
-        reply=None,
-        status=204,
-    ),
-    Operation(
         method="GET",
         path="/_mock/sandboxes",
         handler=list_sandboxes,
@@ -356,7 +318,6 @@ a method and path.""",
         method="POST",
         path="/_mock/reset",
         call="reset",
-        by_owner=True,
         operation_id="reset",
         tag="Sandbox",
         summary="Reset the sandbox",

@@ -68,8 +68,6 @@ class Operation(Struct, frozen=True, kw_only=True):
     """The descriptions of path parameters by name."""
 
     query: type[Query] | None = None
-    by_owner: bool = False
-    """Whether `call` takes the `owner` of the sandbox, too: for what all sandboxes of a key share."""
 
     @property
     def needs_key(self) -> bool:
@@ -85,8 +83,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
     check = checker_for(operation.request) if operation.request else None
 
     async def handle(request: Request) -> Response:
-        owner = {"owner": request.owner} if operation.by_owner else {}
-        arguments: dict[str, Any] = {**request.params, **owner}
+        arguments: dict[str, Any] = {**request.params}
         if parse is not None:
             arguments |= asdict(parse_query(request, parse))
         if operation.idempotency:

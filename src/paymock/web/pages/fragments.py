@@ -4,10 +4,8 @@ request them with an API key, and show each part in the element of its id.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
-from itertools import groupby, zip_longest
-from operator import attrgetter
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
@@ -23,7 +21,6 @@ from paymock.payments.catalog import Catalog
 from paymock.payments.checkout import VIEWS
 from paymock.payments.payment import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
-from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FAULT_PRESETS
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import DepositStatus, PaymentStatus
@@ -102,8 +99,6 @@ class Fragments:
             "/fragments/checkout/{payment_id}": self.checkout,
             "/fragments/requests": self.requests,
             "/fragments/faults": self.faults,
-            "/fragments/findings": self.findings,
-            "/fragments/findings/{finding_id}": self.finding,
         }
 
     async def payments(self, request: Request) -> Response:
@@ -190,24 +185,6 @@ class Fragments:
             upcoming=next((entry for entry in detail.timeline if not entry.reached), None),
             speed=clock.speed,
         )
-
-    async def findings(self, request: Request) -> Response:
-        parse_query(request, _parse_nothing)
-        listed = await self._control.findings.list(request.sandbox, request.owner)
-        runs = [(run, [*found]) for run, found in groupby(listed.data, attrgetter("run"))]
-        return self._fragment(request, "findings", runs=runs)
-
-    async def finding(self, request: Request) -> Response:
-        """Answer with a finding, and the drawn timeline of each of its payments that exists."""
-        width = parse_query(request, _parse_drawing).width
-        finding_id = request.params["finding_id"]
-        finding = await self._control.findings.find(request.sandbox, finding_id, request.owner)
-        drawn = []
-        for payment_id in finding.payments or filter(None, [finding.payment_id]):
-            with suppress(PaymockError):
-                detail = await self._control.payment(request.sandbox, payment_id)
-                drawn.append((detail, _draw(detail, width)[0]))
-        return self._fragment(request, "finding", finding=finding, drawn=drawn)
 
     def _fragment(self, request: Request, name: str, **values: object) -> Response:
         values |= {"views": VIEWS, "tokens": self._tokens, "names": _PRESET_NAMES}

@@ -42,8 +42,6 @@ PAGES = {
     "/payments/{payment_id}": "payment.html",
     "/requests": "requests.html",
     "/faults": "faults.html",
-    "/findings": "findings.html",
-    "/findings/{finding_id}": "finding.html",
 }
 """The templates of the pages by path."""
 

@@ -8,7 +8,6 @@ from paymock.payments.checkout import VIEWS
 from paymock.rules.scenarios import PaymentStatus
 from tests.support.client import DUE, order
 from tests.support.contract import Json
-from tests.support.findings import finding
 from tests.support.specification import COURSES
 from tests.web.pages.browser.steps import TIMES, Tab, checkout_page
 from tests.web.pages.sandbox import Sandbox
@@ -103,22 +102,6 @@ def payment_of_many_deposits(tab: Tab, api: Sandbox) -> None:
     expect(tab.page.get_by_text("2 more deposits are in the table")).to_be_visible()
 
 
-def findings(tab: Tab, api: Sandbox) -> None:
-    run = "UNSAFE: lost_sale when getPayment gets `drop` (9 of 9); 1,318 trials in 44 s, at 08:46 UTC"
-    for rule in ("lost_sale", "ignores_retry_after", "breaks_on_new_fields"):
-        found = finding(rule=rule, run=run, also=["double_delivery"] * 9, order_id=LONG)
-        assert api.post("/_mock/findings", json=found).status_code == 201
-    expect(opened(tab, api, "/findings").rows()).to_have_count(3)
-
-
-def one_finding(tab: Tab, api: Sandbox) -> None:
-    made = api.created(order_id=LONG)
-    api.move(made, to="end")
-    found = api.post("/_mock/findings", json=finding(payment_id=made["id"], order_id=LONG)).json()
-    opened(tab, api, f"/findings/{found['id']}")
-    expect(tab.page.get_by_role("img", name="completed at")).to_be_visible()
-
-
 def requests(tab: Tab, api: Sandbox) -> None:
     made = api.created(order_id=LONG)
     api.get(f"/v1/payments/{made['id']}", headers={"X-Mock-Fault": "status=503; after; times=100000"})
@@ -168,7 +151,7 @@ STATES: dict[str, State] = {
     state.__name__.replace("_", " "): state
     for state in (
         key_form, full_list, creation, switch, clock_of_a_phone, connection_lost, reset,
-        payment_of_many_deposits, findings, one_finding, requests, faults,
+        payment_of_many_deposits, requests, faults,
         connection_lost_at_the_checkout, details_at_the_checkout,
     )
 }  # fmt: skip
@@ -179,7 +162,6 @@ STATES |= {
     "unknown payment": at("/payments/nope", "There is no such payment", "404"),
     "unknown checkout": at("/checkout/nope", "There is no such payment", "404"),
     "no requests": at("/requests", "No requests below /v1 to show."),
-    "no findings": at("/findings", "No findings."),
 }
 STATES |= {
     f"payment, {status}": payment(status)

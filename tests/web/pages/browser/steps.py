@@ -122,7 +122,7 @@ class Tab(Visit):
         expect(self.pace).to_have_text(f"running {TIMES}{speed}" if speed else "frozen")
 
     def rows(self) -> Locator:
-        return self.page.locator(":is(#list, #requests, #findings, #rules) tbody tr")
+        return self.page.locator(":is(#list, #requests, #rules) tbody tr")
 
     def orders(self) -> Locator:
         return self.page.locator("#list tbody a")

@@ -106,7 +106,7 @@ export function sandboxForm(hide) {
     if (value) enter(wanted ? `${value} ${wanted}` : value);
     else refuse();
   });
-  if (by("key").value && !key() && !wanted && !/\/(payments|findings)\/./.test(location.pathname)) choose(by("key").value); // of open mode
+  if (by("key").value && !key() && !wanted && !/\/payments\/./.test(location.pathname)) choose(by("key").value); // of open mode
   if (!key()) openSandbox();
   return Boolean(key());
 }
