@@ -68,7 +68,7 @@ def main() -> None:
     _restore_environment()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         _install_once(signal.SIGINT, signal.default_int_handler)
-    signal.signal, signal.raise_signal = _install_once, _raise_again
+    signal.signal, signal.raise_signal = _install_once, _raise_again  # type: ignore[assignment]
     from paymock.__main__ import main as run
 
     try:
@@ -79,7 +79,7 @@ def main() -> None:
         if os.getppid() != parent:
             from shutil import rmtree
 
-            rmtree(sys._MEIPASS, ignore_errors=True)
+            rmtree(sys._MEIPASS, ignore_errors=True)  # type: ignore[attr-defined]  # set by PyInstaller
 
 
 main()

@@ -1,12 +1,8 @@
-import tomllib
-from pathlib import Path
-
 import pytest
 
 from tests.support.budget import Budget
 from tests.support.groups import Selection
 
-ROOT = Path(__file__).parents[2]
 FORK = "import subprocess\ndef test_of_a_process() -> None: subprocess.run(['true'], check=True)"
 
 
@@ -41,11 +37,3 @@ def test_the_last_lines_name_what_is_left_out_and_the_command_that_runs_it(pytes
     result = run(pytester, marked, {"per-test": {}, "per-run": {}})
     result.assert_outcomes(deselected=3)
     result.stdout.fnmatch_lines("left out: process, redis (scripts/test --ci); nightly (scripts/test --all)")
-
-
-def test_the_tests_have_no_more_lines_than_their_budget() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    lines = sum(len(path.read_bytes().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
-    assert lines <= project["tool"]["paymock"]["tests"]["lines"], (
-        "remove some, or raise it in a commit of its own"
-    )

@@ -78,3 +78,18 @@ def test_the_debian_packages_are_the_same_in_all_files() -> None:
     [documented] = re.findall("^apt-get install (.+)$", markdown.read("CONTRIBUTING.md"), re.MULTILINE)
     installed = " ".join(re.findall(r"^ *packages ((?:\\\n|.)+)", markdown.read(".ci/run"), re.MULTILINE))
     assert set(documented.split()) == set(installed.replace("\\\n", " ").split()) == needed
+
+
+def test_a_count_above_its_limit_is_named(clone: Path) -> None:
+    for folder in ("src", "tests", "docs"):
+        (clone / folder).mkdir()
+    (clone / "src" / "one.py").write_text("def one(): return _two()\ndef _two(): ...\ndef __three(): ...\n")
+    (clone / "docs" / "page.md").write_text("three words here")
+    for page in ("README.md", "CONTRIBUTING.md"):
+        (clone / page).write_text("one")
+    limits = "src = 3\nmodules = 1\ntests = 0\ndocuments = 4\ncalled-once = 33.3\n"
+    (clone / "pyproject.toml").write_text(f"[tool.paymock.weight]\n{limits}")
+    status, output, _ = call(clone / "scripts" / "weight", folder=clone)
+    assert (status, output.count("above")) == (1, 1)
+    assert "5 words of documents: above 4, the limit\n" in output
+    assert "33.3 % of functions without verify are private and called once (1 of 3)\n" in output
