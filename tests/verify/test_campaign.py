@@ -60,16 +60,14 @@ class TestVerdicts:
         assert (report.verdict, [finding.rule for finding in report.findings]) == ("SAFE", ["polls_forever"])
 
     @pytest.mark.ci
-    def test_every_request_gets_the_fault_and_then_pairs_do_each_once(self, paymock: Sandbox) -> None:
-        with verifier_of(paymock, Poller, pairs=60) as verifier:
+    def test_every_request_gets_the_fault_once(self, paymock: Sandbox) -> None:
+        with verifier_of(paymock, Poller) as verifier:
             steps = [*verifier.run()]
             assert verifier.report().verdict == "SAFE"
-        planned = steps[-1].planned
+        planned = 1 + len(ORDERED)
         assert steps[0] == (1, 1, 0)
         assert [*dict.fromkeys(step.done for step in steps)] == [*range(1, planned + 1)]
-        pairs = planned - 1 - len(ORDERED)
-        assert 0 < pairs < 60  # of two equal ones, one is tried
-        assert sum(entry["fault"] == "drop" for entry in paymock.requests()) == len(ORDERED) + 2 * pairs
+        assert sum(entry["fault"] == "drop" for entry in paymock.requests()) == len(ORDERED)
 
     def test_requests_about_no_order_get_their_faults_too(self, paymock: Sandbox) -> None:
         class NeedsCatalog(good.Catalog):

@@ -1,5 +1,4 @@
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,6 @@ from paymock.verify.plans import (
     Injection,
     Plan,
     Request,
-    pairs_of_faults,
     parse_token,
     single_faults,
 )
@@ -194,29 +192,3 @@ class TestSingleFaults:
     def test_the_defaults_are_faults_of_all_kinds(self) -> None:
         kinds = {Injection(CREATION, fault).parsed.kind for fault in FAULTS}
         assert kinds == {*FaultKind} - {FaultKind.HOLD, FaultKind.EXTRA}
-
-
-class TestPairs:
-    FAULTS = ("drop", "hang", "status=500", "truncate=7", "delay=300; after")
-
-    @given(st.integers(), st.integers(0, 50))
-    def test_a_seed_chooses_the_same_pairs(self, seed: int, count: int) -> None:
-        plans = [*pairs_of_faults([BASELINE, OTHER], self.FAULTS, count, seed)]
-        assert len(plans) == count
-        assert plans == [*pairs_of_faults([BASELINE, OTHER], self.FAULTS, count, seed)]
-        for plan in plans:
-            baseline = BASELINE if plan.scenario == "happy_path" else OTHER
-            first, second = (baseline.requests.index(injection.request) for injection in plan.injections)
-            assert first < second
-
-    def test_faults_that_take_long_have_no_part_but_those_of_the_user_have(self) -> None:
-        plans = [*pairs_of_faults([BASELINE], self.FAULTS, 200, 0)]
-        faults = {injection.fault for plan in plans for injection in plan.injections}
-        assert faults == {"drop", "status=500", "truncate=7"}
-        assert plans != [*pairs_of_faults([BASELINE], self.FAULTS, 200, 1)]
-
-    def test_without_two_requests_and_a_quick_fault_there_are_none(self) -> None:
-        short = Baseline("short", (CREATION,), {})
-        cases: Any = ([], ["drop"]), ([short], ["drop"]), ([BASELINE], ["hang"]), ([BASELINE], [])
-        for baselines, faults in cases:
-            assert [*pairs_of_faults(baselines, faults, 5, 0)] == []

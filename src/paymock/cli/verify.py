@@ -126,22 +126,6 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     help="Only this fault, in every request. Repeatable.",
 )
 @click.option(
-    "--pairs",
-    type=Integer(0),
-    default=0,
-    show_default=False,
-    metavar="N",
-    help="Add N trials with two faults each.",
-)
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=False,
-    metavar="N",
-    help="Seed for the choice of pairs.",
-)
-@click.option(
     "--budget",
     type=Duration(1, 86_400),
     help="Start no trial after this time; running trials get ten seconds more.",

@@ -18,7 +18,6 @@ from paymock.verify.plans import (
     Plan,
     frequencies,
     interleaved,
-    pairs_of_faults,
     parse_token,
     single_faults,
     unknown_members,
@@ -46,8 +45,6 @@ def verify(
     fulfil_at: str = "completed",
     scenarios: Iterable[str] | None = None,
     faults: Iterable[str] | None = None,
-    pairs: int = 0,
-    seed: int = 0,
     budget: float | None = None,
     only: str | None = None,
     crash: Callable[[], object] | None = None,
@@ -63,10 +60,9 @@ def verify(
     due once the payment is `fulfil_at`.
 
     It tries outages of the service, then each request of the application with each of `faults` (default:
-    FAULTS) in each of `scenarios` (default: all of the server), then `pairs` trials of two faults each, which
-    `seed` chooses. `crash()` kills an application in a process of its own, starts it again and returns when
-    it is ready: then crashes are tried, too, after which orders in flight are waited for up to `settle`
-    seconds.
+    FAULTS) in each of `scenarios` (default: all of the server). `crash()` kills an application in a process
+    of its own, starts it again and returns when it is ready: then crashes are tried, too, after which orders
+    in flight are waited for up to `settle` seconds.
     After `budget` seconds no trial begins any more, and those that run have ten more; with `fail_fast`, the
     run ends at the first finding about money. `only` repeats the trial of a finding's `token`. The clock of
     the sandbox stands still meanwhile. Raises ValueError for a status, scenario, fault or token that does not
@@ -76,7 +72,7 @@ def verify(
     service = None if crash is None else ExternalService(crash)
     application = Application(order, deliveries, tick, InlineExecutor(), service=service)
     options = Options(
-        fulfil_at, scenarios, faults, pairs, seed, budget, only,
+        fulfil_at, scenarios, faults, budget, only,
         settle=settle, crash=crash is not None, fail_fast=fail_fast,
     )  # fmt: skip
     with contextlib.closing(Verifier(sandbox, application, options)) as verifier:
@@ -296,21 +292,18 @@ class Verifier:
     def _plans(self) -> list[Plan]:
         """The plans with faults, each once: of a slow application, those that tell most."""
         baselines = [one for one in self.runner.baselines.values() if one.scenario not in NEAR_DUE]
-        pairs = pairs_of_faults(baselines, self._faults, self._options.pairs, self._options.seed)
         faults, pace = self._faults, self.runner.pacing.pace or 0.0
         fewest = next(
             (frequency for seconds, frequency in _SLOW_PACES if pace > seconds), Frequency.EVERY_REQUEST
         )
         if fewest > Frequency.EVERY_REQUEST and self._options.faults is None:
             faults = {fault: max(frequency, fewest) for fault, frequency in faults.items()}
-        plans = [*dict.fromkeys([*single_faults(baselines, faults), *pairs])]
+        plans = [*dict.fromkeys(single_faults(baselines, faults))]
         every = dict.fromkeys(self._faults, Frequency.EVERY_OPERATION)
         self.runner.most_telling = (
             {*single_faults(baselines, every)} if self._options.faults is None else frozenset()
         )
-        left_out = (
-            len(dict.fromkeys(single_faults(baselines, self._faults))) - len(plans) + self._options.pairs
-        )
+        left_out = len(dict.fromkeys(single_faults(baselines, self._faults))) - len(plans)
         if left_out > 0:
             self.runner.left_out = (
                 f"the application polls every {pace:.0f} s: {left_out} trials were left out"

@@ -5,7 +5,6 @@ A request is named by its operation and, where it reads a payment, by the age of
 it reads: so the same request is meant however often the application polls.
 """
 
-import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -317,20 +316,6 @@ def unknown_members(baselines: Iterable[Baseline]) -> Iterator[Plan]:
     for operation, scenario in scenarios.items():
         if not operation.startswith("create"):
             yield Plan(scenario, (Injection(Request(operation), FaultKind.EXTRA),))
-
-
-def pairs_of_faults(
-    baselines: Iterable[Baseline], faults: Iterable[str], count: int, seed: int
-) -> Iterator[Plan]:
-    """`count` plans of two faults each, at different requests, chosen by the `seed`."""
-    random_source = random.Random(seed)  # noqa: S311 - not for secrets
-    quick = [fault for fault in faults if FAULTS.get(fault, 1) == Frequency.EVERY_REQUEST]
-    able = [baseline for baseline in baselines if len(baseline.requests) > 1 and quick]
-    for _ in range(count if able else 0):
-        baseline = random_source.choice(able)
-        chosen = sorted(random_source.sample(range(len(baseline.requests)), 2))
-        pair = (Injection(baseline.requests[number], random_source.choice(quick)) for number in chosen)
-        yield Plan(baseline.scenario, tuple(pair))
 
 
 def interleaved(plans: Sequence[Plan]) -> list[Plan]:

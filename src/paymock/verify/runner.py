@@ -48,8 +48,6 @@ class Options(NamedTuple):
     fulfil_at: str = "completed"
     scenarios: Iterable[str] | None = None
     faults: Iterable[str] | None = None
-    pairs: int = 0
-    seed: int = 0
     budget: float | None = None
     only: str | None = None
     jobs: int | None = None
