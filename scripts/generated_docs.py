@@ -24,7 +24,7 @@ from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API, Api
 from paymock.web.openapi.examples import ExampleContext
 from paymock.web.openapi.generator import document, to_yaml
 from paymock.web.telemetry.metrics import METRICS
-from scripts import demo_picture, status_diagram
+from scripts import status_diagram
 from scripts.dependency_metadata import dependencies
 from scripts.status_diagram import DUE, OTHER_ASSET
 from tests.support import markdown
@@ -200,7 +200,6 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
 
 GENERATED_FILES: Mapping[str, Callable[[], str]] = {
     "docs/images/states.svg": status_diagram.picture,
-    "docs/images/demo.svg": demo_picture.picture,
 }
 """Files that are generated as a whole."""
 

@@ -7,9 +7,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 
-from paymock.cli.output import Column, format_amount, program, table_lines, wait_readable
+from paymock.cli.output import Column, cell_len, format_amount, program, table_lines, wait_readable
 from paymock.settings import Settings
 from paymock.testing import Sandbox
 from tests.cli.terminal import Terminal
@@ -80,6 +79,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 def test_wide_characters_are_aligned() -> None:
     columns = [Column("A", ["注文", "ab"]), Column("B", ["x", "y"])]
     assert table_lines(columns, None) == ["A     B", "注文  x", "ab    y"]
+    assert [*map(cell_len, ("注文", "é", "e\u0301", "🎉"))] == [4, 1, 1, 2]
 
 
 def test_the_program_is_named_as_the_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

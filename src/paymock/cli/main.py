@@ -17,10 +17,10 @@ from paymock.cli.options import CommandGroup, api_key, as_json, is_given, server
 
 COMMANDS = {
     "Server": {
-        "serve": "serve", "exec": "exec", "ready": "sandbox", "demo": "live", "sandboxes": "store",
+        "serve": "serve", "exec": "exec", "ready": "sandbox", "demo": "watch", "sandboxes": "store",
     },
     "Payments": {
-        "create": "payments", "payments": "payments", "payment": "payments", "watch": "live",
+        "create": "payments", "payments": "payments", "payment": "payments", "watch": "watch",
         "wait": "payments",
     },
     "Time and faults": {

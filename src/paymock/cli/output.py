@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, NamedTuple
+from unicodedata import category, east_asian_width
 
 import click
 import msgspec
@@ -136,8 +137,6 @@ def table_lines(columns: Sequence[Column], width: int | None, *, wrapped: bool =
     What does not fit into the last column is truncated, or continued on further lines if `wrapped`, for text
     in English. Without `width`, nothing is omitted.
     """
-    from rich.cells import cell_len  # imported here, since rich takes long to import
-
     columns = [column._replace(cells=[printable(cell) for cell in column.cells]) for column in columns]
     while True:
         *fixed, last = columns
@@ -166,9 +165,19 @@ def table_lines(columns: Sequence[Column], width: int | None, *, wrapped: bool =
 
 def truncated(text: str, width: int) -> str:
     """The text, or its beginning and an ellipsis."""
-    from rich.cells import cell_len, set_cell_size
+    if cell_len(text) <= width:
+        return text
+    while cell_len(text) >= width and text:
+        text = text[:-1]
+    return text.rstrip() + _ellipsis()
 
-    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + _ellipsis()
+
+def cell_len(text: str) -> int:
+    """The cells that a text takes on a terminal: two for a wide character, none for one that combines."""
+    return sum(
+        0 if category(character) in ("Mn", "Me", "Cf") else 1 + (east_asian_width(character) in "WF")
+        for character in text
+    )
 
 
 def shortened(payment_id: str) -> str:

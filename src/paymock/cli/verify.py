@@ -3,12 +3,11 @@
 import os
 import signal
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from paymock.verify.campaign import Verifier
     from paymock.verify.pacing import Application
     from paymock.verify.report import Report
-    from paymock.verify.runner import Progress
 
 _MAX_JOBS = 96
 _READY_SECONDS = 60.0
@@ -319,66 +317,26 @@ def _repeated_command(ctx: click.Context, key: str) -> str:
 def _run(judge: "Verifier", *, with_bar: bool) -> None:
     """Run the trials. Standard error shows how many have ended, and at once the first violation of a rule."""
     known: set[str] = set()
-    with _bar() if with_bar else _lines() as (show, say):
+    shown_at = time.monotonic()
+    bar = click.progressbar(length=1, width=0, show_percent=False, show_eta=False, file=sys.stderr)
+    with bar if with_bar else nullcontext():
         for progress in judge.run():
-            show(progress)
+            broken = f", {progress.broken} broke a rule" if progress.broken else ""
+            counts = f"{progress.done} of {progress.planned} trials{broken}"
+            if with_bar:
+                bar.label, bar.length, bar.finished = counts, progress.planned, False
+                bar.update(progress.done - bar.pos)
+            elif time.monotonic() - shown_at >= _PROGRESS_SECONDS:
+                shown_at = time.monotonic()
+                echo_note(f"verify: {counts}")
             events = [event + causes[0] for event, causes in judge.runner.events.items()]
-            for text in filter(None, (judge.runner.estimate, *events)):
-                if text not in known:
-                    known.add(text)
-                    say(printable(f"verify: {text}"))
+            news = {text: text for text in (judge.runner.estimate, *events) if text}
             for plan, violations in judge.runner.violations.items():
                 for rule, explanation in violations:
-                    if rule not in known:
-                        known.add(rule)
-                        say(printable(f"verify: {rule}, not confirmed yet: {plan.token}: {explanation}"))
-
-
-_Shown = tuple[Callable[["Progress"], object], Callable[[str], object]]
-"""What shows the progress, and what prints a line beside it."""
-
-
-@contextmanager
-def _lines() -> Iterator[_Shown]:
-    """Show the progress as a line every ten seconds, however long a trial takes."""
-    newest: deque[Progress] = deque(maxlen=1)
-    ended = Event()
-
-    def tell() -> None:
-        while not ended.wait(_PROGRESS_SECONDS):
-            echo_note(f"verify: {_progress_text(newest[0])}" if newest else "verify: no trial has ended")
-
-    thread = Thread(target=tell)
-    thread.start()
-    try:
-        yield newest.append, echo_note
-    finally:
-        ended.set()
-        thread.join()
-
-
-@contextmanager
-def _bar() -> Iterator[_Shown]:
-    """Show the progress as a bar, which disappears at the end."""
-    from rich.console import Console  # imported here, since they take long
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True, markup=False, highlight=False)
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("no trial has ended", total=None)
-
-        def show(progress: "Progress") -> None:
-            text = _progress_text(progress)
-            bar.update(task, completed=progress.done, total=progress.planned, description=text)
-
-        yield show, partial(console.print, soft_wrap=True)
-
-
-def _progress_text(progress: "Progress") -> str:
-    broken = f", {progress.broken} broke a rule" if progress.broken else ""
-    return f"{progress.done} of {progress.planned} trials{broken}"
+                    news.setdefault(rule, f"{rule}, not confirmed yet: {plan.token}: {explanation}")
+            for text in [news[name] for name in news if name not in known]:
+                echo_note(("\r\x1b[K" if with_bar else "") + printable(f"verify: {text}"))
+            known.update(news)
 
 
 def _check_writable(*files: Path | None) -> None:
