@@ -20,14 +20,14 @@ from pathlib import Path
 import msgspec
 
 from harness.api_client import ORDER
-from paymock.payments import payment as payments
+from paymock.payments import views
 from paymock.payments.files import load_catalog
 from paymock.payments.records import PaymentRecord
 from paymock.rules.scenarios import DEFAULT_SCENARIO, PAYMENT_WINDOW, SCENARIOS
 from paymock.rules.timeline import State, Transfer, simulate, state_at
 
 BASELINE = "baseline"
-DEPOSITS = tuple(Transfer(number * 100, 1) for number in range(payments.MAX_DEPOSITS))
+DEPOSITS = tuple(Transfer(number * 100, 1) for number in range(views.MAX_DEPOSITS))
 ROUNDS, SECONDS = 30, 0.01
 MIN_RATIO = 0.75
 """Of the ratio of the earlier run."""
@@ -45,7 +45,7 @@ def baseline() -> None:
 
 def render(record: PaymentRecord, state: State) -> bytes:
     """The payment in this state as JSON."""
-    return msgspec.json.encode(payments.view(record, state))
+    return msgspec.json.encode(views.view(record, state))
 
 
 def subjects() -> dict[str, tuple[Callable[[], object], int]]:
@@ -54,8 +54,8 @@ def subjects() -> dict[str, tuple[Callable[[], object], int]]:
     measured: dict[str, tuple[Callable[[], object], int]] = {BASELINE: (baseline, 0)}
     cases = [(name, name, ()) for name in SCENARIOS] + [("most deposits", DEFAULT_SCENARIO, DEPOSITS)]
     for case, scenario, deposits in cases:
-        creation = payments.Creation("0" * 32, bytes(16), SCENARIOS[scenario], now=1_900_000_000_000)
-        accept = partial(payments.create_record, body, creation, catalog, 100)
+        creation = views.CreationContext("0" * 32, bytes(16), SCENARIOS[scenario], now=1_900_000_000_000)
+        accept = partial(views.create_record, body, creation, catalog, 100)
         record = accept()
         timeline = partial(simulate, SCENARIOS[scenario], int(record.due), record.other_asset, deposits)
         states = timeline()

@@ -8,11 +8,10 @@ import msgspec
 
 from harness.api_client import API_KEY, ORDER
 from paymock.http.requests import Body, Request
-from paymock.payments import payment as payments
-from paymock.payments import records
+from paymock.payments import records, views
 from paymock.payments.files import load_catalog
-from paymock.payments.payment import Creation
 from paymock.payments.records import PaymentRecord
+from paymock.payments.views import CreationContext
 from paymock.rules import identifiers
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.sandbox.clock import SystemClock
@@ -66,8 +65,8 @@ def key_of_sandbox(number: int) -> str:
 async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None:
     """Stores a completed payment for each number, in so many sandboxes by turns."""
     now = SystemClock(print)() - 3_600_000
-    creation = Creation("", b"", SCENARIOS[DEFAULT_SCENARIO], now)
-    record = payments.create_record(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
+    creation = CreationContext("", b"", SCENARIOS[DEFAULT_SCENARIO], now)
+    record = views.create_record(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
     names = [identifiers.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]
     pending = iter(numbers)
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paymock.payments import checkout
-from paymock.payments import payment as payments
+from paymock.payments import checkout, views
 from paymock.payments.checkout import Checkout
 from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
@@ -26,17 +25,17 @@ def created(
     body = order(
         receive__amount=str(amount), receive__asset=asset, pay_with=[{"chain": "bsc", "asset": asset}]
     )
-    return payments.create_record(
-        body, payments.Creation(TOKEN, b"", SCENARIOS[scenario], NOON), CATALOG, bps
+    return views.create_record(
+        body, views.CreationContext(TOKEN, b"", SCENARIOS[scenario], NOON), CATALOG, bps
     )
 
 
 def checkout_at(
-    record: PaymentRecord, age: int, simulation: SimulationRecord = payments.NO_SIMULATION, speed: float = 1
+    record: PaymentRecord, age: int, simulation: SimulationRecord = views.NO_SIMULATION, speed: float = 1
 ) -> Checkout:
     """The checkout `age` milliseconds after creation."""
     assets = CATALOG.assets(record.chain) or {}
-    state = state_at(payments.states(record, simulation), age)
+    state = state_at(views.states(record, simulation), age)
     return checkout.checkout(record, state, age, speed, CATALOG.chains[record.chain], assets)
 
 
@@ -53,7 +52,7 @@ def deposits(*transfers: tuple[int, int, str | None]) -> SimulationRecord:
 def test_each_scenario_shows_its_views_at_its_times(scenario: str) -> None:
     record = created(scenario)
     shown: list[tuple[int, str, str, bool]] = []
-    for state in payments.states(record):
+    for state in views.states(record):
         page = checkout_at(record, state.at)
         assert bool(page.next) is not page.final
         if not shown or shown[-1][1:] != (page.view, page.headline, page.final):
@@ -112,7 +111,7 @@ class TestPaymentUri:
 def test_no_private_data_of_the_merchant_is_shown(scenario: str) -> None:
     private = ("customer_id", "c_1", ORDER["receive"]["address"], ORDER["refund_to"]["address"], "bps")
     record = created(scenario)
-    for state in payments.states(record):
+    for state in views.states(record):
         text = msgspec.json.encode(checkout_at(record, state.at)).decode()
         assert not [word for word in private if word in text]
 

@@ -20,7 +20,7 @@ from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Override, SandboxRecord
 from paymock.rules.faults import FaultRule
-from paymock.rules.scenarios import Scenario, Sending, Share
+from paymock.rules.scenarios import Scenario, Sending, scenario_of, stored_scenario
 from paymock.rules.timeline import Transfer
 from tests.support.client import order
 from tests.support.courses import COURSES
@@ -30,9 +30,10 @@ FULL = order(
     expires_at="2999-01-01T00:00:00Z",
     metadata={"customer_id": "c_1", "items": [1, {"price": 2.5}]},
 )
+STORED = st.none() | COURSES.map(stored_scenario)
 TEXT, TIMES = st.text(max_size=9), st.integers(0, 2**53)
 DEPOSITS = st.builds(DepositRecord, TEXT, st.binary(max_size=9), TEXT, TIMES, TEXT, st.none() | TEXT)
-OVERRIDES = st.lists(st.builds(Override, TEXT, st.none() | TIMES, st.none() | COURSES), max_size=3).map(tuple)
+OVERRIDES = st.lists(st.builds(Override, TEXT, st.none() | TIMES, STORED), max_size=3).map(tuple)
 ENDPOINTS = st.builds(
     EndpointRecord, TEXT, st.binary(max_size=9), TIMES, TEXT, st.lists(TEXT, max_size=3), st.none() | TEXT
 )
@@ -42,7 +43,7 @@ PAYMENTS = st.builds(
     st.none() | st.tuples(TEXT, TEXT),
     st.none() | TEXT,
     st.none() | st.dictionaries(TEXT, st.recursive(TEXT, st.lists), max_size=2),
-    *(TEXT, TEXT, TEXT, st.none() | COURSES),
+    *(TEXT, TEXT, TEXT, STORED),
 )
 CHANGED = st.builds(SimulationRecord, TIMES, st.lists(DEPOSITS, max_size=3).map(tuple)) | st.builds(
     SandboxRecord,
@@ -75,7 +76,26 @@ def test_a_course_of_an_earlier_format_is_decoded() -> None:
     stored = msgspec.msgpack.encode(
         ["mine", None, ["mine", "", [[5_000, [1, 2, "3"], False]], True, False], None]
     )
-    assert decode_as(Override, stored).course == Scenario("mine", "", (Sending(5_000, Share(1, 2, "3")),))
+    override = decode_as(Override, stored)
+    assert scenario_of(override.value, override.custom_scenario) == Scenario(
+        "mine", sending=(Sending(5, "1/2", 3),)
+    )
+
+
+@given(COURSES)
+def test_a_custom_scenario_is_read_as_it_was_stored(scenario: Scenario) -> None:
+    assert scenario_of(scenario.name, stored_scenario(scenario)) == scenario
+
+
+def test_the_form_of_a_custom_scenario_in_existing_stores_is_kept() -> None:
+    sending = (Sending(10.5, "1/2", "1"), Sending(0, least_excess="2", other_asset=True))
+    stored = stored_scenario(
+        Scenario("mine", "mine", payout_succeeds=False, review_hold=True, sending=sending)
+    )
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(stored)) == [
+        *["mine", "mine", [[10_500, [1, 2, "1", None], False], [0, [1, 1, "0", "2"], True]]],
+        *[False, True],
+    ]
 
 
 @pytest.mark.parametrize("record_type", [SimulationRecord, SandboxRecord])

@@ -3,12 +3,11 @@ import tracemalloc
 import msgspec
 import pytest
 
-from paymock.payments import payment as payments
-from paymock.payments import records, timelines
+from paymock.payments import records, timelines, views
 from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, EndpointRecord, SimulationRecord
 from paymock.payments.timelines import PaymentTimelines
-from paymock.rules.scenarios import HALF, SCENARIOS, Scenario, Sending
+from paymock.rules.scenarios import SCENARIOS, Scenario, Sending
 from paymock.rules.timeline import state_at
 from paymock.schemas.public import AttemptList
 from tests.support.client import order
@@ -18,11 +17,11 @@ CATALOG = load_catalog(None)
 
 
 def stored_payment(token: str, scenario: Scenario = SCENARIOS["happy_path"]) -> bytes:
-    creation = payments.Creation(token, b"fingerprint", scenario, NOON)
-    return records.encode(payments.create_record(order(), creation, CATALOG, 100))
+    creation = views.CreationContext(token, b"fingerprint", scenario, NOON)
+    return records.encode(views.create_record(order(), creation, CATALOG, 100))
 
 
-HALVES = Scenario("two_halves", "", (Sending(0, HALF), Sending(29_999, HALF)))
+HALVES = Scenario("two_halves", sending=(Sending(0, "1/2"), Sending(29.999, "1/2")))
 
 
 @pytest.mark.parametrize("scenario", [SCENARIOS["happy_path"], HALVES], ids=lambda scenario: scenario.name)
@@ -33,13 +32,13 @@ def test_a_cached_timeline_equals_the_rules_at_every_age(scenario: Scenario) -> 
     for stored_simulation in (None, records.encode(SimulationRecord(7)), records.encode(simulation)):
         timeline = cache.get(stored, stored_simulation)
         assert timeline is not None
-        expected = payments.states(timeline.record, timeline.simulation)
+        expected = views.states(timeline.record, timeline.simulation)
         assert timeline.states == expected
         for age in [*range(0, 50_000, 500), 0]:
             state = timeline.state_at(age)
             assert state == state_at(expected, age)
             assert timeline.status_at(age) == state.status
-            payment = payments.view(timeline.record, state)
+            payment = views.view(timeline.record, state)
             rendered = timeline.rendered_at(age)
             assert rendered.json == msgspec.json.encode(payment)
             assert rendered.attempts_json == msgspec.json.encode(AttemptList(data=payment.attempts))
@@ -55,8 +54,8 @@ def test_the_age_is_that_of_the_record() -> None:
 
 
 def test_a_timeline_does_not_keep_the_states_of_a_course() -> None:
-    many = tuple(Sending(second * 1000) for second in range(100))
-    timeline = PaymentTimelines().get(stored_payment("a" * 40, HALVES._replace(sending=many)), None)
+    many = tuple(Sending(second) for second in range(100))
+    timeline = PaymentTimelines().get(stored_payment("a" * 40, Scenario("many", sending=many)), None)
     assert timeline is not None
     assert len(timeline.rendered_at(200_000).json) > 10_000
     tracemalloc.start()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from paymock.payments import payment as payments
+from paymock.payments import views
 from paymock.rules.errors import PaymockError
 from paymock.schemas.public import Payment
 from paymock.stores.base import METADATA, STATE, Store, StoreError, companion_key
@@ -122,7 +122,7 @@ class StoreContract:
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """With a key or without one. A refused request leaves its key free."""
-        monkeypatch.setattr(payments, "MAX_DEPOSITS", 3)
+        monkeypatch.setattr(views, "MAX_DEPOSITS", 3)
         app = UseCases(store)
         payment, _ = await app.create(scenario="no_payment_expired")
         keys = [None, *(f"deposit-{number}" for number in range(5)), None]

@@ -1,9 +1,10 @@
 """Scenarios of users: a file, and hypothesis strategies for arbitrary ones."""
 
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from paymock.rules.amounts import MAX_RAW
-from paymock.rules.scenarios import Scenario, Sending, Share
+from paymock.rules.scenarios import Scenario, Sending
 
 TWO_HALVES = """
 [[scenario]]
@@ -42,25 +43,21 @@ contract_address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 LATEST = 3_600_000
 
 _NUMBERS = st.sampled_from([1, 2, 3]) | st.integers(1, 999_999_999)
-SHARES = st.builds(
-    Share,
-    st.just(0) | _NUMBERS,
-    _NUMBERS,
-    st.sampled_from(["0", "1", "-1"]) | st.integers(-MAX_RAW, MAX_RAW).map(str),
-    st.none() | st.sampled_from(["0", "1", "-1", str(MAX_RAW)]),
-)
+_TIMES = st.sampled_from([0, 1, 5_000, 21_999, 22_000, 29_999, 30_000, 30_001, LATEST])
 TRANSFERS = st.builds(
     Sending,
-    st.sampled_from([0, 1, 5_000, 21_999, 22_000, 29_999, 30_000, 30_001, LATEST]) | st.integers(0, LATEST),
-    st.sampled_from([Share(), Share(1, 2)]) | SHARES,
+    (_TIMES | st.integers(0, LATEST)).map(lambda milliseconds: milliseconds / 1000),
+    st.sampled_from(["1/1", "1/2"]) | st.builds("{}/{}".format, st.just(0) | _NUMBERS, _NUMBERS),
+    st.sampled_from(["0", 1, "-1"]) | st.integers(-MAX_RAW, MAX_RAW).map(str),
+    st.just(UNSET) | st.sampled_from(["0", "1", -1, str(MAX_RAW)]),
     st.booleans(),
 )
 COURSES = st.builds(
     Scenario,
     st.from_regex("[a-z][a-z0-9_]{0,63}", fullmatch=True),
     st.text(max_size=20),
+    st.booleans(),
+    st.booleans(),
     st.lists(TRANSFERS, max_size=4).map(tuple) | st.lists(TRANSFERS, max_size=100).map(tuple),
-    st.booleans(),
-    st.booleans(),
 )
 """Scenarios of 0 to 100 transfers, mostly of few."""

@@ -24,9 +24,7 @@ from paymock.app.lookup import (
 )
 from paymock.app.overrides import Overrides
 from paymock.app.waits import Waits
-from paymock.payments import payment as payments
-from paymock.payments import records
-from paymock.payments import scenarios as scenario_views
+from paymock.payments import records, views
 from paymock.payments.catalog import Catalog
 from paymock.payments.records import DepositRecord, NamedSandbox, PaymentRecord, SimulationRecord, index_of
 from paymock.rules.errors import PaymockError
@@ -71,7 +69,7 @@ class ControlService:
 
     @cached_property
     def _scenario_list(self) -> msgspec.Raw:
-        listed = [scenario_views.render_listed(scenario) for scenario in self.scenarios.values()]
+        listed = [views.listed_scenario(scenario) for scenario in self.scenarios.values()]
         return msgspec.Raw(msgspec.json.encode(schemas.ScenarioList(data=listed)))
 
     async def list_scenarios(self, sandbox: str) -> msgspec.Raw:
@@ -199,7 +197,7 @@ class ControlService:
             deposits = payment.simulation.deposits
             if any(existing.token == token for existing in deposits):
                 break
-            if len(deposits) >= payments.MAX_DEPOSITS:
+            if len(deposits) >= views.MAX_DEPOSITS:
                 raise PaymockError(
                     "capacity_exceeded", "The payment has a hundred simulated deposits already."
                 )
@@ -272,7 +270,7 @@ class ControlService:
                 for previous, state in zip((None, *states), states, strict=False)
             ],
             window_seconds=PAYMENT_WINDOW / 1000,
-            before=payments.view(payment.record, past[-2]) if len(past) > 1 else None,
+            before=views.view(payment.record, past[-2]) if len(past) > 1 else None,
             ahead_seconds=payment.simulation.time_offset / 1000,
         )
 
@@ -352,7 +350,7 @@ def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapsh
     return schemas.TimelineEntry(
         at=to_rfc3339(payment.record.created_at + state.at),
         reached=state.at <= payment.elapsed,
-        **scenario_views.change(previous, state),
+        **views.change(previous, state),
     )
 
 
@@ -391,5 +389,5 @@ def _just_after_deposit(payment: PaymentSnapshot, token: str) -> Payment:
     deposits = payment.simulation.deposits
     number = next(number for number, deposit in enumerate(deposits) if deposit.token == token)
     simulation = replace(payment.simulation, deposits=deposits[: number + 1])
-    states = payments.states(payment.record, simulation)
-    return payments.view(payment.record, state_at(states, deposits[number].at))
+    states = views.states(payment.record, simulation)
+    return views.view(payment.record, state_at(states, deposits[number].at))

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paymock.payments import payment as payments
-from paymock.payments import records
+from paymock.payments import records, views
 from paymock.payments.records import PaymentHead, PaymentRecord, SimulationRecord
 from paymock.payments.timelines import PaymentTimeline, RenderedPayment
 from paymock.rules.errors import PaymockError
@@ -86,7 +85,7 @@ class PaymentSnapshot(Struct, frozen=True):
 
     def can_reach(self, status: str | None) -> bool:
         """Whether the payment can still reach this status, or any if None, even by a simulated deposit."""
-        return payments.is_reachable(self.record, self.simulation, self.elapsed, status)
+        return views.is_reachable(self.record, self.simulation, self.elapsed, status)
 
     def seconds_to(self, age: int) -> float | None:
         """Return the real seconds until this age in milliseconds; None if the clock stops or ends before."""
@@ -109,7 +108,7 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def payment(self) -> Payment:
-        return payments.view(self.record, self.state)
+        return views.view(self.record, self.state)
 
 
 class PaymentFilter(NamedTuple):

@@ -9,15 +9,13 @@ from collections.abc import Mapping
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from paymock.payments.payment import course_of
-from paymock.payments.scenarios import render, scenario_from
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Override, SandboxRecord
 from paymock.rules.faults import FaultKind, parse_fault
-from paymock.rules.scenarios import SCENARIOS, Scenario
+from paymock.rules.scenarios import SCENARIOS, Scenario, scenario_of, stored_scenario
 from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
-from paymock.schemas.scenarios import CourseRequest
+from paymock.schemas.scenarios import CourseRequest, course_of
 from paymock.schemas.validation import validation_failed
 
 MAX_OVERRIDES = 100
@@ -61,7 +59,7 @@ class Overrides:
                 snapshot.record,
                 scenarios=_enqueued(
                     snapshot.record.scenarios,
-                    chosen and Override(chosen.name, times, course_of(chosen), order_id),
+                    Override(chosen.name, times, stored_scenario(chosen), order_id) if chosen else None,
                 ),
                 faults=_enqueued(
                     snapshot.record.faults,
@@ -75,7 +73,7 @@ class Overrides:
         if course is not None:
             if name is not None:
                 raise validation_failed({"course": "give a scenario or a course, not both"})
-            return scenario_from(course)
+            return course
         if name is None:
             return None
         if name not in self._scenarios:
@@ -120,7 +118,7 @@ def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
             scenario=one.value,
             fault=None,
             times=one.times,
-            course=render(one.course) if one.course else UNSET,
+            course=course_of(scenario_of(one.value, one.custom_scenario)) if one.custom_scenario else UNSET,
             order_id=one.order_id or UNSET,
         )
         for one in record.scenarios

@@ -6,15 +6,14 @@ from msgspec import Struct
 
 from paymock.app.faults import Injection
 from paymock.app.lookup import find_payment
-from paymock.payments import endpoints, records
-from paymock.payments import payment as payments
+from paymock.payments import endpoints, records, views
 from paymock.payments.catalog import Catalog
 from paymock.payments.records import EndpointRecord, PaymentRecord
 from paymock.payments.timelines import RenderedPayment, rendered_at_creation
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultTarget
 from paymock.rules.identifiers import KEY_LIFETIME, PAYMENT_PREFIX
-from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario
+from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario, scenario_of
 from paymock.sandbox.sandboxes import Accepted, Created, KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import CREATE_PAYMENT, CreatedWebhookEndpoint, WebhookEndpointList
@@ -75,8 +74,8 @@ class PaymentsService:
         """
 
         def new(token: str, snapshot: SandboxSnapshot, chosen: Scenario) -> PaymentRecord:
-            creation = payments.Creation(token, request.fingerprint, chosen, snapshot.now)
-            return payments.create_record(request.body, creation, self._catalog, self._fee_bps)
+            creation = views.CreationContext(token, request.fingerprint, chosen, snapshot.now)
+            return views.create_record(request.body, creation, self._catalog, self._fee_bps)
 
         async def accept(token: str, snapshot: SandboxSnapshot) -> _AcceptedPayment:
             record = new(token, snapshot, self.scenarios[scenario or DEFAULT_SCENARIO])
@@ -85,7 +84,7 @@ class PaymentsService:
             if decision is None:
                 return None
             if decision.scenario is not None:
-                chosen = decision.scenario.course or SCENARIOS[decision.scenario.value]
+                chosen = scenario_of(decision.scenario.value, decision.scenario.custom_scenario)
                 record = new(token, snapshot, chosen)
             return record, decision.record
 

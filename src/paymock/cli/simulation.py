@@ -23,11 +23,12 @@ from paymock.cli.output import Column, show, table_lines, terminal_width
 from paymock.client.http import Json
 from paymock.client.text import format_times, timeline_line
 from paymock.payments.files import FileError, read_scenarios
-from paymock.payments.scenarios import render, render_listed
+from paymock.payments.views import listed_scenario
 from paymock.rules.faults import FAULT_FORM
 from paymock.rules.scenarios import Scenario
 from paymock.rules.tables import scenario_rows
 from paymock.schemas.control import MAX_TIMES, ListedScenario, ScenarioList
+from paymock.schemas.scenarios import course_of
 
 
 @click.group(invoke_without_command=True)
@@ -59,7 +60,7 @@ def check(*, file: Path, as_json: bool) -> None:
 
     FILE is as for `paymock serve --scenarios`. A file that cannot be used is refused with the same message.
     """
-    listed = [*map(render_listed, _read(file))]
+    listed = [*map(listed_scenario, _read(file))]
     lines = [line for scenario in listed for line in ("", *_scenario_lines(scenario))]
     show(ScenarioList(data=listed), lines[1:], as_json=as_json)
 
@@ -128,7 +129,7 @@ def _read_course(file: Path) -> Any:
     scenarios = _read(file)
     if len(scenarios) != 1:
         raise CommandError(f"--course needs a file of one scenario, and {file} has {len(scenarios)}")
-    return msgspec.to_builtins(render(scenarios[0]))
+    return msgspec.to_builtins(course_of(scenarios[0]))
 
 
 def _override_line(override: Json) -> str:

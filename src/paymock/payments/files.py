@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from paymock.payments.catalog import Catalog
-from paymock.payments.scenarios import scenario_from
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.schemas.catalog import CatalogFile
 from paymock.schemas.scenarios import ScenarioFile
@@ -50,8 +49,7 @@ def load_scenarios(path: Path | None) -> Mapping[str, Scenario]:
 
 def read_scenarios(path: Path) -> Mapping[str, Scenario]:
     """The scenarios in the TOML file at `path`, by name. Raises FileError."""
-    entries = _read(path, "scenario file", ScenarioFile).scenario
-    return {entry.name: scenario_from(entry) for entry in entries}
+    return {entry.name: entry for entry in _read(path, "scenario file", ScenarioFile).scenario}
 
 
 def _read(path: Path, noun: str, file_type: type[T]) -> T:

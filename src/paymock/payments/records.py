@@ -11,7 +11,7 @@ import msgspec
 
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.rules.scenarios import Scenario
+from paymock.rules.scenarios import StoredScenario
 from paymock.rules.timeline import Transfer
 
 
@@ -31,8 +31,8 @@ class PaymentRecord(PaymentHead, frozen=True, gc=False, tag="payment", array_lik
     mode, and they pay with what they receive. `created_at` is in milliseconds since the epoch; `amount`,
     `due` and `fee` are raw units; `refund_to` is a chain and an address.
 
-    `scenario` is a name; `course` is that scenario, unless it is one of SCENARIOS. So no payment depends on
-    the scenarios of the server that shows it.
+    `scenario` is a name; `custom_scenario` is that scenario, unless it is one of SCENARIOS. So no payment
+    depends on the scenarios of the server that shows it.
     """
 
     chain: str
@@ -45,7 +45,7 @@ class PaymentRecord(PaymentHead, frozen=True, gc=False, tag="payment", array_lik
     due: str
     fee: str
     other_asset: str
-    course: Scenario | None = None
+    custom_scenario: StoredScenario | None = None
 
 
 class EndpointRecord(msgspec.Struct, frozen=True, gc=False, tag="endpoint", array_like=True):

@@ -7,8 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from paymock.cache import BoundedCache
-from paymock.payments import payment as payments
-from paymock.payments import records
+from paymock.payments import records, views
 from paymock.payments.records import PaymentRecord, SimulationRecord
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PaymentStatus
@@ -16,7 +15,7 @@ from paymock.rules.timeline import CREATED, ScenarioTimeline, State, scenario_ti
 
 MAX_TIMELINES, MAX_SIMULATED = 32_768, 50
 """How many timelines are cached: of payments that no test has changed, 1.5 KB each with the JSON of one
-state, and of others, whose states can be many. The states of payments with a course are cached apart.
+state, and of others, whose states can be many. Those of payments with a custom scenario are cached apart.
 """
 
 _encode = msgspec.json.Encoder().encode
@@ -42,7 +41,7 @@ class RenderedPayment(msgspec.Struct, frozen=True, gc=False):
 
 def rendered(record: PaymentRecord, state: State, ahead: int = 0) -> RenderedPayment:
     """The payment in `state`, as JSON. Specification: "Payment object"."""
-    payment_id, json = PAYMENT_PREFIX + record.token, _encode(payments.view(record, state))
+    payment_id, json = PAYMENT_PREFIX + record.token, _encode(views.view(record, state))
     return RenderedPayment(payment_id, record.order_id, state.status, state.at, json, ahead)
 
 
@@ -69,9 +68,9 @@ class PaymentTimeline:
         self._stored = stored
         self.created_at = record.created_at
         self.simulation = simulation
-        is_scripted = not simulation.deposits and record.course is None
+        is_scripted = not simulation.deposits and record.custom_scenario is None
         self._scripted: ScenarioTimeline | None = scenario_timeline(record.scenario) if is_scripted else None
-        self._simulated = payments.states(record, simulation) if simulation.deposits else None
+        self._simulated = views.states(record, simulation) if simulation.deposits else None
         self._rendered: RenderedPayment | None = None
         self._begin = self._end = 0.0  # of the rendered state, in milliseconds after creation
 
@@ -86,7 +85,7 @@ class PaymentTimeline:
     @property
     def states(self) -> tuple[State, ...]:
         if self._scripted:
-            return payments.states(self.record)
+            return views.states(self.record)
         return self._simulated or _states(self._stored)
 
     @property
@@ -96,7 +95,7 @@ class PaymentTimeline:
 
     def age(self, now: int) -> int:
         """The age of the payment in milliseconds at `now`, in milliseconds since the epoch."""
-        return payments.age_at(self.created_at, now, self.simulation.time_offset)
+        return views.age_at(self.created_at, now, self.simulation.time_offset)
 
     def state_at(self, age: int) -> State:
         if self._scripted is None:
@@ -149,15 +148,13 @@ class PaymentTimelines:
 
 @lru_cache(MAX_SIMULATED)
 def _states(stored: bytes) -> tuple[State, ...]:
-    """The states of a payment with a course, which a timeline would keep for too long."""
-    return payments.states(records.decode_payment(stored))
+    """The states of a payment with a custom scenario, which a timeline would keep for too long."""
+    return views.states(records.decode_payment(stored))
 
 
 def _timeline(stored: bytes, simulation: bytes | None = None) -> PaymentTimeline | None:
     record = records.decode(stored)
     if not isinstance(record, PaymentRecord):
         return None
-    decoded = (
-        payments.NO_SIMULATION if simulation is None else records.decode_as(SimulationRecord, simulation)
-    )
+    decoded = views.NO_SIMULATION if simulation is None else records.decode_as(SimulationRecord, simulation)
     return PaymentTimeline(record, stored, decoded)

@@ -10,18 +10,18 @@ from msgspec.structs import replace
 
 from paymock.rules.clock import ClockSetting
 from paymock.rules.faults import Fault, FaultRule, FaultTarget, parse_fault
-from paymock.rules.scenarios import Scenario
+from paymock.rules.scenarios import StoredScenario
 
 
 class Override(Struct, frozen=True, gc=False, array_like=True):
     """A scenario or a fault for the next `times` creations that have no header for it; None: for all of
-    them. `course` is the scenario, unless it is one of SCENARIOS. With an `order_id`, it is for the creations
-    of that order only.
+    them. `custom_scenario` is the scenario, unless it is one of SCENARIOS. With an `order_id`, it is for the
+    creations of that order only.
     """
 
     value: str
     times: int | None
-    course: Scenario | None = None
+    custom_scenario: StoredScenario | None = None
     order_id: str | None = None
 
 

@@ -1,4 +1,5 @@
-"""Scenarios as data: the eight of the specification, and the timing table. All times are milliseconds.
+"""Scenarios as data: the eight of the specification, and the timing table. All times are milliseconds, except
+in a `Scenario`, which has the form that users write and read.
 
 A scenario says what happens *outside* the service: which transfers reach the invoice address, whether the
 payout succeeds, whether a reviewer holds the payment. How the *service* reacts, and so the final status, is
@@ -8,7 +9,9 @@ Specification: "Scenarios", "Happy-path timing".
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple, Self
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import force_setattr
 
 from paymock.rules.amounts import MAX_RAW
 
@@ -67,102 +70,124 @@ class DepositStatus(StrEnum):
     REJECTED = "rejected"
 
 
-class Share(NamedTuple):
-    """How much the simulated customer sends: a fraction of `due`, rounded down, and `plus` raw units, which
-    can be negative; but at least `due` and `least_excess` raw units more, if that is given. Both are text,
-    since records cannot hold integers of 256 bits.
+class Sending(Struct, frozen=True):
+    """A transfer by the simulated customer, `at` seconds after creation: the fraction `share` of `due`,
+    rounded down, and `plus` raw units, which can be negative; but at least `due` and `least_excess` raw units
+    more, if that is given. `other_asset`: not in the asset of the instructions.
+
+    Raw units become text, since records cannot hold integers of 256 bits.
     """
 
-    numerator: int = 1
-    denominator: int = 1
-    plus: str = "0"
-    least_excess: str | None = None
+    at: float
+    share: str = "1/1"
+    plus: int | str = "0"
+    least_excess: int | str | UnsetType = UNSET
+    other_asset: bool = False
 
-    @classmethod
-    def of(cls, fraction: str, plus: str = "0", least_excess: str | None = None) -> Self:
-        """The share with this fraction, such as `1/2`."""
-        numerator, denominator = map(int, fraction.split("/"))
-        return cls(numerator, denominator, plus, least_excess)
+    def __post_init__(self) -> None:
+        force_setattr(self, "plus", str(int(self.plus)))
+        if self.least_excess is not UNSET:
+            force_setattr(self, "least_excess", str(int(self.least_excess)))
 
     @property
-    def fraction(self) -> str:
-        return f"{self.numerator}/{self.denominator}"
+    def at_ms(self) -> int:
+        return round(self.at * 1000)
 
     def amount(self, due: int) -> int:
         """The raw units to send for a payment of `due` raw units: at least 1, and at most MAX_RAW unless
         there is a `least_excess`.
         """
-        amount = max(1, due * self.numerator // self.denominator + int(self.plus))
-        if self.least_excess is None:
+        numerator, denominator = map(int, self.share.split("/"))
+        amount = max(1, due * numerator // denominator + int(self.plus))
+        if self.least_excess is UNSET:
             return min(amount, MAX_RAW)
         return max(amount, due + int(self.least_excess))
 
 
-FULL, HALF, EXCESS = Share(), Share(1, 2), Share(11, 10, least_excess="1")
-
-
-class Sending(NamedTuple):
-    """A transfer by the simulated customer, `at` milliseconds after creation; `other_asset`: not in the
-    asset of the instructions.
-    """
-
-    at: int
-    share: Share = FULL
-    other_asset: bool = False
-
-
-class Scenario(NamedTuple):
+class Scenario(Struct, frozen=True):
     """What happens outside the service, by the names of docs/scenarios.md. One of the eight is a row of the
     specification's table.
     """
 
     name: str
-    simulates: str
-    sending: tuple[Sending, ...] = (Sending(5_000),)
+    simulates: str = ""
     payout_succeeds: bool = True
     review_hold: bool = False
+    sending: tuple[Sending, ...] = ()
 
 
+_PAID_IN_FULL = (Sending(5),)
 _ROWS = (
     Scenario(
         "happy_path",
         "The customer pays the full `due` in the correct asset; the deposit finalizes; settlement completes.",
+        sending=_PAID_IN_FULL,
     ),
     Scenario(
         "no_payment_expired",
         "No deposit before expiry.",
-        sending=(),
     ),
     Scenario(
         "underpaid_expired",
         "The customer sends half of `due`; the funding finalizes and stays insufficient at expiry.",
-        sending=(Sending(5_000, HALF),),
+        sending=(Sending(5, "1/2"),),
     ),
     Scenario(
         "overpaid_review",
         "The customer sends more than `due`; the payment is held for review after finality.",
-        sending=(Sending(5_000, EXCESS),),
+        sending=(Sending(5, "11/10", least_excess=1),),
     ),
     Scenario(
         "asset_mismatch",
         "A transfer in another supported asset of the chain arrives; the deposit is rejected for funding.",
-        sending=(Sending(5_000, other_asset=True),),
+        sending=(Sending(5, other_asset=True),),
     ),
     Scenario(
         "late_payment",
         "The payment expires first; a deposit is observed later.",
-        sending=(Sending(35_000),),
+        sending=(Sending(35),),
     ),
     Scenario(
         "settlement_failed",
         "The funding finalizes, the settlement is submitted and fails.",
+        sending=_PAID_IN_FULL,
         payout_succeeds=False,
     ),
     Scenario(
         "manual_review",
         "The funding finalizes, then the payment is held for review: risk, compliance, operations, support.",
+        sending=_PAID_IN_FULL,
         review_hold=True,
     ),
 )
 
 SCENARIOS: Mapping[str, Scenario] = {row.name: row for row in _ROWS}
+
+StoredScenario = tuple[str, str, list[tuple[int, list[int | str | None], bool]], bool, bool]
+"""A custom scenario in a record: `at` is in milliseconds, and a share is its numerator and denominator,
+`plus`, and the least excess or None, which is absent in records of format 4.
+"""
+
+
+def stored_scenario(scenario: Scenario) -> StoredScenario | None:
+    """What a record holds of its scenario besides the name: nothing of one of SCENARIOS."""
+    if scenario.name in SCENARIOS:
+        return None
+    sending: list[tuple[int, list[int | str | None], bool]] = []
+    for one in scenario.sending:
+        least_excess = None if one.least_excess is UNSET else one.least_excess
+        share = [*map(int, one.share.split("/")), one.plus, least_excess]
+        sending.append((one.at_ms, share, one.other_asset))
+    return scenario.name, scenario.simulates, sending, scenario.payout_succeeds, scenario.review_hold
+
+
+def scenario_of(name: str, stored: StoredScenario | None) -> Scenario:
+    """The scenario with this name of a record, whichever ones the server knows."""
+    if stored is None:
+        return SCENARIOS[name]
+    name, simulates, transfers, payout_succeeds, review_hold = stored
+    sending = []
+    for at_ms, (numerator, denominator, plus, *least_excess), other_asset in transfers:
+        excess = next((one for one in least_excess if one is not None), UNSET)
+        sending.append(Sending(at_ms / 1000, f"{numerator}/{denominator}", plus or 0, excess, other_asset))
+    return Scenario(name, simulates, payout_succeeds, review_hold, tuple(sending))

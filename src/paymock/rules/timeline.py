@@ -123,7 +123,7 @@ def simulate(
 
 
 def _transfer(sending: Sending, due: int, other_asset: str) -> Transfer:
-    return Transfer(sending.at, sending.share.amount(due), other_asset if sending.other_asset else None)
+    return Transfer(sending.at_ms, sending.amount(due), other_asset if sending.other_asset else None)
 
 
 class ScenarioTimeline:

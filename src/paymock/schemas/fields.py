@@ -46,7 +46,10 @@ URL_PATTERN = (
     r"([/?][!\x22$-\[\]-~]*)?$"
 )
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+CONTROL_CHARACTERS = "\x00-\x1f\x7f-\x9f"
+"""For the brackets of a pattern."""
+
+_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
 _URL = re.compile(URL_PATTERN.removeprefix("^").removesuffix("$"))
 
 

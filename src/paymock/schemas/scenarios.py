@@ -5,11 +5,13 @@ the control API shows them. See docs/scenarios.md.
 import re
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import asdict, force_setattr
 
+from paymock.rules import scenarios as rules
 from paymock.rules.amounts import MAX_DIGITS, MAX_RAW
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.fields import MAX_SAFE_INTEGER, matching
+from paymock.schemas.fields import CONTROL_CHARACTERS, MAX_SAFE_INTEGER, matching
 from paymock.schemas.public import Reply, Request
 
 MAX_SCENARIOS, MAX_SENDINGS = 100, 100
@@ -19,7 +21,7 @@ MAX_AT = 3_600
 NAME_PATTERN = "^[a-z][a-z0-9_]{0,63}$"
 _NAME = re.compile(NAME_PATTERN.strip("^$"))
 _RAW_DIFFERENCE = re.compile(f"-?[0-9]{{1,{MAX_DIGITS}}}")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}\u2028\u2029]")
 
 
 def is_name(text: str) -> bool:
@@ -149,7 +151,7 @@ class Sending(Reply):
     ) = UNSET
 
 
-class SendingRequest(Request):
+class SendingRequest(rules.Sending, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A transfer by the simulated customer. A sum below 1 counts as 1."""
 
     at: At
@@ -174,22 +176,26 @@ class SendingRequest(Request):
     other_asset: OtherAsset = False
 
 
-class CourseRequest(Request):
+class CourseRequest(rules.Scenario, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens to a payment outside the service. The rules compute what it leads to."""
 
     name: Annotated[Name | None, Meta(description="None of the eight built-in ones. Default: `course`.")] = (
-        None
+        None  # type: ignore[assignment] # null stands for the default
     )
     simulates: Simulates = ""
     payout_succeeds: PayoutSucceeds = True
     review_hold: ReviewHold = False
     sending: Annotated[
-        list[SendingRequest],
+        tuple[SendingRequest, ...],
         Meta(description="What the customer sends. Default: nothing.", max_length=MAX_SENDINGS),
-    ] = field(default_factory=list)
+    ] = ()
+
+    def __post_init__(self) -> None:
+        if self.name is None:
+            force_setattr(self, "name", "course")
 
 
-class FileScenario(CourseRequest):
+class FileScenario(CourseRequest, frozen=True):
     """A scenario of a file."""
 
     name: Name
@@ -218,3 +224,9 @@ class Course(Reply):
     payout_succeeds: PayoutSucceeds
     review_hold: ReviewHold
     sending: Annotated[list[Sending], Meta(description="What the customer sends.")]
+
+
+def course_of(scenario: rules.Scenario) -> Course:
+    """A scenario as replies show it."""
+    sending = [Sending(**asdict(one)) for one in scenario.sending]
+    return Course(**asdict(scenario) | {"sending": sending})

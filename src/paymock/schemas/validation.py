@@ -91,7 +91,7 @@ def _rule(info: inspect.Type) -> Rule | None:
             return _both(_rule(inner), (extra or {}).get("check"))
         case inspect.StructType():
             return _each_member(_member_rules(info))
-        case inspect.ListType(item_type=item):
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return _each_item(_rule(item))
         case inspect.UnionType(types=types):
             return _unless_none(next(filter(None, map(_rule, types)), None))
@@ -150,7 +150,7 @@ def _checker(info: inspect.Type) -> Checker:
             return _and_also(_checker(inner), (extra or {}).get("check"))
         case inspect.StructType():
             return _struct(info)
-        case inspect.ListType(item_type=item):
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return _sized(info, list, "item", _checker(item))
         case inspect.UnionType():
             members = [member for member in info.types if not isinstance(member, inspect.NoneType)]
@@ -204,7 +204,7 @@ def _struct(info: inspect.StructType) -> Checker:
 
 
 def _sized(
-    info: inspect.ListType | inspect.StrType,
+    info: inspect.ListType | inspect.VarTupleType | inspect.StrType,
     kind: type[list[Any] | str],
     unit: str,
     check_item: Checker | None = None,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paymock.payments.payment import MAX_DEPOSITS
+from paymock.payments.views import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.scenarios import SCENARIOS
 from paymock.web.pages.fragments import MIN_WIDTH, json_lines

@@ -15,8 +15,7 @@ from paymock.http.auth import Keyring
 from paymock.http.headers import requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import error_response
-from paymock.payments import checkout, endpoints
-from paymock.payments import payment as payments
+from paymock.payments import checkout, endpoints, views
 from paymock.payments.catalog import Catalog
 from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
@@ -86,8 +85,8 @@ class ExampleContext(NamedTuple):
         return {**payment, "order_id": "", "pay_with": [{"chain": chain, "asset": other}]}
 
     def record(self, scenario: str) -> PaymentRecord:
-        creation = payments.Creation(_token(IDEMPOTENCY_KEY), b"", SCENARIOS[scenario], NOW)
-        return payments.create_record(self.payment, creation, self.catalog, self.fee_bps)
+        creation = views.CreationContext(_token(IDEMPOTENCY_KEY), b"", SCENARIOS[scenario], NOW)
+        return views.create_record(self.payment, creation, self.catalog, self.fee_bps)
 
 
 class Example(NamedTuple):
@@ -131,7 +130,7 @@ def all_examples(context: ExampleContext) -> Mapping[str, Example]:
     request, catalog = context.payment, context.catalog
     created = context.record("happy_path")
     endpoint = endpoints.create_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
-    finalized = payments.render(created, NOW + 13_000)
+    finalized = views.render(created, NOW + 13_000)
     assets = catalog.assets(context.chain) or {}
     chain = catalog.chains[created.chain]
     all_by_name = {
@@ -141,7 +140,7 @@ def all_examples(context: ExampleContext) -> Mapping[str, Example]:
             {name: value for name, value in request.items() if name not in _OPTIONAL_FIELDS},
         ),
         "payment_created": _example(
-            "Just created: show the customer the instructions", payments.render(created, NOW)
+            "Just created: show the customer the instructions", views.render(created, NOW)
         ),
         "attempts": _example("The funding is final", {"data": finalized.attempts}),
         "chains": _example("The supported chains", {"data": list(catalog.chains.values())}),
@@ -155,7 +154,7 @@ def all_examples(context: ExampleContext) -> Mapping[str, Example]:
         "healthy": Example("Healthy", {"status": "ok", "version": __version__}),
     }
     for name, (scenario, age) in payment_examples().items():
-        payment = payments.render(context.record(scenario), NOW + age)
+        payment = views.render(context.record(scenario), NOW + age)
         all_by_name[name] = _example(f"{scenario}, {age // 1000} s after creation: {payment.status}", payment)
     all_by_name |= CONTROL_REQUESTS
     for code in ERRORS:
@@ -186,9 +185,9 @@ def _error(code: str, context: ExampleContext) -> PaymockError:
         "unauthenticated": lambda: context.keyring.authenticate(
             _request((b"authorization", b"Bearer unknown"))
         ),
-        "validation_failed": lambda: payments.create_record(
+        "validation_failed": lambda: views.create_record(
             context.invalid_payment,
-            payments.Creation("", b"", SCENARIOS["happy_path"], NOW),
+            views.CreationContext("", b"", SCENARIOS["happy_path"], NOW),
             context.catalog,
             context.fee_bps,
         ),

@@ -19,7 +19,7 @@ from paymock.http.responses import Response
 from paymock.http.routing import Handler
 from paymock.payments.catalog import Catalog
 from paymock.payments.checkout import VIEWS
-from paymock.payments.payment import MAX_DEPOSITS
+from paymock.payments.views import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.faults import FAULT_PRESETS
 from paymock.rules.identifiers import PAYMENT_PREFIX

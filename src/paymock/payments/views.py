@@ -1,18 +1,37 @@
-"""Payments: the record that a create request makes, the states of that record, and the reply body of a state.
-Specification: "POST /v1/payments", "Payment object".
+"""Payments: the record that a create request makes, the states of that record, and the reply body of a state;
+and scenarios as the control API shows them. Specification: "POST /v1/payments", "Payment object".
 """
 
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import asdict
 
 from paymock.payments.catalog import Catalog
 from paymock.payments.records import PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import MAX_RAW, fee_for
-from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, PaymentStatus, Scenario
-from paymock.rules.timeline import State, Transfer, scenario_timeline, simulate, state_at, visible
+from paymock.rules.scenarios import (
+    CONFIRMATIONS_REQUIRED,
+    PaymentStatus,
+    Scenario,
+    scenario_of,
+    stored_scenario,
+)
+from paymock.rules.tables import example_states
+from paymock.rules.timeline import (
+    State,
+    Transfer,
+    changed_deposit,
+    describe_change,
+    scenario_timeline,
+    simulate,
+    state_at,
+    visible,
+)
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
+from paymock.schemas.control import ListedScenario, ScenarioChange
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
     SETTLEMENT_MODE,
@@ -29,6 +48,7 @@ from paymock.schemas.public import (
     RefundToRequest,
     SettlementRequest,
 )
+from paymock.schemas.scenarios import course_of
 from paymock.schemas.validation import Problems, checker_for, converter_for, validation_failed
 
 DEFAULT_LIFETIME = 30 * 60_000
@@ -43,7 +63,7 @@ MAX_DEPOSITS = 100
 """The maximum number of simulated deposits of a payment: the size of its timeline is quadratic in it."""
 
 
-class Creation(msgspec.Struct, frozen=True):
+class CreationContext(msgspec.Struct, frozen=True):
     """What a record contains besides the request. `now` is in milliseconds since the epoch."""
 
     token: str
@@ -52,7 +72,7 @@ class Creation(msgspec.Struct, frozen=True):
     now: int
 
 
-def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int) -> PaymentRecord:
+def create_record(body: Any, context: CreationContext, catalog: Catalog, fee_bps: int) -> PaymentRecord:
     """The record of a new payment for `body`, a decoded JSON value, with a fee of `fee_bps` basis points.
 
     Raises PaymockError `validation_failed` with every problem of the body. Specification: "Create-payment
@@ -62,10 +82,22 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
     request = _convert(body)
     if request is None:
         _check(body, "", problems)
-    if request is None or not _is_valid_route(request, catalog):
+        is_valid_route = False
+    else:
+        receive, [pay_with], refund_to = request.receive, request.pay_with, request.refund_to
+        is_valid_route = (
+            catalog.has_asset(receive.chain, receive.asset)
+            and pay_with.chain == receive.chain
+            and pay_with.asset == receive.asset
+            and (refund_to is None or refund_to.chain in catalog.chains)
+        )
+    if not is_valid_route:
         _check_route(body, catalog, problems)
     expires_at = request.expires_at if request else _text_at(body, "expires_at")
-    _check_expiry(expires_at, creation.now, problems)
+    expiry = parse_rfc3339(expires_at) if expires_at is not None else None
+    if expiry is not None and expiry <= context.now:
+        now = to_rfc3339(context.now)
+        problems.setdefault("expires_at", f"must be in the future; the mock's clock says {now}")
     amount = request.receive.amount if request else _text_at(body, "receive", "amount")
     due = fee = 0
     if amount is not None and "receive.amount" not in problems:
@@ -78,10 +110,10 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
     request = request or msgspec.convert(body, CreatePayment)
     receive, refund_to = request.receive, request.refund_to
     return PaymentRecord(
-        token=creation.token,
-        fingerprint=creation.fingerprint,
-        created_at=creation.now,
-        scenario=creation.scenario.name,
+        token=context.token,
+        fingerprint=context.fingerprint,
+        created_at=context.now,
+        scenario=context.scenario.name,
         order_id=request.order_id,
         chain=receive.chain,
         asset=receive.asset,
@@ -93,18 +125,8 @@ def create_record(body: Any, creation: Creation, catalog: Catalog, fee_bps: int)
         due=str(due),
         fee=str(fee),
         other_asset=catalog.another_asset(receive.chain, receive.asset),
-        course=course_of(creation.scenario),
+        custom_scenario=stored_scenario(context.scenario),
     )
-
-
-def course_of(scenario: Scenario) -> Scenario | None:
-    """What a record holds of its scenario besides the name: nothing of one of SCENARIOS."""
-    return None if scenario.name in SCENARIOS else scenario
-
-
-def scenario_of(record: PaymentRecord) -> Scenario:
-    """The scenario that the payment follows, whichever ones the server knows."""
-    return record.course or SCENARIOS[record.scenario]
 
 
 def render(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SIMULATION) -> Payment:
@@ -116,10 +138,43 @@ def render(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SI
 
 def view(record: PaymentRecord, state: State) -> Payment:
     """The payment in `state`, as a reply body. Specification: "Payment object"."""
-    created_at = record.created_at
+    created_at, token = record.created_at, record.token
     created = to_rfc3339(created_at)
+    attempt = Attempt(
+        id=identifiers.attempt_id(token),
+        status=PaymentStatus.PAYMENT_FINALIZED if state.status in SETTLING else state.status,
+        instructions=EvmInvoiceInstructions(
+            type=INSTRUCTION_TYPE,
+            chain=record.chain,
+            asset=record.asset,
+            invoice_address=identifiers.invoice_address(token),
+            amounts=Amounts(due=record.due, settlement=record.amount, fee=record.fee),
+        ),
+    )
+    if state.deposits:
+        due, finalized = int(record.due), state.received_finalized
+        attempt.funding = Funding(
+            amount_received_pending=str(state.received_pending),
+            amount_received_finalized=str(finalized),
+            overpaid_amount=str(finalized - due) if finalized > due else UNSET,
+        )
+        attempt.deposits = [
+            Deposit(
+                id=identifiers.deposit_id(token, number),
+                status=deposit.status,
+                confirmations=deposit.confirmations,
+                confirmations_required=CONFIRMATIONS_REQUIRED,
+                chain=record.chain,
+                asset=deposit.transfer.other_asset or record.asset,
+                amount=str(deposit.transfer.amount),
+                from_address=identifiers.sender_address(token),
+                tx_hash=identifiers.transaction_hash(token, number),
+                observed_at=to_rfc3339(created_at + deposit.transfer.at),
+            )
+            for number, deposit in enumerate(state.deposits)
+        ]
     return Payment(
-        id=identifiers.PAYMENT_PREFIX + record.token,
+        id=identifiers.PAYMENT_PREFIX + token,
         status=state.status,
         order_id=record.order_id,
         receive=ReceiveRequest(
@@ -132,7 +187,7 @@ def view(record: PaymentRecord, state: State) -> Payment:
         metadata=record.metadata or {},
         created_at=created,
         updated_at=to_rfc3339(created_at + state.at) if state.at else created,
-        attempts=[_attempt(record, state)],
+        attempts=[attempt],
     )
 
 
@@ -147,8 +202,10 @@ def age_at(created_at: int, now: int, time_offset: int = 0) -> int:
 def states(record: PaymentRecord, simulation: SimulationRecord = NO_SIMULATION) -> tuple[State, ...]:
     """Every state of the payment, in order. Specification: "Payment transitions"."""
     due, other = int(record.due), record.other_asset
-    if simulation.deposits or record.course:
-        return simulate(scenario_of(record), due, other, simulation.transfers)
+    if simulation.deposits or record.custom_scenario:
+        return simulate(
+            scenario_of(record.scenario, record.custom_scenario), due, other, simulation.transfers
+        )
     return scenario_timeline(record.scenario).states(due, other)
 
 
@@ -157,7 +214,7 @@ def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, 
     deposit. With None: whether it can reach any status other than its current one.
     """
     current = state_at(states(record, simulation), age)
-    due, scenario = int(record.due), scenario_of(record)
+    due, scenario = int(record.due), scenario_of(record.scenario, record.custom_scenario)
     missing = due - current.received_pending - current.received_finalized
     possible_transfers = [simulation.transfers] + [
         (*simulation.transfers, Transfer(age, amount, asset))
@@ -168,16 +225,6 @@ def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, 
         for transfers in possible_transfers
         for state in visible(simulate(scenario, due, record.other_asset, transfers))
         if state.at >= age
-    )
-
-
-def _is_valid_route(request: CreatePayment, catalog: Catalog) -> bool:
-    receive, [pay_with], refund_to = request.receive, request.pay_with, request.refund_to
-    return (
-        catalog.has_asset(receive.chain, receive.asset)
-        and pay_with.chain == receive.chain
-        and pay_with.asset == receive.asset
-        and (refund_to is None or refund_to.chain in catalog.chains)
     )
 
 
@@ -200,12 +247,6 @@ def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
             problems.setdefault(f"pay_with[0].{name}", problem)
 
 
-def _check_expiry(expires_at: str | None, now: int, problems: Problems) -> None:
-    expiry = parse_rfc3339(expires_at) if expires_at is not None else None
-    if expiry is not None and expiry <= now:
-        problems.setdefault("expires_at", f"must be in the future; the mock's clock says {to_rfc3339(now)}")
-
-
 def _text_at(body: Any, *path: str | int) -> str | None:
     """The string at `path`, or None where there is none."""
     try:
@@ -216,47 +257,30 @@ def _text_at(body: Any, *path: str | int) -> str | None:
     return body if isinstance(body, str) else None
 
 
-def _attempt(record: PaymentRecord, state: State) -> Attempt:
-    status = PaymentStatus.PAYMENT_FINALIZED if state.status in SETTLING else state.status
-    attempt = Attempt(
-        id=identifiers.attempt_id(record.token),
-        status=status,
-        instructions=EvmInvoiceInstructions(
-            type=INSTRUCTION_TYPE,
-            chain=record.chain,
-            asset=record.asset,
-            invoice_address=identifiers.invoice_address(record.token),
-            amounts=Amounts(due=record.due, settlement=record.amount, fee=record.fee),
-        ),
+def listed_scenario(scenario: Scenario) -> ListedScenario:
+    """The scenario with what it leads to, for a due of EXAMPLE_DUE raw units."""
+    states = example_states(scenario)
+    return ListedScenario(
+        **asdict(course_of(scenario)),
+        final_status=states[-1].status,
+        timeline=[
+            ScenarioChange(**change(previous, state))
+            for previous, state in zip((None, *states), states, strict=False)
+        ],
     )
-    if state.deposits:
-        attempt.funding = _funding(int(record.due), state)
-        attempt.deposits = [_deposit(record, state, number) for number in range(len(state.deposits))]
-    return attempt
 
 
-def _funding(due: int, state: State) -> Funding:
-    finalized = state.received_finalized
-    funding = Funding(
-        amount_received_pending=str(state.received_pending),
-        amount_received_finalized=str(finalized),
-    )
-    if finalized > due:
-        funding.overpaid_amount = str(finalized - due)
-    return funding
-
-
-def _deposit(record: PaymentRecord, state: State, number: int) -> Deposit:
-    deposit = state.deposits[number]
-    return Deposit(
-        id=identifiers.deposit_id(record.token, number),
-        status=deposit.status,
-        confirmations=deposit.confirmations,
-        confirmations_required=CONFIRMATIONS_REQUIRED,
-        chain=record.chain,
-        asset=deposit.transfer.other_asset or record.asset,
-        amount=str(deposit.transfer.amount),
-        from_address=identifiers.sender_address(record.token),
-        tx_hash=identifiers.transaction_hash(record.token, number),
-        observed_at=to_rfc3339(record.created_at + deposit.transfer.at),
-    )
+def change(previous: State | None, state: State) -> dict[str, Any]:
+    """The members of a ScenarioChange, and of a TimelineEntry, between two consecutive states; `previous` is
+    None for the creation.
+    """
+    number = None if previous is None else changed_deposit(previous, state)
+    deposit = None if number is None else state.deposits[number]
+    return {
+        "offset_seconds": state.at / 1000,
+        "event": "Created" if previous is None else describe_change(previous, state).replace("`", ""),
+        "status": state.status,
+        "deposit": None if number is None else number + 1,
+        "confirmations": None if deposit is None else deposit.confirmations,
+        "deposit_status": None if deposit is None else deposit.status,
+    }

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paymock.payments import payment as payments
+from paymock.payments import views
 from paymock.payments.files import load_catalog
-from paymock.payments.payment import NO_SIMULATION
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
+from paymock.payments.views import NO_SIMULATION
 from paymock.rules.scenarios import SCENARIOS
 from tests.support.client import order
 from tests.support.clock import NOON
@@ -17,15 +17,15 @@ TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
 
 
 def create(body: Any = None, scenario: str = "happy_path") -> PaymentRecord:
-    creation = payments.Creation(TOKEN, b"fingerprint", SCENARIOS[scenario], NOON)
-    return payments.create_record(order() if body is None else body, creation, CATALOG, 100)
+    creation = views.CreationContext(TOKEN, b"fingerprint", SCENARIOS[scenario], NOON)
+    return views.create_record(order() if body is None else body, creation, CATALOG, 100)
 
 
 @pytest.mark.parametrize("name", ["refund_to", "expires_at", "metadata"])
 def test_null_means_absent(name: str) -> None:
     absent, null = create(order(**{name: ...})), create(order(**{name: None}))
     assert absent == null
-    assert payments.render(absent, NOON) == payments.render(null, NOON)
+    assert views.render(absent, NOON) == views.render(null, NOON)
 
 
 @given(
@@ -35,11 +35,11 @@ def test_null_means_absent(name: str) -> None:
 )
 def test_rendering_depends_on_the_time_alone(scenario: str, moments: list[int], offset: int) -> None:
     record = create(scenario=scenario)
-    first = {at: payments.render(record, NOON + at) for at in moments}
+    first = {at: views.render(record, NOON + at) for at in moments}
     for at in reversed(moments):
-        assert payments.render(record, NOON + at) == first[at]
-        shifted = payments.render(record, NOON + at, SimulationRecord(time_offset=offset))
-        assert shifted == payments.render(record, NOON + at + offset)
+        assert views.render(record, NOON + at) == first[at]
+        shifted = views.render(record, NOON + at, SimulationRecord(time_offset=offset))
+        assert shifted == views.render(record, NOON + at + offset)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_rendering_depends_on_the_time_alone(scenario: str, moments: list[int], 
     ],
 )
 def test_a_status_is_reachable_or_not(age: int, status: str | None, *, reachable: bool) -> None:
-    assert payments.is_reachable(create(), NO_SIMULATION, age, status) == reachable
+    assert views.is_reachable(create(), NO_SIMULATION, age, status) == reachable
 
 
 def test_a_status_that_lasts_no_millisecond_is_not_reachable() -> None:
@@ -64,5 +64,5 @@ def test_a_status_that_lasts_no_millisecond_is_not_reachable() -> None:
     deposits = tuple(DepositRecord(amount, b"", TOKEN, 0, amount, None) for amount in ("2", "1"))
     simulation = SimulationRecord(deposits=deposits)
     for age in (0, 7_999, 8_000):
-        assert not payments.is_reachable(record, simulation, age, "payment_finalized")
-    assert payments.is_reachable(record, simulation, 0, "overpaid_review")
+        assert not views.is_reachable(record, simulation, age, "payment_finalized")
+    assert views.is_reachable(record, simulation, 0, "overpaid_review")
