@@ -213,4 +213,5 @@ def _description(sandbox: "Sandbox") -> str:
     try:
         return "" if sandbox.is_judged else sandbox.describe()
     except Exception as error:  # noqa: BLE001 - whatever fails, the report of the test is not lost
-        return f"the sandbox cannot be described: {type(error).__name__}"
+        reason, *_ = f"{type(error).__name__}: {error}".splitlines()
+        return f"the sandbox cannot be described: {reason}"

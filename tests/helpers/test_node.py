@@ -82,7 +82,7 @@ def test_the_node_helper_passes_the_acceptance_list(project: Path) -> None:
 def test_a_failure_shows_what_happened_in_its_sandbox_once(project: Path, failure: str) -> None:
     printed = run_test(project, CREATE + failure).rpartition("failing tests:")[2]
     assert printed.count("the shop is closed" if "shop" in failure else "422 validation_failed") == 1
-    for text in ("order order-1001", "  underpaid_expired  ", "201  POST  /v1/payments"):
+    for text in ("order order-1001", "  underpaid_expired  ", "201   POST  /v1/payments"):
         assert text in printed
     assert printed.count("Deposit observed") == 1
     assert "0x" not in printed
@@ -110,7 +110,7 @@ def test_other_runners_show_it_once(project: Path, package: str, command: str, i
     ended = run(project, "/bin/sh", "-c", script, NODE_OPTIONS="--experimental-vm-modules")
     printed = (ended.stdout + ended.stderr).rpartition("FAIL")[2]
     assert printed.count("Deposit observed") == 1, ended.stdout + ended.stderr
-    assert "201  POST  /v1/payments" in printed
+    assert "201   POST  /v1/payments" in printed
 
 
 def test_a_failed_test_leaves_its_sandbox_on_a_server_that_runs_on(project: Path, paymock: Sandbox) -> None:

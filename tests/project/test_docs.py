@@ -219,9 +219,9 @@ def test_the_tests_of_a_page_find_a_bad_shop_and_explain_it(
     shop = tmp_path / application
     shop.write_text(re.sub("== (.)completed.", r"== \1underpaid_expired\1", shop.read_text()))
     printed = run_in(tmp_path, f"! {command.text}")
-    assert re.search("1001 .*underpaid_expired", printed)
+    assert re.search("  pay_.*  underpaid_expired  order 1001\n", printed)
     assert "Deposit observed, confirmations 0/16, pending" in printed
-    assert re.search("200.* GET /v1/payments/pay_.* underpaid_expired", printed)
+    assert re.search("  200   GET   /v1/payments/pay_.*  shown underpaid_expired at 30 s", printed)
 
 
 @pytest.mark.nightly

@@ -78,12 +78,12 @@ class Contract:
         if "content" not in promised:
             assert response.content == b""
             return
-        assert response.headers["content-type"] == "application/json"
+        media_type = response.headers["content-type"].removesuffix("; charset=utf-8")
+        content = promised["content"][media_type]
         if method == "HEAD":
             assert response.content == b""
             return
-        body = response.json()
-        content = promised["content"]["application/json"]
+        body: Any = response.json() if media_type == "application/json" else response.text
         self._check_schema(body, content["schema"], f"{method} {path}")
         if response.status_code >= 400:
             assert body["error"]["code"] in content["examples"], f"{method} {path}: {body} is not documented"

@@ -231,19 +231,12 @@ def test_a_failure_shows_payments_and_requests(run: Run) -> None:
             "*_ test_shown _*",
             f"*{section}*",
             "*T*Z, frozen",
-            "payments:",
             "  pay_*  underpaid_expired  underpaid_expired  order order-1001",
-            "    x      0 s  awaiting_payment      Created",
-            "    x      5 s  payment_detected      Deposit observed, confirmations 0/16, pending",
-            "    x     30 s  underpaid_expired",
-            "    due      1010000000000000000 USDT",
-            "    deposit  505000000000000000 USDT, finalized 16/16",
-            "requests:",
             "  *T*Z  201   POST  /v1/payments  new",
             "*_ test_shown_as_gone _*",
             "E *'this' == 'that'",
             f"*{section}*",
-            "the sandbox cannot be described: Unreachable",
+            "the sandbox cannot be described: Unreachable: cannot reach http://127.0.0.1:9: *",
         ]
     )
     output = result.stdout.str()

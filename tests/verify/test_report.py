@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from paymock.client.text import shell_word
+from paymock.text import shell_word
 from paymock.verify.oracle import RULES, Severity
 from paymock.verify.report import (
     Coverage,

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from paymock.client.text import escape_control, format_seconds
 from paymock.rules.errors import RETRY_AFTER_SECONDS
 from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import TERMINAL_STATUSES
 from paymock.rules.times import parse_rfc3339
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_READS
+from paymock.text import escape_control, format_seconds
 
 MAX_READS_AFTER_END = 4
 """How many reads may follow a reply that showed a terminal status."""

@@ -6,7 +6,7 @@ Every method works within one sandbox and touches no other.
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 import msgspec
@@ -23,6 +23,7 @@ from paymock.app.lookup import (
     newest_payments,
 )
 from paymock.app.overrides import Overrides
+from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
 from paymock.payments import records, views
 from paymock.payments.catalog import Catalog
@@ -40,6 +41,7 @@ from paymock.schemas.control import END, NEXT
 from paymock.schemas.public import Payment
 from paymock.schemas.validation import validation_failed
 from paymock.stores.base import Addition, companion_key
+from paymock.text import without_secrets
 
 MAX_LISTED, MAX_NAMES = 1_000, 10_000
 """The most sandboxes of a key that are listed, of its so many newest names."""
@@ -55,8 +57,14 @@ class ControlService:
     """The control API, without HTTP."""
 
     def __init__(
-        self, catalog: Catalog, sandboxes: Sandboxes, scenarios: Mapping[str, Scenario] = SCENARIOS
+        self,
+        catalog: Catalog,
+        sandboxes: Sandboxes,
+        scenarios: Mapping[str, Scenario] = SCENARIOS,
+        mask: Callable[[str], str] = without_secrets,
     ) -> None:
+        """`mask` removes secrets from a line of a story."""
+        self._mask = mask
         self.scenarios = scenarios
         self._catalog = catalog
         self._sandboxes = sandboxes
@@ -256,23 +264,39 @@ class ControlService:
 
     async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
         """Return a payment with its timeline. Raises PaymockError `payment_not_found`."""
-        payment = await self._find(sandbox, payment_id)
-        states, age = payment.states, payment.elapsed
-        past = [state for state in payment.visible_states if state.at <= age]
-        if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation
-            past.insert(0, states[0])
-        return schemas.PaymentDetail(
-            payment=payment.payment,
-            scenario=payment.record.scenario,
-            now=to_rfc3339(payment.record.created_at + age),
-            timeline=[
-                _timeline_entry(previous, state, payment)
-                for previous, state in zip((None, *states), states, strict=False)
-            ],
-            window_seconds=PAYMENT_WINDOW / 1000,
-            before=views.view(payment.record, past[-2]) if len(past) > 1 else None,
-            ahead_seconds=payment.simulation.time_offset / 1000,
-        )
+        return _detail(await self._find(sandbox, payment_id))
+
+    async def story(self, sandbox: str, payment_id: str | None = None, order_id: str | None = None) -> str:
+        """Return what happened in the sandbox, to a payment or to an order, as text without secrets. Raises
+        PaymockError `payment_not_found`, also if the payment is not of the order.
+        """
+        clock = await self.clock(sandbox)
+        cursor = None
+        if payment_id is not None:
+            found = [await self._find(sandbox, payment_id)]
+        else:
+            found, cursor, _ = await self.snapshots(sandbox, MAX_PAYMENTS, order_id=order_id)
+        orders = {payment.record.order_id for payment in found}
+        if order_id is not None and order_id not in orders:
+            raise PaymockError("payment_not_found")
+        rules = (await self.fault_rules.list(sandbox)).data
+        stored = await self.journal.stored(sandbox, schemas.JOURNAL_LENGTH)
+        requests: Iterator[schemas.JournalEntry] = (records.decode_as(StoredEntry, one) for one in stored)
+        details = [_detail(payment) for payment in found]
+        if payment_id or order_id:
+            ids = {detail.payment.id for detail in details}
+            # What did not reach a payment, as a refused creation does not, is known by its order.
+            requests = (
+                one
+                for one in requests
+                if (one.payment_id in ids if one.payment_id else one.order_id in orders)
+            )
+            rules = [
+                rule
+                for rule in rules
+                if {rule.payment_id} <= ids | {None} and {rule.order_id} <= orders | {None}
+            ]
+        return story(clock, details, rules, requests, has_more=cursor is not None, mask=self._mask)
 
     async def list_sandboxes(self, sandbox: str, owner: str, name: str | None) -> schemas.SandboxList:
         """Return a sandbox of this name with, for the owner itself, the others that hold something."""
@@ -335,6 +359,25 @@ class ControlService:
         """Replace the simulation record of a payment, if it is as in the snapshot. Return whether it was."""
         key, new = companion_key(payment.record.token), records.encode(simulation)
         return await self._sandboxes.replace(payment.sandbox, key, payment.stored, new, addition)
+
+
+def _detail(payment: PaymentSnapshot) -> schemas.PaymentDetail:
+    states, age = payment.states, payment.elapsed
+    past = [state for state in payment.visible_states if state.at <= age]
+    if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation
+        past.insert(0, states[0])
+    return schemas.PaymentDetail(
+        payment=payment.payment,
+        scenario=payment.record.scenario,
+        now=to_rfc3339(payment.record.created_at + age),
+        timeline=[
+            _timeline_entry(previous, state, payment)
+            for previous, state in zip((None, *states), states, strict=False)
+        ],
+        window_seconds=PAYMENT_WINDOW / 1000,
+        before=views.view(payment.record, past[-2]) if len(past) > 1 else None,
+        ahead_seconds=payment.simulation.time_offset / 1000,
+    )
 
 
 def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from paymock.payments import records
 from paymock.sandbox.log_buffer import Entry
@@ -238,6 +239,12 @@ async def _at_once() -> bool:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def without_times(entry: schemas.JournalEntry, **ignored: None) -> schemas.JournalEntry:
+    """Return an entry without what differs between equal requests, and without the fields `ignored`."""
+    times = {"at": "", "virtual_at": None, "shown_offset_seconds": None, "payment_ahead_seconds": None}
+    return replace(entry, request_id="", duration_ms=0, **times, **ignored)
 
 
 def public_entry(entry: StoredEntry) -> schemas.JournalEntry:

@@ -13,7 +13,6 @@ import click
 from paymock.cli.options import NEWEST, Choice, api_key, server_url
 from paymock.client.http import DEFAULT_TIMEOUT, Json, Refused, Unreachable
 from paymock.client.sandbox import NotReached, Sandbox
-from paymock.client.text import escape_control
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas import control
@@ -21,6 +20,7 @@ from paymock.schemas.json_decoding import decode_json_reply
 from paymock.schemas.public import OPERATION_IDS
 from paymock.schemas.scenarios import is_name
 from paymock.settings import Settings
+from paymock.text import escape_control
 
 
 class ScenarioName(Choice):
@@ -115,6 +115,8 @@ class ApiClient(Sandbox):
     """A sandbox. A reply that does not fit its schema is not one of paymock: that raises Unreachable."""
 
     def _decoder(self, reply: str | None) -> Callable[[bytes], Any]:
+        if reply == "str":
+            return super()._decoder(reply)
         reply_type = getattr(control, reply) if reply else type(None)
         return functools.partial(decode_json_reply, reply_type=reply_type)
 

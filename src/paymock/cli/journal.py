@@ -7,8 +7,8 @@ from paymock.cli.options import PAYMENT, UP_TO_A_DAY, Integer, Number, as_json
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, show, wait_readable
 from paymock.client.http import Json
 from paymock.client.sandbox import GRACE_PERIOD
-from paymock.client.text import format_seconds, refusal_reasons
 from paymock.schemas.control import DEFAULT_WAIT, JOURNAL_LENGTH, MAX_COUNT
+from paymock.text import format_seconds
 
 
 @click.command
@@ -104,7 +104,9 @@ def _request_line(entry: Json) -> str:
     words += filter(
         None, [entry["error"], entry["idempotency"], entry["fault"] and f"fault {entry['fault']}"]
     )
-    words += [f"{entry['duration_ms']:.1f} ms", entry["request_id"], *refusal_reasons(entry)]
+    problems = [f"{problem['field']}: {problem['message']}" for problem in entry["details"]]
+    reasons = problems or filter(None, [entry["message"]])
+    words += [f"{entry['duration_ms']:.1f} ms", entry["request_id"], *reasons]
     return "  ".join(map(str, words))
 
 

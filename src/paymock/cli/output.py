@@ -26,11 +26,11 @@ import msgspec
 from paymock.cli.api import ApiClient
 from paymock.cli.options import KEY_FROM_VARIABLE, is_given
 from paymock.client.http import Json
-from paymock.client.text import escape_control
 from paymock.payments.files import FileError, load_catalog
 from paymock.rules.amounts import to_tokens
 from paymock.schemas.catalog import Asset
 from paymock.schemas.public import Payment
+from paymock.text import escape_control
 
 _GAP = "  "
 _MIN_LAST_WIDTH = 12

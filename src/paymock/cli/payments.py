@@ -59,8 +59,8 @@ from paymock.client.sandbox import (
     default_order_id,
     payment_request,
 )
-from paymock.client.text import format_seconds, marked_timeline_line
 from paymock.schemas.control import MAX_PAGE
+from paymock.text import format_seconds
 
 _DEFAULT_CHAIN = "bsc"
 _DEFAULT_ASSET = "USDT"
@@ -198,14 +198,17 @@ def _curl_lines(client: ApiClient, body: Any, headers: dict[str, str]) -> list[s
 @payment_argument
 @as_json
 def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
-    """Show a payment and its timeline.
+    """Show a payment, its timeline and its requests.
 
     Past and upcoming changes; past ones are marked. By default, the newest payment.
     """
     detail = client.detail(client.resolve(payment_id))
-    first, *rest = payment_lines(client, detail["payment"])
-    timeline = [f"  {marked_timeline_line(entry)}" for entry in detail["timeline"]]
-    show(detail, [f"{first}  {detail['scenario']}", *rest, "", *timeline], as_json=as_json)
+    lines = []
+    if not as_json:
+        story = client.send("getStory", query={"payment_id": detail["payment"]["id"]}).result()
+        first, *rest = payment_lines(client, detail["payment"])
+        lines = [f"{first}  {detail['scenario']}", *rest, "", *story.splitlines()]
+    show(detail, lines, as_json=as_json)
 
 
 @click.command(cls=CommandWithLegacyOptions, renamed={"--order-id": "--order"})

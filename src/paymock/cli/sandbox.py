@@ -35,12 +35,12 @@ from paymock.cli.output import (
     show_payment,
 )
 from paymock.client.http import Client, Json, Refused, Unreachable
-from paymock.client.text import format_seconds
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
 from paymock.schemas.control import DEFAULT_WAIT, MAX_WAIT, TARGETS
 from paymock.schemas.json_decoding import decode_reply
 from paymock.schemas.public import Health
 from paymock.settings import DEFAULT_PORT
+from paymock.text import format_seconds
 
 _OVERVIEW_TIMEOUT = 5.0
 """Seconds until the server must answer."""

@@ -21,7 +21,6 @@ from paymock.cli.options import (
 )
 from paymock.cli.output import Column, show, table_lines, terminal_width
 from paymock.client.http import Json
-from paymock.client.text import format_times, timeline_line
 from paymock.payments.files import FileError, read_scenarios
 from paymock.payments.views import listed_scenario
 from paymock.rules.faults import FAULT_FORM
@@ -29,6 +28,7 @@ from paymock.rules.scenarios import Scenario
 from paymock.rules.tables import scenario_rows
 from paymock.schemas.control import MAX_TIMES, ListedScenario, ScenarioList
 from paymock.schemas.scenarios import course_of
+from paymock.text import format_times, timeline_line
 
 
 @click.group(invoke_without_command=True)

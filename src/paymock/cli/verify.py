@@ -33,8 +33,8 @@ from paymock.cli.options import (
     server_url,
 )
 from paymock.cli.output import echo, echo_json, echo_note, printable
-from paymock.client.text import shell_word, without_key
 from paymock.rules.faults import fault_problem
+from paymock.text import shell_word, without_key
 
 if TYPE_CHECKING:
     from paymock.verify.campaign import Verifier

@@ -10,10 +10,10 @@ from paymock.cli.options import Number, as_json, payment_argument
 from paymock.cli.output import echo, echo_json, wait_readable
 from paymock.client.http import Call, Json
 from paymock.client.sandbox import GRACE_PERIOD
-from paymock.client.text import timeline_line
 from paymock.rules.clock import MAX_SPEED
 from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.text import timeline_line
 
 _WAIT_SECONDS = 30
 """Seconds after which a payment is read again without a change."""

@@ -224,9 +224,8 @@ class Call(Generic[T]):
         try:
             if response.status == 204:
                 return self._decode(b"null")
-            if not content.startswith(b"{"):
-                raise ValueError("no object, as all replies of paymock")
-            if response.status < 300:
+            is_text = response.headers.get("Content-Type", "").startswith("text/plain")
+            if response.status < 300 and (content.startswith(b"{") or is_text):
                 return self._decode(content)
             refused = self._refused(response.status, json.loads(content)["error"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -14,6 +14,7 @@ from paymock.rules.faults import Fault, FaultTarget
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
 
 JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
 
 REPLAYED = ("Idempotent-Replayed", "true")
 """The header of a response to a repeated request."""

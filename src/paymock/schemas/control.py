@@ -142,6 +142,13 @@ class ListRequests(Query):
     )
 
 
+class ReadStory(Query):
+    """Whose story is told."""
+
+    payment_id: Annotated[str | None, Meta(description="Only that of this payment.")] = None
+    order_id: Annotated[str | None, Meta(description="Only that of the payments of this order.")] = None
+
+
 class FollowSandbox(Query):
     """Whose changes are told."""
 

@@ -23,6 +23,7 @@ from paymock.rules.identifiers import ENDPOINT_PREFIX, ID_PATTERNS, PAYMENT_PREF
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.rules.times import time_problem
 from paymock.schemas.json_decoding import depth
+from paymock.text import CONTROL
 
 MAX_ORDER_ID = 128
 """The largest number of characters in an order id."""
@@ -46,10 +47,7 @@ URL_PATTERN = (
     r"([/?][!\x22$-\[\]-~]*)?$"
 )
 
-CONTROL_CHARACTERS = "\x00-\x1f\x7f-\x9f"
-"""For the brackets of a pattern."""
-
-_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}]")
+_CONTROL = re.compile(f"[{CONTROL}]")
 _URL = re.compile(URL_PATTERN.removeprefix("^").removesuffix("$"))
 
 

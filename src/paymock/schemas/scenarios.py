@@ -11,8 +11,9 @@ from msgspec.structs import asdict, force_setattr
 from paymock.rules import scenarios as rules
 from paymock.rules.amounts import MAX_DIGITS, MAX_RAW
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.fields import CONTROL_CHARACTERS, MAX_SAFE_INTEGER, matching
+from paymock.schemas.fields import MAX_SAFE_INTEGER, matching
 from paymock.schemas.public import Reply, Request
+from paymock.text import CONTROL, SEPARATORS
 
 MAX_SCENARIOS, MAX_SENDINGS = 100, 100
 MAX_AT = 3_600
@@ -21,7 +22,7 @@ MAX_AT = 3_600
 NAME_PATTERN = "^[a-z][a-z0-9_]{0,63}$"
 _NAME = re.compile(NAME_PATTERN.strip("^$"))
 _RAW_DIFFERENCE = re.compile(f"-?[0-9]{{1,{MAX_DIGITS}}}")
-_CONTROL = re.compile(f"[{CONTROL_CHARACTERS}\u2028\u2029]")
+_CONTROL = re.compile(f"[{CONTROL}{SEPARATORS}]")
 
 
 def is_name(text: str) -> bool:

@@ -5,9 +5,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 
 from paymock.client.http import Json
 from paymock.client.sandbox import Sandbox
-from paymock.client.text import shell_word
 from paymock.rules.faults import FaultKind
 from paymock.schemas.public import OPERATION_IDS, PAYMENT_READS
+from paymock.text import shell_word
 from paymock.verify.batches import Batches
 from paymock.verify.oracle import RULES, Severity, Violation
 from paymock.verify.plans import BYSTANDERS, NEAR_DUE, Batch, Plan

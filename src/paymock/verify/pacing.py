@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from paymock.client.http import Json, Refused
 from paymock.client.sandbox import Sandbox
-from paymock.client.text import without_key
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
+from paymock.text import without_key
 from paymock.verify.oracle import Observation, hides_outcome
 from paymock.verify.process import ExternalService, Service
 

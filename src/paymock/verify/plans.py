@@ -12,10 +12,10 @@ from enum import IntEnum
 from itertools import zip_longest
 
 from paymock.client.http import Json
-from paymock.client.text import format_seconds
 from paymock.rules.faults import Fault, FaultKind, fault_problem, parse_fault
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.schemas.public import CREATE_PAYMENT, OPERATION_IDS, PAYMENT_OPERATIONS
+from paymock.text import format_seconds
 
 OUTAGE_SECONDS = 2.0
 

@@ -10,7 +10,7 @@ from textwrap import wrap
 from xml.etree import ElementTree as ET
 
 from paymock.client.http import Json
-from paymock.client.text import escape_control, format_seconds, shell_word
+from paymock.text import escape_control, format_seconds, shell_word
 from paymock.verify.oracle import RULES, Severity
 
 _REPEAT = "To repeat the first finding:"

@@ -53,7 +53,9 @@ def create_app(
     sandboxes = Sandboxes(store, clock, metadata)
     payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
     checkout_service = CheckoutService(catalog, sandboxes)
-    control_service = ControlService(catalog, sandboxes, scenarios) if settings.control else None
+    control_service = (
+        ControlService(catalog, sandboxes, scenarios, log.without_secrets) if settings.control else None
+    )
     keyring = keyring or Keyring(settings.api_keys)
     in_memory = settings.store == MEMORY_STORE
     examples = ExampleContext(catalog, settings.fee_bps, keyring, scenarios)

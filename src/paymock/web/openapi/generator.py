@@ -183,6 +183,12 @@ def _query_parameters(query: type[Query]) -> Iterator[Json]:
 def _success(operation: Operation) -> Json:
     if operation.reply is None:
         return {"description": "Done.", "headers": _references("headers", ["X-Request-Id"])}
+    if operation.reply is str:
+        return {
+            "description": "The text.",
+            "headers": _references("headers", ["X-Request-Id"]),
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
     usual = operation.reply[0] if isinstance(operation.reply, tuple) else operation.reply
     reply: Json = {
         "description": _plain(getdoc(usual) or ""),
@@ -265,7 +271,7 @@ def _schemas(operations: Sequence[Operation], context: examples.ExampleContext) 
                     "description": f"The {noun.lower() or 'body'} of `{operation.method} {operation.path}`.",
                     "oneOf": [_reference("schemas", variant.__name__) for variant in variants],
                 }
-            elif variants:
+            elif variants not in (None, str):
                 types.add(variants)
     inline, components = msgspec.json.schema_components(
         sorted(types, key=str), ref_template="#/components/schemas/{name}"

@@ -282,6 +282,21 @@ a method and path.""",
     ),
     Operation(
         method="GET",
+        path="/_mock/story",
+        call="story",
+        operation_id="getStory",
+        tag="Sandbox",
+        summary="Tell what happened",
+        description="""Text for the report of a failed test, at most 64 KiB: the clock, the newest payments
+with their timelines, where `x` marks what has happened, the fault rules, and the last requests, of which
+equal ones are one line. With `payment_id` or `order_id`: what concerns that payment or order. It shows no
+keys, addresses and secrets.""",
+        reply=str,
+        errors=("payment_not_found",),
+        query=schemas.ReadStory,
+    ),
+    Operation(
+        method="GET",
         path="/_mock/requests",
         call="journal.newest",
         operation_id="listRequests",

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from paymock.http.headers import check_json_body, idempotency_key
 from paymock.http.requests import Request
-from paymock.http.responses import REPLAYED, Response
+from paymock.http.responses import JSON, REPLAYED, TEXT, Response
 from paymock.http.routing import CONTROL, PUBLIC
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.sandboxes import KeyedRequest
@@ -48,7 +48,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     summary: str
     description: str
     reply: type | tuple[type, ...] | None
-    """The type of the body; of several types, the body is one, and the first is usual."""
+    """The type of the body; of several types, the body is one, and the first is usual. `str`: plain text."""
 
     status: int = 200
     request: type | None = None
@@ -81,6 +81,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
     carry_out = attrgetter(operation.call)(service)
     parse = QueryParser(operation.query) if operation.query else None
     check = checker_for(operation.request) if operation.request else None
+    encode, content_type = (str.encode, TEXT) if operation.reply is str else (_encode, JSON)
 
     async def handle(request: Request) -> Response:
         arguments: dict[str, Any] = {**request.params}
@@ -103,7 +104,8 @@ def handler_of(operation: Operation, service: Any) -> Handler:
         replayed = False
         if operation.idempotency:
             result, replayed = result
-        return Response(operation.status, _encode(result), headers=(REPLAYED,) if replayed else ())
+        headers = (REPLAYED,) if replayed else ()
+        return Response(operation.status, encode(result), content_type, headers)
 
     return handle
 

@@ -30,9 +30,10 @@ from paymock.rules.times import to_rfc3339
 from paymock.schemas.control import FaultRule, JournalEntry, ListPayments, PaymentDetail, PendingOverride
 from paymock.schemas.public import GET_PAYMENT
 from paymock.schemas.queries import Query, QueryParser
+from paymock.text import format_seconds
 from paymock.web.operations.operations import parse_query
 from paymock.web.pages.request_rows import request_rows
-from paymock.web.pages.templating import HTML, format_seconds, render, security_headers
+from paymock.web.pages.templating import HTML, render, security_headers
 
 if TYPE_CHECKING:
     from paymock.web.pages.timeline_picture import ReadCount

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from paymock import __version__
 from paymock.app.checkout import CheckoutService
 from paymock.http.requests import Request
-from paymock.http.responses import Response, error_response
+from paymock.http.responses import TEXT, Response, error_response
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FAULT_PRESETS
 from paymock.rules.scenarios import (
@@ -124,7 +124,7 @@ class LlmsTxt:
     async def __call__(self, request: Request) -> Response:
         self._text = self._text or self._render()
         served = self._text.replace(DEFAULT_SERVER.encode(), base_url(request).encode())
-        return Response(200, served, "text/plain; charset=utf-8", (_REVALIDATED,))
+        return Response(200, served, TEXT, (_REVALIDATED,))
 
     def _render(self) -> bytes:
         payment, states = self._context.payment, example_states(SCENARIOS[DEFAULT_SCENARIO])

@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
+from paymock.app.journal import without_times
 from paymock.http.routing import METHODS
 from paymock.schemas.control import JournalEntry, PaymentDetail
-from paymock.web.pages.templating import format_seconds
+from paymock.text import format_seconds
 
 _CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "metadata")
 """The members of a payment that its creation had."""
@@ -35,17 +35,11 @@ def request_rows(
 ) -> Iterator[RequestRow]:
     """The rows of the journal, newest first; with `detail`, those of one payment, at its own time."""
     times = reversed(_times(entries[::-1], detail))
-    for _, group in groupby(zip(entries, times, strict=True), lambda pair: _without_time(pair[0])):
+    for _, group in groupby(zip(entries, times, strict=True), lambda pair: without_times(pair[0])):
         (newest, until), *others = group
         oldest, since = others[-1] if others else (newest, until)
         shown = " to ".join(dict.fromkeys(filter(None, (since, until))))
         yield RequestRow(newest, oldest, len(others) + 1, shown, _command(newest, detail))
-
-
-def _without_time(entry: JournalEntry) -> JournalEntry:
-    """An entry without what differs between equal requests."""
-    times = {"at": "", "virtual_at": None, "shown_offset_seconds": None, "payment_ahead_seconds": None}
-    return replace(entry, request_id="", duration_ms=0, **times)
 
 
 def ages(entries: Iterable[JournalEntry], created_at: str) -> Iterator[float]:

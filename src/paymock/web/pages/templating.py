@@ -6,15 +6,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paymock.text import BIDIRECTIONAL, format_seconds
+
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
 HTML = "text/html; charset=utf-8"
 _OWN_FILES = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
-_BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""The characters that change the direction of the text around them."""
-
+_BIDIRECTIONAL = re.compile(f"[{BIDIRECTIONAL}]")
 _STATIC = Path(__file__).parent / "static" / "pages"
 _LONG = 20
 """The longest id that is shown whole."""
@@ -73,11 +73,6 @@ def short(identifier: str) -> str:
 def count(number: int, noun: str) -> str:
     """Return how many there are: `1,200 reads`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def format_seconds(value: float) -> str:
-    """Return seconds, to the millisecond, without trailing zeros, as the stand-alone client does."""
-    return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def duration(seconds: float) -> str:

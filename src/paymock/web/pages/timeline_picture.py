@@ -11,8 +11,9 @@ from xml.etree import ElementTree as ET
 from paymock.payments.checkout import VIEWS
 from paymock.rules.scenarios import DepositStatus
 from paymock.schemas.control import JournalEntry, PaymentDetail, TimelineEntry
+from paymock.text import format_seconds
 from paymock.web.pages.request_rows import ages
-from paymock.web.pages.templating import count, duration, format_seconds
+from paymock.web.pages.templating import count, duration
 
 _LEFT, _RIGHT, _TOP, _BAR, _LINE, _GAP = 2, 16, 26, 16, 18, 14
 _LANE = _LINE + _BAR + _LINE + 4

@@ -16,14 +16,12 @@ import msgspec
 
 from paymock.http.requests import Request
 from paymock.http.responses import Response
+from paymock.text import without_secrets
 
 writing = threading.RLock()
 """Held while a line is written. A fork waits for it: otherwise the file that a thread is writing to would
 stay locked in the child process. It is reentrant, since the module that registers this can be imported twice.
 """
-
-_SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
-"""What may be an address, a hash, an API key or a webhook secret. Ids have shorter runs of hex digits."""
 
 _SECRET_ORDER = re.compile("0[xX][0-9a-fA-F]{33,}|mk_test_[A-Za-z0-9_-]+|whsec_[0-9a-f]+")
 """What is a secret in an order id, which may contain any hash."""
@@ -146,7 +144,7 @@ class RequestLog:
 
     def without_secrets(self, text: str) -> str:
         """Return a text with all secrets masked, and what looks like one."""
-        return _SECRET.sub("***", self._without_keys(text))
+        return without_secrets(self._without_keys(text))
 
     def masked_order(self, order_id: str) -> str:
         """Return an order id with secrets masked."""

@@ -73,7 +73,12 @@ public final class PaymockExtension implements BeforeEachCallback, AfterEachCall
     private void describe(ExtensionContext test) {
         sandboxes.forEach((id, sandbox) -> {
             if (test.getUniqueId().startsWith(id)) {
-                var story = test.getDisplayName() + ", in paymock at " + sandbox.describe();
+                var story = test.getDisplayName() + ", in paymock at ";
+                try {
+                    story += sandbox.describe();
+                } catch (RuntimeException gone) { // the failure itself is told all the same
+                    story += sandbox.url() + ": " + gone.getMessage();
+                }
                 test.publishReportEntry("paymock", story);
                 System.err.println(story); // as Maven and Gradle do not show entries
             }

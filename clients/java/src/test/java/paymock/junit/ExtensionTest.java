@@ -49,7 +49,7 @@ class ExtensionTest {
         assertEquals(2, listener.getSummary().getTestsSucceededCount());
         assertEquals(1, listener.getSummary().getTestsFailedCount());
         assertEquals(1, stories.size());
-        assertTrue(stories.get(0).matches("(?s)fails, in paymock at .*, frozen\n  fault rule  drop.*"), stories.get(0));
+        assertTrue(stories.get(0).matches("(?s)fails, in paymock at .*, frozen\n.*\n  once        drop .*"), stories.get(0));
     }
 
     @Test

@@ -1,0 +1,97 @@
+"""The story of a sandbox as text: its payments with their timelines and deposits, its fault rules and its
+last requests.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, islice
+
+from paymock.app.journal import without_times
+from paymock.schemas.control import FaultRule, JournalEntry, PaymentDetail, VirtualClock
+from paymock.text import escape_control, format_seconds, format_times, timeline_line
+
+MAX_PAYMENTS = 5
+MAX_RULES = 20
+MAX_REQUESTS = 20
+"""How many requests are shown, of which equal ones in a row count as one."""
+
+MAX_CHANGES = 20
+"""How many changes of a payment are shown, and how many deposits."""
+
+_MAX_WIDTH = 160
+"""The longest line in bytes of UTF-8. So all limits together keep a story below 64 KiB."""
+
+
+def story(
+    clock: VirtualClock,
+    payments: Sequence[PaymentDetail],
+    rules: Sequence[FaultRule],
+    requests: Iterable[JournalEntry],
+    *,
+    has_more: bool,
+    mask: Callable[[str], str],
+) -> str:
+    """Return what happened: the payments and the `requests` are given newest first, `has_more` says whether
+    there are more payments, and `mask` removes secrets from a line.
+    """
+    shown = [*islice(_request_lines(requests), MAX_REQUESTS + 1)]
+    lines = [f"{clock.now}, {f'speed {clock.speed:g}' if clock.speed else 'frozen'}"]
+    lines += ["", f"payments, the last {len(payments)}:" if has_more else "payments:"]
+    for detail in payments:
+        lines += _payment_lines(detail)
+    if not payments:
+        lines.append("  none")
+    if rules:
+        lines += ["", f"fault rules, the first {MAX_RULES}:" if len(rules) > MAX_RULES else "fault rules:"]
+    for rule in rules[:MAX_RULES]:
+        parts = [rule.fault, rule.operation, rule.order_id and f"order {rule.order_id}", rule.payment_id]
+        parts += [f"skip {rule.skip}" if rule.skip else None, f"seen {rule.seen}", f"applied {rule.applied}"]
+        parts += [f"waiting {rule.waiting}" if rule.waiting else None]
+        lines.append("  ".join([f"  {format_times(rule.times):<10}", *filter(None, parts)]))
+    lines += ["", f"requests, the last {MAX_REQUESTS}:" if len(shown) > MAX_REQUESTS else "requests:"]
+    for request in reversed(shown[:MAX_REQUESTS]):
+        lines += request
+    if not shown:
+        lines.append("  none")
+    return "".join(f"{_shortened(escape_control(mask(line)))}\n" for line in lines)
+
+
+def _payment_lines(detail: PaymentDetail) -> Iterator[str]:
+    payment, timeline = detail.payment, detail.timeline
+    yield f"  {payment.id}  {payment.status}  {detail.scenario}  order {payment.order_id}"
+    reached = sum(entry.reached for entry in timeline)
+    first = max(0, min(reached - MAX_CHANGES // 2, len(timeline) - MAX_CHANGES))
+    for entry in timeline[first : first + MAX_CHANGES]:
+        mark = "x" if entry.reached else " "
+        yield f"    {mark} {timeline_line(entry.offset_seconds, entry.status, entry.event)}"
+    attempt = payment.attempts[0]
+    yield f"    due      {attempt.instructions.amounts.due} {attempt.instructions.asset}"
+    for deposit in (attempt.deposits or ())[-MAX_CHANGES:]:
+        progress = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
+        yield f"    deposit  {deposit.amount} {deposit.asset}, {progress}"
+
+
+def _request_lines(newest_first: Iterable[JournalEntry]) -> Iterator[list[str]]:
+    """The lines of each request; of equal ones in a row, those of the last, and how many."""
+    for _, group in groupby(newest_first, partial(without_times, shown=None)):
+        entry, *others = group
+        parts = [
+            entry.virtual_at or entry.at,
+            f"{entry.status or 'lost':<4}",
+            f"{entry.method:<4}",
+            entry.path,
+        ]
+        parts += [entry.error or entry.idempotency or "", f"fault {entry.fault}" if entry.fault else ""]
+        if others:
+            parts.append(f"{len(others) + 1} \N{MULTIPLICATION SIGN} {entry.operation or 'the same'}")
+        if entry.shown and entry.shown_offset_seconds is not None and entry.method == "GET":
+            since = format_seconds(entry.shown_offset_seconds)
+            parts.append(f"{'last ' if others else ''}shown {entry.shown} at {since} s")
+        problems = [f"{problem.field}: {problem.message}" for problem in entry.details]
+        reasons = problems or filter(None, [entry.message])
+        yield [f"  {'  '.join(filter(None, parts))}", *(f"    {reason}" for reason in reasons)]
+
+
+def _shortened(line: str) -> str:
+    encoded = line.encode()
+    return line if len(encoded) <= _MAX_WIDTH else f"{encoded[:_MAX_WIDTH].decode(errors='ignore')}..."
