@@ -4,8 +4,6 @@ from typing import Any
 import pytest
 
 from paymock.app.lookup import PaymentFilter, newest_payments
-from paymock.rules.errors import PaymockError
-from paymock.stores.base import AddResult
 from paymock.stores.memory import MemoryStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
 
@@ -68,19 +66,3 @@ async def test_a_search_finds_ids_and_orders_by_any_beginning() -> None:
         assert await found(search=nothing) == []
     assert await found(order_id="pay_за") == await found(search="pay_", status="expired") == []
     assert await found(order_id="pay_заказ", scenario="late_payment") == [payment.id]
-
-
-async def test_a_sandbox_is_registered_once_a_minute_whatever_the_store_does() -> None:
-    class CountingStore(MemoryStore):
-        attempts = 0
-
-        async def add(self, *args: Any, **kwargs: Any) -> AddResult:
-            self.attempts += 1
-            raise PaymockError("store_unavailable")
-
-    store = CountingStore()
-    app = UseCases(store)
-    for seconds, attempts in ((0, 1), (59, 1), (1, 2)):
-        app.clock.advance(seconds)
-        await app.sandboxes.register("sandbox-of-k-a", SANDBOX, "a")
-        assert store.attempts == attempts

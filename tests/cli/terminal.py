@@ -22,7 +22,7 @@ TIMEOUT = 20
 LONG_SECONDS = 120
 """Seconds that no command takes on a terminal."""
 
-COMMANDS = set(cli.list_commands(click.Context(cli))) - {"serve", "exec", "scenarios", "sandboxes"}
+COMMANDS = set(cli.list_commands(click.Context(cli))) - {"serve", "exec", "scenarios"}
 """The commands that use a server, and `demo`."""
 
 

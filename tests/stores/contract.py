@@ -277,17 +277,6 @@ class StoreContract:
         run(store, check(None))
         run(store, check(b"value"))
 
-    async def test_the_sandboxes_are_listed_with_their_bytes(self, store: Store) -> None:
-        await add(store, "small", "key", b"value")
-        await add(store, "large", "key", bytes(20_000))
-        await store.append("large", "log", bytes(30_000), keep=9)
-        await store.append("log only", "log", b"entry", keep=9)
-        assert await store.reset("reset", b"state", expected_state=None)
-        sizes = {name: size async for name, size in store.sandboxes()}
-        assert {*sizes} == {"small", "large", "log only", "reset"}
-        assert 0 < sizes["small"] < 1_000
-        assert 50_000 <= sizes["large"] < 60_000
-
     async def test_ping_succeeds(self, store: Store) -> None:
         await store.ping()
 
@@ -350,7 +339,6 @@ class RetentionContract(StoreContract):
             assert await store.replace("used", STATE, state, new, expected_state=state)
         for number in range(len(idle)):
             await add(store, "other", f"key {number}", b"value")
-        assert {name async for name, _ in store.sandboxes()} == {METADATA, "used", "other"}
         assert await store.get("used", STATE) == [b"3"]
         assert await store.get(METADATA, STATE) == [b"state"]
         for name in idle:

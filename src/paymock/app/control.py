@@ -27,7 +27,7 @@ from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
 from paymock.payments import records, views
 from paymock.payments.catalog import Catalog
-from paymock.payments.records import DepositRecord, NamedSandbox, PaymentRecord, SimulationRecord, index_of
+from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.identifiers import PAYMENT_PREFIX
@@ -42,9 +42,6 @@ from paymock.schemas.public import Payment
 from paymock.schemas.validation import validation_failed
 from paymock.stores.base import Addition, companion_key
 from paymock.text import without_secrets
-
-MAX_LISTED, MAX_NAMES = 1_000, 10_000
-"""The most sandboxes of a key that are listed, of its so many newest names."""
 
 MAX_COUNTED = 1_000
 """Of how many payments the statuses are counted."""
@@ -297,26 +294,6 @@ class ControlService:
                 if {rule.payment_id} <= ids | {None} and {rule.order_id} <= orders | {None}
             ]
         return story(clock, details, rules, requests, has_more=cursor is not None, mask=self._mask)
-
-    async def list_sandboxes(self, sandbox: str, owner: str, name: str | None) -> schemas.SandboxList:
-        """Return a sandbox of this name with, for the owner itself, the others that hold something."""
-        own = await self._listed_sandbox(sandbox, name)
-        if sandbox != owner:
-            return schemas.SandboxList(data=[own])
-        page = await self._sandboxes.page(index_of(owner), NamedSandbox.KIND, limit=MAX_NAMES)
-        found = [records.decode_as(NamedSandbox, stored) for _, stored in page]
-        named = await asyncio.gather(*(self._listed_sandbox(one.sandbox, one.name) for one in found))
-        used = [one for one in named if one.payments or one.last_used]
-        used.sort(key=lambda one: one.last_used or "", reverse=True)
-        return schemas.SandboxList(data=[own, *used[:MAX_LISTED]])
-
-    async def _listed_sandbox(self, sandbox: str, name: str | None) -> schemas.ListedSandbox:
-        newest = await self.journal.stored(sandbox, 1)
-        return schemas.ListedSandbox(
-            name=name,
-            payments=await self._sandboxes.count(sandbox, PaymentRecord.KIND),
-            last_used=records.decode_as(StoredEntry, newest[0]).at if newest else None,
-        )
 
     async def reset(self, sandbox: str) -> None:
         await self._sandboxes.reset(sandbox)

@@ -17,7 +17,7 @@ from paymock.cli.options import CommandGroup, api_key, as_json, is_given, server
 
 COMMANDS = {
     "Server": {
-        "serve": "serve", "exec": "exec", "ready": "sandbox", "demo": "watch", "sandboxes": "store",
+        "serve": "serve", "exec": "exec", "ready": "sandbox", "demo": "watch",
     },
     "Payments": {
         "create": "payments", "payments": "payments", "payment": "payments", "watch": "watch",

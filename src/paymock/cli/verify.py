@@ -1,6 +1,7 @@
 """The command `verify`."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -33,7 +34,9 @@ from paymock.cli.options import (
     server_url,
 )
 from paymock.cli.output import echo, echo_json, echo_note, printable
+from paymock.client.http import Refused
 from paymock.rules.faults import fault_problem
+from paymock.settings import SANDBOX_NAME
 from paymock.text import shell_word, without_key
 
 if TYPE_CHECKING:
@@ -287,13 +290,15 @@ def _sandbox(
         return ApiClient.own(stack.enter_context(temporary_server(scenarios)), None if is_default else key)
     if scenarios is not None:
         raise click.UsageError("--scenarios is for a temporary server: give the file to `paymock serve`.")
-    with ApiClient(url, key) as client:
-        name = client.sandboxes()[0]["name"]
-    if name is not None:
-        return ApiClient(url, key.removesuffix(f".{name}"), name=name)
-    if is_started or is_chosen:
-        return ApiClient.own(url, None if is_default and is_chosen else key)
-    return ApiClient(url, key)
+    with ApiClient.own(url, None if is_default and is_chosen else key) as own:
+        try:
+            own.clock()
+        except Refused as refused:
+            named = re.fullmatch(rf"(.+)\.({SANDBOX_NAME})", key)
+            if refused.code != "unauthenticated" or named is None:
+                raise
+            return ApiClient(url, named[1], name=named[2])  # K.NAME, which has no sandboxes of its own
+    return own if is_started or is_chosen else ApiClient(url, key)
 
 
 def _repeated_command(ctx: click.Context, key: str) -> str:

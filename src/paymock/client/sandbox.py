@@ -66,7 +66,6 @@ ROUTES = {
     "listScenarios": Route("GET", "/_mock/scenarios", "ScenarioList"),
     "listRequests": Route("GET", "/_mock/requests", "Journal"),
     "forgetRequests": Route("DELETE", "/_mock/requests", None),
-    "listSandboxes": Route("GET", "/_mock/sandboxes", "SandboxList"),
     "reset": Route("POST", "/_mock/reset", None),
 }
 """What the calls send, by the id of the operation: as in the tables of the server, which a test compares."""
@@ -409,12 +408,6 @@ class Sandbox:
     def clear_requests(self) -> None:
         """Empty the list of requests."""
         self.call("forgetRequests")
-
-    def sandboxes(self) -> list[Json]:
-        """List the sandboxes of the API key: with a configured key K, K itself, whose `name` is None, and
-        each `K.NAME` that holds something, with its `payments` and when it was `last_used`.
-        """
-        return self._list("listSandboxes")
 
     def describe(self) -> str:
         """Return the last payments with their timelines and deposits, the fault rules and the last requests,

@@ -15,11 +15,11 @@ _BEARER = re.compile("(?i:bearer) +([!-~]+)")
 _CACHED, _MAX_CACHED_LENGTH = 1_000, 256
 """For how many headers the identity is cached, and the longest: a client sends one with each request."""
 
-_NAMED_KEY = re.compile(f"(.+)[.]({SANDBOX_NAME})")
+_NAMED_KEY = re.compile(f"(.+)[.]{SANDBOX_NAME}")
 
 
-Identity = tuple[str, str, str | None]
-"""What a key opens: the sandbox, that of its owner K, and the NAME of `K.NAME`."""
+Identity = tuple[str, str]
+"""What a key opens: the sandbox, and that of its owner, which is K for `K.NAME`."""
 
 
 class Keyring:
@@ -42,7 +42,7 @@ class Keyring:
             identity = self._authenticate(request)
             if len(value) <= _MAX_CACHED_LENGTH:
                 self._identities[value] = identity
-        request.sandbox, request.owner, request.sandbox_name = identity
+        request.sandbox, request.owner = identity
 
     def _authenticate(self, request: Request) -> Identity:
         hint = (
@@ -73,14 +73,14 @@ class Keyring:
     def _identify(self, token: str) -> Identity | None:
         sandbox = sandbox_of(token)
         if not self._keys:
-            return (sandbox, sandbox, None) if OPEN_KEY.fullmatch(token) else None
+            return (sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None
         match = _NAMED_KEY.fullmatch(token)
-        key, name = match.groups() if match else ("", None)
+        key = match[1] if match else ""
         # All keys are compared, in constant time, so that response times do not reveal them.
         is_key, is_named = self._is_configured(token), self._is_configured(key)
         if is_key:
-            return sandbox, sandbox, None
-        return (sandbox, sandbox_of(key), name) if is_named else None
+            return sandbox, sandbox
+        return (sandbox, sandbox_of(key)) if is_named else None
 
     def _is_configured(self, token: str) -> bool:
         presented = token.encode()

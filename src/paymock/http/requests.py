@@ -104,7 +104,7 @@ class Request(msgspec.Struct, eq=False):
 
     The application adds the operation, the template of the path, the values of its parameters, the
     `root_path`: what links to this server begin with, behind a proxy, and what the key opens: a sandbox, and
-    the sandbox of the configured key K, its owner. They differ for `K.NAME`, whose `sandbox_name` is NAME.
+    the sandbox of the configured key K, its owner. They differ for `K.NAME`.
     """
 
     method: str
@@ -120,7 +120,6 @@ class Request(msgspec.Struct, eq=False):
     params: Mapping[str, str] = {}
     sandbox: str = ""
     owner: str = ""
-    sandbox_name: str | None = None
     operation: str = ""
     root_path: str = ""
 

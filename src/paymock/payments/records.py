@@ -87,20 +87,6 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
         )
 
 
-class NamedSandbox(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A sandbox `K.NAME`, in the index of the configured key K, its owner."""
-
-    KIND: ClassVar = "sandbox"
-    sandbox: str
-    owner: str
-    name: str
-
-
-def index_of(owner: str) -> str:
-    """The sandbox that holds the index of the sandboxes of a key; no API key leads to it."""
-    return f"{owner}.names"
-
-
 class StoreMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What all sandboxes of a store share: the secret that identifiers are derived from, at most 64 bytes,
     the initial clock of a sandbox, the format of the identifiers and records, and the version of paymock that

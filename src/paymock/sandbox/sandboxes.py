@@ -18,10 +18,8 @@ from paymock.payments import records
 from paymock.payments.records import (
     DepositRecord,
     EndpointRecord,
-    NamedSandbox,
     PaymentRecord,
     StoreMetadata,
-    index_of,
 )
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
@@ -53,12 +51,6 @@ _CACHED_STATES = 1_000
 """For how many sandboxes the last own record is cached, so that a creation takes one step of the store, and
 the journal none to tell the virtual time.
 """
-
-_REGISTER_MS = 60_000
-"""How often a process repeats the registration of a sandbox, which may have failed, or expired."""
-
-_MAX_REGISTERED = 100_000
-"""The most sandboxes in the index of a key."""
 
 _NEVER = -1
 """In place of the number of connections after which the metadata were verified."""
@@ -208,7 +200,6 @@ class Sandboxes:
         """How many milliseconds a change may take until every process that shares the store sees it."""
 
         self._states: BoundedCache[str, tuple[bytes | None, SandboxRecord]] = BoundedCache(_CACHED_STATES)
-        self._registration_due: BoundedCache[str, int] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -413,23 +404,6 @@ class Sandboxes:
         await self._log_buffer.flush()
         await self._store.clear_log(sandbox, log)
         self.notifier.notify(sandbox, addition=True)
-
-    async def register(self, sandbox: str, owner: str, name: str) -> None:
-        """Add `sandbox` to the index of its owner, unless this process has done so lately."""
-        now = self._clock()
-        if now < self._registration_due.get(sandbox, 0):
-            return
-        self._registration_due[sandbox] = now + _REGISTER_MS
-        value = records.encode(NamedSandbox(sandbox, owner, name))
-        with suppress(PaymockError):
-            await self._store.add(
-                index_of(owner),
-                f"sandbox {name}",
-                value,
-                kind=NamedSandbox.KIND,
-                expected_state=None,
-                limit=_MAX_REGISTERED,
-            )
 
     async def increment(self, sandbox: str, key: str) -> int:
         return await self._store.increment(sandbox, key)

@@ -537,24 +537,6 @@ class RequestWaitResult(Reply):
     data: Annotated[list[JournalEntry], Meta(description="The requests that match, newest first.")]
 
 
-class ListedSandbox(Reply):
-    """A sandbox of an API key."""
-
-    name: Annotated[
-        str | None, Meta(description="NAME of the key `K.NAME`; null for K itself, and in open mode.")
-    ]
-    payments: Annotated[int, Meta(description="How many payments it has.", ge=0)]
-    last_used: Annotated[
-        Timestamp | None, Meta(description="The real time of the newest request in its journal.")
-    ]
-
-
-class SandboxList(Reply):
-    """The sandboxes that the API key opens."""
-
-    data: Annotated[list[ListedSandbox], Meta(description="K itself, then the others, last used first.")]
-
-
 Changed = Literal["payments", "requests"]
 
 

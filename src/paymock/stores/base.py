@@ -143,9 +143,6 @@ class Store(Protocol):
         `expected_state`. Return whether it was.
         """
 
-    def sandboxes(self) -> AsyncIterator[tuple[str, int]]:
-        """Yield each sandbox, and about how many bytes it takes."""
-
     async def ping(self) -> None:
         """Check that the store responds, can be read and written, and has room."""
 

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 
 from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
@@ -188,13 +188,6 @@ class MemoryStore:
             shared = self._shared[new_state] = new_state
         self._reset_states[sandbox] = shared
         return True
-
-    async def sandboxes(self) -> AsyncIterator[tuple[str, int]]:
-        for name, contents in chain(self._sandboxes.items(), self._empty.items()):
-            parts = chain(contents.values.values(), *contents.logs.values())
-            yield name, sum(map(len, parts))
-        for name, state in self._reset_states.items():
-            yield name, len(state)
 
     async def time(self) -> int | None:
         return None

@@ -28,7 +28,6 @@ def open_store(
     *,
     limits: Mapping[str, int] | None = None,
     retention: int | None = None,
-    read_only: bool = False,
 ) -> Store:
     """Return the store at `url`, not yet connected. `limits` caps the number of values of a kind over all
     sandboxes (in memory and SQLite); after `retention` seconds it may delete what was created. One that is
@@ -51,7 +50,7 @@ def open_store(
             )
         from paymock.stores.sqlite.store import SqliteStore  # the in-memory store needs no sqlite3
 
-        return SqliteStore(sqlite_path(url), synchronous, limits, retention, read_only=read_only)
+        return SqliteStore(sqlite_path(url), synchronous, limits, retention)
     if scheme in _REDIS_SCHEMES and rest:
         try:
             from paymock.stores.redis.store import RedisStore

@@ -96,8 +96,6 @@ class Application:
             return _GONE, b""
         except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the envelope
             response = self._error_response(error, request, request_id)
-        if request.sandbox_name and response.error != "store_unavailable":
-            await self._sandboxes.register(request.sandbox, request.owner, request.sandbox_name)
         fault = response.fault
         if fault is not None and fault.kind is FaultKind.HANG:
             try:

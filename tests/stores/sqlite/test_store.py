@@ -225,28 +225,6 @@ def test_retention_frees_capacity_and_another_server_can_have_none(path: Path, c
     run(endless, add(endless, "sandbox", "more", b""))
 
 
-async def test_a_store_that_is_read_only_creates_and_changes_no_file(path: Path) -> None:
-    async def sandboxes() -> list[str]:
-        store = SqliteStore(path, read_only=True)
-        try:
-            return [name async for name, _ in store.sandboxes()]
-        finally:
-            await store.close()
-
-    assert "No such file" in (await refusal(sandboxes())).message
-    assert [*path.parent.iterdir()] == []
-    store = SqliteStore(path)
-    await store.initialize()
-    await add(store, "sandbox", "key", b"")
-    files = {entry: entry.read_bytes() for entry in path.parent.iterdir() if entry.suffix != ".db-shm"}
-    assert len(files) == 2
-    assert await sandboxes() == ["sandbox"]
-    assert {entry: entry.read_bytes() for entry in files} == files
-    await store.close()
-    assert await sandboxes() == ["sandbox"]
-    assert [*path.parent.iterdir()] == [path]
-
-
 async def test_a_full_disk_is_reported_and_nothing_is_partially_stored(
     store: SqliteStore, path: Path
 ) -> None:

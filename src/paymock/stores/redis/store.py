@@ -5,7 +5,6 @@ of a sandbox is on one node, and sandboxes are distributed over the nodes. See d
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -134,24 +133,6 @@ class RedisStore:
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         arguments = (new_state, encode(expected_state), sandbox, self._retention_of(sandbox))
         return bool(await self._call(scripts.RESET, sandbox, ("values", "names", "counters"), *arguments))
-
-    async def sandboxes(self) -> AsyncIterator[tuple[str, int]]:
-        sizes: dict[bytes, int] = {}  # a scan may return a key twice
-        for node in await self._nodes.masters():
-            cursor = b"0"
-            while True:
-                cursor, keys = await node.execute(
-                    pack("SCAN", cursor, "MATCH", _key("*", "*"), "COUNT", 1000)
-                )
-                usages = await asyncio.gather(*(node.execute(pack("MEMORY", "USAGE", key)) for key in keys))
-                sizes |= {key: usage or 0 for key, usage in zip(keys, usages, strict=True)}
-                if cursor == b"0":
-                    break
-        totals: Counter[str] = Counter()
-        for key, size in sizes.items():
-            totals[key.decode().partition("{")[2].rpartition("}")[0]] += size
-        for total in totals.items():
-            yield total
 
     async def time(self) -> int | None:
         seconds, microseconds = await self._nodes.time()

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeVar
@@ -93,9 +92,8 @@ class _FileIds(NamedTuple):
 class StoreFile:
     """The file at `path`, and what its open connections know of it."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._connect = _connect_to_read if read_only else partial(connect, lock_seconds=LOCK_SECONDS)
         self._logs = [path.with_name(f"{path.name}{suffix}") for suffix in _LOG_SUFFIXES]
         self._lock = Lock()
         self._ids: _FileIds | None = None
@@ -107,7 +105,7 @@ class StoreFile:
             file_id = _file_id(self.path.stat())
             if self._connections and self._ids and self._ids.file == file_id:
                 self.check(self._ids)
-            connection = self._connect(self.path)
+            connection = connect(self.path, lock_seconds=LOCK_SECONDS)
             try:
                 check_schema(connection)  # from now on its logs exist
                 ids = _FileIds(file_id, self._find_logs())

@@ -242,16 +242,6 @@ def changes_since(connection: Connection, version: int | None) -> tuple[int, lis
     return (rows[-1][0] if rows else version), changes
 
 
-def sizes(connection: Connection, after: int) -> list[tuple[int, str, float]]:
-    """Return the ids, names and bytes of the next sandboxes with larger ids."""
-    return connection.execute(
-        "SELECT id, name, (SELECT total(length(key) + length(value)) FROM entry WHERE sandbox = sandbox.id) "
-        "+ (SELECT total(length(entries)) FROM log WHERE sandbox = sandbox.id) "
-        "FROM sandbox WHERE id > ? AND name IS NOT NULL ORDER BY id LIMIT ?",
-        (after, PURGE_LIMIT),
-    ).fetchall()
-
-
 def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[bytes]:
     """Return the newest entries of a log, newest first. Raises PaymockError `store_unavailable` if they are
     damaged.

@@ -56,8 +56,6 @@ class SqliteStore:
         limits: Mapping[str, int] | None = None,
         retention: int | None = None,
         clock: Callable[[], float] = time.time,
-        *,
-        read_only: bool = False,
     ) -> None:
         self._path = path
         self.synchronous = synchronous
@@ -65,7 +63,7 @@ class SqliteStore:
         self._retention, self._clock = retention, clock
         self._expired = 0
         """The position up to which this process has applied the retention."""
-        file = StoreFile(path, read_only=read_only)
+        file = StoreFile(path)
         self._reader, self._writer = ThreadedConnection(file), ThreadedConnection(file)
         self._reads: Batcher[Read] = Batcher(self._run_short_reads)
         self._changes: Batcher[_Change] = Batcher(self._run_changes)
@@ -187,12 +185,6 @@ class SqliteStore:
             return True
 
         return await self._change(step)
-
-    async def sandboxes(self) -> AsyncIterator[tuple[str, int]]:
-        last = 0
-        while rows := await self._read(partial(queries.sizes, after=last)):
-            for last, name, size in rows:  # noqa: B007
-                yield name, int(size)
 
     async def time(self) -> int | None:
         return None

@@ -1,9 +1,7 @@
 """The control API below `/_mock`, one row for each call. See docs/control-api.md."""
 
-import msgspec
-
 from paymock.app import journal
-from paymock.app.control import MAX_LISTED, ControlService
+from paymock.app.control import ControlService
 from paymock.app.faults import MAX_RULES
 from paymock.http.requests import Request
 from paymock.http.responses import Response, event_stream
@@ -19,11 +17,6 @@ _parse_events = QueryParser(schemas.FollowSandbox)
 async def events(control: ControlService, request: Request) -> Response:
     query = parse_query(request, _parse_events)
     return await event_stream(control.feed.follow(request.sandbox, query.payment_id, request.owner))
-
-
-async def list_sandboxes(control: ControlService, request: Request) -> Response:
-    listed = await control.list_sandboxes(request.sandbox, request.owner, request.sandbox_name)
-    return Response(200, msgspec.json.encode(listed))
 
 
 OPERATIONS = (
@@ -317,17 +310,6 @@ keys, addresses and secrets.""",
         description="Deletes the requests in the journal.",
         reply=None,
         status=204,
-    ),
-    Operation(
-        method="GET",
-        path="/_mock/sandboxes",
-        handler=list_sandboxes,
-        operation_id="listSandboxes",
-        tag="Sandbox",
-        summary="List the sandboxes of the key",
-        description="With a configured key K: K itself and each `K.NAME` that has payments or requests, of "
-        f"the {MAX_LISTED:,} used last. With `K.NAME`, and in open mode: this sandbox alone.",
-        reply=schemas.SandboxList,
     ),
     Operation(
         method="POST",

@@ -50,7 +50,7 @@ KEY_REQUESTS = Metric(
     "paymock_key_requests_total",
     "counter",
     ("key",),
-    "Requests to /v1 with a configured API key, by its fingerprint, as in `paymock sandboxes`.",
+    "Requests to /v1 with a configured API key, by its fingerprint.",
 )
 DURATION = Metric(
     "paymock_request_duration_seconds",

@@ -1,5 +1,3 @@
-import re
-
 from playwright.sync_api import expect
 
 from paymock import testing as client
@@ -98,11 +96,10 @@ class TestKey:
             own.create(order_id="of-the-key")
             expect(tab.orders()).to_have_text(["of-the-key"])
             switch(tab)
-            page.get_by_role("button", name=re.compile(f"^{name} 1 payment")).click()
+            page.evaluate(f"location.hash = 'sandbox={name}'")
             expect(tab.orders()).to_have_text(["of-branch-7"])
             switch(tab)
-            used = re.compile("^sk_s…6789 1 payment, last used 2030-")
-            page.get_by_role("button", name=used).press("Enter")
+            page.get_by_role("button", name="sk_s…6789", exact=True).press("Enter")
             expect(tab.orders()).to_have_text(["of-the-key"])
             page.evaluate("location.hash = 'sandbox=another'")
             expect(page.get_by_role("heading", name="No payments yet")).to_be_visible()

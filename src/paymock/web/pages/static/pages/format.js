@@ -15,4 +15,3 @@ export function duration(seconds) {
   return `${Math.floor(seconds / size)} ${larger} ${Math.floor((seconds % size) / rest)} ${smaller}`;
 }
 
-export const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;

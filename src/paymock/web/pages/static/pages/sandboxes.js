@@ -2,7 +2,6 @@
 
 import { OPEN_KEY, bearer, choose, forget, keep, key, keys, ownerOf, request, root, sandboxName } from "./api.js";
 import { by, h, show } from "./dom.js";
-import { count } from "./format.js";
 
 let opened, wanted, hidePage;
 
@@ -41,40 +40,27 @@ function opener(value) {
 
 function used(value) {
   const owner = ownerOf(value), open = opener(owner);
-  const isOpen = opened && ownerOf(opened) === owner, named = isOpen && h("ul", { class: "used named" });
+  const isOpen = opened && ownerOf(opened) === owner;
   const remove = h("button", { type: "button", class: "copy", "aria-label": `Forget ${sandboxName(owner)}` }, "Forget");
   remove.addEventListener("click", () => {
     forget(value);
     if (isOpen) location.assign(`${root}/`);
     else openSandbox();
   });
-  if (isOpen) list(owner, open, named);
-  return h("li", {}, open, remove, named);
-}
-
-/** Says how much the sandboxes of a key are used: its own on the button, those with a name in a list. */
-async function list(owner, own, named) {
-  const { data } = await request("GET", "/_mock/sandboxes", undefined, bearer(owner)).catch(() => ({ data: [] }));
-  for (const { name, payments, last_used: at } of data) {
-    const button = name ? opener(`${owner} ${name}`) : own;
-    const use = [count(payments, "payment"), at && `last used ${at.slice(0, 16).replace("T", " ")} UTC`];
-    button.append(" ", h("span", { class: "hint" }, use.filter(Boolean).join(", ")));
-    if (name) named.append(h("li", {}, button));
-  }
+  return h("li", {}, open, remove);
 }
 
 /** Opens a sandbox if the server accepts its key. Pages of payments are of one sandbox: another one shows its list. */
 async function enter(value) {
-  let listed;
   by("key-problem").textContent = "";
   try {
-    listed = (await request("GET", "/_mock/sandboxes", undefined, bearer(value))).data[0];
+    await request("GET", "/_mock/clock", undefined, bearer(value));
   } catch ({ status, message }) {
     if (status === 401) return refuse(ownerOf(value));
     if (!status) return refuse(value, message);
   }
-  const name = !value.includes(" ") && listed?.name; // of a key that was typed with the name
-  keep(name ? `${value.slice(0, -name.length - 1)} ${name}` : value);
+  const owner = keys().map(ownerOf).find((one) => value.startsWith(`${one}.`)); // typed with the name
+  keep(owner ? `${owner} ${value.slice(owner.length + 1)}` : value);
   if (opened) location.assign(`${root}/`);
   else location.reload();
 }
