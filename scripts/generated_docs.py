@@ -4,28 +4,22 @@ import ast
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 
 import click
 
 from paymock.cli.main import cli
 from paymock.cli.serve import serve
-from paymock.http.auth import Keyring
 from paymock.payments.checkout import VIEWS
-from paymock.payments.files import load_catalog
-from paymock.rules import tables
-from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import simulate
 from paymock.verify.oracle import RULES, Severity
 from paymock.verify.plans import FAULTS, Frequency
-from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API, Api
-from paymock.web.openapi.examples import ExampleContext
-from paymock.web.openapi.generator import document, to_yaml
 from paymock.web.telemetry.metrics import METRICS
-from scripts import status_diagram
+from scripts import status_diagram, tables
 from scripts.dependency_metadata import dependencies
+from scripts.openapi.documents import CONTROL_API, PUBLIC_API
+from scripts.openapi.generator import document, to_yaml
 from scripts.status_diagram import DUE, OTHER_ASSET
 from tests.support import markdown
 from tests.support.groups import GROUPS
@@ -174,10 +168,6 @@ def _judge_score() -> str:
     return tables.markdown(("Broken rule", "Applications", "Verdict"), rows)
 
 
-def _openapi(api: Api) -> str:
-    return to_yaml(document(api, ExampleContext(load_catalog(None), DEFAULT_FEE_BPS, Keyring(()))))
-
-
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): tables.scenario_table,
     ("docs/architecture.md", "packages"): _packages,
@@ -200,14 +190,10 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
 
 GENERATED_FILES: Mapping[str, Callable[[], str]] = {
     "docs/images/states.svg": status_diagram.picture,
+    "src/paymock/web/openapi.yaml": lambda: to_yaml(document(PUBLIC_API)),
+    "src/paymock/web/openapi-control.yaml": lambda: to_yaml(document(CONTROL_API)),
 }
 """Files that are generated as a whole."""
-
-DOCUMENTS: Mapping[str, tuple[str, Callable[[], str]]] = {
-    "docs/openapi.yaml": ("/openapi.yaml", partial(_openapi, PUBLIC_API)),
-    "docs/openapi-control.yaml": ("/_mock/openapi.yaml", partial(_openapi, CONTROL_API)),
-}
-"""The copies of the OpenAPI documents, each with its path on a server with default settings."""
 
 
 def update() -> Iterator[str]:
@@ -217,8 +203,6 @@ def update() -> Iterator[str]:
     for (page, name), content in GENERATED.items():
         new = markdown.with_marked(markdown.read(page), name, content())
         yield _written(page, f"{page}: {name}", new)
-    for page, (_, whole) in DOCUMENTS.items():
-        yield _written(page, page, whole())
 
 
 def _written(page: str, what: str, new: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from harness.server_process import server_process
 from paymock.rules.scenarios import SCENARIOS
-from paymock.rules.tables import scenario_rows
+from paymock.rules.timeline import summarize
 from tests.cli.terminal import TIMEOUT, Terminal, meanwhile, read_lines
 from tests.support.client import Api
 from tests.support.in_process import run
@@ -61,7 +61,7 @@ def test_demo_plays_every_scenario_to_the_end() -> None:
     outcome = run("demo", "--speed", "100")
     assert (outcome.returncode, outcome.stderr) == (0, "")
     last = {line.split()[0]: line.split()[3] for line in outcome.stdout.splitlines()}
-    assert last == {row.name: row.final_status for row in scenario_rows()}
+    assert last == {row.name: row.final_status for row in map(summarize, SCENARIOS.values())}
     assert "\x1b" not in outcome.stdout
 
 

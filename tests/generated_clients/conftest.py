@@ -7,11 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scripts.generated_docs import DOCUMENTS
 from tests.support import markdown
 from tests.support.server import RunningServer
 
-PACKAGES = {"service": "docs/openapi.yaml", "control": "docs/openapi-control.yaml"}
+PACKAGES = {"service": "/openapi.yaml", "control": "/_mock/openapi.yaml"}
 """The name of each generated package, and the document that it is generated from."""
 
 GENERATOR = "lib/*/site-packages/openapi_generator_cli/*.jar"
@@ -59,8 +58,7 @@ def tools(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def workspace(tools: Path, tmp_path: Path, shared_server: RunningServer) -> Workspace:
     """A new folder with `service.yaml` and `control.yaml`, as the server serves them."""
-    for package, copy in PACKAGES.items():
-        path, _ = DOCUMENTS[copy]
+    for package, path in PACKAGES.items():
         (tmp_path / f"{package}.yaml").write_text(
             httpx.get(shared_server.url + path, timeout=60).text, encoding="utf-8"
         )

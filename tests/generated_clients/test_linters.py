@@ -9,8 +9,8 @@ import httpx
 import pytest
 import yaml
 
-from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.operations.operations import Operation
+from scripts.openapi.documents import CONTROL_API, PUBLIC_API
 from tests.generated_clients.conftest import PACKAGES, Workspace
 from tests.support.client import Api
 from tests.support.contract import Json

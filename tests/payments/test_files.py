@@ -6,7 +6,7 @@ import pytest
 
 from paymock.payments.files import load_catalog, load_scenarios
 from paymock.rules.scenarios import SCENARIOS
-from paymock.rules.tables import scenario_rows
+from paymock.rules.timeline import summarize
 from tests.support.courses import TWO_HALVES
 
 ONE_CHAIN = """
@@ -87,7 +87,7 @@ def test_a_file_adds_its_scenarios(tmp_path: Path) -> None:
     path.write_text(TWO_HALVES)
     scenarios = load_scenarios(path)
     assert list(scenarios) == [*SCENARIOS, "two_halves"]
-    [row] = scenario_rows([scenarios["two_halves"]])
+    row = summarize(scenarios["two_halves"])
     assert (row.final_status, row.after) == ("overpaid_review", "18 s")
 
 

@@ -1,6 +1,5 @@
 """The documentation: generated parts are current, examples run, links resolve, recipes notice bad clients."""
 
-import difflib
 import inspect
 import json
 import re
@@ -17,7 +16,7 @@ import pytest
 from harness.server_process import server_process
 from paymock.settings import Settings
 from paymock.testing import NotReached, Refused, Sandbox, ServerHandle
-from scripts.generated_docs import DOCUMENTS, GENERATED, GENERATED_FILES
+from scripts.generated_docs import GENERATED, GENERATED_FILES
 from tests.support import in_process, markdown
 from tests.support.client import ORDER
 from tests.support.markdown import PAGES, Block
@@ -226,10 +225,11 @@ def test_the_tests_of_a_page_find_a_bad_shop_and_explain_it(
 
 @pytest.mark.nightly
 def test_what_the_page_on_extending_shows_works_and_passes_lint(tmp_path: Path) -> None:
-    for name in ("scripts", "src", "tests"):
+    for name in ("docs", "lock", "scripts", "src", "tests"):
         left_out = shutil.ignore_patterns("__pycache__")
         shutil.copytree(markdown.ROOT / name, tmp_path / name, ignore=left_out)
-    shutil.copy(markdown.ROOT / "pyproject.toml", tmp_path)
+    for name in ("CONTRIBUTING.md", "README.md", "pyproject.toml"):
+        shutil.copy(markdown.ROOT / name, tmp_path)
     blocks = markdown.blocks(markdown.read("docs/extend.md"))
     write_files(tmp_path, blocks)
     for block in blocks:
@@ -314,15 +314,6 @@ def test_links_and_files_that_a_page_names_exist(page: str) -> None:
         assert (markdown.ROOT / path).exists(), path
 
 
-@pytest.mark.parametrize("copy", DOCUMENTS)
-def test_a_server_serves_the_document_that_is_agreed_upon(shared_server: RunningServer, copy: str) -> None:
-    path, _ = DOCUMENTS[copy]
-    served = httpx.get(shared_server.url + path, headers={"Host": "127.0.0.1:8402"}).text.splitlines()
-    agreed = markdown.read(copy).splitlines()
-    changes = list(difflib.unified_diff(agreed, served, copy, path, lineterm=""))
-    assert not changes, "if this is meant: scripts/update-docs, and CHANGELOG.md\n" + "\n".join(changes)
-
-
 @pytest.mark.process
 def test_whoever_changes_a_document_tells_so_in_the_changelog() -> None:
     def output_of(*command: str) -> str:
@@ -330,7 +321,8 @@ def test_whoever_changes_a_document_tells_so_in_the_changelog() -> None:
 
     base = output_of("bash", "scripts/submission-base").strip()
     changed = {*output_of("git", "diff", "--name-only", base).splitlines()}
-    assert "CHANGELOG.md" in changed or not changed & {*DOCUMENTS}
+    documents = [name for name in changed if name.startswith("src/paymock/web/openapi")]
+    assert "CHANGELOG.md" in changed or not documents
 
 
 PAGE = markdown.read("docs/faults.md")

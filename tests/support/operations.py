@@ -3,19 +3,15 @@ a new operation is among them at once.
 """
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
 from msgspec.structs import fields
 
-from paymock.http.auth import Keyring
-from paymock.payments.files import load_catalog
-from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.schemas.queries import Query
-from paymock.web.openapi import examples
-from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
 from paymock.web.operations.operations import Operation
+from scripts.openapi import examples
+from scripts.openapi.documents import CONTROL_API, PUBLIC_API
 from tests.support.contract import Json
 
 OPERATIONS = (*PUBLIC_API.operations, *CONTROL_API.operations)
@@ -26,17 +22,12 @@ BRIEFLY = {"timeout": "0"}
 """Parameters without which a request may take long."""
 
 
-@cache
-def _examples() -> Mapping[str, examples.Example]:
-    return examples.all_examples(examples.ExampleContext(load_catalog(None), DEFAULT_FEE_BPS, Keyring(())))
-
-
 def body_of(operation: Operation) -> Json | None:
     """A body that the operation accepts, or None where it takes none."""
     if operation.request is None:
         return None
     name, *_ = examples.requests_of(operation.operation_id)
-    return dict(_examples()[name].value)
+    return dict(examples.all_examples()[name].value)
 
 
 def path_of(operation: Operation, payment_id: str, query: Mapping[str, str] = BRIEFLY) -> str:

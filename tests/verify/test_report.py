@@ -34,10 +34,10 @@ ESCAPED = "\\x1b[31mred\\x1b[0m\\x00 \\u202e"
 TIMELINE = [
     {"offset_seconds": at, "event": event, "reached": at < 4000}
     for at, event in (
-        (0.0, "created: `awaiting_payment`"),
-        (5.0, "`payment_detected`"),
-        (1234.567, "`completed`"),
-        (4000.0, "`failed`"),
+        (0.0, "created: awaiting_payment"),
+        (5.0, "payment_detected"),
+        (1234.567, "completed"),
+        (4000.0, "failed"),
     )
 ]
 

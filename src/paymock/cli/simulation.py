@@ -24,8 +24,8 @@ from paymock.client.http import Json
 from paymock.payments.files import FileError, read_scenarios
 from paymock.payments.views import listed_scenario
 from paymock.rules.faults import FAULT_FORM
-from paymock.rules.scenarios import Scenario
-from paymock.rules.tables import scenario_rows
+from paymock.rules.scenarios import SCENARIOS, Scenario
+from paymock.rules.timeline import summarize
 from paymock.schemas.control import MAX_TIMES, ListedScenario, ScenarioList
 from paymock.schemas.scenarios import course_of
 from paymock.text import format_times, timeline_line
@@ -41,7 +41,7 @@ def scenarios(ctx: click.Context, /, *, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    rows = scenario_rows()
+    rows = [*map(summarize, SCENARIOS.values())]
     columns = [
         Column("SCENARIO", [row.name for row in rows]),
         Column("FINAL STATUS", [row.final_status for row in rows], 2),

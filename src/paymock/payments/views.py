@@ -19,12 +19,12 @@ from paymock.rules.scenarios import (
     scenario_of,
     stored_scenario,
 )
-from paymock.rules.tables import example_states
 from paymock.rules.timeline import (
     State,
     Transfer,
     changed_deposit,
     describe_change,
+    example_states,
     scenario_timeline,
     simulate,
     state_at,
@@ -278,7 +278,7 @@ def change(previous: State | None, state: State) -> dict[str, Any]:
     deposit = None if number is None else state.deposits[number]
     return {
         "offset_seconds": state.at / 1000,
-        "event": "Created" if previous is None else describe_change(previous, state).replace("`", ""),
+        "event": "Created" if previous is None else describe_change(previous, state),
         "status": state.status,
         "deposit": None if number is None else number + 1,
         "confirmations": None if deposit is None else deposit.confirmations,

@@ -11,7 +11,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum, auto
-from functools import cache
+from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -198,11 +198,42 @@ def describe_change(before: State, after: State) -> str:
     """The change between two consecutive states, in words."""
     number = changed_deposit(before, after)
     if number is None:
-        return f"`{after.status}`"
+        return after.status
     deposit = after.deposits[number]
     change = "Confirmations" if number < len(before.deposits) else "Deposit observed, confirmations"
-    new_status = f": `{after.status}`" if after.status is not before.status else ""
-    return f"{change} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, `{deposit.status}`{new_status}"
+    new_status = f": {after.status}" if after.status is not before.status else ""
+    return f"{change} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, {deposit.status}{new_status}"
+
+
+EXAMPLE_DUE = 1_000_000
+"""The raw units due in the payment whose timeline stands for those of a scenario."""
+
+
+def example_states(scenario: Scenario) -> tuple[State, ...]:
+    """The states of a payment of EXAMPLE_DUE raw units in `scenario`."""
+    return simulate(scenario, EXAMPLE_DUE, "USDC")
+
+
+class ScenarioSummary(NamedTuple):
+    """A scenario, its final status, the seconds from creation to it, and what it simulates."""
+
+    name: str
+    final_status: str
+    after_seconds: float
+    description: str
+
+    @property
+    def after(self) -> str:
+        return f"{self.after_seconds} s"
+
+
+@lru_cache(maxsize=256)  # those of a server; a long one takes milliseconds
+def summarize(scenario: Scenario) -> ScenarioSummary:
+    """A row of the scenario table. Specification: "Scenarios"."""
+    states = example_states(scenario)
+    final = next(state for state in states if state.status is states[-1].status)
+    seconds = final.at / 1000 if final.at % 1000 else final.at // 1000
+    return ScenarioSummary(scenario.name, final.status, seconds, scenario.simulates)
 
 
 class EventKind(IntEnum):

@@ -272,7 +272,7 @@ def transcript(
     states: dict[float, str] = {}
     for entry in timeline:
         if entry["reached"]:
-            states[entry["offset_seconds"]] = entry["event"].replace("`", "")
+            states[entry["offset_seconds"]] = entry["event"]
     at, marks = 0.0, marks or {}
     beside: dict[float, list[str]] = {offset: [] for offset in states or {0.0: ""}}
     if -1 in marks:

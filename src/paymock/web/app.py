@@ -17,9 +17,7 @@ from paymock.sandbox.sandboxes import Sandboxes
 from paymock.settings import MEMORY_STORE, Settings
 from paymock.stores.base import Store
 from paymock.web.application import Application
-from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
-from paymock.web.openapi.examples import ExampleContext
-from paymock.web.openapi.generator import OpenApiPage
+from paymock.web.documents import CONTROL, PUBLIC, OpenApiDocument
 from paymock.web.operations import checkout, control, health, public
 from paymock.web.operations.faults import ignore_faults, inject_fault
 from paymock.web.operations.operations import handler_of
@@ -58,7 +56,6 @@ def create_app(
     )
     keyring = keyring or Keyring(settings.api_keys)
     in_memory = settings.store == MEMORY_STORE
-    examples = ExampleContext(catalog, settings.fee_bps, keyring, scenarios)
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
         carry_out = handler_of(operation, payments_service)
@@ -73,19 +70,21 @@ def create_app(
     for operation in checkout.OPERATIONS:
         handler = handler_of(operation, checkout_service)
         routes.add(operation.method, operation.path, Route(handler))
-    routes.add("GET", "/openapi.yaml", Route(OpenApiPage(PUBLIC_API, examples)))
-    llms_txt = LlmsTxt(examples, control=settings.control, open_mode=settings.open_mode)
+    routes.add("GET", "/openapi.yaml", Route(OpenApiDocument(PUBLIC, catalog, scenarios)))
+    llms_txt = LlmsTxt(catalog, scenarios, control=settings.control, open_mode=settings.open_mode)
     routes.add("GET", LLMS, Route(llms_txt))
     if control_service is not None:
         for operation in control.OPERATIONS:
             handler = handler_of(operation, control_service)
             routes.add(operation.method, operation.path, Route(handler, needs_key=True))
         routes.add("GET", "/_mock/events", Route(partial(control.events, control_service), needs_key=True))
-        routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiPage(CONTROL_API, examples)))
+        routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiDocument(CONTROL, catalog, scenarios)))
         for path, handler in Fragments(control_service, catalog).handlers().items():
             routes.add("GET", path, Route(handler, needs_key=True))
         for path, template in PAGES.items():
-            dashboard = DashboardPage(template, examples, open_mode=settings.open_mode, in_memory=in_memory)
+            dashboard = DashboardPage(
+                template, catalog, scenarios, open_mode=settings.open_mode, in_memory=in_memory
+            )
             routes.add("GET", path, Route(dashboard))
     ancestors = " ".join(settings.frame_ancestors) or "'none'"
     page = partial(checkout_page, checkout_service, frame_ancestors=ancestors, in_memory=in_memory)

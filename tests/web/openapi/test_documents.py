@@ -1,30 +1,30 @@
 """The OpenAPI documents are valid and agree with the server, in both directions. That they change only when
-somebody means it is a test of docs/openapi.yaml: tests/project/test_docs.py.
+somebody means it is a test of tests/project/test_docs.py.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import yaml
 from jsonschema_rs import Draft202012Validator
 
-from paymock.http.auth import Keyring
-from paymock.payments.files import load_catalog
 from paymock.rules.errors import ERRORS
 from paymock.settings import Settings
-from paymock.web.openapi import examples
-from paymock.web.openapi.documents import CONTROL_API, PUBLIC_API
-from paymock.web.openapi.generator import document
+from paymock.web.documents import DEFAULT_SERVER
+from scripts.openapi import examples
+from scripts.openapi.documents import CONTROL_API, PUBLIC_API
+from scripts.openapi.generator import document
+from tests.support import markdown
 from tests.support.client import Api
 from tests.support.contract import Contract, Json
 from tests.support.courses import OTHER_CATALOG
 from tests.support.server import RunningServer, running_server
+from tests.support.specification import COURSES, DEPOSITS
 
-CONTEXT = examples.ExampleContext(load_catalog(None), 100, Keyring(()))
-PUBLIC, CONTROL = Contract(document(PUBLIC_API, CONTEXT)), Contract(document(CONTROL_API, CONTEXT))
+PUBLIC, CONTROL = Contract(document(PUBLIC_API)), Contract(document(CONTROL_API))
 each_document = pytest.mark.parametrize("promises", [PUBLIC, CONTROL], ids=["service", "control API"])
 
 SPECIFIED = {
@@ -87,7 +87,19 @@ def test_every_error_code_of_the_service_is_described() -> None:
     assert set().union(*refusals) == codes
 
 
-@pytest.mark.parametrize("path", ["/openapi.yaml", "/_mock/openapi.yaml"])
+def test_the_timing_table_has_every_change_of_the_happy_path_and_the_end_of_the_window() -> None:
+    description = PUBLIC.document["paths"]["/v1/payments/{payment_id}"]["get"]["description"]
+    *steps, window = re.findall(r"^\| (.+) \| (\d+) s \|$", description, re.MULTILINE)
+    assert window == ("Expiry scenarios expire", "30")
+    changes = {second for second, *_ in (*COURSES["happy_path"], *DEPOSITS["happy_path"])}
+    assert [int(second) for _, second in steps] == sorted(changes)
+    for second, status in COURSES["happy_path"]:
+        assert any(f"`{status}`" in step for step, at in steps if int(at) == second)
+
+
+@pytest.mark.parametrize(
+    ("path", "file"), [("/openapi.yaml", "openapi.yaml"), ("/_mock/openapi.yaml", "openapi-control.yaml")]
+)
 @pytest.mark.parametrize(
     ("headers", "base_url"),
     [
@@ -99,11 +111,12 @@ def test_every_error_code_of_the_service_is_described() -> None:
     ],
 )
 def test_the_server_of_a_document_is_the_one_that_was_asked(
-    shared_server: RunningServer, path: str, headers: dict[str, str], base_url: str
+    shared_server: RunningServer, path: str, file: str, headers: dict[str, str], base_url: str
 ) -> None:
-    text = httpx.get(shared_server.url + path, headers=headers, timeout=60).text
-    section = text[text.index("servers:\n") : text.index("tags:\n")]
-    assert yaml.safe_load(section) == {"servers": [{"url": base_url, "description": "This server"}]}
+    text = markdown.read(f"src/paymock/web/{file}")
+    assert text.count(f"- url: {DEFAULT_SERVER}\n") == 1
+    served = httpx.get(shared_server.url + path, headers=headers).text
+    assert served == text.replace(DEFAULT_SERVER, base_url, 1)
 
 
 # The examples are what a server replies that has the examples' seed and stands at the examples' noon
@@ -167,7 +180,7 @@ def test_examples_of_refusals(api: Api) -> None:
         post(b" " * 70_000),
         post(),
         post(Host="attacker.example"),
-        post(json.dumps(CONTEXT.invalid_payment).encode(), Idempotency_Key="another-key"),
+        post(json.dumps(examples.INVALID_PAYMENT).encode(), Idempotency_Key="another-key"),
         api.get("/v1/payments/pay_unknown"),
         api.get("/v1/chains/narnia/assets"),
         api.get("/nowhere"),
@@ -177,20 +190,24 @@ def test_examples_of_refusals(api: Api) -> None:
     assert len(set(codes)) == len(refusals)
 
 
-def test_the_examples_are_those_of_a_server_with_its_own_catalog_fee_and_keys(tmp_path: Path) -> None:
+def test_the_examples_have_the_chains_and_assets_of_the_server(tmp_path: Path) -> None:
     catalog = tmp_path / "chains.toml"
-    catalog.write_text(OTHER_CATALOG)
-    with running_server(Settings(port=0, catalog=catalog, fee_bps=0, api_keys=("own-key",))) as server:
+    catalog.write_text(OTHER_CATALOG.replace('"bsc"', '"on"'))  # which is a boolean in YAML, unless quoted
+    with running_server(Settings(port=0, catalog=catalog, seed=examples.SEED)) as server:
         own = Contract.of(server.url)
-        with Api(server.url, own, "own-key") as api:
-            created = api.create(example("create_payment", own))
-            assert created.status_code == 201
-            assert amounts_of(example("payment_created", own)) == amounts_of(created.json())
+        with Api(server.url, own, "mk_test_demo") as api:
+            created = api.create(example("create_payment", own), key=examples.IDEMPOTENCY_KEY)
+            assert instructions_of(example("payment_created", own)) == instructions_of(created.json())
             assert api.get("/v1/chains").json() == example("chains", own)
-            refused = api.get("/v1/chains", headers={"Authorization": "Bearer unknown"})
-            assert refused.json() == example("unauthenticated", own)
+            assert api.get("/v1/chains/on/assets").json() == example("assets", own)
+            of_checkout = example("checkout", Contract.of(server.url, "/_mock/openapi.yaml"))
+            shown = api.get(f"/checkout/{created.json()['id']}.json").json()
+            assert of_checkout["payment_uri"].split("?")[0] == shown["payment_uri"].split("?")[0]
+    chain = own.document["paths"]["/v1/chains/{chain}/assets"]["get"]["parameters"][0]
+    assert chain["example"] == "on"
+    assert example("asset_mismatch_ends", own)["attempts"][0]["deposits"][0]["asset"] == "ONE"
 
 
-def amounts_of(payment: Json) -> Json:
-    amounts: Json = payment["attempts"][0]["instructions"]["amounts"]
-    return amounts
+def instructions_of(payment: Json) -> tuple[str, str]:
+    instructions = payment["attempts"][0]["instructions"]
+    return instructions["chain"], instructions["asset"]

@@ -5,7 +5,6 @@ from paymock.app.control import ControlService
 from paymock.app.faults import MAX_RULES
 from paymock.http.requests import Request
 from paymock.http.responses import Response, event_stream
-from paymock.rules.tables import fault_table
 from paymock.schemas import control as schemas
 from paymock.schemas.public import Payment
 from paymock.schemas.queries import QueryParser
@@ -220,7 +219,7 @@ over rules, rules over the faults of `POST /_mock/next`. A reset deletes rules.
 
 A fault is `KIND[; before|after][; html][; times=N]`, in a rule, in the header and in `POST /_mock/next`:
 
-{fault_table()}
+{{faults}}
 
 With `; times=2`, the fault applies to the first two attempts only: of an idempotency key or, without one, of
 a method and path.""",

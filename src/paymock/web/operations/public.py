@@ -13,7 +13,6 @@ from paymock.http.requests import Request
 from paymock.http.responses import REPLAYED, WARNING, Response
 from paymock.http.routing import CHECKOUT
 from paymock.rules.scenarios import DEFAULT_SCENARIO
-from paymock.rules.tables import scenario_table, timing_table
 from paymock.schemas import catalog as catalog_schemas
 from paymock.schemas import public as schemas
 from paymock.web.operations.operations import PAYMENT_ID, Operation, keyed_request
@@ -121,7 +120,7 @@ A refused request leaves its key free.
 All amounts are raw token units: an integer written as a string. The `decimals` of an asset say how many of
 them make one token. `due` = `settlement` + `fee`.
 
-{scenario_table()}""",
+{{scenarios}}""",
         request=schemas.CreatePayment,
         idempotency="required",
         reply=schemas.Payment,
@@ -137,12 +136,12 @@ them make one token. `due` = `settlement` + `fee`.
         operation_id="getPayment",
         tag="Payments",
         summary="Read a payment",
-        description=f"""The payment as it stands now. Poll it: the mock delivers no webhooks.
+        description="""The payment as it stands now. Poll it: the mock delivers no webhooks.
 Reading changes nothing.
 
 `attempts[0].funding` and `attempts[0].deposits` appear once a transfer is observed. On the happy path:
 
-{timing_table()}""",
+{timing}""",
         reply=schemas.Payment,
         parameters=PAYMENT_ID,
     ),

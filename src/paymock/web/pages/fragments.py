@@ -23,9 +23,8 @@ from paymock.payments.views import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.faults import FAULT_PRESETS
 from paymock.rules.identifiers import PAYMENT_PREFIX
-from paymock.rules.scenarios import DepositStatus, PaymentStatus
-from paymock.rules.tables import scenario_rows
-from paymock.rules.timeline import visible
+from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
+from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.control import FaultRule, JournalEntry, ListPayments, PaymentDetail, PendingOverride
 from paymock.schemas.public import GET_PAYMENT
@@ -248,7 +247,7 @@ def _bar(payment: PaymentSnapshot) -> Bar:
     return Bar([*spans], final, end, max(end, _LONGEST), payment.status is final)
 
 
-_LONGEST = max(row.after_seconds for row in scenario_rows())
+_LONGEST = max(summarize(scenario).after_seconds for scenario in SCENARIOS.values())
 
 
 def _draw(

@@ -20,20 +20,21 @@ from paymock import __version__
 from paymock.app.checkout import CheckoutService
 from paymock.http.requests import Request
 from paymock.http.responses import TEXT, Response, error_response
+from paymock.payments.catalog import Catalog
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import FAULT_PRESETS
+from paymock.rules.faults import FAULT_PRESETS, FAULT_ROWS
 from paymock.rules.scenarios import (
     DEFAULT_SCENARIO,
     PAYMENT_WINDOW,
     SCENARIOS,
     TERMINAL_STATUSES,
     PaymentStatus,
+    Scenario,
 )
-from paymock.rules.tables import example_states, fault_table, scenario_rows, scenario_table
+from paymock.rules.timeline import example_states, summarize
 from paymock.schemas.public import OPERATION_IDS
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web.openapi.examples import ExampleContext
-from paymock.web.openapi.generator import DEFAULT_SERVER, base_url
+from paymock.web.documents import DEFAULT_SERVER, base_url, example_payment
 from paymock.web.operations import control, public
 from paymock.web.pages.templating import HTML, render, security_headers, static_path
 
@@ -84,24 +85,33 @@ _SWAGGER_FILES = ("paymock.js", "paymock.css", "swagger-ui.css", "swagger-ui-bun
 class DashboardPage:
     """The handler of one page of the dashboard, which is the same for all users."""
 
-    def __init__(self, template: str, context: ExampleContext, *, open_mode: bool, in_memory: bool) -> None:
+    def __init__(
+        self,
+        template: str,
+        catalog: Catalog,
+        scenarios: Mapping[str, Scenario],
+        *,
+        open_mode: bool,
+        in_memory: bool,
+    ) -> None:
         self._template = template
-        self._context = context
+        self._catalog = catalog
+        self._scenarios = scenarios
         self._open_mode = open_mode
         self._in_memory = in_memory
 
     async def __call__(self, request: Request) -> Response:
-        catalog, receive = self._context.catalog, self._context.payment["receive"]
+        catalog, payment = self._catalog, example_payment(self._catalog)
         html = render(
             self._template,
             request.root_path,
-            scenarios=scenario_rows(self._context.scenarios.values()),
+            scenarios=[*map(summarize, self._scenarios.values())],
             presets=FAULT_PRESETS,
             operations=OPERATION_IDS,
             chains=catalog.chains.values(),
             assets={chain: catalog.assets(chain) for chain in catalog.chains},
-            preselected=(receive["chain"], receive["asset"]),
-            example=json.dumps(self._context.payment),
+            preselected=(payment["receive"]["chain"], payment["receive"]["asset"]),
+            example=json.dumps(payment),
             open_key=OPEN_KEY_EXAMPLE if self._open_mode else None,
             in_memory=self._in_memory,
         )
@@ -115,8 +125,11 @@ class LlmsTxt:
     used. Without the `control` API, it says nothing of it. Browsers show plain text, and download Markdown.
     """
 
-    def __init__(self, context: ExampleContext, *, control: bool, open_mode: bool) -> None:
-        self._context = context
+    def __init__(
+        self, catalog: Catalog, scenarios: Mapping[str, Scenario], *, control: bool, open_mode: bool
+    ) -> None:
+        self._catalog = catalog
+        self._scenarios = scenarios
         self._control = control
         self._open_mode = open_mode
         self._text = b""
@@ -127,7 +140,7 @@ class LlmsTxt:
         return Response(200, served, TEXT, (_REVALIDATED,))
 
     def _render(self) -> bytes:
-        payment, states = self._context.payment, example_states(SCENARIOS[DEFAULT_SCENARIO])
+        payment, states = example_payment(self._catalog), example_states(SCENARIOS[DEFAULT_SCENARIO])
         statuses = {state.status: state.at // 1000 for state in reversed(states)}
         return render(
             "llms.txt",
@@ -137,12 +150,12 @@ class LlmsTxt:
             control=self._control,
             open_mode=self._open_mode,
             default_scenario=DEFAULT_SCENARIO,
-            scenarios=scenario_table(self._context.scenarios.values()),
+            scenarios=[*map(summarize, self._scenarios.values())],
             example=json.dumps({name: payment[name] for name in _REQUIRED}),
             terminal=[status for status in PaymentStatus if status in TERMINAL_STATUSES],
             happy_path=reversed(statuses.items()),
             operations=OPERATION_IDS,
-            faults=fault_table(),
+            faults=FAULT_ROWS,
             calls=(*public.OPERATIONS, *(control.OPERATIONS if self._control else ())),
         )
 

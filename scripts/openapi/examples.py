@@ -16,14 +16,16 @@ from paymock.http.headers import requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import error_response
 from paymock.payments import checkout, endpoints, views
-from paymock.payments.catalog import Catalog
+from paymock.payments.files import load_catalog
 from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
+from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS, PaymockError
-from paymock.rules.scenarios import SCENARIOS, Scenario
+from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import CREATED, simulate
 from paymock.schemas import json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.web.documents import example_payment
 from paymock.web.operations.faults import injected_error, requested_fault
 
 SEED = "examples"
@@ -34,6 +36,13 @@ NOW = 1_896_091_200_000
 
 IDEMPOTENCY_KEY = "order-1001-payment"
 ENDPOINT_IDEMPOTENCY_KEY = "webhook-endpoint-1"
+CATALOG = load_catalog(None)
+PAYMENT = example_payment(CATALOG)
+CHAIN, ASSET = PAYMENT["receive"]["chain"], PAYMENT["receive"]["asset"]
+INVALID_PAYMENT = PAYMENT | {
+    "order_id": "",
+    "pay_with": [{"chain": CHAIN, "asset": CATALOG.another_asset(CHAIN, ASSET)}],
+}
 _ANY_DUE = 1010  # raw units; the times of a scenario do not depend on the amount
 
 _OPTIONAL_FIELDS = ("refund_to", "expires_at", "metadata")
@@ -43,57 +52,16 @@ ENDPOINT: Mapping[str, Any] = {
 }
 
 
-class ExampleContext(NamedTuple):
-    """The settings of a server that its documents depend on: catalog, fee in basis points, API keys and
-    scenarios.
-    """
-
-    catalog: Catalog
-    fee_bps: int
-    keyring: Keyring
-    scenarios: Mapping[str, Scenario] = SCENARIOS
-
-    @property
-    def chain(self) -> str:
-        """The chain of the examples: the first in the catalog."""
-        return next(iter(self.catalog.chains))
-
-    @property
-    def payment(self) -> dict[str, Any]:
-        """A create request with every field, for a token rather than the native asset of the chain."""
-        chain = self.chain
-        asset = self.catalog.another_asset(chain, self.catalog.chains[chain].native_asset)
-        return {
-            "order_id": "order-1001",
-            "receive": {
-                "chain": chain,
-                "asset": asset,
-                "amount": "1000000000000000000",
-                "address": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
-            },
-            "settlement": {"mode": "same_chain_merchant_payout"},
-            "pay_with": [{"chain": chain, "asset": asset}],
-            "refund_to": {"chain": chain, "address": "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
-            "expires_at": "2099-01-31T12:30:00Z",
-            "metadata": {"customer_id": "c_1"},
-        }
-
-    @property
-    def invalid_payment(self) -> dict[str, Any]:
-        payment, chain = self.payment, self.chain
-        other = self.catalog.another_asset(chain, payment["receive"]["asset"])
-        return {**payment, "order_id": "", "pay_with": [{"chain": chain, "asset": other}]}
-
-    def record(self, scenario: str) -> PaymentRecord:
-        creation = views.CreationContext(_token(IDEMPOTENCY_KEY), b"", SCENARIOS[scenario], NOW)
-        return views.create_record(self.payment, creation, self.catalog, self.fee_bps)
-
-
 class Example(NamedTuple):
     """An example value and its summary."""
 
     summary: str
     value: Any
+
+
+def record(scenario: str) -> PaymentRecord:
+    creation = views.CreationContext(_token(IDEMPOTENCY_KEY), b"", SCENARIOS[scenario], NOW)
+    return views.create_record(PAYMENT, creation, CATALOG, DEFAULT_FEE_BPS)
 
 
 def payment_id() -> str:
@@ -108,7 +76,6 @@ def replies_of(operation_id: str) -> tuple[str, ...]:
     return tuple(payment_examples()) if operation_id == "getPayment" else _REPLIES.get(operation_id, ())
 
 
-@cache
 def payment_examples() -> Mapping[str, tuple[str, int]]:
     """Return the scenarios and ages in milliseconds of the example payments by name: the happy path when the
     deposit is detected, confirming and final, and the end of each scenario.
@@ -125,40 +92,40 @@ def payment_examples() -> Mapping[str, tuple[str, int]]:
     }
 
 
-def all_examples(context: ExampleContext) -> Mapping[str, Example]:
-    """Return every example by name."""
-    request, catalog = context.payment, context.catalog
-    created = context.record("happy_path")
+@cache
+def all_examples() -> Mapping[str, Example]:
+    """Every example by name."""
+    created = record("happy_path")
     endpoint = endpoints.create_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
     finalized = views.render(created, NOW + 13_000)
-    assets = catalog.assets(context.chain) or {}
-    chain = catalog.chains[created.chain]
+    chain, assets = CATALOG.chains[CHAIN], CATALOG.assets(CHAIN) or {}
     all_by_name = {
-        "create_payment": Example("Every field", request),
+        "create_payment": Example("Every field", PAYMENT),
         "create_payment_minimal": Example(
             "Only what is required",
-            {name: value for name, value in request.items() if name not in _OPTIONAL_FIELDS},
+            {name: value for name, value in PAYMENT.items() if name not in _OPTIONAL_FIELDS},
         ),
         "payment_created": _example(
             "Just created: show the customer the instructions", views.render(created, NOW)
         ),
         "attempts": _example("The funding is final", {"data": finalized.attempts}),
-        "chains": _example("The supported chains", {"data": list(catalog.chains.values())}),
+        "chains": _example("The supported chains", {"data": list(CATALOG.chains.values())}),
         "assets": _example("The assets of one chain", {"data": list(assets.values())}),
         "create_webhook_endpoint": Example("Two events", ENDPOINT),
         "webhook_endpoint_created": _example("With its secret", endpoints.render_created(endpoint)),
         "webhook_endpoints": _example("One endpoint", {"data": [endpoints.render(endpoint)]}),
         "checkout": _example(
-            "The customer is asked to pay", checkout.checkout(created, CREATED, 0, 1.0, chain, assets)
+            "The customer is asked to pay",
+            checkout.checkout(created, CREATED, 0, 1.0, chain, assets),
         ),
         "healthy": Example("Healthy", {"status": "ok", "version": __version__}),
     }
     for name, (scenario, age) in payment_examples().items():
-        payment = views.render(context.record(scenario), NOW + age)
+        payment = views.render(record(scenario), NOW + age)
         all_by_name[name] = _example(f"{scenario}, {age // 1000} s after creation: {payment.status}", payment)
     all_by_name |= CONTROL_REQUESTS
     for code in ERRORS:
-        all_by_name[code] = Example(code, msgspec.json.decode(error_response(_error(code, context)).body))
+        all_by_name[code] = Example(code, msgspec.json.decode(error_response(_error(code)).body))
     return all_by_name
 
 
@@ -172,24 +139,20 @@ def _example(summary: str, reply: Any) -> Example:
     return Example(summary, msgspec.to_builtins(reply))
 
 
-def _error(code: str, context: ExampleContext) -> PaymockError:
+def _error(code: str) -> PaymockError:
     """Return the error with this code, from an invalid request if its message is more specific than that of
     the error table.
     """
     invalid_requests: Mapping[str, Callable[[], object]] = {
         "invalid_json": lambda: json_decoding.decode(b'{"order_id": "order-1001",}'),
-        "invalid_scenario": lambda: requested_scenario(
-            _request((b"x-mock-scenario", b"happy")), context.scenarios
-        ),
+        "invalid_scenario": lambda: requested_scenario(_request((b"x-mock-scenario", b"happy")), SCENARIOS),
         "invalid_fault": lambda: requested_fault("status=200"),
-        "unauthenticated": lambda: context.keyring.authenticate(
-            _request((b"authorization", b"Bearer unknown"))
-        ),
+        "unauthenticated": lambda: Keyring(()).authenticate(_request((b"authorization", b"Bearer unknown"))),
         "validation_failed": lambda: views.create_record(
-            context.invalid_payment,
+            INVALID_PAYMENT,
             views.CreationContext("", b"", SCENARIOS["happy_path"], NOW),
-            context.catalog,
-            context.fee_bps,
+            CATALOG,
+            DEFAULT_FEE_BPS,
         ),
     }
     if code == "injected_fault":

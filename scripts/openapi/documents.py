@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from paymock.http.headers import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web.openapi import examples
 from paymock.web.operations import checkout, control, health, public
 from paymock.web.operations.operations import Operation
+from scripts.openapi import examples
 
 Json = dict[str, Any]
 

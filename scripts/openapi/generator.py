@@ -5,26 +5,25 @@ Specification: "Versioning", 2: the document is the authority for endpoints, sch
 enumerated values.
 """
 
-import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import getdoc
 from typing import Any
 
 import msgspec
+import yaml
 
 from paymock import __version__
-from paymock.http.requests import Request
-from paymock.http.responses import Response
 from paymock.rules.errors import ERRORS
-from paymock.rules.scenarios import DepositStatus, PaymentStatus
-from paymock.rules.tables import scenario_table
+from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.schemas import public as schemas
 from paymock.schemas.fields import ScenarioName
 from paymock.schemas.queries import Query
-from paymock.settings import DEFAULT_PORT
-from paymock.web.openapi import examples
-from paymock.web.openapi.documents import (
+from paymock.web.documents import DEFAULT_SERVER
+from paymock.web.operations.operations import Operation
+from scripts import tables
+from scripts.openapi import examples
+from scripts.openapi.documents import (
     ANY_ERRORS,
     BODY_ERRORS,
     HEADERS,
@@ -37,40 +36,15 @@ from paymock.web.openapi.documents import (
     Api,
     Json,
 )
-from paymock.web.operations.operations import Operation
-
-DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
-"""The base URL in a document that no server has served."""
 
 
-class OpenApiPage:
-    """The handler that answers with the document, which is generated at the first request. Its base URL is
-    the one that the client used, so that clients generated from it call this server.
-    """
-
-    def __init__(self, api: Api, context: examples.ExampleContext) -> None:
-        self._api = api
-        self._context = context
-        self._yaml = b""
-
-    async def __call__(self, request: Request) -> Response:
-        """Answer with the document as YAML."""
-        if not self._yaml:
-            self._yaml = await asyncio.to_thread(self._generate)  # takes a quarter of a second
-        served = self._yaml.replace(DEFAULT_SERVER.encode(), base_url(request).encode(), 1)
-        return Response(200, served, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
-
-    def _generate(self) -> bytes:
-        return to_yaml(document(self._api, self._context)).encode()
-
-
-def document(api: Api, context: examples.ExampleContext) -> Json:
+def document(api: Api) -> Json:
     """Return the OpenAPI 3.1 document of an API, with the examples of one server."""
     operations = api.operations
     paths: Json = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, context)
-    named_examples = {name: example._asdict() for name, example in examples.all_examples(context).items()}
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    named_examples = {name: example._asdict() for name, example in examples.all_examples().items()}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -91,14 +65,13 @@ def document(api: Api, context: examples.ExampleContext) -> Json:
             "headers": _used("headers", HEADERS, (paths, _OTHER_RESPONSES)),
             "examples": _used("examples", named_examples, (paths, _OTHER_RESPONSES)),
             "responses": _OTHER_RESPONSES,
-            "schemas": _schemas(operations, context),
+            "schemas": _schemas(operations),
         },
     }
 
 
 def to_yaml(value: Json) -> str:
     """Return `value` as YAML: in its own order, long texts as blocks, no anchors, which are hard to read."""
-    import yaml  # not needed to start the server
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: Any) -> bool:
@@ -116,14 +89,14 @@ def _used(section: str, components: Json, document: object) -> Json:
     return {name: value for name, value in components.items() if f"'#/components/{section}/{name}'" in text}
 
 
-def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
+def _operation(operation: Operation) -> Json:
     entry: Json = {
         "operationId": operation.operation_id,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "description": operation.description.replace(
-            scenario_table(), scenario_table(context.scenarios.values())
-        ),
+        "description": operation.description.replace("{scenarios}", tables.scenario_table())
+        .replace("{timing}", tables.timing_table())
+        .replace("{faults}", tables.fault_table()),
     }
     if not operation.needs_key:
         entry["security"] = []
@@ -134,7 +107,7 @@ def _operation(operation: Operation, context: examples.ExampleContext) -> Json:
             "required": True,
             "description": description,
             "schema": {"type": "string", "minLength": 1},
-            **({"example": context.chain} if name == "chain" else {}),
+            **({"example": examples.CHAIN} if name == "chain" else {}),
         }
         for name, description in operation.parameters.items()
     ]
@@ -259,7 +232,7 @@ def _reference(section: str, name: str) -> Json:
     return {"$ref": f"#/components/{section}/{name}"}
 
 
-def _schemas(operations: Sequence[Operation], context: examples.ExampleContext) -> Json:
+def _schemas(operations: Sequence[Operation]) -> Json:
     types: set[Any] = {schemas.ErrorEnvelope}
     types |= {ScenarioName for operation in operations if operation.takes_scenario}
     bodies: Json = {}
@@ -284,7 +257,7 @@ def _schemas(operations: Sequence[Operation], context: examples.ExampleContext) 
     tidy = {name: _tidy(_without_title(schema), named) for name, schema in components.items()}
     used = set(OTHER_ERRORS).union(*map(_codes, operations))
     named["ErrorCode"]["enum"] = [code for code in ERRORS if code in used]
-    named["Scenario"]["enum"] = list(context.scenarios)
+    named["Scenario"]["enum"] = list(SCENARIOS)
     components = dict(sorted((tidy | named | bodies).items()))
     _distinguish_constants(components)
     return components
@@ -351,13 +324,6 @@ def _without_title(schema: Json) -> Json:
 def _plain(text: str) -> str:
     """Return a docstring without line breaks and indentation."""
     return " ".join(text.split())
-
-
-def base_url(request: Request) -> str:
-    """Return the base URL that the client used. A proxy in front of the server tells its scheme."""
-    scheme = "https" if request.headers.get(b"x-forwarded-proto") == b"https" else "http"
-    host = (request.header(b"host") or "").rstrip(":")
-    return f"{scheme}://{host}{request.root_path}" if host else DEFAULT_SERVER
 
 
 _OTHER_ERROR = "OtherError"

@@ -1,0 +1,44 @@
+"""Tables of the rules as Markdown, for the documentation and the OpenAPI documents."""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from paymock.rules.faults import FAULT_ROWS
+from paymock.rules.scenarios import (
+    DEFAULT_SCENARIO,
+    PAYMENT_WINDOW,
+    SCENARIOS,
+    DepositStatus,
+    PaymentStatus,
+)
+from paymock.rules.timeline import describe_change, example_states, summarize
+
+_STATUS = re.compile(rf"\b({'|'.join([*PaymentStatus, *DepositStatus])})\b")
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def scenario_table() -> str:
+    """Specification: "Scenarios"."""
+    rows = [
+        (f"`{row.name}`", f"`{row.final_status}`", row.after, row.description)
+        for row in map(summarize, SCENARIOS.values())
+    ]
+    return markdown(("Scenario", "Final status", "After", "Simulates"), rows)
+
+
+def timing_table() -> str:
+    """Specification: "Happy-path timing"."""
+    states = example_states(SCENARIOS[DEFAULT_SCENARIO])
+    changes = [(describe_change(before, state), state.at) for before, state in pairwise(states)]
+    steps = [(f"Created: {states[0].status}", 0), *changes, ("Expiry scenarios expire", PAYMENT_WINDOW)]
+    rows = [(_STATUS.sub(r"`\1`", step), f"{at / 1000:g} s") for step, at in steps]
+    return markdown(("Step", "After creation"), rows)
+
+
+def fault_table() -> str:
+    return markdown(("Fault", "Without a phase", "What happens"), FAULT_ROWS)

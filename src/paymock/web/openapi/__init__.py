@@ -1,1 +1,0 @@
-"""The two OpenAPI documents, generated from the tables of operations and the schemas."""
