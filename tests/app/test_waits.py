@@ -4,11 +4,12 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from paymock.app import journal
+from paymock.app import journal, waits
 from paymock.app.journal import StoredEntry
 from paymock.http.requests import Request
 from paymock.http.responses import Response
@@ -254,23 +255,24 @@ async def test_a_request_that_was_cleared_counts_as_passed(store: type[Store], s
     assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.1)
 
 
-async def test_a_reader_of_a_full_or_cleared_journal_reads_each_entry_once(
+async def test_a_wait_counts_each_entry_of_a_full_or_cleared_journal_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(journal, "LENGTH", 32)
+    monkeypatch.setattr(waits, "_LIMITS", (16, 32))
     app = UseCases(MemoryStore())
-    entries: list[StoredEntry] = []
-    with app.control.journal.reader(SANDBOX, lambda _: True) as reader:
-        for number in (1, 20, 32, 40):
-            new = [line() for _ in range(number)]
-            for entry in new:
-                app.control.journal.add(SANDBOX, encoded(entry))
-            await asyncio.sleep(1)
-            entries += new[-32:]
-            assert reader.matching == entries
-        await app.control.journal.clear(SANDBOX)
+    counted: list[str] = []
+    waiting = asyncio.create_task(app.control.waits.requests(SANDBOX, 86, None, 60))
+    for number in (1, 20, 32, 40, 1):
         await asyncio.sleep(1)
-        assert reader.matching == entries
+        assert not waiting.done()
+        if number == 1:
+            await app.control.journal.clear(SANDBOX)
+        new = [line() for _ in range(number)]
+        for entry in new:
+            app.control.journal.add(SANDBOX, encoded(entry))
+        counted += [entry.request_id for entry in new[-32:]]
+    assert [entry.request_id for entry in (await waiting).data] == counted[::-1]
 
 
 @pytest.mark.parametrize("store", [MemoryStore, SharedStore])
@@ -297,8 +299,8 @@ async def test_many_waits_for_requests_read_the_journal_as_often_as_one(store: t
         await asyncio.sleep(3)
         app.control.journal.add(SANDBOX, encoded(line()))
     await asyncio.sleep(3)
-    buffered = store is SharedStore  # what was buffered is a change, too
-    assert reads == [16, 40, *[16] * (8 + buffered)]
+    buffered = store is SharedStore  # a change, too, while the unknown request may still come
+    assert reads == [16, 40, *[16, 40] * buffered, *[16] * 8]
     payment, _ = await app.create()
     await read(app, payment.id)
     assert all(found.reached and len(found.data) == 1 for found in await asyncio.gather(*waiting))
@@ -336,7 +338,7 @@ async def test_many_waits_for_orders_look_for_new_payments_as_often_as_one() -> 
         await app.create(key=f"other-order-{number}", order_id=f"other-{number}")
         app.control.journal.add(SANDBOX, encoded(line()))
         await asyncio.sleep(1)
-    assert Counter(store.steps) == {"add": 8, "get": 8 * 2, "page": 8 * 2}
+    assert Counter(store.steps) == {"add": 8, "page": 8 * 2}
     for number in range(60):  # more than one page
         await app.create(key=f"own-order-{number}", order_id=f"order-{number}")
     assert all(found.reached for found in await asyncio.gather(*waiting))
@@ -372,6 +374,20 @@ async def test_a_wait_reads_its_payment_again_only_when_that_may_have_changed() 
     store.told.put_nowait(Change(SANDBOX))
     async with asyncio.timeout(5):
         assert (await waiting).reached
+
+
+async def test_waits_that_end_together_let_others_in_between() -> None:
+    app = UseCases(MemoryStore())
+    payment, _ = await app.create()
+    waiting = app.control.waits.payment
+    ends = [asyncio.create_task(waiting(SANDBOX, payment.id, "payment_detected", 30)) for _ in range(100)]
+    await asyncio.sleep(1)
+    await app.control.advance(SANDBOX, seconds=5)
+    counts = [0]
+    while counts[-1] < len(ends):
+        await asyncio.sleep(0)
+        counts.append(sum(end.done() for end in ends))
+    assert max(later - earlier for earlier, later in pairwise(counts)) <= 20
 
 
 async def test_a_stop_ends_all_waits_at_once() -> None:

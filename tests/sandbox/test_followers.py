@@ -17,7 +17,7 @@ from paymock.rules.scenarios import SCENARIOS
 from paymock.sandbox import notifier
 from paymock.sandbox.notifier import MIN_GAP_SECONDS
 from paymock.sandbox.sandboxes import new_metadata
-from paymock.schemas.control import Notice
+from paymock.schemas.control import SandboxChanged
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
@@ -62,8 +62,8 @@ async def nothing_comes(told: AsyncGenerator[object, None]) -> None:
         await asyncio.wait_for(anext(told), 10 * GAP)
 
 
-def now(told: Notice | Checkout) -> str:
-    return told.clock.now if isinstance(told, Notice) else told.now
+def now(told: SandboxChanged | Checkout) -> str:
+    return told.clock.now if isinstance(told, SandboxChanged) else told.now
 
 
 class TestEither:

@@ -159,8 +159,7 @@ class ControlService:
             return _advanced(payment, max(0, (goal if change is None else change) - payment.elapsed))
 
         observed = True
-        with self.waits.payment_reads(sandbox, payment_id) as reads:
-            await reads.skip()
+        async with self.waits.payment_reads(sandbox, payment_id) as reads:
             while observed:
                 payment = await self._simulate(sandbox, payment_id, at_next_change)
                 change = next_change(payment)

@@ -184,16 +184,13 @@ class Injection(Struct, eq=False):
 
         Raises PaymockError `store_unavailable`.
         """
-        notifier, time = self.sandboxes.notifier, asyncio.get_running_loop().time
-        token, end = secrets.token_hex(8), time() + MAX_HANG
-        with notifier.subscribe(self.sandbox) as changed:
+        token, end = secrets.token_hex(8), asyncio.get_running_loop().time() + MAX_HANG
+        with self.sandboxes.notifier.subscribe(self.sandbox) as changes:
             try:
                 await self._set_waiting(token, MAX_HANG)
-                while not notifier.stopping and time() < end:
-                    changed.clear()
-                    if (await self.sandboxes.snapshot(self.sandbox)).record.rule(self.rule_id) is None:
+                while (await self.sandboxes.snapshot(self.sandbox)).record.rule(self.rule_id) is not None:
+                    if not await changes.next(end):
                         break
-                    await changed.until(end)
             finally:
                 await self._set_waiting(token, 0)
 

@@ -72,7 +72,7 @@ class Feed:
 
     async def follow(
         self, sandbox: str, payment_id: str | None = None, owner: str | None = None
-    ) -> AsyncGenerator[schemas.Notice, None]:
+    ) -> AsyncGenerator[schemas.SandboxChanged, None]:
         """Yield a notice now, after every change of the journal, of the newest payments, or of the payment
         with `payment_id`, and at least every RESYNC_SECONDS, until the server stops.
         """
@@ -102,9 +102,9 @@ class Feed:
             if not self._followers[sandbox]:
                 self._forget(sandbox)
 
-    def _notice(self, snapshot: SandboxSnapshot, changed: list[schemas.Changed]) -> schemas.Notice:
+    def _notice(self, snapshot: SandboxSnapshot, changed: list[schemas.Changed]) -> schemas.SandboxChanged:
         started = to_rfc3339(self._sandboxes.started)
-        return schemas.Notice(clock=clock_of(snapshot), changed=changed, started=started)
+        return schemas.SandboxChanged(clock=clock_of(snapshot), changed=changed, started=started)
 
     async def _next_snapshot(self, sandbox: str) -> _Snapshot:
         """Return a snapshot taken after this call; concurrent calls share one."""

@@ -1,26 +1,33 @@
 """Waits: for a change of a payment, for a payment of an order, and for the requests of the application."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from itertools import chain, product, takewhile
+from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from paymock.app.journal import Journal, JournalReader, RequestFilter, StoredEntry, public_entry
+from paymock.app.journal import LENGTH, Journal, RequestFilter, StoredEntry, public_entry
 from paymock.app.lookup import OrderSearch, PaymentSnapshot, find_payment
 from paymock.payments import records
 from paymock.payments.records import PaymentRecord
-from paymock.rules.errors import PaymockError
-from paymock.rules.timeline import State
-from paymock.sandbox.notifier import TimedEvent
+from paymock.sandbox.notifier import Index, Waiter
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_READS
 
-Find = Callable[[], Awaitable[PaymentSnapshot | None]]
+P = TypeVar("P", PaymentSnapshot, PaymentSnapshot | None)
 
-_PAGE = 50
-"""How many new payments are read at a time."""
+_LIMITS = (16, 128, LENGTH)
+"""How many of the newest payments or entries are read at first, and then, to find all that are new."""
+
+_GAP_SECONDS = 0.005
+"""The minimum time between two reads of what is new in a sandbox."""
+
+_LATE_SECONDS = 1.0
+"""How much later than the reply another process may record a request on a shared store."""
 
 
 class Waits:
@@ -30,8 +37,9 @@ class Waits:
 
     def __init__(self, sandboxes: Sandboxes, journal: Journal) -> None:
         self._sandboxes = sandboxes
+        self._notifier = sandboxes.notifier
         self._journal = journal
-        self._creations = _Creations(sandboxes)
+        self._additions: dict[str, _Additions] = {}
 
     async def payment(
         self, sandbox: str, payment_id: str, status: str | None, timeout: float
@@ -43,11 +51,12 @@ class Waits:
         async def find() -> PaymentSnapshot:
             return await find_payment(self._sandboxes, sandbox, payment_id)
 
-        reached, possible, payment = await self._change(sandbox, find, status, timeout)
+        with self._notifier.subscribe(sandbox) as changes:
+            reached, possible, payment = await _until(changes, find, status, timeout)
         return schemas.WaitResult(
             reached=reached,
             possible=possible,
-            payment=(payment or await find()).payment,
+            payment=payment.payment,
             clock=await self._clock(sandbox, ran_out=possible and not reached),
         )
 
@@ -58,7 +67,12 @@ class Waits:
         without one, exists.
         """
         search = OrderSearch(self._sandboxes, sandbox, order_id)
-        reached, possible, payment = await self._change(sandbox, search.newest, status, timeout, order_id)
+        with (
+            self._notifier.subscribe(sandbox) as changes,
+            self._additions_of(sandbox) as additions,
+            additions.orders.entry(order_id, changes),
+        ):
+            reached, possible, payment = await _until(changes, search.newest, status, timeout, is_order=True)
         return schemas.OrderWaitResult(
             reached=reached,
             possible=possible,
@@ -77,166 +91,201 @@ class Waits:
         """Return when the journal has `count` entries that match, of those `after` the request of that id.
         `filters` are the fields of a RequestFilter.
         """
-        wanted = RequestFilter(**filters)
-        deadline = asyncio.get_running_loop().time() + timeout
-        with self._journal.reader(sandbox, wanted.matches, after) as reader:
+        deadline = _now() + timeout
+        async with self._matching(
+            sandbox, RequestFilter(**filters), Waiter(self._notifier), after
+        ) as matching:
+            while len(matching.entries) < count and await matching.changes.next(deadline):
+                pass
+        data = [*map(public_entry, reversed(matching.entries))]
+        return schemas.RequestWaitResult(reached=len(data) >= count, data=data)
 
-            async def is_reached() -> bool:
-                return len(reader.matching) >= count
-
-            reached = await reader.until(is_reached, deadline)
-            data = [*map(public_entry, reversed(reader.matching))]
-        return schemas.RequestWaitResult(reached=reached, data=data)
-
-    @contextmanager
-    def payment_reads(self, sandbox: str, payment_id: str) -> Iterator[JournalReader]:
-        """Read the replies that show the payment to the application, within the block."""
-
-        def matches(entry: StoredEntry) -> bool:
-            return (
-                entry.payment_id == payment_id
-                and entry.operation in PAYMENT_READS
-                and entry.shown_offset_seconds is not None
-            )
-
-        notifier = self._sandboxes.notifier
-        with (
-            notifier.subscribe(sandbox) as changed,
-            self._journal.reader(sandbox, matches, changed=changed) as reader,
-        ):
-            yield reader
+    @asynccontextmanager
+    async def payment_reads(self, sandbox: str, payment_id: str) -> AsyncIterator["Matching"]:
+        """Collect the requests for a payment from now on, within the block."""
+        with self._notifier.subscribe(sandbox) as changes:
+            async with self._matching(sandbox, RequestFilter(payment_id=payment_id), changes) as matching:
+                matching.entries.clear()
+                yield matching
 
     async def observed(
-        self, sandbox: str, reads: JournalReader, payment_id: str, at: int, deadline: float
+        self, sandbox: str, reads: "Matching", payment_id: str, at: int, deadline: float
     ) -> bool:
         """Return whether one of the `reads` shows the payment in the state that begins `at` milliseconds
         after its creation, or in a later one, until `deadline` by the clock of the event loop. Raises
         PaymockError `payment_not_found` after a reset.
         """
-
-        async def is_observed() -> bool:
+        while True:
             await find_payment(self._sandboxes, sandbox, payment_id)
-            return any((read.shown_offset_seconds or 0) >= at / 1000 for read in reads.matching)
-
-        return await reads.until(is_observed, deadline)
+            if any(
+                entry.operation in PAYMENT_READS and (entry.shown_offset_seconds or 0) >= at / 1000
+                for entry in reads.entries
+            ):
+                return True
+            if not await reads.changes.next(deadline):
+                return False
 
     async def _clock(self, sandbox: str, *, ran_out: bool) -> schemas.FrozenClock | UnsetType:
         if not ran_out or (await self._sandboxes.snapshot(sandbox)).clock.speed:
             return UNSET
         return schemas.FrozenClock()
 
-    async def _change(
-        self, sandbox: str, find: Find, status: str | None, timeout: float, order_id: str | None = None
-    ) -> tuple[bool, bool, PaymentSnapshot | None]:
-        """Wait until the payment that `find` returns has `status`. Without one, wait for its next change or,
-        with an `order_id`, until there is one; a creation can replace it by another one. Return whether that
-        is reached, whether it is or can still be reached, and the payment.
-        """
-        notifier, time = self._sandboxes.notifier, asyncio.get_running_loop().time
-        deadline = time() + timeout
-        first: list[tuple[str, State] | None] = []
-        with ExitStack() as waiting:
-            changed = waiting.enter_context(notifier.subscribe(sandbox))
-            if order_id is not None:
-                waiting.enter_context(self._creations.watch(sandbox, order_id, changed))
-            while True:
-                changed.clear()
-                payment = await find()
-                current = (payment.record.token, payment.state) if payment else None
-                first = first or [current]
-                upcoming: list[State] = []
-                if payment is None:
-                    reached, possible = False, True
-                else:
-                    upcoming = [state for state in payment.upcoming if status in (None, state.status)]
-                    reached = payment.has_been(status) if status else bool(order_id) or current != first[0]
-                    possible = reached or bool(upcoming) or payment.can_reach(status)
-                now = time()
-                if reached or not possible or now >= deadline or notifier.stopping:
-                    return reached, possible, payment
-                seconds = payment.seconds_to(upcoming[0].at) if payment and upcoming else None
-                await changed.until(deadline if seconds is None else min(now + seconds, deadline))
-
-
-class _Creations:
-    """The new payments of sandboxes, read at each change once for all that wait for a payment of an order."""
-
-    def __init__(self, sandboxes: Sandboxes) -> None:
-        self._sandboxes = sandboxes
-        self._watches: dict[str, _Watch] = {}
+    @asynccontextmanager
+    async def _matching(
+        self, sandbox: str, wanted: RequestFilter, changes: Waiter, after: str | None = None
+    ) -> AsyncIterator["Matching"]:
+        """Collect the entries that match, of those `after` the request of that id, within the block."""
+        matching = Matching(wanted, after, changes)
+        with self._additions_of(sandbox) as additions, additions.requests.entry(wanted, matching):
+            with additions.beginning.entry(after, matching):
+                additions.changes.wake()
+                while await changes.next(matching.counts_from):
+                    pass
+            yield matching
 
     @contextmanager
-    def watch(self, sandbox: str, order_id: str, created: TimedEvent) -> Iterator[None]:
-        """Set `created` whenever the order has got a payment within the block, and once at its beginning."""
-        watch = self._watches.get(sandbox)
-        if watch is None:
-            watch = self._watches[sandbox] = _Watch(self._sandboxes, sandbox)
-        watch.join(order_id, created)
+    def _additions_of(self, sandbox: str) -> Iterator["_Additions"]:
+        additions = self._additions.get(sandbox)
+        if additions is None or additions.task.done():
+            additions = self._additions[sandbox] = _Additions(self._sandboxes, self._journal, sandbox)
         try:
-            yield
+            yield additions
         finally:
-            watch.leave(created)
-            if not watch.orders:
-                del self._watches[sandbox]
-                watch.close()
+            if not (additions.orders or additions.requests):
+                additions.task.cancel()
+                if self._additions.get(sandbox) is additions:
+                    del self._additions[sandbox]
 
 
-class _Watch:
-    """Looks for new payments of a sandbox at each of its changes."""
+class Matching:
+    """What has matched in the journal: `entries`, oldest first, which count from the moment `counts_from` on,
+    by the clock of the event loop. `changes` tells of each.
 
-    def __init__(self, sandboxes: Sandboxes, sandbox: str) -> None:
-        self.orders: dict[TimedEvent, str] = {}
-        self._beginning: set[TimedEvent] = set()
+    An `after` that the journal lacks counts as passed. On a shared store, another process may record it a
+    moment later, so nothing counts until it is found or _LATE_SECONDS have passed.
+    """
+
+    def __init__(self, wanted: RequestFilter, after: str | None, changes: Waiter) -> None:
+        self.wanted, self.after, self.changes = wanted, after, changes
+        self.entries: list[StoredEntry] = []
+        self.counts_from = math.inf
+
+
+class _Additions:
+    """Reads the new payments and journal entries of a sandbox, once for all waits, and wakes those that they
+    can end. All others sleep on, however many there are.
+    """
+
+    def __init__(self, sandboxes: Sandboxes, journal: Journal, sandbox: str) -> None:
+        self.orders: Index[str, Waiter] = Index()
+        self.requests: Index[tuple[str | None, ...], Matching] = Index()  # by RequestFilter
+        self.beginning: Index[str | None, Matching] = Index()  # by `after`
         self._sandboxes = sandboxes
+        self._journal = journal
         self._sandbox = sandbox
-        self._generation: int | None = None
-        self._position = -1  # of the newest payment that has been seen
-        self._changed: TimedEvent | None = None
-        self._following = asyncio.create_task(self._follow())
-
-    def join(self, order_id: str, created: TimedEvent) -> None:
-        self.orders[created] = order_id
-        self._beginning.add(created)
-        if self._changed is not None:
-            self._changed.set()
-
-    def leave(self, created: TimedEvent) -> None:
-        del self.orders[created]
-        self._beginning.discard(created)
-
-    def close(self) -> None:
-        self._following.cancel()
+        self._newest_payment: bytes | None = None
+        self._newest_entry: bytes | None = None
+        self.changes = Waiter(sandboxes.notifier)
+        self.changes.wake()  # to begin with what there is
+        self.task = asyncio.create_task(self._follow())
 
     async def _follow(self) -> None:
-        notifier = self._sandboxes.notifier
-        with notifier.subscribe(self._sandbox, additions=True) as self._changed:
-            while not notifier.stopping:
-                self._changed.clear()
-                due, self._beginning = self._beginning, set()
-                try:
-                    orders = await self._new_orders()
-                except PaymockError:  # each wait looks for itself, and gets the error or the payment
-                    due = {*self.orders}
-                else:
-                    due |= {created for created, order_id in self.orders.items() if order_id in orders}
-                for created in due:
-                    created.set()
-                await self._changed.wait()
+        notifier, failure = self._sandboxes.notifier, None
+        try:
+            with notifier.subscribe(self._sandbox, self.changes, additions=True):
+                while await self.changes.next():
+                    if self.orders:
+                        await self._read_payments()
+                    if self.requests:
+                        await self._read_entries()
+                    await notifier.sleep_until(_now() + _GAP_SECONDS)
+        except Exception as error:  # noqa: BLE001 - raised by every wait
+            failure = error
+        for order in chain.from_iterable(self.orders.values()):
+            order.wake(failure)
+        for matching in chain.from_iterable(self.requests.values()):
+            matching.changes.wake(failure)
 
-    async def _new_orders(self) -> set[str]:
-        """Return the orders of the payments that are new since the last call; at first, of the newest."""
-        generation = (await self._sandboxes.snapshot(self._sandbox)).record.generation
-        is_first, before = self._generation is None, None
-        if generation != self._generation:
-            self._generation, self._position = generation, -1
-        seen, orders = self._position, set[str]()
-        while True:
-            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=_PAGE, before=before)
-            for position, stored in page:
-                self._position = max(self._position, position)
-                if position <= seen:
-                    return orders
-                orders.add(records.decode_head(stored).order_id)
-                before = position
-            if is_first or len(page) < _PAGE:
-                return orders
+    async def _read_payments(self) -> None:
+        """Wake those who wait for the orders of new payments: all when it is unknown what is new."""
+        for limit in (1,) if self._newest_payment is None else _LIMITS:
+            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit)
+            stored = [payment for _, payment in page]
+            new = [*takewhile(lambda payment: payment != self._newest_payment, stored)]
+            if len(new) < limit:
+                orders = {records.decode_head(payment).order_id for payment in new}
+                break
+        else:
+            orders = {*self.orders}
+        self._newest_payment = stored[0] if stored else b""
+        for order_id in orders:
+            for wait in self.orders.get(order_id, ()):
+                wait.wake()
+
+    async def _read_entries(self) -> None:
+        """Tell the new entries to those who wait for them, and to those who begin what they begin with."""
+        beginning = {after: {*matchings} for after, matchings in self.beginning.items()}
+        for limit in _LIMITS:
+            stored = await self._journal.stored(self._sandbox, limit)
+            is_known = self._newest_entry is None or self._newest_entry in stored
+            new = [*takewhile(lambda entry: entry != self._newest_entry, stored)]
+            entries = [records.decode_as(StoredEntry, entry) for entry in (stored if beginning else new)]
+            numbers: dict[str | None, int] = {
+                entry.request_id: number for number, entry in enumerate(entries)
+            }
+            if len(stored) < limit or (is_known and beginning.keys() <= numbers.keys()):
+                break
+        self._newest_entry = stored[0] if stored else b""
+        _tell(entries[: len(new)], self.requests)
+        for after, matchings in beginning.items():
+            is_complete = after is None or after in numbers or self._sandboxes.never_waits
+            requests: Index[tuple[str | None, ...], Matching] = Index()
+            for matching in matchings:
+                requests.setdefault(matching.wanted, set()).add(matching)
+                matching.entries = []
+                matching.counts_from = min(
+                    matching.counts_from, _now() + (0 if is_complete else _LATE_SECONDS)
+                )
+                matching.changes.wake()
+            _tell(entries[: numbers.get(after, len(entries))], requests)
+
+
+def _tell(newest: list[StoredEntry], requests: Index[tuple[str | None, ...], Matching]) -> None:
+    """Add these entries, newest first, to what matches them."""
+    for entry in reversed(newest):
+        fields = (entry.operation, entry.order_id, entry.payment_id, entry.shown)
+        for wanted in product(*({None, field} for field in fields)):
+            for matching in requests.get(wanted, ()):
+                matching.entries.append(entry)
+                matching.changes.wake()
+
+
+async def _until(
+    changes: Waiter,
+    find: Callable[[], Awaitable[P]],
+    status: str | None,
+    timeout: float,
+    *,
+    is_order: bool = False,
+) -> tuple[bool, bool, P]:
+    """Wait until the payment that `find` returns has `status`. Without one, wait for its next change or, of
+    an order, until there is one; a creation can replace it by another one. Return whether that is reached,
+    whether it is or can still be reached, and the payment.
+    """
+    deadline, first = _now() + timeout, None
+    while True:
+        payment = await find()
+        reached, possible, moment = False, True, math.inf
+        if payment is not None:
+            first = first or payment.state
+            upcoming = [state for state in payment.upcoming if status in (None, state.status)]
+            reached = payment.has_been(status) if status else is_order or payment.state != first
+            possible = reached or bool(upcoming) or payment.can_reach(status)
+            seconds = payment.seconds_to(upcoming[0].at) if upcoming else None
+            moment = math.inf if seconds is None else _now() + seconds
+        if reached or not possible or not await changes.next(deadline, moment):
+            return reached, possible, payment
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

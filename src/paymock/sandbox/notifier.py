@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections import Counter, defaultdict
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Generic, NamedTuple, TypeVar
@@ -12,6 +12,8 @@ from paymock.sandbox.clock import Clock
 from paymock.stores.base import Store
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 MIN_GAP_SECONDS = 0.25
 """The minimum time between two observations of a follower; changes in between are reported together."""
@@ -22,30 +24,70 @@ RESYNC_SECONDS = 20.0
 CLOCK_CHECK_SECONDS = 0.5
 """How often the clock is checked for jumps, while there are subscribers."""
 
+_TURN = 16
+"""How many of those that are due wake in one turn of the event loop: their work takes a few milliseconds."""
+
 _MIN_JUMP_MS = 500
 
 _RECONNECT_SECONDS = 0.2
 """The delay before a failed subscription to the changes of the store is repeated."""
 
 
-class TimedEvent(asyncio.Event):
-    """An event with a timed wait."""
+class Index(dict[K, set[V]]):
+    """Sets of values by key, none of them empty."""
 
-    async def until(self, moment: float | None) -> None:
-        """Wait until it is set, or until `moment`, if given, by the clock of the event loop."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(moment):  # `wait_for` can miss that its caller is cancelled
-                await self.wait()
+    @contextmanager
+    def entry(self, key: K, value: V) -> Iterator[None]:
+        """Keep the value under the key within the block."""
+        values = self.setdefault(key, set())
+        values.add(value)
+        try:
+            yield
+        finally:
+            values.discard(value)
+            if not values:
+                del self[key]
 
 
-class Subscription(TimedEvent):
-    """Set at each change of a sandbox; with `additions`, also when only a resource or a journal entry is
-    added.
+class Waiter:
+    """One that sleeps until something wakes it: a change that it subscribes to, or another task.
+
+    ::
+
+        with notifier.subscribe(sandbox) as changes:
+            while not await is_reached() and await changes.next(deadline):
+                pass
     """
 
-    def __init__(self, *, additions: bool) -> None:
-        super().__init__()
-        self.additions = additions
+    def __init__(self, notifier: "Notifier") -> None:
+        self.is_due = False
+        self.event = asyncio.Event()
+        self._notifier = notifier
+        self._failure: Exception | None = None
+
+    def wake(self, failure: Exception | None = None) -> None:
+        """End this sleep, or the next one, in its turn. A `failure` is raised by `next`."""
+        self._failure = failure or self._failure
+        self._notifier.wake(self)
+
+    async def next(self, deadline: float = math.inf, moment: float = math.inf) -> bool:
+        """Sleep until `wake`, which may have been called since the last sleep, or until `moment` or the
+        deadline, by the clock of the event loop. Return False at once if the deadline has passed, or the
+        server stops.
+        """
+        loop, end = asyncio.get_running_loop(), min(deadline, moment)
+        if self._notifier.stopping or loop.time() >= deadline:
+            return False
+        timer = loop.call_at(end, self.wake) if end < math.inf else None
+        try:
+            await self.event.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+        self.event.clear()  # before the caller looks: a change meanwhile leads to another look
+        if self._failure is not None:
+            raise self._failure
+        return True
 
 
 class Observation(NamedTuple, Generic[T]):
@@ -66,9 +108,12 @@ class Notifier:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self.subscriptions: defaultdict[str, set[Subscription]] = defaultdict(set)
+        self.subscriptions: Index[tuple[str, bool], Waiter] = Index()
+        """By sandbox, and whether also to additions."""
+
+        self._due: deque[Waiter] = deque()
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopped = TimedEvent()
+        self._stopped = asyncio.Event()
         self.waiting = 0
         """How many requests wait, for a change or for the end of a fault."""
 
@@ -101,12 +146,29 @@ class Notifier:
         """Notify the subscribers of this sandbox, or of all sandboxes if None; of an `addition` only those
         that subscribed to additions.
         """
-        if not self.subscriptions:
-            return
-        for changed in [*self.subscriptions] if sandbox is None else [sandbox]:
-            for subscription in self.subscriptions.get(changed, ()):
-                if subscription.additions or not addition:
-                    subscription.set()
+        if sandbox is None:
+            changed = [*self.subscriptions]
+        else:
+            changed = [(sandbox, True)] if addition else [(sandbox, True), (sandbox, False)]
+        for key in changed:
+            for waiter in self.subscriptions.get(key, ()):
+                self.wake(waiter)
+
+    def wake(self, waiter: Waiter) -> None:
+        if not waiter.is_due:
+            waiter.is_due = True
+            self._due.append(waiter)
+            if len(self._due) == 1:
+                asyncio.get_running_loop().call_soon(self._wake_some)
+
+    def _wake_some(self) -> None:
+        """Wake some of those that are due; others when the event loop has served its connections."""
+        for _ in range(min(_TURN, len(self._due))):
+            waiter = self._due.popleft()
+            waiter.is_due = False
+            waiter.event.set()
+        if self._due:
+            asyncio.get_running_loop().call_soon(self._wake_some)
 
     @property
     def subscribers(self) -> int:
@@ -121,20 +183,27 @@ class Notifier:
         self.notify(None)
 
     async def sleep_until(self, moment: float) -> None:
-        await self._stopped.until(moment)
+        """Sleep until `moment`, by the clock of the event loop, or until the server stops."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(moment):  # `wait_for` can miss that its caller is cancelled
+                await self._stopped.wait()
 
     @contextmanager
-    def subscribe(self, sandbox: str, *, additions: bool = False) -> Iterator[Subscription]:
-        subscription = Subscription(additions=additions)
-        self.subscriptions[sandbox].add(subscription)
-        if not self._tasks:
-            self._tasks = [*map(asyncio.create_task, (self._listen(), self._watch_clock(self._lead())))]
+    def subscribe(
+        self, sandbox: str, waiter: Waiter | None = None, *, additions: bool = False
+    ) -> Iterator[Waiter]:
+        """Wake the waiter, a new one if None, at each change of a sandbox within the block; with `additions`,
+        also when only a resource or a journal entry is added.
+        """
+        waiter = waiter or Waiter(self)
         try:
-            yield subscription
+            with self.subscriptions.entry((sandbox, additions), waiter):
+                if not self._tasks:
+                    self._tasks = [
+                        *map(asyncio.create_task, (self._listen(), self._watch_clock(self._lead())))
+                    ]
+                yield waiter
         finally:
-            self.subscriptions[sandbox].discard(subscription)
-            if not self.subscriptions[sandbox]:
-                del self.subscriptions[sandbox]
             if not self.subscriptions:
                 while self._tasks:
                     self._tasks.pop().cancel()
@@ -156,15 +225,15 @@ class Notifier:
         time = asyncio.get_running_loop().time
         resync = 0.0
         waiting = self.waiting_request(owner or sandbox)
-        with waiting, self.subscribe(sandbox, additions=additions) as changed:
-            while not self.stopping:
-                changed.clear()  # before observing, so that a change meanwhile leads to another observation
+        with waiting, self.subscribe(sandbox, additions=additions) as changes:
+            while True:
                 current = await observe()
                 if previous is None or current.mark != previous.mark or time() >= resync:
                     resync = time() + RESYNC_SECONDS
                     yield current, previous
                 previous, next_start = current, time() + min_gap
-                await changed.until(min(current.until, resync))
+                if not await changes.next(moment=min(current.until, resync)):
+                    return
                 if min_gap:
                     await self.sleep_until(next_start)
 

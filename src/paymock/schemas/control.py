@@ -540,7 +540,7 @@ class RequestWaitResult(Reply):
 Changed = Literal["payments", "requests"]
 
 
-class Notice(Reply):
+class SandboxChanged(Reply):
     """What is told to those who follow a sandbox: at the beginning, and whenever something has changed."""
 
     clock: VirtualClock
