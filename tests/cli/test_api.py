@@ -38,7 +38,7 @@ REFUSED = {
     "payments --key wrong": "unauthenticated: ",
     "wait --order ''": "invalid_query: --order must not be empty",
     "fault add drop --payment newest": "payment_not_found: This sandbox has no payments",
-    "advance --payment pay_x --to expired": "payment_not_found: ",
+    "advance pay_x --to expired": "payment_not_found: ",
 }
 
 
@@ -49,10 +49,9 @@ USAGE_ERRORS = {
     "create --idempotency-key 'not visible'": "must be visible ASCII characters, without spaces",
     "create --print-curl --json": "Give --print-curl or --json, not both",
     "advance": "Give one of DURATION, which is seconds or like 1m30s, and --to",
-    "advance pay_x 1 --payment pay_y": "Got unexpected extra argument (1)",
     "advance pay_x 1 --to end": "Give one of DURATION",
-    "advance --payment 1001": "Give one of DURATION",
-    "advance --payment '' 1": "The payment ID is empty",
+    "advance --to next 1001 1": "Give one of DURATION",
+    "advance '' 1": "The payment ID is empty",
     "advance 0": "'0' is not a duration from 0.001",
     "advance 5 --until-observed": "--until-observed needs a payment or --to",
     "advance --to end --timeout 5": "--timeout needs --until-observed",
@@ -74,7 +73,7 @@ USAGE_ERRORS = {
     "requests --clear --wait 1 --follow": "Give --follow or --wait, not both",
     "fault add drop --times 1 --always": "Give --times or --always, not both",
     "fault add drop --payment ''": "The payment ID is empty",
-    "fault clear ''": "A rule ID is empty",
+    "fault delete ''": "A rule ID is empty",
     "verify --order true": "Missing option '--deliveries'",
     "exec --seed one": "Missing argument 'COMMAND...'",
     "exec --port x true": "'x' is not a whole number",

@@ -18,7 +18,7 @@ from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
 
 _VISIBLE_ASCII = re.compile("[!-~]+")
 _PART_OF_DURATION = re.compile(r"([0-9]*\.?[0-9]+)(ms|[smhd])")
-_SHORT_NAMES = {"rm": "delete", "remove": "delete", "ls": "list"}
+_SHORT_NAMES = {"rm": "delete", "ls": "list"}
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 KEY_FROM_VARIABLE = '--key "$PAYMOCK_API_KEY"'
@@ -52,23 +52,6 @@ def _parse_header(ctx: click.Context, param: click.Parameter, value: str | None)
 def _parse_api_key(ctx: click.Context, param: click.Parameter, value: str) -> str | None:
     """The first of the keys, which are separated by commas."""
     return _parse_header(ctx, param, value.partition(",")[0].strip())
-
-
-class CommandWithLegacyOptions(click.Command):
-    """A command that takes options of version 0.1, too: `renamed` says what they are called now; empty, that
-    their value is an argument.
-    """
-
-    def __init__(self, *args: Any, renamed: Mapping[str, str], **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.renamed = renamed
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        words: list[str] = []
-        for word in args:
-            option, _, value = word.partition("=")
-            words += filter(None, (self.renamed[option], value)) if option in self.renamed else [word]
-        return super().parse_args(ctx, words)
 
 
 class CommonOption(click.Option):

@@ -23,7 +23,6 @@ from paymock.cli.options import (
     NEWEST,
     PAYMENT,
     UP_TO_A_DAY,
-    CommandWithLegacyOptions,
     Integer,
     as_json,
     complete_newest,
@@ -117,7 +116,7 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
     return metadata
 
 
-@click.command(cls=CommandWithLegacyOptions, renamed={"--scenario": "", "--order-id": "--order"})
+@click.command
 @with_client
 @click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
 @click.option("--chain", default=_DEFAULT_CHAIN, shell_complete=_complete_chain, help="Chain of the payment.")
@@ -211,7 +210,7 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
     show(detail, lines, as_json=as_json)
 
 
-@click.command(cls=CommandWithLegacyOptions, renamed={"--order-id": "--order"})
+@click.command
 @with_client
 @click.option("--status", type=STATUS, metavar="STATUS", help="Only payments in this status.")
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")

@@ -15,7 +15,6 @@ from paymock.cli.options import (
     PAYMENT,
     UP_TO_A_DAY,
     Choice,
-    CommandWithLegacyOptions,
     Duration,
     Number,
     as_json,
@@ -164,8 +163,6 @@ def reset(client: ApiClient, *, yes: bool, as_json: bool) -> None:
 @click.command
 @with_client
 @click.argument("arguments", metavar=f"[{PAYMENT}] [DURATION]", nargs=-1, shell_complete=complete_newest)
-@click.option("--seconds", "seconds_option", hidden=True)
-@click.option("--payment", "payment_option", hidden=True)
 @click.option(
     "--to",
     type=Choice(TARGETS),
@@ -187,8 +184,6 @@ def advance(
     client: ApiClient,
     *,
     arguments: tuple[str, ...],
-    seconds_option: str | None,
-    payment_option: str | None,
     to: str | None,
     until_observed: bool,
     timeout: float | None,
@@ -200,8 +195,7 @@ def advance(
     status, to its next change or to the end of its timeline. --to without a payment advances the newest. Exit
     status 4 when the application has not read a change before the timeout.
     """
-    words = [word for word in (payment_option, *arguments, seconds_option) if word is not None]
-    payment_id, duration = split_payment(words, has_value=bool(to or payment_option))
+    payment_id, duration = split_payment(arguments, has_value=to is not None)
     if (duration is None) == (to is None):
         raise click.UsageError("Give one of DURATION, which is seconds or like 1m30s, and --to.")
     seconds = None if duration is None else _ADVANCE.convert(duration, None, None)
@@ -219,7 +213,7 @@ def advance(
     show_payment(client, payment, as_json=as_json)
 
 
-@click.command(cls=CommandWithLegacyOptions, renamed={"--speed": "", "--freeze": "freeze"})
+@click.command
 @with_client
 @click.argument(
     "speed",

@@ -12,7 +12,6 @@ from paymock.cli.options import (
     FILE,
     PAYMENT,
     CommandGroup,
-    CommandWithLegacyOptions,
     Integer,
     api_key,
     as_json,
@@ -78,7 +77,7 @@ def _scenario_lines(scenario: ListedScenario) -> list[str]:
     return [f"{scenario.name}  {scenario.final_status}", *simulates, *(f"  {line}" for line in timeline)]
 
 
-@click.command(cls=CommandWithLegacyOptions, renamed={"--scenario": ""})
+@click.command
 @with_client
 @click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
 @click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")
@@ -213,23 +212,19 @@ def list_rules(client: ApiClient, *, as_json: bool) -> None:
 @as_json
 def delete(client: ApiClient, *, rule_ids: tuple[str, ...], as_json: bool) -> None:
     """Delete the rules with these ids, and print those that are left."""
-    _delete(client, rule_ids, as_json=as_json)
-
-
-@fault.command
-@with_client
-@click.argument("rule_ids", metavar="", nargs=-1)
-@as_json
-def clear(client: ApiClient, *, rule_ids: tuple[str, ...], as_json: bool) -> None:
-    """Delete all rules."""
-    _delete(client, rule_ids or (None,), as_json=as_json)
-
-
-def _delete(client: ApiClient, rule_ids: Sequence[str | None], *, as_json: bool) -> None:
     if "" in rule_ids:
         raise click.UsageError("A rule ID is empty.")
     for rule_id in rule_ids:
         client.clear_faults(rule_id)
+    _show_rules(client, as_json=as_json)
+
+
+@fault.command
+@with_client
+@as_json
+def clear(client: ApiClient, *, as_json: bool) -> None:
+    """Delete all rules."""
+    client.clear_faults()
     _show_rules(client, as_json=as_json)
 
 
