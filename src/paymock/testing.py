@@ -10,22 +10,15 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from _paymock_sandboxes import before_reset, open_sandboxes
 from paymock import __version__
 from paymock.client.http import Client, ConnectionPool, Json, Refused, Unreachable, normalize_url
 from paymock.client.sandbox import NotReached, Sandbox
 
 __all__ = ["Json", "NotReached", "Refused", "Sandbox", "ServerHandle", "Unreachable", "remote", "serve"]
-
-before_reset: "list[Callable[[Sandbox], None]]" = getattr(
-    sys.modules.get("_paymock_pytest"), "before_reset", []
-)
-"""What is called with each sandbox of a ServerHandle at the end of its block, before the reset."""
-
-open_sandboxes: "list[Sandbox]" = []
-"""The sandboxes of each ServerHandle whose block has not ended."""
 
 _UNAUTHENTICATED = (
     "For a server that is not in open mode, set PAYMOCK_API_KEY to one of its API keys, without the name of "

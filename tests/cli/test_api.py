@@ -50,7 +50,6 @@ USAGE_ERRORS = {
     "create --print-curl --json": "Give --print-curl or --json, not both",
     "advance": "Give one of DURATION, which is seconds or like 1m30s, and --to",
     "advance pay_x 1 --to end": "Give one of DURATION",
-    "advance --to next 1001 1": "Give one of DURATION",
     "advance '' 1": "The payment ID is empty",
     "advance 0": "'0' is not a duration from 0.001",
     "advance 5 --until-observed": "--until-observed needs a payment or --to",
