@@ -1,42 +1,44 @@
-"""Redis engines and clusters on free ports of 127.0.0.1, each in a temporary folder."""
+"""Redis engines and Sentinels on free ports of 127.0.0.1, each in a temporary folder."""
 
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from redis import Redis
 from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, RedisError
 from redis.retry import Retry
 
 from harness.polling import wait_until
 
 ENGINE_TIMEOUT_SECONDS = 60
-"""After this time an engine or a cluster that does not answer counts as failed."""
-
-SLOTS = 16384
-
-_BUS_OFFSET = 10_000
-"""From the port of a node's clients to the port of the cluster bus."""
+"""After this time an engine that does not answer counts as failed."""
 
 
 class EngineError(Exception):
     """An engine did not start."""
 
 
-class RedisEngine:
-    """A `redis-server` on 127.0.0.1 with the command line options `options`."""
+E = TypeVar("E", bound="RedisEngine")
 
-    def __init__(self, folder: Path, options: Sequence[str], scheme: str = "redis") -> None:
+
+class RedisEngine:
+    """A `redis-server` on 127.0.0.1 with the command line options `options`. `login` are the options of
+    redis-py for the connections of `execute`; with `ssl` it serves TLS only.
+    """
+
+    def __init__(self, folder: Path, options: Sequence[str], **login: Any) -> None:
         self.folder = folder
         self.options = options
+        self.login = login
         self.port = free_port()
-        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        self.url = f"redis://127.0.0.1:{self.port}"
         self.process = self._start()
 
     @property
@@ -46,9 +48,8 @@ class RedisEngine:
 
     def execute(self, *command: str | bytes | int, **options: Any) -> Any:
         """Send one command over a new connection and return the reply."""
-        with Redis(
-            port=self.port, decode_responses=True, protocol=2, retry=Retry(NoBackoff(), 0), **options
-        ) as client:
+        defaults = {"decode_responses": True, "protocol": 2, "retry": Retry(NoBackoff(), 0)}
+        with Redis("127.0.0.1", self.port, **{**defaults, **self.login, **options}) as client:
             return client.execute_command(*command)
 
     def info(self, name: str) -> int:
@@ -77,11 +78,13 @@ class RedisEngine:
         if program is None:
             raise EngineError("redis-server is not installed: apt-get install redis-server")
         log = self.folder / "log"
-        command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
+        ports = ("--port", "0", "--tls-port") if self.login.get("ssl") else ("--port",)
+        command = [program, *self.options, *ports, str(self.port), "--bind", "127.0.0.1"]
+        command += ["--dir", str(self.folder)]
         with log.open("ab") as output:
-            process = subprocess.Popen([*command, *self.options], stdout=output, stderr=output)
+            process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
-            wait_until(lambda: process.poll() is not None or _listens(self.port), ENGINE_TIMEOUT_SECONDS)
+            wait_until(lambda: process.poll() is not None or self._listens(), ENGINE_TIMEOUT_SECONDS)
             if process.poll() is not None:
                 raise EngineError(f"redis-server ended: {log.read_text()[-2000:]}")
         except BaseException:
@@ -90,33 +93,52 @@ class RedisEngine:
             raise
         return process
 
+    def _listens(self) -> bool:
+        try:
+            self.execute("PING")
+        except AuthenticationError:
+            return True
+        except (RedisError, OSError):
+            return False
+        return True
 
-class RedisCluster:
-    """Masters of a Redis Cluster, each with an equal share of the slots."""
 
-    def __init__(self, nodes: Sequence[RedisEngine]) -> None:
+class RedisSentinel(RedisEngine):
+    """A Sentinel that alone decides on the failover of `nodes`, the first of which is the master."""
+
+    def __init__(
+        self, folder: Path, options: Sequence[str], nodes: Sequence[RedisEngine], **login: Any
+    ) -> None:
         self.nodes = nodes
-        self.url = f"redis+cluster://{','.join(node.address for node in nodes)}"
-
-    def owner(self, slot: int) -> RedisEngine:
-        """The node that serves a slot."""
-        return self.nodes[
-            next(index for index in range(len(self.nodes)) if slot in _share(index, len(self.nodes)))
+        settings = [
+            f"monitor paymock 127.0.0.1 {nodes[0].port} 1",
+            "down-after-milliseconds paymock 300",
+            "failover-timeout paymock 2000",
         ]
+        if password := nodes[0].login.get("password"):
+            settings.append(f"auth-pass paymock {password}")
+        configuration = folder / "sentinel.conf"
+        configuration.write_text("".join(f"sentinel {setting}\n" for setting in settings))
+        super().__init__(folder, (str(configuration), "--sentinel", *options), **login)
+        self.url = f"redis+sentinel://127.0.0.1:1,{self.address}/paymock"  # the first is always down
 
-    def join(self) -> None:
-        """Form a cluster of the nodes."""
-        for index, node in enumerate(self.nodes):
-            node.execute("CLUSTER SET-CONFIG-EPOCH", index + 1)
-            node.execute("CLUSTER ADDSLOTS", *_share(index, len(self.nodes)))
-        for node in self.nodes[1:]:
-            node.execute("CLUSTER MEET", "127.0.0.1", self.nodes[0].port)
-        wait_until(lambda: all(self._complete(node) for node in self.nodes), ENGINE_TIMEOUT_SECONDS)
+    def master(self) -> RedisEngine:
+        """The engine that the Sentinel names."""
+        _, port = self.execute("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "paymock")
+        return next(node for node in self.nodes if node.port == int(port))
 
-    def _complete(self, node: RedisEngine) -> bool:
-        nodes, slots = node.execute("CLUSTER INFO"), node.execute("CLUSTER SLOTS")
-        joined = int(nodes["cluster_known_nodes"]) == len(self.nodes)
-        return joined and nodes["cluster_state"] == "ok" and len(slots) == len(self.nodes)
+    def replicates(self) -> bool:
+        """Whether there is a replica that the Sentinel can promote."""
+        master = self.master()
+        [replica] = [node for node in self.nodes if node is not master]
+        role, *state = replica.execute("ROLE")
+        known = self.execute("SENTINEL", "REPLICAS", "paymock")
+        fields = [dict(zip(row[::2], row[1::2], strict=True)) for row in known]
+        return (
+            role == "slave"
+            and state[1:3] == [master.port, "connected"]
+            and any(one["flags"] == "slave" and one["master-link-status"] == "ok" for one in fields)
+        )
 
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
@@ -126,10 +148,10 @@ acknowledged writes. See docs/stores.md.
 
 
 @contextmanager
-def redis_server(*options: str) -> Iterator[RedisEngine]:
+def redis_server(*options: str, **login: Any) -> Iterator[RedisEngine]:
     """An engine until the block ends; it keeps nothing on disk unless `options` say so."""
-    with tempfile.TemporaryDirectory(prefix="paymock-redis-") as folder:
-        engine = _start_on_free_port(Path(folder), ["--save", "", *options])
+    with _temporary_folder() as folder:
+        engine = _start_on_free_port(lambda: RedisEngine(Path(folder), ("--save", "", *options), **login))
         try:
             yield engine
         finally:
@@ -137,48 +159,45 @@ def redis_server(*options: str) -> Iterator[RedisEngine]:
 
 
 @contextmanager
-def redis_cluster(nodes: int = 3, *options: str) -> Iterator[RedisCluster]:
-    """A cluster of so many masters, each of which keeps serving when others have failed."""
-    with ExitStack() as stack:
-        cluster = RedisCluster([stack.enter_context(cluster_node(*options)) for _ in range(nodes)])
-        cluster.join()
-        yield cluster
+def redis_sentinel(
+    *options: str,
+    login: Mapping[str, Any] = {},
+    sentinel_options: Sequence[str] = (),
+    sentinel_login: Mapping[str, Any] = {},
+) -> Iterator[RedisSentinel]:
+    """A Sentinel of a master and a replica, which have these options and this `login`."""
+    options = (*options, "--repl-diskless-sync-delay", "0")
+    with (
+        redis_server(*options, **login) as master,
+        redis_server(*options, "--replicaof", f"127.0.0.1 {master.port}", **login) as replica,
+        _temporary_folder() as folder,
+    ):
+        nodes = (master, replica)
+        sentinel = _start_on_free_port(
+            lambda: RedisSentinel(Path(folder), sentinel_options, nodes, **sentinel_login)
+        )
+        try:
+            wait_until(sentinel.replicates, ENGINE_TIMEOUT_SECONDS)
+            yield sentinel
+        finally:
+            sentinel.kill()
 
 
-@contextmanager
-def cluster_node(*options: str) -> Iterator[RedisEngine]:
-    """An engine that can join a cluster."""
-    clustered = ("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
-    with redis_server(*clustered, "--cluster-node-timeout", "2000", *options) as engine:
-        yield engine
+def _temporary_folder() -> "tempfile.TemporaryDirectory[str]":
+    """A child of a killed engine may write to it a moment longer."""
+    return tempfile.TemporaryDirectory(prefix="paymock-redis-", ignore_cleanup_errors=True)
 
 
 def free_port() -> int:
-    """A free port whose cluster bus port is free as well."""
-    while True:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port: int = one.getsockname()[1]
-            with suppress(OSError, OverflowError):
-                other.bind(("127.0.0.1", port + _BUS_OFFSET))
-                return port
+    """A free port."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
-def _start_on_free_port(folder: Path, options: Sequence[str]) -> RedisEngine:
+def _start_on_free_port(start: Callable[[], E]) -> E:
     for _ in range(5):
         with suppress(EngineError):
-            return RedisEngine(folder, options)  # another process can take a free port first
-    return RedisEngine(folder, options)
-
-
-def _listens(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), 1) as connection:
-            connection.sendall(b"PING\r\n")
-            return connection.recv(7) in (b"+PONG\r\n", b"-NOAUTH")
-    except OSError:
-        return False
-
-
-def _share(index: int, count: int) -> range:
-    return range(index * SLOTS // count, (index + 1) * SLOTS // count)
+            return start()  # another process can take a free port first
+    return start()

@@ -87,7 +87,6 @@ class Settings:
     workers: int = 1
     max_payments: int | None = None
     retention: int | None = None
-    reset_time: bool = False
     frame_ancestors: tuple[str, ...] = ()
     metrics_address: str | None = None
     root_path: str = ""

@@ -1,4 +1,4 @@
-"""What docs/deploy.md describes, with its own configuration: nginx, two servers of two workers, a cluster.
+"""What docs/deploy.md describes, with its own configuration: nginx before servers on one Redis, or several.
 And the jobs of docs/ci.md, whose steps run in a shell.
 """
 
@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from harness.polling import wait_until
-from harness.redis_engine import free_port, redis_cluster
+from harness.redis_engine import DURABLE, free_port, redis_server
 from harness.server_process import ServerProcess, environment, server_process
 from paymock import __version__
 from paymock.verify.process import end_processes_with
@@ -32,16 +32,20 @@ from tests.support.stream import following
 
 
 @contextmanager
-def balanced(folder: Path, servers: list[ServerProcess], path: str = "") -> Iterator[str]:
+def balanced(
+    folder: Path, servers: list[ServerProcess], path: str = "", *, several_stores: bool = False
+) -> Iterator[str]:
     """The URL of nginx before the servers, with the configuration of the documentation."""
-    [block] = [
-        block for block in markdown.blocks(markdown.read("docs/deploy.md")) if block.language == "nginx"
-    ]
+    text, several = (
+        block.text for block in markdown.blocks(markdown.read("docs/deploy.md")) if block.language == "nginx"
+    )
+    if several_stores:
+        text = f"{text.partition('    upstream')[0]}{several}}}"
     port = free_port()
-    text = block.text.replace("listen 80;", f"listen 127.0.0.1:{port};")
-    for documented, server in zip(("10.0.0.11:8402", "10.0.0.12:8402"), servers, strict=True):
-        assert documented in text
-        text = text.replace(documented, f"127.0.0.1:{server.port}")
+    text = text.replace("listen 80;", f"listen 127.0.0.1:{port};")
+    documented = [*dict.fromkeys(re.findall(r"10\.0\.\d+\.\d+:8402", text))]
+    for address, server in zip(documented, servers, strict=True):
+        text = text.replace(address, f"127.0.0.1:{server.port}")
     text = text.replace("location /", f"location {path}/")
     configuration = folder / "nginx.conf"
     paths = "".join(
@@ -80,18 +84,26 @@ class Deployment(NamedTuple):
         return httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
 
+@contextmanager
+def deployed(folder: Path, stores: int) -> Iterator[Deployment]:
+    """Two servers, on one Redis or on one each."""
+    with ExitStack() as stack:
+        engines = [stack.enter_context(redis_server(*DURABLE)) for _ in range(stores)]
+        folders = [folder / name for name in ("one", "other", "nginx")]
+        for each in folders:
+            each.mkdir()
+        servers = [
+            stack.enter_context(server_process(each, "--store", engine.url))
+            for each, engine in zip(folders[:2], [*engines, engines[0]], strict=False)
+        ]
+        url = stack.enter_context(balanced(folders[2], servers, several_stores=stores > 1))
+        yield Deployment(url, servers)
+
+
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
-    with ExitStack() as stack:
-        cluster = stack.enter_context(redis_cluster())
-        folders = [tmp_path / name for name in ("one", "other", "nginx")]
-        for folder in folders:
-            folder.mkdir()
-        servers = [
-            stack.enter_context(server_process(folder, "--store", cluster.url, "--workers", "2"))
-            for folder in folders[:2]
-        ]
-        yield Deployment(stack.enter_context(balanced(folders[2], servers)), servers)
+    with deployed(tmp_path, 1) as deployment:
+        yield deployment
 
 
 def create(client: httpx.Client, key: str) -> httpx.Response:
@@ -138,6 +150,33 @@ def test_nginx_passes_each_event_of_a_checkout_on_as_it_comes(deployment: Deploy
             assert stream.next()["view"] == "pay"
             client.post("/_mock/clock/advance", json={"seconds": 5})
             assert stream.next()["view"] == "detected"
+
+
+@pytest.mark.nginx
+@pytest.mark.redis
+@pytest.mark.nightly
+def test_each_key_stays_with_one_of_several_stores(tmp_path: Path) -> None:
+    """A checkout page, which has no key, is found wherever it is. None replaces a deployment that is down."""
+    with deployed(tmp_path, 2) as deployment, ExitStack() as stack:
+        clients = [stack.enter_context(deployment.sandbox()) for _ in range(20)]
+        places = []
+        for client in clients:
+            created = create(client, "order-1001-payment")
+            assert created.status_code == 201
+            again = client.headers["Authorization"].replace("Bearer ", "bEARER  ")
+            for authorization in (again, client.headers["Authorization"]):
+                client.headers["Authorization"] = authorization
+                assert create(client, "order-1001-payment").headers["Idempotent-Replayed"] == "true"
+            payment_id = created.json()["id"]
+            assert httpx.get(f"{deployment.url}/checkout/{payment_id}").status_code == 200
+            found = [httpx.get(f"{server.url}/checkout/{payment_id}") for server in deployment.servers]
+            places.append([reply.status_code for reply in found])
+        assert {tuple(place) for place in places} == {(200, 404), (404, 200)}
+        assert httpx.get(f"{deployment.url}/checkout/pay_{'a' * 40}").status_code == 404
+
+        deployment.servers[0].process.kill()
+        replies = [create(client, "order-1001-payment").status_code for client in clients]
+        assert replies == [502 if place == [200, 404] else 201 for place in places]
 
 
 @pytest.mark.nginx

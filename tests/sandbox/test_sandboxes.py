@@ -1,6 +1,7 @@
 """What holds when other requests, or other processes, come between two steps of a use case."""
 
 import asyncio
+from typing import Any
 from unittest import mock
 
 import msgspec
@@ -8,12 +9,13 @@ import pytest
 
 from paymock.payments import records
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata, start_clock
+from paymock.sandbox.clock import synchronize
+from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata
 from paymock.stores.base import STATE, StoreError
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import SharedStore
-from tests.support.use_cases import SANDBOX, UseCases, encoded, keyed, line, refusal
+from tests.support.use_cases import SANDBOX, UseCases, keyed, refusal
 
 
 async def test_concurrent_advances_add_up() -> None:
@@ -115,7 +117,7 @@ async def test_no_time_comes_after_the_year_9999() -> None:
         app.control.advance_payment(SANDBOX, early.id, seconds=1),
     ):
         assert (await refusal(move)).details == {"seconds": "leads beyond 9999-12-31T23:59:59.999Z"}
-    assert b'"status":"completed"' in (await app.service.payment(SANDBOX, early.id)).json
+    assert b'"status":"completed"' in (await app.service.payment(SANDBOX, early.id, app.injection())).json
     assert (await app.control.payment(SANDBOX, late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
 
 
@@ -164,7 +166,7 @@ async def test_a_store_that_reconnects_and_fails_is_asked_once_a_request(request
     store.connections += 1
     store.steps.clear()
     for _ in range(3):
-        reads = (refusal(app.service.payment(SANDBOX, payment.id)) for _ in range(requests))
+        reads = (refusal(app.service.payment(SANDBOX, payment.id, app.injection())) for _ in range(requests))
         assert {error.kind.code for error in await asyncio.gather(*reads)} == {"store_unavailable"}
     assert len(store.steps) == 3
     await refusal(app.create("order-1002-payment"))
@@ -179,7 +181,7 @@ async def test_a_damaged_record_is_an_error_of_the_store() -> None:
     values = store._sandboxes[SANDBOX].values
     [token] = values
     values[token] = b"\xff" + values[token][1:]
-    for request in (app.service.payment(SANDBOX, payment.id), app.create()):
+    for request in (app.service.payment(SANDBOX, payment.id, app.injection()), app.create()):
         assert (await refusal(request)).kind.code == "store_unavailable"
 
 
@@ -228,87 +230,80 @@ class TestMetadata:
         slower = (await load_metadata(store, NOON + 1000, 1, None)).clock
         assert slower.at(NOON + 1000) == NOON + 60_000
         assert slower.at(NOON + 2000) == NOON + 61_000
+        assert (await load_metadata(store, NOON - 5000, 60, None)).clock.speed == 60  # by an earlier clock
+
+    async def test_processes_that_start_at_once_agree(self) -> None:
+        store = SharedStore()
+        speeds = (1, 60, 1, 60, 10)
+        started = await asyncio.gather(*(load_metadata(store, NOON, speed, None) for speed in speeds))
+        assert len({metadata.secret for metadata in started}) == 1
+
+    async def test_a_store_that_cannot_be_written_to_is_refused(self) -> None:
+        class ReadOnlyStore(SharedStore):
+            async def replace(self, *args: Any, **options: Any) -> bool:
+                raise PaymockError("store_unavailable", "it is read-only")
+
+        with pytest.raises(PaymockError, match="read-only"):
+            await load_metadata(ReadOnlyStore(), NOON, 1, None)
 
 
 class TestServersWhoseClocksDiffer:
     """Two servers on one store, or one server before and after a restart."""
 
-    def servers(self, ahead_seconds: float = 0) -> tuple[UseCases, UseCases]:
-        store, metadata = SharedStore(), new_metadata(NOON, 1, "tests")
+    def servers(
+        self, ahead_seconds: float = 0, store: SharedStore | None = None
+    ) -> tuple[UseCases, UseCases]:
+        store, metadata = store or SharedStore(), new_metadata(NOON, 1, "tests")
         ahead, behind = UseCases(store, metadata), UseCases(store, metadata)
         ahead.clock.advance(ahead_seconds)
         return ahead, behind
 
     @pytest.mark.parametrize("seconds", [0.02, 50])
-    async def test_nothing_is_younger_than_new(self, seconds: float) -> None:
+    async def test_a_payment_from_the_future_is_awaited(self, seconds: float) -> None:
         ahead, behind = self.servers(seconds)
         payment, _ = await ahead.create()
-        await ahead.control.deposit(SANDBOX, payment.id, "1", request=keyed("deposit-1001"))
         detail = await behind.control.payment(SANDBOX, payment.id)
-        assert detail.payment.status == "payment_detected"
+        assert detail.payment.status == "awaiting_payment"
+        await ahead.control.deposit(SANDBOX, payment.id, "1", request=keyed("deposit-1001"))
         [listed] = (await behind.control.payments(SANDBOX, 9)).data
         assert listed.age_seconds == 0
         assert (await behind.checkouts.show(payment.id)).checkout.seconds_left == 30
-        assert (behind.clock.warned > 0) == (seconds > 1)  # less is drift
+        assert await behind.create() == (payment, True)
+        await behind.control.deposit(SANDBOX, payment.id, "1", request=keyed("deposit-1002"))
+        for _ in range(2):
+            assert (await behind.control.payment(SANDBOX, payment.id)).payment.status == "payment_detected"
+            behind.clock.advance(seconds)
 
-    @pytest.mark.parametrize("reads", [True, False])
-    async def test_a_server_that_is_behind_catches_up_when_it_reads_or_writes(self, *, reads: bool) -> None:
-        ahead, behind = self.servers(50)
-        payment, _ = await ahead.create()
-        ahead.control.journal.add(SANDBOX, encoded(line()))
-        await ahead.sandboxes.close()
-        if reads:
-            await behind.control.payment(SANDBOX, payment.id)
-        else:
-            behind.control.journal.add(SANDBOX, encoded(line()))
-            await asyncio.sleep(0.1)
-        assert behind.clock.now == ahead.clock.now
-
-    @pytest.mark.parametrize("seconds", [0.3, 60])
-    async def test_after_a_restart_with_an_earlier_clock_nothing_goes_back(self, seconds: float) -> None:
-        before, after = self.servers()
-        payment, _ = await before.create()
-        before.control.journal.add(SANDBOX, encoded(line()))
-        await asyncio.sleep(0.1)
-        before.clock.advance(seconds)
-        shown = await before.control.payment(SANDBOX, payment.id)
-        now = (await before.control.clock(SANDBOX)).now
-        await before.sandboxes.close()
-        await start_clock(after.sandboxes._store, after.clock)
-        assert await after.control.payment(SANDBOX, payment.id) == shown
-        assert (await after.control.clock(SANDBOX)).now == now
-
-    @pytest.mark.parametrize(("behind", "starts"), [(60.001, False), (60, True), (-(10**8), True)])
-    async def test_a_start_is_refused_where_another_clock_was_more_than_a_minute_ahead_until_that_is_reset(
-        self, behind: float, *, starts: bool
+    @pytest.mark.parametrize(("seconds", "later"), [(-60, 60), (-0.3, 0.3), (0, 0), (60, 0)])
+    async def test_a_server_goes_on_from_the_later_time_of_the_store(
+        self, seconds: float, later: float
     ) -> None:
-        before, after = self.servers(behind)
-        await before.sandboxes.close()
-        store = after.sandboxes._store
-        if not starts:
-            with pytest.raises(StoreError, match=r"60 s ahead .* start once with --reset-time"):
-                await start_clock(store, after.clock)
-            await start_clock(store, after.clock, reset=True)
-            assert after.clock.now == NOON
-        await start_clock(store, after.clock)
+        """It takes it when it starts, and again with each connection."""
+        store = SharedStore()
+        server, other = self.servers(store=store)
+        with mock.patch.object(SharedStore, "time", mock.AsyncMock(return_value=NOON)):
+            for each in (server, other):
+                each.clock.advance(seconds)
+            before = server.clock.now
+            await synchronize(server.clock, store)
+            store.connections += 1
+            await other.create()
+        assert server.clock.now == other.clock.now == before + later * 1000
 
     @pytest.mark.parametrize(("seconds", "order"), [(-61, "behind"), (61, "ahead of")])
     async def test_a_clock_that_differs_from_the_store_is_refused(self, seconds: float, order: str) -> None:
-        right, wrong = self.servers()
-        store = right.sandboxes._store
+        store = SharedStore()
+        server, _ = self.servers(store=store)
         with mock.patch.object(SharedStore, "time", mock.AsyncMock(return_value=NOON)):
-            wrong.clock.advance(seconds)
+            server.clock.advance(seconds)
             message = f"the clock of this machine is 61 s {order} that of the store"
             with pytest.raises(StoreError, match=message):
-                await start_clock(store, wrong.clock)
-            wrong.control.journal.add(SANDBOX, encoded(line()))
-            await asyncio.sleep(0.01)  # the time is noted in a task of its own
-            for request in (wrong.create(), wrong.control.clock(SANDBOX)):
+                await synchronize(server.clock, store)
+            store.connections += 1
+            for request in (server.create(), server.control.clock(SANDBOX)):
                 assert message in (await refusal(request)).message
-            wrong.clock.advance(-seconds)
-            await wrong.create()
-        await start_clock(store, right.clock)
-        assert right.clock.now == NOON
+            server.clock.advance(-seconds)
+            await server.create()
 
     @pytest.mark.parametrize("speed", [0, 1, 10])
     async def test_a_speed_that_another_server_has_set_later_is_changed_at_once(self, speed: float) -> None:

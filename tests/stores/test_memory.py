@@ -9,8 +9,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE
 from paymock.stores.memory import MemoryStore
-from tests.stores.contract import DAY, RetentionContract, StoreContract
-from tests.support.clock import ManualClock
+from tests.stores.contract import StoreContract
 
 STATE_BYTES = bytes([1, 2, 3])
 ENTRY = b"an entry of the journal" * 8
@@ -23,12 +22,6 @@ def store() -> MemoryStore:
 
 class TestMemoryStore(StoreContract):
     """The contract."""
-
-
-class TestMemoryStoreWithRetention(RetentionContract):
-    @pytest.fixture
-    def store(self, clock: ManualClock) -> MemoryStore:
-        return MemoryStore({}, DAY, lambda: clock() / 1000)
 
 
 def names(count: int) -> list[str]:

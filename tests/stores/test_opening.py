@@ -56,3 +56,9 @@ def test_a_message_repeats_only_the_scheme_of_the_url() -> None:
         with pytest.raises(StoreError) as caught:
             open_store(url)
         assert "secret" not in str(caught.value).replace("se-cret", "secret")
+
+
+@pytest.mark.parametrize("scheme", ["redis+cluster", "rediss+cluster"])
+def test_a_cluster_is_refused_with_what_to_use(scheme: str) -> None:
+    with pytest.raises(StoreError, match=r"redis\+sentinel://.*a proxy that spreads the keys"):
+        open_store(f"{scheme}://user:secret@10.0.0.21:6379,10.0.0.22:6379")

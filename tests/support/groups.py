@@ -66,7 +66,7 @@ GROUPS = {
         "ci",
         "redis-server, openssl",
         {"redis-server": "redis-server", "openssl": "openssl"},
-        frozenset({"deployment", "own_cluster", "own_engine", "shared_cluster", "shared_engine"}),
+        frozenset({"deployment", "own_engine", "shared_engine"}),
         "tests/stores/redis/",
     ),
 }

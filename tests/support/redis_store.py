@@ -1,14 +1,13 @@
-"""Helpers for tests of the Redis store: expected failures, and the slots of sandboxes."""
+"""Helpers for tests of the Redis store: expected failures."""
 
 import asyncio
+import subprocess
 from collections.abc import Awaitable, Callable
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.crc import key_slot
 
-from harness.redis_engine import RedisCluster, RedisEngine
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Store, StoreError
 from paymock.stores.redis.store import RedisStore
@@ -44,16 +43,6 @@ async def works(store: Store, sandbox: str) -> bool:
     return await store.get(sandbox, "again") == [b"value"]
 
 
-def sandboxes_of(cluster: RedisCluster, node: RedisEngine, number: int = 1) -> list[str]:
-    """Return the names of `number` sandboxes whose slots are on `node`."""
-    names = (f"sandbox {index}" for index in range(1_000))
-    return [*islice((name for name in names if cluster.owner(slot_of(name)) is node), number)]
-
-
-def slot_of(sandbox: str) -> int:
-    return key_slot(f"{{{sandbox}}}".encode())
-
-
 async def warning_of(url: str) -> str | None:
     store = RedisStore(url)
     try:
@@ -67,3 +56,15 @@ async def describe_failure(url: str) -> str:
     with pytest.raises(StoreError) as caught:
         await RedisStore(url).initialize()  # it closes what it has opened
     return str(caught.value)
+
+
+def create_certificate(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Create a certificate for `localhost` and return it, and the options for an engine that has it."""
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost "
+        f"-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout {key} -out {certificate}"
+    )
+    subprocess.run(command.split(), check=True, capture_output=True)
+    files = ("--tls-cert-file", str(certificate), "--tls-key-file", str(key))
+    return certificate, (*files, "--tls-ca-cert-file", str(certificate), "--tls-auth-clients", "no")

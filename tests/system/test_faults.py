@@ -12,7 +12,6 @@ import pytest
 from tests.system.faults import random_faults
 from tests.system.faults.concurrent_creations import STORES, create_concurrently
 from tests.system.faults.connection_cuts import CUTS, cut_connections
-from tests.system.faults.node_failures import kill_nodes
 from tests.system.faults.random_faults import inject_faults
 from tests.system.faults.server_kills import CASES, VOLATILE, Case, kill_servers
 
@@ -55,14 +54,6 @@ def test_a_server_without_redis_refuses_and_loses_nothing(name: str, tmp_path: P
     assert result.refused
     if "commits" in name:
         assert result.stored
-
-
-@pytest.mark.redis
-def test_a_killed_cluster_node_affects_only_its_own_sandboxes(tmp_path: Path) -> None:
-    result = kill_nodes(1, 0, tmp_path)
-    assert not result.violations
-    assert result.served
-    assert result.refused
 
 
 @pytest.mark.parametrize(

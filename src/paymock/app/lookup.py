@@ -162,9 +162,6 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
     timeline = sandboxes.timelines.get(stored, simulation) if stored else None
     if timeline is None:
         raise PaymockError("payment_not_found")
-    # The only process of a store has shown no later time.
-    if not sandboxes.never_waits and timeline.created_at > snapshot.now:
-        await sandboxes.check_time(snapshot, timeline.created_at)
     return PaymentSnapshot(timeline, simulation, snapshot)
 
 

@@ -104,7 +104,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     default=MEMORY_STORE,
     metavar="URL",
     help="Store of the payments: memory://, sqlite:file.db, sqlite:///absolute/path/file.db, redis://, "
-    "rediss:// or redis+cluster://.",
+    "rediss:// or redis+sentinel://.",
 )
 @_option(
     "--workers",
@@ -122,10 +122,6 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     type=_RETENTION,
     callback=lambda _, __, seconds: seconds and int(seconds),
     help="Delete data this long after its creation: 36h, 30d; at least 24h. [default: never]",
-)
-@_option(
-    "--reset-time/--no-reset-time",
-    help="Forget the time that servers have noted in the store: for one start, if a clock was wrong.",
 )
 @_option(
     "--ready-file",

@@ -1,20 +1,16 @@
 """The system clock. No other module reads it for the mock."""
 
-import mmap
 import time
 from collections.abc import Callable
 from typing import Protocol
 
-MAX_DRIFT_MS = 1_000
-"""Smaller differences between clocks are drift."""
+from paymock.stores.base import Store, StoreError
 
 MAX_DIFFERENCE_MS = 60_000
-"""A greater difference between clocks is an error. No process follows another so far."""
+"""A greater difference between the clocks of this machine and of the store is an error."""
 
-_MIN_JUMP_NS = MAX_DRIFT_MS * 1_000_000
-
-_SET_BACK, _BEHIND = range(2)
-"""What is logged once."""
+_MIN_JUMP_NS = 1_000_000_000
+"""Smaller differences between clocks are drift."""
 
 
 class Clock(Protocol):
@@ -24,12 +20,7 @@ class Clock(Protocol):
         """Return the time in milliseconds since the epoch."""
 
     def catch_up(self, time: int) -> None:
-        """Go on from `time`, in milliseconds since the epoch, if it is later than now, but not by more than
-        MAX_DIFFERENCE_MS: an earlier run or another process has shown it.
-        """
-
-    def warn_behind(self, milliseconds: int | None = None) -> None:
-        """Log, once, that the store has times ahead of now, and how far, if that is known."""
+        """Go on from `time`, in milliseconds since the epoch, if it is later than now."""
 
 
 class SystemClock:
@@ -37,8 +28,7 @@ class SystemClock:
 
     `wall` and `monotonic` return nanoseconds. The clock counts with the monotonic clock. When the wall clock
     gets ahead of that by a second or more (the machine was suspended, or its time was corrected), the clock
-    jumps forward. When the wall clock is set back, it keeps counting, and `warn` is called, once, also if the
-    process has forked.
+    jumps forward. When the wall clock is set back, it keeps counting, and `warn` is called, once.
     """
 
     def __init__(
@@ -49,7 +39,7 @@ class SystemClock:
     ) -> None:
         self._warn, self._wall, self._monotonic = warn, wall, monotonic
         self._wall_offset = self._offset = wall() - monotonic()
-        self._warned = mmap.mmap(-1, 2)
+        self._warned = False
 
     def __call__(self) -> int:
         count = self._monotonic()
@@ -57,22 +47,37 @@ class SystemClock:
         if ahead >= _MIN_JUMP_NS:
             self._wall_offset += ahead
             self._offset = max(self._offset, self._wall_offset)
-        elif ahead <= -_MIN_JUMP_NS:
-            self._warn_once(_SET_BACK, f"the system clock was set back by {-ahead / 1e9:g} s")
+        elif ahead <= -_MIN_JUMP_NS and not self._warned:
+            self._warned = True
+            self._warn(
+                f"the system clock was set back by {-ahead / 1e9:g} s; the virtual clocks do not go back"
+            )
         return (count + self._offset) // 1_000_000
 
     def catch_up(self, time: int) -> None:
-        ahead = time - self()
-        if 0 < ahead <= MAX_DIFFERENCE_MS:
-            self._offset += ahead * 1_000_000
-        if ahead >= MAX_DRIFT_MS:
-            self.warn_behind(ahead)
+        behind = max(0, time - self())
+        self._offset += behind * 1_000_000
+        if behind * 1_000_000 >= _MIN_JUMP_NS:
+            self._warn(
+                f"the system clock is {behind / 1000:g} s behind the store; the virtual clocks follow that"
+            )
 
-    def warn_behind(self, milliseconds: int | None = None) -> None:
-        distance = "" if milliseconds is None else f"{round(milliseconds / 1000, 3):,} s "
-        self._warn_once(_BEHIND, f"the store has times {distance}ahead of the system clock")
 
-    def _warn_once(self, number: int, text: str) -> None:
-        if not self._warned[number]:
-            self._warned[number] = 1
-            self._warn(f"{text}; the virtual clocks do not go back")
+async def synchronize(clock: Clock, store: Store) -> None:
+    """Let `clock` go on from the time of the engine of `store`, if it has one and that is later.
+
+    Raises StoreError if they differ by more than MAX_DIFFERENCE_MS, however long the reply takes, and
+    PaymockError `store_unavailable`.
+    """
+    before = clock()
+    time = await store.time()
+    if time is None:
+        return
+    ahead = before - time if time < before else min(0, clock() - time)
+    if abs(ahead) > MAX_DIFFERENCE_MS:
+        raise StoreError(
+            f"the clock of this machine is {abs(ahead) / 1000:,.0f} s "
+            f"{'ahead of' if ahead > 0 else 'behind'} that of the store: synchronize both, for example with "
+            "NTP"
+        )
+    clock.catch_up(time)

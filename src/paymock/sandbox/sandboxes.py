@@ -4,7 +4,7 @@ a sandbox, and notifies its subscribers.
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -25,43 +25,33 @@ from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import Decision, SandboxRecord
+from paymock.rules.fault_injection import SandboxRecord
 from paymock.sandbox import metadata as store_metadata
-from paymock.sandbox.clock import MAX_DIFFERENCE_MS, MAX_DRIFT_MS, Clock
+from paymock.sandbox.clock import Clock, synchronize
 from paymock.sandbox.log_buffer import Entry, LogBuffer
 from paymock.sandbox.notifier import Notifier
 from paymock.sandbox.retries import RetryDeadline
-from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
+from paymock.stores.base import STATE, Addition, Store, StoreError
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
-_TIME, _TIMES = "time", 16
-"""The log of the metadata in which processes note the time, and how many of these notes count."""
-
-_NOTE_MS = 1000
-"""The minimum time between two notes of a process."""
+Accepted = tuple[R, SandboxRecord]
+"""A new record, and the own record of its sandbox after it."""
 
 _CLOSE_SECONDS = 1.0
-"""How long the end of the process waits for the last note."""
+"""How long the end of the process waits for what is buffered."""
 
-_CACHED_STATES = 10_000
+_CACHED_STATES = 1_000
 """For how many sandboxes the last own record is cached, so that a creation takes one step of the store, and
 the journal none to tell the virtual time.
 """
 
-_NEVER = -1
-"""In place of the number of connections after which the metadata were verified."""
 
 _INITIAL = SandboxRecord()
-_UNSEEN = (None, _INITIAL)
 
 
 class SeedMismatch(Exception):
     """A store was created with another seed than the requested one."""
-
-
-class SandboxChanged(Exception):
-    """The fault of a creation was decided from another state of its sandbox, or for an unused key."""
 
 
 class SandboxSnapshot(Struct, frozen=True):
@@ -99,15 +89,12 @@ class Created(Struct, Generic[R], frozen=True):
 
 
 class KeyedRequest(Struct, frozen=True):
-    """A state-changing request: its sandbox, its idempotency key, its fingerprint, its body, and what was
-    decided about its fault, to be stored with what it creates.
-    """
+    """A state-changing request: its sandbox, its idempotency key, its fingerprint and its body."""
 
     sandbox: str
     idempotency_key: str
     fingerprint: bytes
     body: Any
-    decision: Decision | None = None
 
 
 def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
@@ -134,56 +121,10 @@ async def load_metadata(store: Store, now: int, speed: float, seed: str | None) 
         current = replace(existing, format=records.RECORD_FORMAT, version=__version__)
         if existing.clock.speed == speed:
             return current
-        start = max(now, existing.clock.since_real + 1)  # a later clock replaces its replicas
+        start = max(now, existing.clock.since_real)
         return replace(current, clock=existing.clock.with_speed(speed, start))
 
-    return await store_metadata.read_quorum(store, proposal, with_speed)
-
-
-async def start_clock(store: Store, clock: Clock, *, reset: bool = False) -> None:
-    """Let `clock` go on from the latest time that processes have noted in `store`, after a `reset` of
-    that, if it can be read: the node that has the notes is not indispensable.
-
-    Raises StoreError if `clock` differs by more than MAX_DIFFERENCE_MS from the clock of the store or, in a
-    store that has none, is so far behind a noted time.
-    """
-    with suppress(PaymockError):
-        if reset:
-            await store.clear_log(METADATA, _TIME)
-        has_clock = await _check_clock(store, clock)
-        latest = await _latest_noted(store)
-        ahead = latest - clock()
-        if ahead > MAX_DIFFERENCE_MS and not has_clock:
-            raise StoreError(
-                f"the store was used by a server whose clock was {_seconds(ahead)} ahead of that of this "
-                "machine: correct this clock or, if that one was wrong, start once with --reset-time"
-            )
-        clock.catch_up(latest)
-
-
-async def _latest_noted(store: Store) -> int:
-    return max(map(int, await store.tail(METADATA, _TIME, _TIMES)), default=0)
-
-
-async def _check_clock(store: Store, clock: Clock) -> bool:
-    """Return whether `store` has a clock. Raises StoreError if `clock` differs from it by more than
-    MAX_DIFFERENCE_MS, however long the reply takes.
-    """
-    before = clock()
-    time = await store.time()
-    if time is None:
-        return False
-    ahead = before - time if time < before else min(0, clock() - time)
-    if abs(ahead) > MAX_DIFFERENCE_MS:
-        raise StoreError(
-            f"the clock of this machine is {_seconds(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} "
-            "that of the store: synchronize both, for example with NTP"
-        )
-    return True
-
-
-def _seconds(milliseconds: int) -> str:
-    return f"{milliseconds / 1000:,.0f} s"
+    return await store_metadata.read(store, proposal, with_speed)
 
 
 class Sandboxes:
@@ -207,10 +148,8 @@ class Sandboxes:
         self._states: BoundedCache[str, tuple[bytes | None, SandboxRecord]] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._log_buffer = LogBuffer(self._write_log, until_read=self.never_waits)
-        self._note_due = 0
-        self._noting: asyncio.Task[None] | None = None
 
     async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
         """Return the sandbox now, with the values under `keys`, in one step. The clock is read once."""
@@ -219,14 +158,6 @@ class Sandboxes:
         real = self._clock()  # read first: a delayed reply of the store must not lead to later times
         state, *values = await self._store.get(sandbox, STATE, *keys)
         return self._snapshot_of(sandbox, state, values, real)
-
-    def _known(self, sandbox: str) -> SandboxSnapshot:
-        """Return the sandbox now, by its own record as this process knows it."""
-        return self._snapshot_of(sandbox, self._states.get(sandbox, _UNSEEN)[0], [], self._clock())
-
-    def known_record(self, sandbox: str) -> SandboxRecord:
-        """Return the own record of the sandbox that this process has read or written last."""
-        return self._states.get(sandbox, _UNSEEN)[1]
 
     def virtual_time(self, sandbox: str, real: int) -> int:
         """Return the virtual time of the sandbox at the real time `real`, without a step of the store: by its
@@ -260,31 +191,17 @@ class Sandboxes:
         await self._store.ping()
 
     async def close(self) -> None:
-        """Write what is buffered, note the time for the next run, and close the connections to the store."""
-        self._note_due = 0  # however recent the last note is
+        """Write what is buffered, and close the connections to the store."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._log_buffer.flush()
-                await self._note_time()
-        if self._noting is not None:
-            self._noting.cancel()
         await self._store.close()
 
-    async def check_time(self, snapshot: SandboxSnapshot, latest: int) -> None:
-        """Catch up with other processes if the store has a virtual time `latest` ahead of the snapshot, and
-        warn if it stays ahead by more than drift.
+    def turn(self, sandbox: str) -> asyncio.Lock:
+        """A lock of the sandbox, for changes that all requests of a process make: without taking turns, they
+        would overtake each other.
         """
-        if latest > snapshot.clock.at(self._clock()):  # otherwise the reply of the store was late
-            await self._note_time()
-            delay = snapshot.clock.real_delay(latest, self._clock())
-            if delay is None or delay >= MAX_DRIFT_MS:
-                self._clock.warn_behind()
-
-    def exclusive(self, sandbox: str) -> asyncio.Lock:
-        """A lock of the sandbox, for changes that all requests of a process make: they would overtake each
-        other.
-        """
-        return self._locks.setdefault(sandbox, asyncio.Lock())
+        return self._turns.setdefault(sandbox, asyncio.Lock())
 
     async def change(
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
@@ -293,16 +210,15 @@ class Sandboxes:
         what `compute` raises.
         """
         deadline = RetryDeadline()
-        async with self.exclusive(sandbox):
-            while True:
-                before = await self.snapshot(sandbox)
-                record = compute(before)
-                if record is before.record:
-                    return before
-                after = records.encode(record)
-                if await self.replace(before, STATE, before.state, after):
-                    return self._snapshot_of(sandbox, after, [], before.real)
-                deadline.check()
+        while True:
+            before = await self.snapshot(sandbox)
+            record = compute(before)
+            if record is before.record:
+                return before
+            after = records.encode(record)
+            if await self.replace(before, STATE, before.state, after):
+                return self._snapshot_of(sandbox, after, [], before.real)
+            deadline.check()
 
     async def replace(
         self,
@@ -326,66 +242,90 @@ class Sandboxes:
         self,
         request: KeyedRequest,
         kind: type[R],
-        new: Callable[[str, int, SandboxRecord], tuple[R, SandboxRecord]],
+        accept: Callable[[str, SandboxSnapshot], Awaitable[Accepted[R] | None]],
         limit: int | None = None,
     ) -> Created[R]:
         """Return the record behind an idempotency key, which is created if it is missing.
 
-        `new` returns it for its token, the virtual time and the own record of the sandbox, with that record
-        after it. The token of the idempotency key is the key of the record, so that adding it is both the
-        insert and the check, and one of any number of concurrent duplicates is stored. Raises what `new`
-        raises, unless the key has been used; PaymockError `capacity_exceeded`, or the idempotency conflict;
-        and SandboxChanged. Specification: "Limits".
+        `accept` returns it for its token and the sandbox, with the new own record of the sandbox, or None if
+        it has met another one in the store. The token of the idempotency key is the key of the record, so
+        that adding it is both the insert and the check, and one of any number of concurrent duplicates is
+        stored. Raises what `accept` raises, PaymockErrors unless the key has been used; PaymockError
+        `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
-        snapshot = self._known(request.sandbox)
-        decision, deadline = request.decision, RetryDeadline()
-        while True:
-            if decision is not None and decision.before is not snapshot.record:
-                raise SandboxChanged
-            token = self.token(snapshot, request.idempotency_key)
-            current = await self._newer(snapshot, token) if self.never_waits else None
-            if current is None:
-                try:
-                    record, after = new(token, snapshot.now, decision.after if decision else snapshot.record)
-                except PaymockError:
-                    current = await self.snapshot(request.sandbox, token)
-                    if current.values == [None] and current.state == snapshot.state:  # the key is unused
-                        raise
-                else:
-                    value = records.encode(record)
-                    current = await self._add(snapshot, token, value, record.KIND, after, limit)
-                    if current is None:
-                        return Created(record, value, replayed=False, snapshot=snapshot)
-            [existing] = current.values
-            if existing is not None:
-                if decision is None or decision.after is current.record:  # nothing to store
-                    return replay_of(existing, request, kind, current)
-                raise SandboxChanged
-            snapshot = current
-            deadline.check()
+        sandbox = request.sandbox
+        state, _ = self._states.get(sandbox, (None, None))
+        snapshot = self._snapshot_of(sandbox, state, [], self._clock())
+        deadline, turn = RetryDeadline(), None
+        try:
+            while True:
+                if turn is None and snapshot.record.has_faults and not self.never_waits:
+                    waiting = self.turn(sandbox)
+                    await waiting.acquire()
+                    turn, deadline = waiting, RetryDeadline()
+                    snapshot = await self.snapshot(sandbox)
+                outcome = await self._create_once(snapshot, request, kind, accept, limit)
+                if isinstance(outcome, Created):
+                    return outcome
+                snapshot = outcome
+                deadline.check()
+        finally:
+            if turn is not None:
+                turn.release()
 
-    async def find_key(self, sandbox: str, idempotency_key: str) -> tuple[str, SandboxSnapshot]:
-        """Return the token of an idempotency key, and the sandbox with what is stored under it."""
-        known = self._known(sandbox)
-        while True:
-            token = self.token(known, idempotency_key)
-            snapshot = await self.snapshot(sandbox, token)
-            if snapshot.record.generation == known.record.generation:
-                return token, snapshot
-            known = snapshot
+    async def _create_once(
+        self,
+        snapshot: SandboxSnapshot,
+        request: KeyedRequest,
+        kind: type[R],
+        accept: Callable[[str, SandboxSnapshot], Awaitable[Accepted[R] | None]],
+        limit: int | None,
+    ) -> Created[R] | SandboxSnapshot:
+        """Create the record in the sandbox of this snapshot, or return a later one if that has changed."""
+        token = self.token(snapshot, request.idempotency_key)
+        # what `accept` may store before the addition is for an unused key only
+        checked = self.never_waits or snapshot.record.has_faults
+        current = await self._newer(snapshot, token) if checked else None
+        if current is None:
+            try:
+                accepted = await accept(token, snapshot)
+            except PaymockError as error:
+                if error.kind.code == "store_unavailable":  # whether it has stored something is unknown
+                    raise
+                current = await self.snapshot(request.sandbox, token)
+                if current.values == [None] and current.state == snapshot.state:  # the key is unused
+                    raise
+            else:
+                if accepted is None:
+                    return await self.snapshot(request.sandbox)
+                record, new_state = accepted
+                value = records.encode(record)
+                current = await self._add(snapshot, token, value, record.KIND, new_state, limit)
+                if current is None:
+                    return Created(record, value, replayed=False, snapshot=snapshot)
+        [existing] = current.values
+        return current if existing is None else _replayed(existing, request, kind, current)
+
+    async def find_key(
+        self, snapshot: SandboxSnapshot, request: KeyedRequest, kind: type[R]
+    ) -> tuple[str, bool]:
+        """Return the token of an idempotency key, and whether an earlier request has used the key. Raises
+        PaymockError, the idempotency conflict.
+        """
+        token = self.token(snapshot, request.idempotency_key)
+        current = await self.snapshot(request.sandbox, token)
+        [existing] = current.values
+        return token, existing is not None and _replayed(existing, request, kind, current).replayed
 
     def append(self, sandbox: str, log: str, entry: Entry, *, keep: int) -> None:
-        """Add `entry` to a log of which at least the last `keep` entries are kept, and note the time. It is
-        buffered, and lost if the store fails.
+        """Add `entry` to a log of which at least the last `keep` entries are kept. It is buffered, and lost
+        if the store fails.
         """
         self._log_buffer.add(sandbox, log, keep, entry)
-        if self.never_waits:
-            if self.notifier.subscriptions:
-                self.notifier.notify(sandbox, addition=True)
-        elif self._clock() >= self._note_due:
-            self._noting = asyncio.create_task(self._note_time())  # nobody waits for another node
+        if self.never_waits and self.notifier.subscriptions:
+            self.notifier.notify(sandbox, addition=True)
 
     async def clear_log(self, sandbox: str, log: str) -> None:
         await self._log_buffer.flush()
@@ -463,10 +403,8 @@ class Sandboxes:
         cached = self._states.get(sandbox)
         record = cached[1] if cached and cached[0] == state else self._decode_state(sandbox, state)
         clock = record.clock or self._metadata.clock
-        started = clock.since_real - self.propagation_ms  # a change of speed is not pending for longer
-        if real < started:
-            self._clock.catch_up(started)
-            real = started
+        # a change by a server whose clock is ahead is not pending for longer than one of this server
+        real = max(real, clock.since_real - self.propagation_ms)
         return SandboxSnapshot(sandbox, state, record, clock, real, values)
 
     async def _verify_metadata(self) -> None:
@@ -484,9 +422,9 @@ class Sandboxes:
         """Adopt the metadata of the store. Return the error if it cannot be read."""
         connections = self._store.connections  # those that this opens are verified by the next request
         try:
-            metadata = await store_metadata.read_quorum(self._store, self._metadata)
+            metadata = await store_metadata.read(self._store, self._metadata)
             store_metadata.check_format(metadata)
-            await _check_clock(self._store, self._clock)
+            await synchronize(self._clock, self._store)
             self._metadata, self._verified = metadata, connections
         except PaymockError as error:
             return error
@@ -496,30 +434,13 @@ class Sandboxes:
             self._verification = None
         return None
 
-    async def _note_time(self) -> None:
-        """Note the time in the store for other processes and later runs, and catch up with theirs; at most
-        every _NOTE_MS.
-        """
-        now = self._clock()
-        if self.never_waits or now < self._note_due:
-            return
-        self._note_due = now + _NOTE_MS
-        try:
-            await _check_clock(self._store, self._clock)
-            await self._store.append(METADATA, _TIME, b"%d" % now, keep=_TIMES)
-            self._clock.catch_up(await _latest_noted(self._store))
-        except StoreError:
-            self._verified = _NEVER  # from now on each request checks it, and is refused
-        except PaymockError:
-            return
-
     def _decode_state(self, sandbox: str, state: bytes | None) -> SandboxRecord:
         record = _INITIAL if state is None else records.decode_as(SandboxRecord, state)
         self._states[sandbox] = state, record
         return record
 
 
-def replay_of(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot) -> Created[R]:
+def _replayed(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot) -> Created[R]:
     """Return the existing resource that `request` repeats. Raises PaymockError, the idempotency conflict."""
     existing = records.decode(stored)
     if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):

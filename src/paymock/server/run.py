@@ -15,9 +15,9 @@ from paymock.http.connections import raise_file_limit
 from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.clock import Clock, SystemClock
+from paymock.sandbox.clock import Clock, SystemClock, synchronize
 from paymock.sandbox.metadata import check_stored
-from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata, start_clock
+from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata
 from paymock.server import garbage_collection
 from paymock.server.accept import ConnectionCounts
 from paymock.server.announce import announce, announce_stop, remove_ready_file, write_ready_file
@@ -130,7 +130,7 @@ async def _initialize(store: Store, settings: Settings, clock: Clock, log: Reque
         warning = await store.initialize(check_stored)
         if warning is not None:
             log.warning(warning)
-        await start_clock(store, clock, reset=settings.reset_time)
+        await synchronize(clock, store)
         return await load_metadata(store, clock(), settings.speed, settings.seed)
     except StoreError as error:
         raise StartError(str(error)) from None

@@ -4,7 +4,7 @@ With a retention, in seconds of real time, writes delete what was added before t
 whole sandboxes without changes since then, but never the metadata. They may do so later, and in parts.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple, Protocol
 
 STATE = "state"
@@ -21,6 +21,11 @@ def companion_key(key: str) -> str:
     """Key of the replaceable value that accompanies the immutable value under `key`, and expires with it."""
     return f"{key}.note"
 
+
+NO_CLUSTER = (
+    "Redis Cluster is not supported: use one engine, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE for a "
+    "failover, or, for more load, a proxy that spreads the keys over deployments (docs/deploy.md)"
+)
 
 MAX_EMPTY = 1_000
 """Of how many sandboxes without values a store without expiry keeps the logs and counters: of the latest."""
@@ -69,11 +74,6 @@ class Store(Protocol):
     @property
     def connections(self) -> int:
         """Number of connections opened so far. When it changes, what was read before may be gone."""
-
-    def replicas(self, sandbox: str) -> Sequence[str]:
-        """Return `sandbox`, and others in other parts of the store if its parts fail separately: places for
-        replicas of what no part may be indispensable for.
-        """
 
     async def initialize(self, check: Check | None = None) -> str | None:
         """Check that the store can be used, create it if missing, and return a warning for the operator, if

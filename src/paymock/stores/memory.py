@@ -1,47 +1,23 @@
 """The in-memory store: dictionaries, lost on exit. Specification: "Limits"."""
 
 import math
-import time
-from array import array
-from bisect import bisect_right
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from itertools import islice
 
 from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import (
-    MAX_COUNTERS,
-    MAX_EMPTY,
-    METADATA,
-    STATE,
-    Addition,
-    AddResult,
-    Change,
-    Check,
-    companion_key,
-)
-
-
-class _Ages:
-    """When the keys of a kind were added, by the clock of the store, and how many were deleted before."""
-
-    __slots__ = ("deleted", "times")
-
-    def __init__(self) -> None:
-        self.times = array("d")
-        self.deleted = 0
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, Addition, AddResult, Change, Check
 
 
 class _Sandbox:
-    __slots__ = ("ages", "counters", "kinds", "logs", "values")
+    __slots__ = ("counters", "kinds", "logs", "values")
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
         self.kinds: dict[str, list[str]] = {}
         self.logs: dict[str, list[bytes]] = {}  # a list of few takes far less room than a deque
         self.counters: BoundedCache[str, int] | None = None  # few sandboxes have any
-        self.ages: dict[str, _Ages] | None = None  # with a retention only
 
 
 def _compact(value: bytes) -> bytes:
@@ -59,16 +35,8 @@ class MemoryStore:
     propagation_ms = 0
     connections = 0
 
-    def __init__(
-        self,
-        limits: Mapping[str, int] | None = None,
-        retention: int | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, limits: Mapping[str, int] | None = None) -> None:
         self._limits = limits or {}
-        self._retention, self._clock = retention, clock
-        self._changed: OrderedDict[str, float] = OrderedDict()
-        """When each sandbox changed last, in this order; with a retention only."""
         self._totals: Counter[str] = Counter()
         self._sandboxes: dict[str, _Sandbox] = {}
         self._empty: BoundedCache[str, _Sandbox] = BoundedCache(MAX_EMPTY)
@@ -76,9 +44,6 @@ class MemoryStore:
         """The own records of sandboxes without other values."""
         self._shared: BoundedCache[bytes, bytes] = BoundedCache(MAX_EMPTY)
         """The same records, each stored once: most of them are equal."""
-
-    def replicas(self, sandbox: str) -> Sequence[str]:
-        return [sandbox]
 
     async def initialize(self, check: Check | None = None) -> str | None:
         return None
@@ -96,7 +61,6 @@ class MemoryStore:
     ) -> AddResult:
         state, existing = self._values(sandbox, STATE, key)
         if existing is None and state == expected_state:
-            self._expire(sandbox, kind)
             contents = self._sandboxes.get(sandbox)
             count = len(contents.kinds.get(kind, ())) if contents else 0
             if (limit is not None and count >= limit) or self._totals[kind] >= self._limits.get(
@@ -127,7 +91,6 @@ class MemoryStore:
             return False
         if addition is not None and self._values(sandbox, addition[0]) != [None]:
             return False
-        self._expire(sandbox, addition[2] if addition else "")
         contents = self._sandboxes.get(sandbox) or self._create(sandbox)
         contents.values[key] = _compact(new)
         if addition is not None:
@@ -141,17 +104,15 @@ class MemoryStore:
         if contents is None:
             return []
         keys = contents.kinds.get(kind, [])
-        deleted = contents.ages[kind].deleted if contents.ages and keys else 0
-        end = len(keys) if before is None else min(before - deleted, len(keys))
+        end = len(keys) if before is None else min(before, len(keys))
         indexes = range(end - 1, max(-1, end - 1 - limit), -1)
-        return [(deleted + index, contents.values[keys[index]]) for index in indexes]
+        return [(index, contents.values[keys[index]]) for index in indexes]
 
     async def count(self, sandbox: str, kind: str) -> int:
         contents = self._sandboxes.get(sandbox)
         return len(contents.kinds.get(kind, ())) if contents else 0
 
     async def increment(self, sandbox: str, key: str) -> int:
-        self._expire(sandbox)
         contents = self._use(sandbox)
         if contents.counters is None:
             contents.counters = BoundedCache(MAX_COUNTERS)
@@ -160,7 +121,6 @@ class MemoryStore:
         return counters[key]
 
     async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        self._expire(sandbox)
         logs = (self._sandboxes.get(sandbox) or self._use(sandbox)).logs
         if log not in logs:
             logs[log] = []
@@ -181,8 +141,11 @@ class MemoryStore:
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         if self._values(sandbox, STATE) != [expected_state]:
             return False
-        self._expire(sandbox)
-        self._delete(sandbox)
+        self._empty.pop(sandbox, None)
+        self._reset_states.pop(sandbox, None)
+        old = self._sandboxes.pop(sandbox, None)
+        if old is not None:
+            self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
         shared = self._shared.get(new_state)
         if shared is None:
             shared = self._shared[new_state] = new_state
@@ -215,45 +178,6 @@ class MemoryStore:
         self._totals[kind] += 1
         contents.values[key] = _compact(value)
         contents.kinds.setdefault(kind, []).append(key)
-        if self._retention is not None:
-            contents.ages = contents.ages or {}
-            contents.ages.setdefault(kind, _Ages()).times.append(self._clock())
-
-    def _expire(self, sandbox: str, kind: str = "") -> None:
-        """Note a change of a sandbox, and delete some of what is older than the retention: other sandboxes,
-        and the oldest values of a kind. The more it has, the more go at once, since the others then move.
-        """
-        if self._retention is None:
-            return
-        now = self._clock()
-        before = now - self._retention
-        self._changed[sandbox] = now
-        self._changed.move_to_end(sandbox)
-        for name, changed in [*islice(self._changed.items(), 2)]:
-            if changed <= before:
-                del self._changed[name]
-                if name != METADATA:
-                    self._delete(name)
-        contents = self._sandboxes.get(sandbox)
-        ages = contents and contents.ages and contents.ages.get(kind)
-        if not contents or not ages:
-            return
-        keys = contents.kinds[kind]
-        number = bisect_right(ages.times, before, hi=min(len(keys), 2 + len(keys) // 32))
-        if number * 64 > len(keys):
-            for key in keys[:number]:
-                del contents.values[key]
-                contents.values.pop(companion_key(key), None)
-            del keys[:number], ages.times[:number]
-            ages.deleted += number
-            self._totals[kind] -= number
-
-    def _delete(self, sandbox: str) -> None:
-        self._empty.pop(sandbox, None)
-        self._reset_states.pop(sandbox, None)
-        old = self._sandboxes.pop(sandbox, None)
-        if old is not None:
-            self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
 
     def _create(self, sandbox: str) -> _Sandbox:
         """Return a sandbox that will have values."""

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
-from paymock.stores.base import Store, StoreError
+from paymock.stores.base import NO_CLUSTER, Store, StoreError
 from paymock.stores.memory import MemoryStore
 
 _SYNCHRONOUS = ("full", "normal")
 _SCHEME = re.compile("[a-z+]{1,20}")
-_REDIS_SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster")
+_REDIS_SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel")
 
 
 def sqlite_path(url: str) -> Path:
@@ -30,14 +30,13 @@ def open_store(
     retention: int | None = None,
 ) -> Store:
     """Return the store at `url`, not yet connected. `limits` caps the number of values of a kind over all
-    sandboxes (in memory and SQLite); after `retention` seconds it may delete what was created. One that is
-    `read_only` must not be initialized; its file is not written to.
+    sandboxes (in memory and SQLite); after `retention` seconds SQLite and Redis may delete what was created.
 
     Raises StoreError if the URL is not that of a store, or what the store requires is not installed.
     """
     scheme, separator, rest = url.partition("://")
     if scheme == "memory" and not rest:
-        return MemoryStore(limits, retention)
+        return MemoryStore(limits)
     location, _, query = url.partition("?")
     if location.startswith("sqlite:") and location not in ("sqlite:", "sqlite://"):
         options = dict(parse_qsl(query, keep_blank_values=True))
@@ -57,8 +56,10 @@ def open_store(
         except ImportError:
             raise StoreError("a Redis store requires the extra: pip install 'paymock[redis]'") from None
         return RedisStore(url, retention)
+    if scheme.endswith("+cluster"):
+        raise StoreError(NO_CLUSTER)
     name = f" {scheme!r}" if separator and _SCHEME.fullmatch(scheme) else ""
     raise StoreError(
         f"unknown store{name}: use memory://, sqlite:file.db, sqlite:///absolute/path/file.db, redis://, "
-        "rediss://, redis+cluster:// or rediss+cluster://"
+        "rediss://, redis+sentinel:// or rediss+sentinel://"
     )

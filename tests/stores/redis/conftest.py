@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.redis_engine import DURABLE, RedisCluster, RedisEngine, redis_cluster, redis_server
+from harness.redis_engine import DURABLE, RedisEngine, redis_server
 from paymock.stores.redis.store import RedisStore
 
 
@@ -28,23 +28,10 @@ def shared_engine() -> Iterator[RedisEngine]:
         yield engine
 
 
-@pytest.fixture(scope="session")
-def shared_cluster() -> Iterator[RedisCluster]:
-    with redis_cluster(3) as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def engine(shared_engine: RedisEngine) -> RedisEngine:
     shared_engine.execute("FLUSHALL")
     return shared_engine
-
-
-@pytest.fixture
-def cluster(shared_cluster: RedisCluster) -> RedisCluster:
-    for node in shared_cluster.nodes:
-        node.execute("FLUSHALL")
-    return shared_cluster
 
 
 @pytest.fixture
@@ -55,13 +42,6 @@ def own_engine() -> Iterator[RedisEngine]:
 
 
 @pytest.fixture
-def own_cluster() -> Iterator[RedisCluster]:
-    with redis_cluster(3) as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def store(request: pytest.FixtureRequest) -> RedisStore:
-    names = ("own_cluster", "cluster", "own_engine", "engine")
-    served = next(name for name in names if name in request.fixturenames)
+    served = "own_engine" if "own_engine" in request.fixturenames else "engine"
     return RedisStore(request.getfixturevalue(served).url)

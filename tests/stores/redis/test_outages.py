@@ -8,16 +8,14 @@ from contextlib import aclosing
 from typing import cast
 
 import pytest
-from redis.exceptions import ResponseError
 
-from harness.redis_engine import RedisCluster, RedisEngine, redis_server
+from harness.redis_engine import RedisEngine, redis_server
 from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import Change
-from paymock.stores.redis import connection
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
-from tests.support.redis_store import eventually, refused, slot_of, works
+from tests.support.redis_store import eventually, refused, works
 from tests.support.virtual_time import within
 
 
@@ -35,15 +33,6 @@ class TestOutages:
         assert store.connections == 2
         assert await store.get("sandbox", "key") == [b"value"]
         await store.ping()
-
-    async def test_a_restart_while_the_connection_is_idle_fails_no_step(
-        self, store: RedisStore, own_engine: RedisEngine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(connection, "IDLE_SECONDS", 0)  # each connection is checked before use
-        await add(store, "sandbox", "key", b"value")
-        own_engine.kill()
-        own_engine.restart()
-        assert await store.get("sandbox", "key") == [b"value"]
 
     async def test_an_engine_that_became_read_only_is_not_ready_and_its_connection_is_replaced(
         self, store: RedisStore, engine: RedisEngine
@@ -68,12 +57,6 @@ class TestOutages:
         assert await works(store, "one")
         await store.ping()
 
-    def test_the_read_only_error_of_redis_6_inside_scripts_is_recognized(self) -> None:
-        reason = "-READONLY You can't write against a read only replica."
-        error = f"Error running script (call to f_0): @user_script:30: @user_script: 30: {reason}"
-        assert connection._is_read_only(ResponseError(error))
-        assert not connection._is_read_only(ResponseError("WRONGTYPE Operation against a key"))
-
     async def test_an_unresponsive_engine_times_out(self, store: RedisStore, own_engine: RedisEngine) -> None:
         await add(store, "sandbox", "key", b"value")
         own_engine.pause()
@@ -81,8 +64,7 @@ class TestOutages:
         await asyncio.sleep(0)
         behind = [asyncio.create_task(refused(store.get("sandbox", "key"))) for _ in range(3)]
         assert "unknown whether anything was stored" in (await stuck).message
-        for refusal in await asyncio.gather(*behind):
-            assert "Nothing was stored" in refusal.message
+        await asyncio.gather(*behind)
         own_engine.resume()
         await eventually(lambda: works(store, "sandbox"))
         assert await add(store, "sandbox", "stuck", b"retried") in (None, b"value")
@@ -104,25 +86,12 @@ class TestOutages:
         own_engine.resume()
         assert await store.get("sandbox", "key") == [None]
 
-    async def test_flushed_scripts_are_loaded_until_they_stay(self, engine: RedisEngine) -> None:
-        class FlushedStore(RedisStore):
-            """Loses its scripts whenever they have been loaded, so many times."""
-
-            flushes = 0
-
-            def _count_connection(self) -> None:
-                super()._count_connection()
-                if self.flushes:
-                    self.flushes -= 1
-                    engine.execute("SCRIPT FLUSH")
-
-        store = FlushedStore(engine.url)
-        await store.ping()
-        store.flushes = 2
-        engine.execute("SCRIPT FLUSH")
-        assert await add(store, "sandbox", "key", b"value") is None
-        assert store.flushes == 0
-        await store.close()
+    async def test_an_engine_that_has_lost_its_scripts_gets_them_again(
+        self, store: RedisStore, engine: RedisEngine
+    ) -> None:
+        for key in ("one", "two"):
+            engine.execute("SCRIPT FLUSH")
+            assert await add(store, "sandbox", key, b"value") is None
 
     async def test_a_failing_step_fails_alone(self, store: RedisStore, engine: RedisEngine) -> None:
         engine.execute("SET", "paymock:{odd}:values", "not ours")
@@ -135,14 +104,11 @@ class TestOutages:
         assert (one, two) == (None, None)
         assert "WRONGTYPE" in odd.message
 
-    @pytest.mark.parametrize("clustered", [False, True])
     async def test_an_engine_without_memory_refuses_additions_and_still_reads(
-        self, engine: RedisEngine, cluster: RedisCluster, *, clustered: bool
+        self, store: RedisStore, engine: RedisEngine
     ) -> None:
-        store = RedisStore(cluster.url if clustered else engine.url)
-        node = cluster.owner(slot_of("sandbox")) if clustered else engine
         await add(store, "sandbox", "key", b"value")
-        node.execute("CONFIG SET", "maxmemory", 1)
+        engine.execute("CONFIG SET", "maxmemory", 1)
         try:
             with pytest.raises(PaymockError) as caught:
                 await add(store, "sandbox", "more", b"value")
@@ -150,11 +116,10 @@ class TestOutages:
             assert await store.get("sandbox", "key", "more") == [b"value", None]
             assert len(await store.page("sandbox", "a", limit=9)) == 1
             assert await add(store, "sandbox", "key", b"value") == b"value"
-            if not clustered:
-                with pytest.raises(PaymockError):
-                    await store.ping()
+            with pytest.raises(PaymockError):
+                await store.ping()
         finally:
-            node.execute("CONFIG SET", "maxmemory", 0)
+            engine.execute("CONFIG SET", "maxmemory", 0)
         assert await add(store, "sandbox", "more", b"value") is None
         await store.close()
 
@@ -170,22 +135,15 @@ class TestCutConnections:
     def store(self, proxy: TcpProxy) -> RedisStore:
         return RedisStore(f"redis://127.0.0.1:{proxy.port}")
 
-    @pytest.mark.parametrize("idle", [False, True])
-    async def test_a_reset_connection_is_replaced(
-        self, store: RedisStore, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch, *, idle: bool
-    ) -> None:
-        if idle:
-            monkeypatch.setattr(connection, "IDLE_SECONDS", 0)
+    async def test_a_reset_connection_is_replaced(self, store: RedisStore, proxy: TcpProxy) -> None:
         changes = cast(AsyncGenerator[Change, None], store.changes())
         async with aclosing(changes):
             assert await anext(changes) == Change(None)
             await add(store, "sandbox", "key", b"value")
             assert await anext(changes) == Change("sandbox", minor=True)
-            assert store.connections == 1
             proxy.set(Behavior(Mode.RESET))
             assert await anext(changes) == Change(None)
         await refused(store.get("sandbox", "key"))
         await refused(add(store, "sandbox", "other", b"value"))
         proxy.set(PASS_THROUGH)
         assert await store.get("sandbox", "key", "other") == [b"value", None]
-        assert store.connections == 2

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from harness.redis_engine import RedisCluster, RedisEngine
+from harness.redis_engine import RedisEngine
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import MAX_COUNTERS, STATE, companion_key
 from paymock.stores.redis.store import RedisStore
@@ -34,13 +34,6 @@ class TestRedisStoreWithRetention(RetentionContract):
         return partial(age, engine)
 
 
-@pytest.mark.usefixtures("each_loop")
-class TestRedisCluster(StoreContract):
-    @pytest.fixture
-    def store(self, cluster: RedisCluster) -> RedisStore:
-        return RedisStore(cluster.url)
-
-
 async def test_a_read_shows_commits_of_other_processes(store: RedisStore, engine: RedisEngine) -> None:
     await reads_show_changes_of(RedisStore(engine.url), store)
 
@@ -55,15 +48,6 @@ async def test_concurrent_reads_get_their_own_values(store: RedisStore, engine: 
     engine.execute("SET", "paymock:{sandbox 1}:values", "of another type")
     refused = await asyncio.gather(*(store.get(name, STATE, "key") for name in names), return_exceptions=True)
     assert [isinstance(outcome, PaymockError) for outcome in refused] == [False, True, False] * 3
-
-
-async def test_sandboxes_are_distributed_over_the_cluster(store: RedisStore, cluster: RedisCluster) -> None:
-    sandboxes = [f"sandbox {number}" for number in range(30)]
-    await asyncio.gather(*(add(store, sandbox, "key", b"value") for sandbox in sandboxes))
-    values = await asyncio.gather(*(store.get(sandbox, "key") for sandbox in sandboxes))
-    assert values == [[b"value"]] * 30
-    for node in cluster.nodes:
-        assert int(node.execute("DBSIZE")) >= 3
 
 
 class TestRoundTrips:

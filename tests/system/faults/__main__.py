@@ -20,13 +20,11 @@ from pathlib import Path
 from tests.system.faults import concurrent_creations, random_faults
 from tests.system.faults.concurrent_creations import create_concurrently
 from tests.system.faults.connection_cuts import CUTS, cut_connections
-from tests.system.faults.node_failures import kill_nodes
 from tests.system.faults.random_faults import inject_faults
 from tests.system.faults.server_kills import CASES, VOLATILE, kill_servers
 from tests.system.faults.verification import Result
 
 CUT_SECONDS = 2.5
-NODE_SECONDS = 4.0
 
 
 def main() -> None:
@@ -55,7 +53,6 @@ def all_tests(rounds: int, seconds: float, seed: int) -> Iterator[Callable[[Path
         yield partial(kill_servers, case, rounds, seed)
     for cut in CUTS:
         yield partial(cut_connections, cut, max(1, rounds // 2), CUT_SECONDS, seed)
-    yield partial(kill_nodes, max(1, rounds // 3), NODE_SECONDS)
     for store in concurrent_creations.STORES:
         yield partial(create_concurrently, store, rounds * 5 // 2)
     for store in random_faults.STORES:

@@ -17,7 +17,7 @@ from tests.system.faults.restartable_server import new_store, restartable_server
 from tests.system.faults.verification import Result
 
 CLIENTS = 500
-STORES = ("SQLite", "Redis", "Redis Cluster")
+STORES = ("SQLite", "Redis")
 _CONCURRENT_CONNECTS = 50
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import process_info
 from harness.polling import wait_until
-from harness.redis_engine import redis_cluster, redis_server
+from harness.redis_engine import redis_server
 from harness.server_process import ServerProcess, server_process
 
 
@@ -68,9 +68,9 @@ def restartable_servers(folder: Path, stores: list[str], workers: int) -> Iterat
 
 @contextmanager
 def new_store(name: str, folder: Path, *options: str) -> Iterator[str]:
-    """The URL of an SQLite file, a Redis Cluster, or a Redis engine with these options."""
+    """The URL of an SQLite file, or of a Redis engine with these options."""
     if name == "SQLite":
         yield f"sqlite://{folder}/payments.db"
     else:
-        with redis_server(*options) if name == "Redis" else redis_cluster() as engine:
+        with redis_server(*options) as engine:
             yield engine.url

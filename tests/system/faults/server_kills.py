@@ -1,4 +1,4 @@
-"""`kill -9` under load, of the server, the Redis engine, or both."""
+"""`kill -9` under load, of the server, the Redis engine, both, or a master that a Sentinel replaces."""
 
 import random
 import threading
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.polling import wait_until
-from harness.redis_engine import DURABLE, RedisEngine, redis_server
+from harness.redis_engine import DURABLE, RedisEngine, RedisSentinel, redis_sentinel, redis_server
 from tests.system.faults.clients import Client, client_threads, new_api_key, seeded_random, until_known
 from tests.system.faults.history import CREATED, History
 from tests.system.faults.restartable_server import RestartableServer, restartable_servers
@@ -42,6 +42,8 @@ class Case(NamedTuple):
     engine: tuple[str, ...] | None = None
     kills_server: bool = True
     kills_engine: bool = False
+    has_sentinel: bool = False
+    """Then a replica takes over. What it had not received would be lost: on one machine, hardly anything."""
 
 
 CASES = (
@@ -50,6 +52,7 @@ CASES = (
     Case("Redis: the engine", 2, DURABLE, kills_server=False, kills_engine=True),
     Case("Redis: the server", 2, DURABLE),
     Case("Redis: both", 2, DURABLE, kills_engine=True),
+    Case("Redis: a failover", 2, DURABLE, kills_server=False, kills_engine=True, has_sentinel=True),
 )
 VOLATILE = Case("Redis without a file: the engine", 1, (), kills_server=False, kills_engine=True)
 """A case in which data is lost, to show that the checks detect it."""
@@ -69,7 +72,8 @@ def kill_servers(case: Case, rounds: int, seed: int, folder: Path) -> KillResult
     result, choice = KillResult(case.name), seeded_random(seed)
     api_key, history = new_api_key(), History()
     with ExitStack() as stack:
-        engine = None if case.engine is None else stack.enter_context(redis_server(*case.engine))
+        start = redis_sentinel if case.has_sentinel else redis_server
+        engine = None if case.engine is None else stack.enter_context(start(*case.engine))
         store = f"sqlite://{folder}/payments.db" if engine is None else engine.url
         [server] = stack.enter_context(restartable_servers(folder, [store], case.workers))
         for number in range(rounds):
@@ -102,19 +106,25 @@ def _run_round(
     with client_threads(CLIENTS, work, api_key, history) as stop:
         wait_until(lambda: len(history) >= start + MIN_PAYMENTS)
         stop.wait(choice.uniform(0, MAX_DELAY_SECONDS))
-        victims: list[RestartableServer | RedisEngine] = [
-            *([server] if case.kills_server else []),
-            *([engine] if case.kills_engine and engine else []),
-        ]
+        victims: list[RestartableServer | RedisEngine] = [server] if case.kills_server else []
+        if case.kills_engine and engine:
+            victims.append(engine.master() if isinstance(engine, RedisSentinel) else engine)
         choice.shuffle(victims)
         for victim in victims:
             victim.kill()
-    if case.kills_engine and engine:
+    if isinstance(engine, RedisSentinel):
+        wait_until(lambda: engine.master() not in victims)
+    elif case.kills_engine and engine:
         engine.restart()
     if case.kills_server:
         server.start()
     else:
         _measure_recovery(result, url, f"{prefix}-recovery", api_key, history)
+    if isinstance(engine, RedisSentinel):
+        for former in engine.nodes:
+            if former in victims:
+                former.restart()
+        wait_until(engine.replicates)
     events = history.since(start)
     known, unknown = acknowledged(events), unacknowledged(events)
     replay(result, [server.url], api_key, history, known)

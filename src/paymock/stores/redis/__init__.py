@@ -1,1 +1,1 @@
-"""The Redis store: Redis, Valkey or a Redis Cluster, which several machines can share."""
+"""The Redis store: Redis or Valkey, which several machines can share, with a failover by Sentinel."""

@@ -1,14 +1,10 @@
 """The Lua scripts of the Redis store: each is one atomic step.
 
-All keys of a sandbox have its name as their hash tag, so they are in one slot, on one node. A script checks
-its conditions before it writes, and its first write is a command that an engine without memory refuses, so
-that no change is partially stored.
+A script checks its conditions before it writes, and its first write is a command that an engine without
+memory refuses, so that no change is partially stored.
 """
 
 import hashlib
-from collections.abc import Sequence
-
-from hiredis import pack_command
 
 from paymock.stores.base import MAX_COUNTERS, STATE, Change, companion_key
 
@@ -51,41 +47,31 @@ local function delete_oldest(values, list, counters, kind, before)
 end
 
 -- removes the expiry of a key if there is no retention, and otherwise extends it, but never shortens what
--- another process has set; false if the key has migrated to another node
+-- another process has set
 local function retain(key, retention)
-    local reply = redis.pcall(retention == '' and 'PERSIST' or 'TTL', key)
-    if type(reply) ~= 'number' then return false end
-    if retention ~= '' and reply < tonumber(retention) then redis.pcall('EXPIRE', key, retention) end
-    return true
+    if retention == '' then
+        redis.call('PERSIST', key)
+    elseif redis.call('TTL', key) < tonumber(retention) then
+        redis.call('EXPIRE', key, retention)
+    end
 end
 
 -- extends or removes the expiry of logs and counters; without values and retention, they expire nevertheless
 local function retain_some(sandbox, retention, ...)
-    if retention == '' and redis.pcall('EXISTS', sandbox .. 'values') == 0 then retention = EMPTY_SECONDS end
+    if retention == '' and redis.call('EXISTS', sandbox .. 'values') == 0 then retention = EMPTY_SECONDS end
     if retention == '' and redis.call('TTL', (...)) < 0 then return end
     for _, key in ipairs({...}) do retain(key, retention) end
 end
 
--- all keys of a sandbox expire together; they are not all declared in KEYS, since a missing one would count
--- as migrated while the slot of the sandbox migrates
+-- all keys of a sandbox expire together
 local function retain_all(values, retention)
     if retention ~= '' then retention = math.max(retention, redis.call('TTL', values)) end
     local sandbox = string.sub(values, 1, -1 - string.len('values'))
-    local keys = redis.pcall('SMEMBERS', sandbox .. 'names')
-    keys[#keys + 1] = sandbox .. 'names'
-    keys[#keys + 1] = sandbox .. 'counters'
-    for _, key in ipairs(keys) do
-        -- the expiry of the values shows that others may have one, so it is removed last
-        if not retain(key, retention) and retention == '' then return end
-    end
-    retain(values, retention)
+    local keys = redis.call('SMEMBERS', sandbox .. 'names')
+    for _, key in ipairs(keys) do retain(key, retention) end
+    for _, name in ipairs({'names', 'counters', 'values'}) do retain(sandbox .. name, retention) end
 end
 """
-
-
-def pack(*arguments: str | bytes | int) -> bytes:
-    packed: bytes = pack_command(arguments)  # type: ignore[arg-type]  # it accepts a tuple of any length
-    return packed
 
 
 def encode(value: bytes | None) -> bytes:
@@ -100,15 +86,11 @@ def decode_change(message: str | None) -> Change:
 
 
 class Script:
-    """A Lua script, which each connection loads into its engine when it opens."""
+    """A Lua script, which an engine keeps by its digest once it has had its text."""
 
     def __init__(self, text: str) -> None:
-        text = _CONSTANTS + _FUNCTIONS + text
-        self.load = pack("SCRIPT", "LOAD", text)
-        self._digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-    def call(self, keys: Sequence[str], *arguments: str | bytes | int) -> bytes:
-        return pack("EVALSHA", self._digest, len(keys), *keys, *arguments)
+        self.text = _CONSTANTS + _FUNCTIONS + text
+        self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
 # Keys that only a retention requires come last, and are omitted without one.
@@ -213,10 +195,3 @@ end
 retain_some(string.sub(counters, 1, -1 - string.len('counters')), retention, counters)
 return number
 """)
-
-PING = Script("""
-redis.call('SETRANGE', KEYS[1], 0, '')
-""")
-"""Changes nothing, since the key is never there, and is refused where nothing can be written, or stored."""
-
-SCRIPTS = (ADD, REPLACE, RESET, PAGE, APPEND, CLEAR_LOG, INCREMENT, PING)

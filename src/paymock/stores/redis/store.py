@@ -1,33 +1,33 @@
-"""The Redis store, which several machines can share: Redis or Valkey, one engine or a cluster.
+"""The Redis store, which several machines can share: Redis or Valkey, one engine, or what Sentinels name.
 
-An addition or a read is one round trip; those that arrive during a round trip share the next one. Everything
-of a sandbox is on one node, and sandboxes are distributed over the nodes. See docs/stores.md.
+An addition or a read is one round trip; those that arrive during a round trip share the next one. See
+docs/stores.md.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
-from functools import partial
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
+
+from redis.exceptions import ResponseError
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import METADATA, Addition, AddResult, Change, Check, StoreError
-from paymock.stores.batching import Read
+from paymock.stores.base import METADATA, NO_CLUSTER, Addition, AddResult, Change, Check, StoreError
 from paymock.stores.redis import scripts
-from paymock.stores.redis.access import Access
-from paymock.stores.redis.checks import check_nodes
-from paymock.stores.redis.cluster import Cluster, Single
-from paymock.stores.redis.connection import Node, describe_failure, listen
-from paymock.stores.redis.scripts import encode, pack
+from paymock.stores.redis.client import BUDGET_SECONDS, LOST, Client, describe
+from paymock.stores.redis.scripts import encode
+
+MIN_VERSION = (6, 2)
+"""Oldest supported version of Redis. Valkey reports the version of Redis that it is compatible with."""
 
 RECONNECT_SECONDS = 0.2
 """How long to wait before subscribing to changes again after the connection was lost."""
 
 
 class RedisStore:
-    """A `Store` in the engine or cluster at `url`. After `retention` seconds it may delete what was added,
-    and it deletes a sandbox that has not changed for so long. Raises StoreError if the URL is invalid.
+    """A `Store` in the engine at `url`. After `retention` seconds it may delete what was added, and it
+    deletes a sandbox that has not changed for so long. Raises StoreError if the URL is invalid.
     """
 
     never_waits = False
@@ -36,22 +36,25 @@ class RedisStore:
     def __init__(self, url: str, retention: int | None = None) -> None:
         self._retention: int | str = "" if retention is None else retention
         self._counters = () if retention is None else ("counters",)  # what only a retention requires
-        self._is_cluster = url.partition("://")[0].endswith("+cluster")
-        self._access = Access(url)
+        self._url = url
         self.connections = 0
-        self._nodes = self._create_nodes()
-
-    def replicas(self, sandbox: str) -> Sequence[str]:
-        return self._nodes.replicas(sandbox)
+        self._client = Client(url, self._count_connection)
 
     async def initialize(self, check: Check | None = None) -> str | None:
+        redis = self._client.redis
         try:
-            return await check_nodes(await self._nodes.masters(), cluster=self._is_cluster)
-        except PaymockError as failure:
+            async with asyncio.timeout(BUDGET_SECONDS):
+                info = await redis.info()
+                if reason := find_defect(info):
+                    raise StoreError(f"cannot use the store: {reason}")
+                settings: dict[Any, Any] = {}
+                with suppress(ResponseError):  # a user may lack the permission to read them
+                    for name in ("appendonly", "maxmemory-policy", "save"):  # Redis 6.2 takes one at a time
+                        settings |= await redis.config_get(name)
+                return find_warnings(info, settings)
+        except LOST as error:
             await self.close()
-            raise StoreError(
-                f"cannot use the store at {self._access.seeds[0]}: {describe_failure(failure)}"
-            ) from None
+            raise StoreError(f"cannot use the store: {describe(error)}") from None
         except StoreError:
             await self.close()
             raise
@@ -70,7 +73,7 @@ class RedisStore:
         names = ("values", f"kind:{kind}", "names", *self._counters)
         conditions = (encode(expected_state), encode(new_state), "" if limit is None else limit)
         arguments = (key, value, *conditions, kind, sandbox, self._retention)
-        reply = await self._call(scripts.ADD, sandbox, names, *arguments)
+        reply = await self._run(scripts.ADD, sandbox, names, *arguments)
         if reply == 1:
             return AddResult(expected_state, None)
         if reply == 0:
@@ -78,7 +81,7 @@ class RedisStore:
         return AddResult(*reply)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        values: list[bytes | None] = await self._nodes.execute(sandbox, Read(_key(sandbox, "values"), keys))
+        values: list[bytes | None] = await self._client.read(_key(sandbox, "values"), keys)
         return values
 
     async def replace(
@@ -99,83 +102,103 @@ class RedisStore:
             names.append("names")
         arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention_of(sandbox))
         names += self._counters
-        return bool(await self._call(scripts.REPLACE, sandbox, names, *arguments, *(addition or ())))
+        return bool(await self._run(scripts.REPLACE, sandbox, names, *arguments, *(addition or ())))
 
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
         names = ("values", f"kind:{kind}", *self._counters)
         arguments = (kind, limit, "" if before is None else before)
-        newest, *values = await self._call(scripts.PAGE, sandbox, names, *arguments)
+        newest, *values = await self._run(scripts.PAGE, sandbox, names, *arguments)
         return [(newest - index, value) for index, value in enumerate(values) if value is not None]
 
     async def count(self, sandbox: str, kind: str) -> int:
-        return int(await self._nodes.execute(sandbox, pack("LLEN", _key(sandbox, f"kind:{kind}"))))
+        return int(await self._client.execute("LLEN", _key(sandbox, f"kind:{kind}")))
 
     async def increment(self, sandbox: str, key: str) -> int:
-        return int(await self._call(scripts.INCREMENT, sandbox, ("counters",), key, self._retention))
+        return int(await self._run(scripts.INCREMENT, sandbox, ("counters",), key, self._retention))
 
     async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
         arguments = (keep, sandbox, self._retention, *entries[-keep:])
-        await self._call(scripts.APPEND, sandbox, (f"log:{log}", "names"), *arguments)
+        await self._run(scripts.APPEND, sandbox, (f"log:{log}", "names"), *arguments)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         if limit <= 0:
             return []
-        entries: list[bytes] = await self._nodes.execute(
-            sandbox, pack("LRANGE", _key(sandbox, f"log:{log}"), -limit, -1)
-        )
+        name = _key(sandbox, f"log:{log}")
+        entries: list[bytes] = await self._client.execute("LRANGE", name, -limit, -1)
         return entries[::-1]
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        await self._call(scripts.CLEAR_LOG, sandbox, (f"log:{log}",), sandbox)
+        await self._run(scripts.CLEAR_LOG, sandbox, (f"log:{log}",), sandbox)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         arguments = (new_state, encode(expected_state), sandbox, self._retention_of(sandbox))
-        return bool(await self._call(scripts.RESET, sandbox, ("values", "names", "counters"), *arguments))
+        return bool(await self._run(scripts.RESET, sandbox, ("values", "names", "counters"), *arguments))
 
     async def time(self) -> int | None:
-        seconds, microseconds = await self._nodes.time()
+        seconds, microseconds = await self._client.execute("TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def ping(self) -> None:
-        await self._nodes.ping()
+        # changes nothing, since the key is never there, and is refused where nothing can be written or stored
+        await self._client.execute("SETRANGE", _key(METADATA, "ping"), 0, "")
 
     async def changes(self) -> AsyncIterator[Change]:
         while True:
-            for address in self._nodes.reachable():
-                subscribed = False
-                async with aclosing(listen(self._access, address, scripts.CHANNEL)) as messages:
-                    async for message in messages:
-                        subscribed = True
-                        yield scripts.decode_change(message)
-                if subscribed:
-                    yield Change(None)
-                    break
+            subscribed = False
+            async with aclosing(self._client.messages(scripts.CHANNEL)) as messages:
+                async for message in messages:
+                    subscribed = True
+                    yield scripts.decode_change(message)
+            if subscribed:
+                yield Change(None)
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def close(self) -> None:
-        nodes, self._nodes = self._nodes, self._create_nodes()
-        await nodes.close()
+        client, self._client = self._client, Client(self._url, self._count_connection)
+        await client.close()
 
     def _retention_of(self, sandbox: str) -> int | str:
         """The retention of a sandbox that may have only its own record: the metadata are for ever."""
-        return "" if sandbox.partition(".")[0] == METADATA else self._retention
-
-    def _create_nodes(self) -> Single | Cluster:
-        preamble = [script.load for script in scripts.SCRIPTS]
-        node = partial(Node, self._access, preamble, self._count_connection)
-        return (Cluster if self._is_cluster else Single)(self._access.seeds, node)
+        return "" if sandbox == METADATA else self._retention
 
     def _count_connection(self) -> None:
         self.connections += 1
 
-    async def _call(
+    async def _run(
         self, script: scripts.Script, sandbox: str, names: Sequence[str], *arguments: str | bytes | int
     ) -> Any:
         """Run a script on the keys of a sandbox with these names."""
-        keys = [_key(sandbox, name) for name in names]
-        return await self._nodes.execute(sandbox, script.call(keys, *arguments))
+        return await self._client.run(script, [_key(sandbox, name) for name in names], *arguments)
+
+
+def find_defect(info: Mapping[str, Any]) -> str | None:
+    """Return why an engine with this INFO cannot be used, if it cannot."""
+    version = str(info.get("redis_version", "0"))
+    if tuple(int(part) for part in version.split(".")[:2]) < MIN_VERSION:
+        return f"it is Redis {version}, and {'.'.join(map(str, MIN_VERSION))} or later is required"
+    if info.get("cluster_enabled"):
+        return f"it is a node of a Redis Cluster: {NO_CLUSTER}"
+    if info.get("role") != "master":
+        return f"it does not accept writes: its role is {info.get('role')}"
+    return None
+
+
+def find_warnings(info: Mapping[str, Any], settings: Mapping[str, str]) -> str | None:
+    """Return what the operator should change in the settings of an engine with this INFO, if anything."""
+    warnings = []
+    if settings.get("appendonly") == "no":
+        persisted = "only occasional snapshots" if settings.get("save") else "nothing"
+        warnings.append(
+            f"the store writes {persisted} to disk, so payments are lost when it ends; "
+            "set `appendonly yes` there"
+        )
+    if settings.get("maxmemory-policy", "noeviction") != "noeviction" and info.get("maxmemory"):
+        warnings.append(
+            "the store evicts payments when its memory is full; set `maxmemory-policy noeviction` there"
+        )
+    return ". ".join(warnings) or None
 
 
 def _key(sandbox: str, name: str) -> str:

@@ -42,8 +42,7 @@ class _Change(NamedTuple):
 
 class SqliteStore:
     """A `Store` in the file at `path`. `synchronous` is full or normal; `limits` caps the number of values of
-    a kind over all sandboxes; `clock` gives the real time, in seconds, for the `retention`. With `read_only`
-    the file is not written to, and not locked.
+    a kind over all sandboxes; `clock` gives the real time, in seconds, for the `retention`.
     """
 
     never_waits = False
@@ -71,9 +70,6 @@ class SqliteStore:
     @property
     def connections(self) -> int:
         return self._reader.opened + self._writer.opened
-
-    def replicas(self, sandbox: str) -> Sequence[str]:
-        return [sandbox]
 
     async def initialize(self, check: Check | None = None) -> str | None:
         await asyncio.to_thread(initialize, self._path, check)
