@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -26,16 +26,14 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
-from paymock.schemas.control import FaultRule, JournalEntry, ListPayments, PaymentDetail, PendingOverride
+from paymock.schemas.control import FaultRule, ListPayments, PaymentDetail, PendingOverride
 from paymock.schemas.public import GET_PAYMENT
 from paymock.schemas.queries import Query, QueryParser
 from paymock.text import format_seconds
 from paymock.web.operations.operations import parse_query
 from paymock.web.pages.request_rows import request_rows
 from paymock.web.pages.templating import HTML, render, security_headers
-
-if TYPE_CHECKING:
-    from paymock.web.pages.timeline_picture import ReadCount
+from paymock.web.pages.timeline_picture import read_counts, timeline_picture
 
 MIN_WIDTH, MAX_WIDTH = 240, 4000
 """Of the drawn timeline, in pixels."""
@@ -141,7 +139,7 @@ class Fragments:
         return self._fragment(request, "faults", rules=rules, next_payments=[*_next_payments(pending)])
 
     async def payment(self, request: Request) -> Response:
-        width = parse_query(request, _parse_drawing).width
+        width = max(MIN_WIDTH, min(parse_query(request, _parse_drawing).width, MAX_WIDTH))
         payment_id = request.params["payment_id"]
         detail = await self._control.payment(request.sandbox, payment_id)
         entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)).data
@@ -149,7 +147,8 @@ class Fragments:
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         attempt, funding = payment["attempts"][0], _funding(payment)
         chain = self._catalog.chains.get(attempt["instructions"]["chain"])
-        picture, seen = _draw(detail, width, entries)
+        seen = read_counts(detail.timeline, entries)
+        age = datetime.fromisoformat(detail.now) - datetime.fromisoformat(detail.payment.created_at)
         return self._fragment(
             request,
             "payment",
@@ -165,7 +164,8 @@ class Fragments:
                 "Fail the next read": [*_read_faults(payment_id)],
             },
             failing=[*_failing_reads(rules, payment_id)],
-            picture=picture,
+            picture=timeline_picture(detail, seen if entries else (), age.total_seconds(), width),
+            all_seen=len(entries) < _MAX_ENTRIES,
             read_counts=seen,
             changes=[*self._changes(payment, before or payment)],
             lines=list(json_lines(payment, before or payment)),
@@ -248,22 +248,6 @@ def _bar(payment: PaymentSnapshot) -> Bar:
 
 
 _LONGEST = max(summarize(scenario).after_seconds for scenario in SCENARIOS.values())
-
-
-def _draw(
-    detail: PaymentDetail, width: int, entries: Sequence[JournalEntry] = ()
-) -> tuple[str, Sequence["ReadCount"]]:
-    """The timeline of a payment as SVG, `width` pixels wide, with its requests, if any are known; and how
-    often each of its states was read.
-    """
-    # it needs a library for XML, which is imported when the first payment is opened
-    from paymock.web.pages.timeline_picture import TimelinePicture, read_counts
-
-    age = datetime.fromisoformat(detail.now) - datetime.fromisoformat(detail.payment.created_at)
-    seen, all_seen = read_counts(detail.timeline, entries), len(entries) < _MAX_ENTRIES
-    width = max(MIN_WIDTH, min(width, MAX_WIDTH))
-    picture = TimelinePicture(detail, seen if entries else (), age.total_seconds(), width, all_seen=all_seen)
-    return picture.svg(), seen
 
 
 def _amount(raw: int, **more: str | None) -> str:

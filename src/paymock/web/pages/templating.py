@@ -99,6 +99,6 @@ def _environment(root: str) -> "Environment":
     )
     environment.globals |= {"root": root, "static": root + static_path()}
     environment.filters["seconds"] = format_seconds
-    for function in (visible, breakable, short, duration):
+    for function in (visible, breakable, short, duration, count):
         environment.filters[function.__name__] = function
     return environment
