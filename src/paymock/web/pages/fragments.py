@@ -3,7 +3,7 @@ request them with an API key, and show each part in the element of its id.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import zip_longest
 from typing import Annotated, Any, NamedTuple
@@ -26,7 +26,7 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
-from paymock.schemas.control import FaultRule, ListPayments, PaymentDetail, PendingOverride
+from paymock.schemas.control import ListPayments, PaymentDetail, PendingOverride
 from paymock.schemas.public import GET_PAYMENT
 from paymock.schemas.queries import Query, QueryParser
 from paymock.text import format_seconds
@@ -147,6 +147,7 @@ class Fragments:
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         attempt, funding = payment["attempts"][0], _funding(payment)
         chain = self._catalog.chains.get(attempt["instructions"]["chain"])
+        read = {"operation": GET_PAYMENT, "payment_id": payment_id}
         seen = read_counts(detail.timeline, entries)
         age = datetime.fromisoformat(detail.now) - datetime.fromisoformat(detail.payment.created_at)
         return self._fragment(
@@ -157,13 +158,21 @@ class Fragments:
             attempt=attempt,
             chain=chain.name if chain else attempt["instructions"]["chain"],
             funding=funding,
-            bar=_funding_bar(funding),
             controls={
                 "This payment only": [*_steps(detail)],
                 "Pay as the customer": [*self._deposits(detail)],
-                "Fail the next read": [*_read_faults(payment_id)],
+                "Fail the next read": [
+                    Action(name, "POST /_mock/faults", json.dumps(read | {"fault": fault}))
+                    for name, fault, _ in FAULT_PRESETS
+                    if ";" not in fault
+                ],
             },
-            failing=[*_failing_reads(rules, payment_id)],
+            failing=[  # by rules of its own
+                _PRESET_NAMES.get(rule.fault, rule.fault)
+                for rule in rules
+                if rule.seen >= rule.skip and rule.applied != rule.times
+                if rule.payment_id == payment_id and rule.operation in (None, GET_PAYMENT)
+            ],
             picture=timeline_picture(detail, seen if entries else (), age.total_seconds(), width),
             all_seen=len(entries) < _MAX_ENTRIES,
             read_counts=seen,
@@ -262,21 +271,6 @@ def _steps(detail: PaymentDetail) -> Iterator[Action]:
     yield Action("To the end", call, '{"to": "end"}', over)
 
 
-def _read_faults(payment_id: str) -> Iterator[Action]:
-    rule = {"operation": GET_PAYMENT, "payment_id": payment_id}
-    for name, fault, _ in FAULT_PRESETS:
-        if ";" not in fault:
-            yield Action(name, "POST /_mock/faults", json.dumps(rule | {"fault": fault}))
-
-
-def _failing_reads(rules: Sequence[FaultRule], payment_id: str) -> Iterator[str]:
-    """What the next reads of a payment get by rules of its own."""
-    for rule in rules:
-        is_due = rule.seen >= rule.skip and rule.applied != rule.times
-        if is_due and rule.payment_id == payment_id and rule.operation in (None, GET_PAYMENT):
-            yield _PRESET_NAMES.get(rule.fault, rule.fault)
-
-
 def _next_payments(pending: list[PendingOverride]) -> Iterator[tuple[str, int | None, list[PendingOverride]]]:
     """The overrides of so many next payments (None: of all others) of an order, or of any."""
     for order_id in dict.fromkeys((UNSET, *(one.order_id for one in pending))):
@@ -308,15 +302,6 @@ def _funding(payment: Mapping[str, Any]) -> dict[str, int]:
     )
     missing = max(0, due - pending - finalized)
     return {"Due": due, "Pending": pending, "Finalized": finalized, "Missing": missing, "Excess": excess}
-
-
-def _funding_bar(funding: Mapping[str, int]) -> list[tuple[str, float, float]]:
-    """The parts of the bar that shows what is received: class, begin and width, in percent."""
-    due, pending, finalized = (funding[name] for name in ("Due", "Pending", "Finalized"))
-    received = pending + finalized
-    parts = [("final", 0, finalized), ("pending", finalized, pending), ("excess", due, received - due)]
-    percent = 100 / max(due, received)
-    return [(name, start * percent, size * percent) for name, start, size in parts if size > 0]
 
 
 def json_lines(value: Any, before: Any, margin: str = "", name: str = "") -> Iterator[tuple[str, bool]]:

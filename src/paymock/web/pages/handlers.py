@@ -135,29 +135,27 @@ class LlmsTxt:
         self._text = b""
 
     async def __call__(self, request: Request) -> Response:
-        self._text = self._text or self._render()
+        if not self._text:
+            payment, states = example_payment(self._catalog), example_states(SCENARIOS[DEFAULT_SCENARIO])
+            statuses = {state.status: state.at // 1000 for state in reversed(states)}
+            self._text = render(
+                "llms.txt",
+                "",
+                server=DEFAULT_SERVER,
+                version=__version__,
+                control=self._control,
+                open_mode=self._open_mode,
+                default_scenario=DEFAULT_SCENARIO,
+                scenarios=map(summarize, self._scenarios.values()),
+                example=json.dumps({name: payment[name] for name in _REQUIRED}),
+                terminal=[status for status in PaymentStatus if status in TERMINAL_STATUSES],
+                happy_path=reversed(statuses.items()),
+                operations=OPERATION_IDS,
+                faults=FAULT_ROWS,
+                calls=(*public.OPERATIONS, *(control.OPERATIONS if self._control else ())),
+            )
         served = self._text.replace(DEFAULT_SERVER.encode(), base_url(request).encode())
         return Response(200, served, TEXT, (_REVALIDATED,))
-
-    def _render(self) -> bytes:
-        payment, states = example_payment(self._catalog), example_states(SCENARIOS[DEFAULT_SCENARIO])
-        statuses = {state.status: state.at // 1000 for state in reversed(states)}
-        return render(
-            "llms.txt",
-            "",
-            server=DEFAULT_SERVER,
-            version=__version__,
-            control=self._control,
-            open_mode=self._open_mode,
-            default_scenario=DEFAULT_SCENARIO,
-            scenarios=[*map(summarize, self._scenarios.values())],
-            example=json.dumps({name: payment[name] for name in _REQUIRED}),
-            terminal=[status for status in PaymentStatus if status in TERMINAL_STATUSES],
-            happy_path=reversed(statuses.items()),
-            operations=OPERATION_IDS,
-            faults=FAULT_ROWS,
-            calls=(*public.OPERATIONS, *(control.OPERATIONS if self._control else ())),
-        )
 
 
 async def unknown_page(request: Request, *, paths: Collection[str]) -> Response:
@@ -220,7 +218,8 @@ class StaticFile(Struct, frozen=True):
             body = body.replace(b"<!-- documents -->", self.documents)
             body = body.replace(b'="/', b'="%b/' % request.root_path.encode())
         headers = self.headers
-        if _accepts_gzip(request):
+        codings = request.headers.get(b"accept-encoding", b"").lower().split(b",")
+        if b"gzip" in (coding.strip() for coding in codings):  # a list of codings, as browsers send it
             body, headers = _compressed(body), (*headers, ("Content-Encoding", "gzip"))
         return Response(200, body, _TYPES[extension], (*headers, ("Vary", "Accept-Encoding")))
 
@@ -237,12 +236,6 @@ def static_files(*, with_control: bool) -> Mapping[str, StaticFile]:
         SWAGGER: index,
         **({SWAGGER_CONTROL: index} if with_control else {}),
     }
-
-
-def _accepts_gzip(request: Request) -> bool:
-    """Whether a list of codings, as browsers send it, has gzip. Any other form gets the file as it is."""
-    codings = request.headers.get(b"accept-encoding", b"").lower().split(b",")
-    return b"gzip" in (coding.strip() for coding in codings)
 
 
 @lru_cache(maxsize=64)

@@ -33,8 +33,14 @@ class RequestRow(NamedTuple):
 def request_rows(
     entries: Sequence[JournalEntry], detail: PaymentDetail | None = None
 ) -> Iterator[RequestRow]:
-    """The rows of the journal, newest first; with `detail`, those of one payment, at its own time."""
-    times = reversed(_times(entries[::-1], detail))
+    """The rows of the journal, newest first, at the virtual time of day; with `detail`, those of one payment,
+    in seconds after its creation.
+    """
+    if detail is None:
+        times = [(entry.virtual_at or "")[11:19] for entry in entries]
+    else:
+        oldest_first = ages(entries[::-1], detail.payment.created_at)
+        times = [format_seconds(int(age * 10) / 10) for age in oldest_first][::-1]
     for _, group in groupby(zip(entries, times, strict=True), lambda pair: without_times(pair[0])):
         (newest, until), *others = group
         oldest, since = others[-1] if others else (newest, until)
@@ -52,13 +58,6 @@ def ages(entries: Iterable[JournalEntry], created_at: str) -> Iterator[float]:
         own = of_sandbox + (entry.payment_ahead_seconds or 0)
         latest = max(latest, own, entry.shown_offset_seconds or 0)
         yield latest
-
-
-def _times(entries: Iterable[JournalEntry], detail: PaymentDetail | None) -> list[str]:
-    """The virtual time of day of each request, or seconds after the creation of the payment."""
-    if detail is None:
-        return [(entry.virtual_at or "")[11:19] for entry in entries]
-    return [format_seconds(int(age * 10) / 10) for age in ages(entries, detail.payment.created_at)]
 
 
 def _command(entry: JournalEntry, detail: PaymentDetail | None) -> str:
