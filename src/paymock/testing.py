@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from _paymock_sandboxes import before_reset, open_sandboxes
@@ -56,7 +56,22 @@ class ServerHandle:
         sandbox = Sandbox.own(self.url, self._api_key, name, self._connections)
         if any((one.url, one.api_key) == (self.url, sandbox.api_key) for one in open_sandboxes):
             raise RuntimeError("this sandbox is in use: choose another name, or unset PAYMOCK_SANDBOX")
-        self._prepare(sandbox)
+        if not self._is_compared:
+            self._is_compared = True
+            client = Client(self.url, connections=self._connections)
+            version = client.send("GET", "/livez", decode=json.loads).result().get("version", "")
+            if version.split(".")[:2] != __version__.split(".")[:2]:
+                versions = f"is version {version or 'below 0.2'}, this helper is {__version__}"
+                warnings.warn(
+                    f"paymock: the server at {self.url} {versions}: install the same version", stacklevel=3
+                )
+        try:
+            sandbox.call("reset")  # it may have been used before, if its name is chosen
+            sandbox.freeze()
+        except Refused as refused:
+            if refused.status == 401:
+                refused.add_note(_UNAUTHENTICATED)
+            raise
         open_sandboxes.append(sandbox)
         try:
             yield sandbox
@@ -70,28 +85,6 @@ class ServerHandle:
     def close(self) -> None:
         """Close the connections of the sandboxes. The handle stays usable: the next call opens a new one."""
         self._connections.close()
-
-    def _prepare(self, sandbox: Sandbox) -> None:
-        if not self._is_compared:
-            self._is_compared = True
-            self._compare_versions()
-        try:
-            sandbox.call("reset")  # it may have been used before, if its name is chosen
-            sandbox.freeze()
-        except Refused as refused:
-            if refused.status == 401:
-                refused.add_note(_UNAUTHENTICATED)
-            raise
-
-    def _compare_versions(self) -> None:
-        """Warn unless the server has the major and minor number of this helper."""
-        client = Client(self.url, connections=self._connections)
-        version = client.send("GET", "/livez", decode=json.loads).result().get("version", "")
-        if version.split(".")[:2] != __version__.split(".")[:2]:
-            versions = f"is version {version or 'below 0.2'}, this helper is {__version__}"
-            warnings.warn(
-                f"paymock: the server at {self.url} {versions}: install the same version", stacklevel=2
-            )
 
     def __repr__(self) -> str:
         return f"<ServerHandle on {self.url}>"
@@ -126,7 +119,10 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     from paymock.web.telemetry.access_log import RequestLog
 
     if "api_keys" in settings:
-        settings["api_keys"] = _checked(settings["api_keys"])
+        keys = None if isinstance(settings["api_keys"], str) else (*settings["api_keys"],)
+        if keys is None or not all(isinstance(key, str) for key in keys):
+            raise TypeError("api_keys must be a list of strings")  # without the keys
+        settings["api_keys"] = tuple(dict.fromkeys(keys))
     for name in {"catalog", "scenarios", "api_keys_file"} & settings.keys():
         settings[name] = settings[name] and Path(settings[name])
     options = Settings(**{"port": 0, "access_log": False, **settings}).with_keys_of_file()
@@ -140,11 +136,3 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
         contextlib.closing(ServerHandle(url, next(iter(options.api_keys), None))) as handle,
     ):
         yield handle
-
-
-def _checked(api_keys: Iterable[str]) -> tuple[str, ...]:
-    """API keys without duplicates. Raises TypeError, whose message shows none of them."""
-    keys = () if isinstance(api_keys, str) else tuple(dict.fromkeys(api_keys))
-    if isinstance(api_keys, str) or not all(isinstance(key, str) for key in keys):
-        raise TypeError("api_keys must be a list of strings")
-    return keys

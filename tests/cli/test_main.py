@@ -148,7 +148,7 @@ def ended(command: str, terminal: Terminal, stdout: int = subprocess.DEVNULL) ->
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("module", ["click", "paymock.cli.sandbox"])
+@pytest.mark.parametrize("module", ["click", "paymock.cli.clock"])
 def test_an_interrupt_during_imports_is_130(terminal: Terminal, module: str) -> None:
     script = f"""
 import sys

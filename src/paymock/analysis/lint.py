@@ -115,9 +115,12 @@ def _key_not_reused(requests: Sequence[_Request]) -> Iterator[LintWarning]:
         earlier = unseen.get(request.order_id)
         if request.operation == CREATE_PAYMENT and request.idempotency == "new":
             if earlier is not None:
+                damage = f"was damaged ({earlier.fault})" if earlier.status else "was lost"
+                if earlier.status >= 400:
+                    damage = f"was {earlier.status}"
                 yield _warning(
                     "key_not_reused",
-                    f"the reply to a creation {_damage(earlier)}, and the next creation had another "
+                    f"the reply to a creation {damage}, and the next creation had another "
                     "Idempotency-Key, which made a second payment; retry with the key of the first try",
                     earlier,
                     request,
@@ -170,9 +173,14 @@ def _ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     """A request that repeats one sooner than its reply, 429 or 503, has asked for."""
     overloaded: dict[tuple[str, str | None], _Request] = {}
     for request in requests:
-        subject = _subject(request)
-        if subject is None:
+        about = None  # other operations are about nothing
+        if request.operation in (CREATE_PAYMENT, *PAYMENT_READS):
+            about = request.order_id if request.operation == CREATE_PAYMENT else request.payment_id
+            if about is None:
+                continue
+        if request.operation is None:
             continue
+        subject = request.operation, about
         earlier = overloaded.get(subject)
         if earlier is not None and request.began >= earlier.answered:
             del overloaded[subject]
@@ -262,24 +270,6 @@ def _warning(rule: str, explanation: str, *requests: _Request) -> LintWarning:
     order_id = next((request.order_id for request in reversed(requests) if request.order_id), None)
     ids = tuple(request.id for request in requests)
     return LintWarning(rule, order_id and _masked(order_id), requests[-1].payment_id, explanation, ids)
-
-
-def _subject(request: _Request) -> tuple[str, str | None] | None:
-    """The operation of a request, and the order or the payment that it is about; None if that is unknown."""
-    if request.operation is None:
-        return None
-    subject = None
-    if request.operation in (CREATE_PAYMENT, *PAYMENT_READS):
-        subject = request.order_id if request.operation == CREATE_PAYMENT else request.payment_id
-        if subject is None:
-            return None
-    return request.operation, subject
-
-
-def _damage(request: _Request) -> str:
-    if request.status == 0:
-        return "was lost"
-    return f"was {request.status}" if request.status >= 400 else f"was damaged ({request.fault})"
 
 
 def _texts(field: str, value: Any) -> Iterator[tuple[str, str]]:

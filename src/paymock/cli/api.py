@@ -3,12 +3,14 @@ temporary server.
 """
 
 import functools
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from paymock.cli.options import NEWEST, Choice, api_key, server_url
 from paymock.client.http import DEFAULT_TIMEOUT, Json, Refused, Unreachable
@@ -16,7 +18,6 @@ from paymock.client.sandbox import NotReached, Sandbox
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.schemas import control
-from paymock.schemas.json_decoding import decode_json_reply
 from paymock.schemas.public import OPERATION_IDS
 from paymock.schemas.scenarios import is_name
 from paymock.settings import Settings
@@ -111,14 +112,27 @@ def api_errors() -> Iterator[None]:
         raise RequestRefused("status_unreachable", str(error)) from None
 
 
+def decode_reply(content: bytes, reply_type: type) -> Any:
+    """The body of a reply as JSON. Raises ValueError if it does not fit `reply_type`."""
+    try:
+        value = json.loads(content)
+        msgspec.convert(value, reply_type)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(error) from None
+    return value
+
+
 class ApiClient(Sandbox):
     """A sandbox. A reply that does not fit its schema is not one of paymock: that raises Unreachable."""
 
     def _decoder(self, reply: str | None) -> Callable[[bytes], Any]:
         if reply == "str":
             return super()._decoder(reply)
-        reply_type = getattr(control, reply) if reply else type(None)
-        return functools.partial(decode_json_reply, reply_type=reply_type)
+        return functools.partial(decode_reply, reply_type=getattr(control, reply) if reply else type(None))
+
+    def payment_page(self, limit: int, **filters: str | None) -> Json:
+        """One page of the newest `limit` payments that match."""
+        return self._payment_page(limit, **filters)
 
     def checkout_url(self, payment_id: str) -> str:
         """The URL of the checkout of a payment, which needs no API key."""

@@ -16,20 +16,17 @@ from paymock import __version__
 from paymock.cli.options import CommandGroup, api_key, as_json, is_given, server_url
 
 COMMANDS = {
-    "Server": {
-        "serve": "serve", "exec": "exec", "ready": "sandbox", "demo": "watch",
-    },
+    "Server": {"serve": "serve", "exec": "exec", "ready": "ready", "demo": "watch"},
     "Payments": {
         "create": "payments", "payments": "payments", "payment": "payments", "watch": "watch",
         "wait": "payments",
     },
     "Time and faults": {
-        "clock": "sandbox", "advance": "sandbox", "deposit": "payments", "next": "simulation",
-        "fault": "simulation",
+        "clock": "clock", "advance": "clock", "deposit": "payments", "next": "fault", "fault": "fault",
     },
     "Your application": {
-        "requests": "journal", "coverage": "journal", "verify": "verify", "reset": "sandbox",
-        "scenarios": "simulation",
+        "requests": "requests", "coverage": "coverage", "verify": "verify", "reset": "reset",
+        "scenarios": "scenarios",
     },
 }  # fmt: skip
 """The commands in the groups and the order of the help, each with its module."""
@@ -124,7 +121,7 @@ def _load(module: str, name: str) -> click.Command:
 def cli(ctx: click.Context, /, **common: Any) -> None:
     """A mock of a crypto payment-collection service. No real funds move."""
     if ctx.invoked_subcommand is None:
-        with _load("sandbox", "overview").make_context(None, [], parent=ctx) as overview:
+        with _load("ready", "overview").make_context(None, [], parent=ctx) as overview:
             overview.command.invoke(overview)
     elif ctx.invoked_subcommand in ("serve", "exec"):
         given = [parameter.opts[0] for parameter in cli.params if is_given(ctx, parameter.name or "")]
@@ -134,37 +131,32 @@ def cli(ctx: click.Context, /, **common: Any) -> None:
 
 
 def main() -> None:
-    """Run the command line. Raises KeyboardInterrupt."""
+    """Run the command line; with --json, print errors as the API sends them. Raises KeyboardInterrupt."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed: output to it is discarded
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False))
     try:
-        sys.exit(_run())
+        try:
+            sys.exit(cli.main(prog_name="paymock", standalone_mode=False) or 0)
+        except click.Abort:
+            click.echo("Aborted!", err=True)
+            sys.exit(1)
+        except click.ClickException as error:
+            if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdigit():
+                message = "No number is negative. What begins with - and is no option follows --"
+                error = click.UsageError(f"{message}, as in -- -7.", error.ctx)
+            if "--json" in takewhile(lambda word: word != "--", sys.argv):
+                code = getattr(error, "code", "usage" if isinstance(error, click.UsageError) else "failed")
+                document = getattr(error, "document", {"code": code, "message": error.format_message()})
+                click.echo(json.dumps({"error": document}), err=True)
+            else:
+                error.show()
+            sys.exit(error.exit_code)
     except Interrupted:
         raise KeyboardInterrupt from None
     except (OutputClosed, BrokenPipeError):
         _discard(sys.stdout, sys.stderr)
         sys.exit(_BROKEN_PIPE)
-
-
-def _run() -> int:
-    """Run the command line; return its exit status. With --json, errors are printed as the API sends them."""
-    try:
-        return cli.main(prog_name="paymock", standalone_mode=False) or 0
-    except click.Abort:
-        click.echo("Aborted!", err=True)
-        return 1
-    except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdigit():
-            message = "No number is negative. What begins with - and is no option follows --, as in -- -7."
-            error = click.UsageError(message, error.ctx)
-        if "--json" in takewhile(lambda word: word != "--", sys.argv):
-            code = getattr(error, "code", "usage" if isinstance(error, click.UsageError) else "failed")
-            document = getattr(error, "document", {"code": code, "message": error.format_message()})
-            click.echo(json.dumps({"error": document}), err=True)
-        else:
-            error.show()
-        return error.exit_code
 
 
 def _discard(*streams: TextIO) -> None:

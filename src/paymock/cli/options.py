@@ -49,11 +49,6 @@ def _parse_header(ctx: click.Context, param: click.Parameter, value: str | None)
     return value
 
 
-def _parse_api_key(ctx: click.Context, param: click.Parameter, value: str) -> str | None:
-    """The first of the keys, which are separated by commas."""
-    return _parse_header(ctx, param, value.partition(",")[0].strip())
-
-
 class CommonOption(click.Option):
     """An option of a command that is accepted before the command, too. After it takes precedence.
 
@@ -200,7 +195,7 @@ api_key = click.option(
     "--api-key",
     "key",
     cls=CommonOption,
-    callback=_parse_api_key,
+    callback=lambda ctx, param, keys: _parse_header(ctx, param, keys.partition(",")[0].strip()),
     metavar="KEY",
     envvar="PAYMOCK_API_KEY",
     show_envvar=True,

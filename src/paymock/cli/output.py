@@ -29,7 +29,6 @@ from paymock.client.http import Json
 from paymock.payments.files import FileError, load_catalog
 from paymock.rules.amounts import to_tokens
 from paymock.schemas.catalog import Asset
-from paymock.schemas.public import Payment
 from paymock.text import escape_control
 
 _GAP = "  "
@@ -89,9 +88,12 @@ def wait_readable(timeout: float | None, descriptors: Collection[int]) -> list[i
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
-    output = _output_pipe()
-    if output is not None:
-        poll.register(output, 0)  # errors only
+    output = None
+    with suppress(OSError):  # a replacement of standard output need not be a file
+        mode = os.fstat(sys.stdout.fileno()).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            output = sys.stdout.fileno()
+            poll.register(output, 0)  # errors only
     deadline = math.inf if timeout is None else time.monotonic() + timeout
     while True:
         left = max(0.0, deadline - time.monotonic())
@@ -101,16 +103,6 @@ def wait_readable(timeout: float | None, descriptors: Collection[int]) -> list[i
     if output in ready:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
     return ready
-
-
-def _output_pipe() -> int | None:
-    """The file descriptor of standard output, if it is a pipe or a socket."""
-    with suppress(OSError):  # a replacement of standard output need not be a file
-        descriptor = sys.stdout.fileno()
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-            return descriptor
-    return None
 
 
 # Tables
@@ -192,29 +184,29 @@ def _ellipsis() -> str:
 # Payments
 
 
-def payment_lines(client: ApiClient, reply: Json) -> list[str]:
-    payment = msgspec.convert(reply, Payment)
-    [attempt, *_] = payment.attempts
-    instructions, receive = attempt.instructions, payment.receive
-    amounts, chain, asset = instructions.amounts, instructions.chain, instructions.asset
+def payment_lines(client: ApiClient, payment: Json) -> list[str]:
+    [attempt, *_] = payment["attempts"]
+    instructions, receive = attempt["instructions"], payment["receive"]
+    amounts, chain, asset = instructions["amounts"], instructions["chain"], instructions["asset"]
     rows = [
-        ("order", payment.order_id),
-        ("due", f"{format_amount(amounts.due, chain, asset)} on {chain}"),
-        ("pay to", f"{instructions.invoice_address} (a mock: nobody holds its key)"),
-        ("checkout", client.checkout_url(payment.id)),
+        ("order", payment["order_id"]),
+        ("due", f"{format_amount(amounts['due'], chain, asset)} on {chain}"),
+        ("pay to", f"{instructions['invoice_address']} (a mock: nobody holds its key)"),
+        ("checkout", client.checkout_url(payment["id"])),
     ]
-    for deposit in attempt.deposits or ():
-        progress = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
-        rows.append(("deposit", f"{format_amount(deposit.amount, deposit.chain, deposit.asset)}, {progress}"))
-    merchant = format_amount(receive.amount, receive.chain, receive.asset)
+    for deposit in attempt.get("deposits") or ():
+        amount = format_amount(deposit["amount"], deposit["chain"], deposit["asset"])
+        progress = f"{deposit['status']} {deposit['confirmations']}/{deposit['confirmations_required']}"
+        rows.append(("deposit", f"{amount}, {progress}"))
+    merchant = format_amount(receive["amount"], receive["chain"], receive["asset"])
     rows += [
-        ("merchant", f"{merchant} to {receive.address}"),
-        ("fee", format_amount(amounts.fee, chain, asset)),
+        ("merchant", f"{merchant} to {receive['address']}"),
+        ("fee", format_amount(amounts["fee"], chain, asset)),
     ]
-    if payment.metadata:
-        rows.append(("metadata", json.dumps(payment.metadata, ensure_ascii=False)))
-    rows += [("created", payment.created_at), ("updated", payment.updated_at)]
-    return [f"{payment.id}  {payment.status}", *(f"  {name:<10}{value}" for name, value in rows)]
+    if payment.get("metadata"):
+        rows.append(("metadata", json.dumps(payment["metadata"], ensure_ascii=False)))
+    rows += [("created", payment["created_at"]), ("updated", payment["updated_at"])]
+    return [f"{payment['id']}  {payment['status']}", *(f"  {name:<10}{value}" for name, value in rows)]
 
 
 def show_payment(client: ApiClient, payment: Json, *, as_json: bool) -> None:

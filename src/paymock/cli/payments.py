@@ -4,7 +4,6 @@ import json
 import re
 import secrets
 import shlex
-from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -50,7 +49,7 @@ from paymock.cli.output import (
     terminal_width,
     truncated,
 )
-from paymock.client.http import DEFAULT_TIMEOUT, Json, Unreachable
+from paymock.client.http import DEFAULT_TIMEOUT, Unreachable
 from paymock.client.sandbox import (
     DEFAULT_PAYOUT_ADDRESS,
     GRACE_PERIOD,
@@ -58,7 +57,6 @@ from paymock.client.sandbox import (
     default_order_id,
     payment_request,
 )
-from paymock.schemas.control import MAX_PAGE
 from paymock.text import format_seconds
 
 _DEFAULT_CHAIN = "bsc"
@@ -90,13 +88,10 @@ def _check_raw(amount: str, chain: str, asset: str) -> None:
         raise click.UsageError(f"Amounts are in raw units: did you mean {format_amount(raw, chain, asset)}?")
 
 
-def _assets(ctx: click.Context) -> Iterable[str]:
-    chain = ctx.params.get("chain")
-    return catalog_assets(chain) if chain else sorted(set().union(*catalog().values()))
-
-
 _complete_chain = completion(lambda _: catalog())
-_complete_asset = completion(_assets)
+_complete_asset = completion(
+    lambda ctx: catalog_assets(ctx.params.get("chain") or "") or sorted(set().union(*catalog().values()))
+)
 
 
 def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -166,7 +161,10 @@ def create(
     body = payment_request(order_id, chain, asset, amount, address) | {"metadata": metadata}
     headers = {"Idempotency-Key": key} | ({} if scenario is None else {"X-Mock-Scenario": scenario})
     if print_curl:
-        echo(*_curl_lines(client, body, headers))
+        all_headers = {"Authorization": f"Bearer {client.api_key}", "Content-Type": "application/json"}
+        words = [f"curl -sS {shlex.quote(client.url + '/v1/payments')}"]
+        words += [f"-H {shlex.quote(f'{name}: {text}')}" for name, text in (all_headers | headers).items()]
+        echo(*" \\\n    ".join([*words, f"-d {shlex.quote(json.dumps(body))}"]).split("\n"))
         return
     call = client.send("createPayment", body=body, headers=headers)
     try:
@@ -181,15 +179,6 @@ def create(
     show_payment(client, payment, as_json=as_json)
     if not as_json:
         echo_hint("", *next_lines(AFTER_CREATION))
-
-
-def _curl_lines(client: ApiClient, body: Any, headers: dict[str, str]) -> list[str]:
-    """The lines of a POSIX shell command that sends this creation."""
-    all_headers = {"Authorization": f"Bearer {client.api_key}", "Content-Type": "application/json", **headers}
-    words = [f"curl -sS {shlex.quote(client.url + '/v1/payments')}"]
-    words += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in all_headers.items()]
-    words += [f"-d {shlex.quote(json.dumps(body))}"]
-    return " \\\n    ".join(words).split("\n")
 
 
 @click.command
@@ -221,43 +210,25 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 @as_json
 def payments(client: ApiClient, *, limit: int, wide: bool, as_json: bool, **filters: str | None) -> None:
     """List the payments of the sandbox, newest first."""
-    page: Json = {"data": [], "next_cursor": None}
-    while True:
-        page_size = min(limit - len(page["data"]), MAX_PAGE)
-        query = {**filters, "limit": page_size, "cursor": page["next_cursor"]}
-        next_page = client.call("listPayments", query=query)
-        page = next_page | {"data": page["data"] + next_page["data"]}
-        if page["next_cursor"] is None or len(page["data"]) >= limit:
-            break
-    lines = _payment_table(page["data"], None if wide else terminal_width()) if page["data"] else []
-    show(page, lines, as_json=as_json, empty="no payments")
-
-
-def _payment_table(payments: Sequence[Json], width: int | None) -> list[str]:
-    """A header and a line for each payment. On a terminal, the order comes first, ids are shortened, and
-    amounts are in tokens only.
-    """
+    page = client.payment_page(limit, **filters)
+    data, width = page["data"], None if wide else terminal_width()
     due = []
-    for item in payments:
+    for item in data:
         instructions = item["attempts"][0]["instructions"]
         amount = (instructions["amounts"]["due"], instructions["chain"], instructions["asset"])
         due.append((format_tokens(*amount) if width else None) or format_amount(*amount))
-    order, payment_id = [item["order_id"] for item in payments], [item["id"] for item in payments]
-    columns = [
-        Column("STATUS", [item["status"] for item in payments]),
-        Column("SCENARIO", [item["scenario"] for item in payments], 2),
-        Column("DUE", due, 1),
-    ]
-    created = Column("CREATED", [item["created_at"] for item in payments], 3)
+    # On a terminal, the order comes first, ids are shortened, and amounts are in tokens only.
+    orders, ids = [item["order_id"] for item in data], [item["id"] for item in data]
+    status = Column("STATUS", [item["status"] for item in data])
+    scenario = Column("SCENARIO", [item["scenario"] for item in data], 2)
+    created = Column("CREATED", [item["created_at"] for item in data], 3)
+    due_column = Column("DUE", due, 1)
     if width is None:
-        return table_lines(
-            [Column("ID", payment_id), *columns[:1], created, *columns[1:], Column("ORDER", order)], None
-        )
-    shown = [
-        Column("ORDER", [truncated(name, max(14, width - 66)) for name in order]),
-        Column("ID", [*map(shortened, payment_id)]),
-    ]
-    return table_lines([*shown, *columns[:2], created, *columns[2:]], width)
+        columns = [Column("ID", ids), status, created, scenario, due_column, Column("ORDER", orders)]
+    else:
+        order = Column("ORDER", [truncated(name, max(14, width - 66)) for name in orders])
+        columns = [order, Column("ID", [*map(shortened, ids)]), status, scenario, created, due_column]
+    show(page, table_lines(columns, width) if data else [], as_json=as_json, empty="no payments")
 
 
 @click.command
@@ -298,8 +269,13 @@ def deposit(
         attempt = client.payment(payment_id)["attempts"][0]
         instructions = attempt["instructions"]
         if raw_amount is None:
-            due = int(instructions["amounts"]["due"])
-            raw_amount = str(_missing_amount(due, attempt.get("funding")) if exact else due // 2)
+            due, funding = int(instructions["amounts"]["due"]), attempt.get("funding") or {}
+            received = sum(
+                int(funding.get(f"amount_received_{kind}", 0)) for kind in ("pending", "finalized")
+            )
+            if exact and received >= due:
+                raise RequestRefused("nothing_missing", f"{received} raw units of {due} have arrived")
+            raw_amount = str(due - received if exact else due // 2)
         _check_raw(raw_amount, instructions["chain"], asset or instructions["asset"])
     body = {"amount": raw_amount} if asset is None else {"amount": raw_amount, "asset": asset}
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
@@ -308,16 +284,6 @@ def deposit(
     if call.replayed:
         echo_note("This idempotency key was used before: no deposit was added.")
     show_payment(client, funded, as_json=as_json)
-
-
-def _missing_amount(due: int, funding: Json | None) -> int:
-    """What is missing of `due`, in raw units. Raises RequestRefused if nothing is."""
-    received = 0
-    if funding is not None:
-        received = int(funding["amount_received_pending"]) + int(funding["amount_received_finalized"])
-    if received >= due:
-        raise RequestRefused("nothing_missing", f"{received} raw units of {due} have arrived")
-    return due - received
 
 
 @click.command

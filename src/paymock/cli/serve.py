@@ -139,10 +139,15 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 @_option("--no-control/--control", help="Disable the control API, /_mock, and faults.")
 def serve(**options: Any) -> None:
     """Start the server."""
+
+    def exit_early(*_: object) -> None:
+        end_line()
+        os._exit(0)
+
     # These handlers apply until the server installs its own. They do not raise an exception, since Python
     # ignores those of some callbacks, and the signal would be lost.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _exit_early)
+        signal.signal(number, exit_early)
     garbage_collection.suspend()
     from paymock.cli.output import program  # imported here, since they take long
     from paymock.payments.files import FileError
@@ -162,11 +167,6 @@ def serve(**options: Any) -> None:
         serve_forever(settings, log, program())
     except (SettingsError, FileError, StartError) as error:
         raise click.ClickException(str(error)) from None
-
-
-def _exit_early(*_: object) -> None:
-    end_line()
-    os._exit(0)
 
 
 def settings_from_options(*, no_access_log: bool, no_control: bool, **options: Any) -> Settings:

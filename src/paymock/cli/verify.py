@@ -5,7 +5,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -187,22 +187,31 @@ def verify(
     from paymock.verify.runner import Options
 
     calls = {name: settings.pop(name) for name in _CALLS}
-    _check_calls(example=example, crash=settings["crash"], **calls)
-    _check_writable(junit, markdown)
+    missing = [f"'--{name}'" for name in ("order", "deliveries") if not (calls[name] or example)]
+    if missing:
+        raise click.UsageError(
+            f"Missing option {' and '.join(missing)}: how the application is called. To see first what "
+            "comes of it, without an application: paymock verify --example"
+        )
+    if (settings["crash"] or calls["replicas"] > 1) and not (calls["run_command"] and calls["ready"]):
+        raise click.UsageError(
+            "--crash and --replicas need --run and --ready: what to start, and a URL of it."
+        )
+    files = {"junit": junit, "markdown": markdown}
+    _check_writable(*files.values())
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
     settings["crash"] = settings["crash"] or calls["crash_with"] is not None
     if example:
         settings |= {"scenarios": ["happy_path"], "faults": ["drop", "status=503"]}
+    for name in ("SIGTERM", "SIGHUP"):  # so that the application is ended in every case
+        if hasattr(signal, name):  # Windows has no SIGHUP
+            signal.signal(getattr(signal, name), signal.default_int_handler)
     with ExitStack() as stack:
-        _interrupt_on_termination()  # so that the application is ended in every case
         is_started = example or calls["run_command"] is not None
         sandbox = stack.enter_context(_sandbox(ctx, url, key, scenario_file, stack, is_started=is_started))
         options = Options(command=_repeated_command(ctx, sandbox.secret), **settings)
         try:
-            if example:
-                application = _example(sandbox, stack)
-            else:
-                application = _application(sandbox, options.budget, stack, **calls)
+            application = _application(sandbox, options.budget, stack, example=example, **calls)
             judge = stack.enter_context(closing(Verifier(sandbox, application, options)))
         except NotStarted as error:
             raise NotJudged(*without_key(str(error), sandbox.secret).splitlines()) from None
@@ -213,27 +222,10 @@ def verify(
         except KeyboardInterrupt:
             echo_note("interrupted: the report so far")
         report = judge.report()
-    try:
-        _write(report, junit=junit, markdown=markdown)
-    finally:
-        _print(report, as_json=as_json)
+    _show(report, files, as_json=as_json)
     if example and not as_json:
         echo(*_OWN_COMMAND)
     ctx.exit(report.exit_code)
-
-
-def _check_calls(*, example: bool, crash: bool, **calls: Any) -> None:
-    """Raises UsageError for an application that cannot be called as it should."""
-    missing = [f"'--{name}'" for name in ("order", "deliveries") if not (calls[name] or example)]
-    if missing:
-        raise click.UsageError(
-            f"Missing option {' and '.join(missing)}: how the application is called. To see first what "
-            "comes of it, without an application: paymock verify --example"
-        )
-    if (crash or calls["replicas"] > 1) and not (calls["run_command"] and calls["ready"]):
-        raise click.UsageError(
-            "--crash and --replicas need --run and --ready: what to start, and a URL of it."
-        )
 
 
 def _application(
@@ -241,6 +233,7 @@ def _application(
     budget: float | None,
     stack: ExitStack,
     *,
+    example: bool,
     order: str,
     deliveries: str,
     tick: str | None,
@@ -249,7 +242,13 @@ def _application(
     crash_with: str | None,
     replicas: int,
 ) -> "Application":
-    """The application, started if that is asked for. Raises NotStarted."""
+    """The application, or the example; started if that is asked for. Raises NotStarted."""
+    if example:
+        from paymock.verify.example import ExampleShop
+        from paymock.verify.pacing import Application, InlineExecutor
+
+        shop = stack.enter_context(closing(ExampleShop(sandbox.url, sandbox.api_key)))
+        return Application(shop.order, shop.delivered.__getitem__, shop.poll, InlineExecutor())
     from paymock.verify.commands import Caller, application_of
     from paymock.verify.process import ExternalService, Service
 
@@ -260,20 +259,6 @@ def _application(
     if crash_with is not None:
         service = ExternalService(partial(Caller(environment).call, crash_with))
     return stack.enter_context(application_of(order, deliveries, tick, environment, budget, service))
-
-
-def _example(sandbox: ApiClient, stack: ExitStack) -> "Application":
-    from paymock.verify.example import ExampleShop
-    from paymock.verify.pacing import Application, InlineExecutor
-
-    shop = stack.enter_context(closing(ExampleShop(sandbox.url, sandbox.api_key)))
-    return Application(shop.order, shop.delivered.__getitem__, shop.poll, InlineExecutor())
-
-
-def _interrupt_on_termination() -> None:
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):  # Windows has no SIGHUP
-            signal.signal(getattr(signal, name), signal.default_int_handler)
 
 
 def _sandbox(
@@ -359,27 +344,27 @@ def _check_writable(*files: Path | None) -> None:
                 path.unlink()
 
 
-def _write(report: "Report", **files: Path | None) -> None:
-    """Write the report to files, by the name of their format. Raises NotJudged if that fails."""
+def _show(report: "Report", files: Mapping[str, Path | None], *, as_json: bool) -> None:
+    """Write the report to files, by the name of their format, and print it in every case. Raises NotJudged if
+    a file cannot be written.
+    """
     from paymock.verify import report as formats
 
-    for name, path in files.items():
-        if path is not None:
-            document = getattr(formats, name)(report)
-            try:
-                path.write_bytes(document)
-            except OSError as error:
-                raise NotJudged(f"{path}: {error.strerror}") from None
-
-
-def _print(report: "Report", *, as_json: bool) -> None:
-    if as_json:
-        echo_json(report.as_json())
-        return
-    first, *rest = str(report).splitlines()
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        verdict = str(report.verdict)
-        click.echo(first.replace(verdict, click.style(verdict, _STYLES[verdict], bold=True), 1))
-    else:
-        echo(first)
-    echo(*rest)
+    try:
+        for name, path in files.items():
+            if path is not None:
+                document = getattr(formats, name)(report)
+                try:
+                    path.write_bytes(document)
+                except OSError as error:
+                    raise NotJudged(f"{path}: {error.strerror}") from None
+    finally:
+        first, *rest = str(report).splitlines()
+        if as_json:
+            echo_json(report.as_json())
+        elif sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+            verdict = str(report.verdict)
+            click.echo(first.replace(verdict, click.style(verdict, _STYLES[verdict], bold=True), 1))
+            echo(*rest)
+        else:
+            echo(first, *rest)

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
@@ -211,13 +212,19 @@ class Sandbox:
         order or the id begins with.
         """
         filters = {"status": status, "scenario": scenario, "order_id": order_id, "search": search}
-        query = {**filters, "limit": _MAX_PAGE}
-        page = self.call("listPayments", query=query)
-        payments: list[Json] = page["data"]
-        while page["next_cursor"]:
-            page = self.call("listPayments", query={**query, "cursor": page["next_cursor"]})
-            payments += page["data"]
+        payments: list[Json] = self._payment_page(inf, **filters)["data"]
         return payments
+
+    def _payment_page(self, limit: float, **filters: str | None) -> Json:
+        """Return one page of the newest `limit` payments that match."""
+        data: list[Json] = []
+        page: Json = {"next_cursor": None}
+        while True:
+            query = {**filters, "limit": min(limit - len(data), _MAX_PAGE), "cursor": page["next_cursor"]}
+            page = self.call("listPayments", query=query)
+            data += page["data"]
+            if page["next_cursor"] is None or len(data) >= limit:
+                return page | {"data": data}
 
     def advance_payment(
         self,

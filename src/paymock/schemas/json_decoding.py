@@ -93,20 +93,6 @@ def fingerprint(method: str, path: str, value: Any) -> bytes:
     return hasher.digest()
 
 
-def decode_reply(content: bytes, reply_type: type[T]) -> T:
-    """The body of a reply as a `reply_type`. Raises ValueError if it does not fit."""
-    try:
-        return msgspec.json.decode(content, type=reply_type)
-    except msgspec.MsgspecError as error:
-        raise ValueError(error) from None
-
-
-def decode_json_reply(content: bytes, reply_type: type[Any]) -> Any:
-    """The body of a reply as JSON. Raises ValueError if it does not fit `reply_type`."""
-    decode_reply(content, reply_type)
-    return json.loads(content)
-
-
 @lru_cache(maxsize=256)  # copying a hasher is faster than making one
 def _hasher(method: str, path: str) -> hashlib.blake2b:
     return hashlib.blake2b(f"{method} {path} ".encode(), digest_size=16)

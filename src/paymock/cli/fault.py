@@ -1,4 +1,4 @@
-"""Commands on what is simulated: `scenarios`, `next` and `fault`, each with its subcommands."""
+"""The commands `next` and `fault`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,63 +18,13 @@ from paymock.cli.options import (
     complete_newest,
     server_url,
 )
-from paymock.cli.output import Column, show, table_lines, terminal_width
+from paymock.cli.output import Column, show, table_lines
+from paymock.cli.scenarios import read_file
 from paymock.client.http import Json
-from paymock.payments.files import FileError, read_scenarios
-from paymock.payments.views import listed_scenario
 from paymock.rules.faults import FAULT_FORM
-from paymock.rules.scenarios import SCENARIOS, Scenario
-from paymock.rules.timeline import summarize
-from paymock.schemas.control import MAX_TIMES, ListedScenario, ScenarioList
+from paymock.schemas.control import MAX_TIMES
 from paymock.schemas.scenarios import course_of
-from paymock.text import format_times, timeline_line
-
-
-@click.group(invoke_without_command=True)
-@as_json
-@click.pass_context
-def scenarios(ctx: click.Context, /, *, as_json: bool) -> None:
-    """List the scenarios.
-
-    `check` shows the timelines of the scenarios in a file of your own.
-    """
-    if ctx.invoked_subcommand is not None:
-        return
-    rows = [*map(summarize, SCENARIOS.values())]
-    columns = [
-        Column("SCENARIO", [row.name for row in rows]),
-        Column("FINAL STATUS", [row.final_status for row in rows], 2),
-        Column("AFTER", [row.after for row in rows], 3),
-        Column("SIMULATES", [row.description for row in rows], 1),
-    ]
-    lines = table_lines(columns, terminal_width(), wrapped=True)
-    show({"data": [row._asdict() for row in rows]}, lines, as_json=as_json)
-
-
-@scenarios.command
-@click.argument("file", type=FILE)
-@as_json
-def check(*, file: Path, as_json: bool) -> None:
-    """Show the timelines of the scenarios of FILE, for a due of 1,000,000 raw units.
-
-    FILE is as for `paymock serve --scenarios`. A file that cannot be used is refused with the same message.
-    """
-    listed = [*map(listed_scenario, _read(file))]
-    lines = [line for scenario in listed for line in ("", *_scenario_lines(scenario))]
-    show(ScenarioList(data=listed), lines[1:], as_json=as_json)
-
-
-def _read(file: Path) -> list[Scenario]:
-    try:
-        return [*read_scenarios(file).values()]
-    except FileError as error:
-        raise CommandError(str(error)) from None
-
-
-def _scenario_lines(scenario: ListedScenario) -> list[str]:
-    timeline = [timeline_line(one.offset_seconds, one.status, one.event) for one in scenario.timeline]
-    simulates = [f"  {scenario.simulates}"] if scenario.simulates else []
-    return [f"{scenario.name}  {scenario.final_status}", *simulates, *(f"  {line}" for line in timeline)]
+from paymock.text import format_times
 
 
 @click.command
@@ -115,26 +65,21 @@ def next(  # noqa: A001 - the name of the command
     if clear:
         client.clear_next(order_id)
     if has_override:
-        custom = None if course is None else _read_course(course)
+        custom = None
+        if course is not None:
+            found = read_file(course)
+            if len(found) != 1:
+                raise CommandError(f"--course needs a file of one scenario, and {course} has {len(found)}")
+            custom = msgspec.to_builtins(course_of(found[0]))
         overrides = client.next(scenario, fault, repeat, course=custom, order_id=order_id)
     else:
         overrides = client.pending()
-    lines = [*map(_override_line, overrides)]
+    lines = []
+    for one in overrides:
+        order = f"order {one['order_id']}" if "order_id" in one else None
+        effects = "  ".join(filter(None, (one["scenario"], one["fault"], order)))
+        lines.append(f"{format_times(one['times']):<10}  {effects}")
     show({"data": overrides}, lines, as_json=as_json, empty="nothing is pending")
-
-
-def _read_course(file: Path) -> Any:
-    """The scenario of a file, which must have exactly one, as a course."""
-    scenarios = _read(file)
-    if len(scenarios) != 1:
-        raise CommandError(f"--course needs a file of one scenario, and {file} has {len(scenarios)}")
-    return msgspec.to_builtins(course_of(scenarios[0]))
-
-
-def _override_line(override: Json) -> str:
-    order = f"order {override['order_id']}" if "order_id" in override else None
-    effects = "  ".join(filter(None, (override["scenario"], override["fault"], order)))
-    return f"{format_times(override['times']):<10}  {effects}"
 
 
 def _times(times: int | None, *, always: bool) -> int | None:

@@ -1,4 +1,4 @@
-"""`paymock` without a command, and the commands that it and others suggest; `ready` and `reset`."""
+"""`paymock` without a command, and the commands that it and others suggest; `ready`."""
 
 import json
 import os
@@ -102,10 +102,3 @@ def test_ready_retries_until_the_server_starts() -> None:
         assert Terminal(url, "").text("ready", "--wait", "60") == f"ready  {url}\n"
         is_ready.set()
         thread.join()
-
-
-def test_reset_empties_the_sandbox(terminal: Terminal, api: Api) -> None:
-    api.created()
-    assert terminal.note("reset") == "the sandbox is empty\n"
-    assert api.get("/_mock/payments").json()["data"] == []
-    assert terminal.json("reset") == {"reset": True}

@@ -1,0 +1,110 @@
+"""The commands `clock` and `advance`."""
+
+import click
+
+from paymock.cli.api import ApiClient, split_payment, with_client
+from paymock.cli.options import (
+    PAYMENT,
+    Choice,
+    Duration,
+    Number,
+    as_json,
+    complete_newest,
+    completion,
+)
+from paymock.cli.output import show, show_payment
+from paymock.client.http import Json
+from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
+from paymock.schemas.control import DEFAULT_WAIT, MAX_WAIT, TARGETS
+
+_ADVANCE = Duration(0.001, MAX_ADVANCE)
+
+
+class _Speed(Number):
+    """A speed factor, or `freeze`, which is 0."""
+
+    name = "speed factor"
+    like = ", or freeze"
+
+    def parse(self, text: str) -> float:
+        return 0.0 if text == "freeze" else super().parse(text)
+
+
+_SPEED = _Speed(0, MAX_SPEED)
+
+
+@click.command
+@with_client
+@click.argument("arguments", metavar=f"[{PAYMENT}] [DURATION]", nargs=-1, shell_complete=complete_newest)
+@click.option(
+    "--to",
+    type=Choice(TARGETS),
+    metavar="STATUS",
+    help="Advance a payment to this status, `next` for the next change, or `end` for the last.",
+)
+@click.option(
+    "--until-observed",
+    is_flag=True,
+    help="Advance a payment one change at a time, waiting until the application has read each.",
+)
+@click.option(
+    "--timeout",
+    type=Duration(0, MAX_WAIT),
+    help=f"Maximum wait with --until-observed, in real time. [default: {DEFAULT_WAIT}]",
+)
+@as_json
+def advance(
+    client: ApiClient,
+    *,
+    arguments: tuple[str, ...],
+    to: str | None,
+    until_observed: bool,
+    timeout: float | None,
+    as_json: bool,
+) -> None:
+    """Advance the clock at once.
+
+    Without a payment, the whole sandbox by DURATION: seconds, or like 1m30s. With one, that payment, to a
+    status, to its next change or to the end of its timeline. --to without a payment advances the newest. Exit
+    status 4 when the application has not read a change before the timeout.
+    """
+    payment_id, duration = split_payment(arguments, has_value=to is not None)
+    if (duration is None) == (to is None):
+        raise click.UsageError("Give one of DURATION, which is seconds or like 1m30s, and --to.")
+    seconds = None if duration is None else _ADVANCE.convert(duration, None, None)
+    if timeout is not None and not until_observed:
+        raise click.UsageError("--timeout needs --until-observed.")
+    if payment_id is None and to is None:
+        if until_observed:
+            raise click.UsageError("--until-observed needs a payment or --to.")
+        _show_clock(client.call("advanceClock", body={"seconds": seconds}), as_json=as_json)
+        return
+    limit = DEFAULT_WAIT if timeout is None else timeout
+    payment = client.advance_payment(
+        client.resolve(payment_id), to, seconds, until_observed=until_observed, timeout=limit
+    )
+    show_payment(client, payment, as_json=as_json)
+
+
+@click.command
+@with_client
+@click.argument(
+    "speed",
+    type=_SPEED,
+    metavar="[FACTOR|freeze]",
+    required=False,
+    shell_complete=completion(lambda _: ["freeze"]),
+)
+@as_json
+def clock(client: ApiClient, *, speed: float | None, as_json: bool) -> None:
+    """Show the clock of the sandbox, or set its speed.
+
+    FACTOR times real time; 0 and `freeze` stop the clock.
+    """
+    clock = client.clock() if speed is None else client.call("setClock", body={"speed": speed})
+    _show_clock(clock, as_json=as_json)
+
+
+def _show_clock(clock: Json, *, as_json: bool) -> None:
+    speed = f"speed {clock['speed']:g}" if clock["speed"] else "frozen"
+    show(clock, [f"{clock['now']}  {speed}"], as_json=as_json)
