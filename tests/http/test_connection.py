@@ -13,7 +13,7 @@ from itertools import pairwise
 import pytest
 
 from paymock.http.parser import MAX_HEAD
-from paymock.http.protocol import Answer
+from paymock.http.protocol import EncodedResponse
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response
 from paymock.rules.errors import PaymockError
@@ -30,7 +30,7 @@ MALFORMED = b"no request\r\n\r\n"
 class Echo:
     """Answers with what it was asked. `/waits` takes some turns."""
 
-    async def respond(self, request: Request) -> Answer:
+    async def respond(self, request: Request) -> EncodedResponse:
         if request.path == "/waits":
             await turns(2)
         try:
@@ -43,7 +43,7 @@ class Echo:
         content = repr((seen, sorted(request.repeated), request.keeps_alive)).encode()
         return Response(200, content), b"content-length: %d\r\n" % len(content)
 
-    def refuse(self, error: PaymockError, path: str) -> Answer:
+    def refuse(self, error: PaymockError, path: str) -> EncodedResponse:
         return error_response(error), b"x-target: %b\r\n" % path.encode()
 
 
@@ -135,7 +135,7 @@ async def test_a_connection_that_is_closed_answers_nothing_more() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_defect_ends_the_connection(path: str) -> None:
     class Broken(Echo):
-        async def respond(self, request: Request) -> Answer:
+        async def respond(self, request: Request) -> EncodedResponse:
             await super().respond(request)
             raise LookupError
 
@@ -217,7 +217,7 @@ async def test_a_client_that_leaves_ends_what_waits_for_it() -> None:
     left = asyncio.Event()
 
     class Waiting(Echo):
-        async def respond(self, request: Request) -> Answer:
+        async def respond(self, request: Request) -> EncodedResponse:
             try:
                 await request.unless_gone(asyncio.sleep(60))
             except ClientGone:

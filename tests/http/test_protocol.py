@@ -130,7 +130,7 @@ def test_small_replies_are_not_delayed(server: RunningServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         raw.exchange_on(connection, GET)
         port = connection.getsockname()[1]
-        [accepted] = [one for one in server.state.connections if one.client and one.client[1] == port]
+        [accepted] = [one for one in server.state.connections if one.peer and one.peer[1] == port]
         assert accepted.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 

@@ -39,36 +39,26 @@ class Keyring:
         value = request.headers.get(b"authorization", b"")
         identity = None if b"authorization" in request.repeated else self._identities.get(value)
         if identity is None:
-            identity = self._authenticate(request)
+            try:
+                match = _BEARER.fullmatch(request.header(b"authorization") or "")
+            except ValueError:
+                match = None
+            identity = self._identify(match[1]) if match else None
+            if identity is None:
+                reason, challenge = "The request needs one header `Authorization: Bearer <API_KEY>`.", REALM
+                if match:
+                    reason = "This server does not accept the API key."
+                    challenge = f'{REALM}, error="invalid_token"'
+                hint = (
+                    "The server has configured keys: each KEY, and KEY.NAME for a sandbox of its own."
+                    if self._keys
+                    else f"In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
+                )
+                headers = [("WWW-Authenticate", challenge)]
+                raise PaymockError("unauthenticated", f"{reason} {hint}", headers=headers)
             if len(value) <= _MAX_CACHED_LENGTH:
                 self._identities[value] = identity
         request.sandbox, request.owner = identity
-
-    def _authenticate(self, request: Request) -> Identity:
-        hint = (
-            " The server has configured keys: each KEY, and KEY.NAME for a sandbox of its own."
-            if self._keys
-            else f" In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
-        )
-        try:
-            match = _BEARER.fullmatch(request.header(b"authorization") or "")
-        except ValueError:
-            match = None
-        if match is None:
-            raise PaymockError(
-                "unauthenticated",
-                "The request needs one header `Authorization: Bearer <API_KEY>`." + hint,
-                headers=[("WWW-Authenticate", REALM)],
-            )
-        token: str = match[1]
-        identity = self._identify(token)
-        if identity is None:
-            raise PaymockError(
-                "unauthenticated",
-                "This server does not accept the API key." + hint,
-                headers=[("WWW-Authenticate", f'{REALM}, error="invalid_token"')],
-            )
-        return identity
 
     def _identify(self, token: str) -> Identity | None:
         sandbox = sandbox_of(token)
@@ -77,11 +67,10 @@ class Keyring:
         match = _NAMED_KEY.fullmatch(token)
         key = match[1] if match else ""
         # All keys are compared, in constant time, so that response times do not reveal them.
-        is_key, is_named = self._is_configured(token), self._is_configured(key)
+        is_key, is_named = (
+            sum([hmac.compare_digest(presented.encode(), one) for one in self._keys]) > 0
+            for presented in (token, key)
+        )
         if is_key:
             return sandbox, sandbox
         return (sandbox, sandbox_of(key)) if is_named else None
-
-    def _is_configured(self, token: str) -> bool:
-        presented = token.encode()
-        return sum([hmac.compare_digest(presented, key) for key in self._keys]) > 0

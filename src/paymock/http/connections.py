@@ -22,13 +22,10 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 if sys.platform != "win32":
     import resource
-
-if TYPE_CHECKING:
-    from paymock.http.protocol import HttpProtocol
 
 MAX_OPEN_FILES = 10_240
 """The limit of open files that a server asks for; macOS allows no more."""
@@ -46,6 +43,21 @@ _Group = tuple[bytes | str, bool]
 """The client network of connections, and whether they have completed a request."""
 
 
+class Connection(Protocol):
+    """A connection of a client at `peer`, its address and port; `used`: since the last scan."""
+
+    transport: asyncio.Transport
+    peer: tuple[str, int] | None
+    used: bool
+
+    @property
+    def answering(self) -> bool:
+        """Whether a request is being answered."""
+
+    def shutdown(self) -> None:
+        """Close the connection, after the reply to the current request."""
+
+
 class Connections:
     """The open connections, at most `limit`.
 
@@ -55,23 +67,26 @@ class Connections:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._groups: dict[_Group, OrderedDict[HttpProtocol, None]] = {}
-        self._group_of: dict[HttpProtocol, _Group] = {}
+        self._groups: dict[_Group, OrderedDict[Connection, None]] = {}
+        self._group_of: dict[Connection, _Group] = {}
         self._deferred: deque[Callable[[], None]] = deque()
 
     def __len__(self) -> int:
         return len(self._group_of)
 
-    def __iter__(self) -> "Iterator[HttpProtocol]":
+    def __iter__(self) -> Iterator[Connection]:
         return iter([*self._group_of])
 
-    def add(self, connection: "HttpProtocol") -> None:
+    def add(self, connection: Connection) -> None:
         """Add a new connection, and close another one at the limit.
 
         The new one itself is closed when the largest group is of its own network and every connection scanned
         there is being answered.
         """
-        network = _network(connection)
+        host = connection.peer[0] if connection.peer else ""
+        network: bytes | str = host
+        with suppress(OSError):  # of IPv6, the /64 network, all of which one client may have
+            network = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])[:8]
         if len(self) >= self.limit and not self.close_idle():
             largest = self._largest_group()
             if largest[0] == network:
@@ -80,12 +95,12 @@ class Connections:
             self._close(next(iter(self._groups[largest])))
         self._insert(connection, (network, False))
 
-    def mark_used(self, connection: "HttpProtocol") -> None:
+    def mark_used(self, connection: Connection) -> None:
         if connection in self._group_of:
             connection.used = True
             self._move_to_end(connection)
 
-    def remove(self, connection: "HttpProtocol") -> None:
+    def remove(self, connection: Connection) -> None:
         if connection in self._group_of:
             self._delete(connection)
 
@@ -125,32 +140,24 @@ class Connections:
     def _largest_group(self) -> _Group:
         return max(self._groups, key=lambda group: len(self._groups[group]))
 
-    def _insert(self, connection: "HttpProtocol", group: _Group) -> None:
+    def _insert(self, connection: Connection, group: _Group) -> None:
         self._groups.setdefault(group, OrderedDict())[connection] = None
         self._group_of[connection] = group
 
-    def _delete(self, connection: "HttpProtocol") -> _Group:
+    def _delete(self, connection: Connection) -> _Group:
         group = self._group_of.pop(connection)
         del self._groups[group][connection]
         if not self._groups[group]:
             del self._groups[group]
         return group
 
-    def _move_to_end(self, connection: "HttpProtocol") -> None:
+    def _move_to_end(self, connection: Connection) -> None:
         network, _ = self._delete(connection)
         self._insert(connection, (network, True))
 
-    def _close(self, connection: "HttpProtocol") -> None:
+    def _close(self, connection: Connection) -> None:
         self._delete(connection)
         connection.transport.abort()
-
-
-def _network(connection: "HttpProtocol") -> bytes | str:
-    """Return the address of a client; for IPv6 its /64 network, all of which one client may have."""
-    host = connection.client[0] if connection.client else ""
-    with suppress(OSError):
-        return socket.inet_pton(socket.AF_INET6, host.partition("%")[0])[:8]
-    return host
 
 
 def connection_limit() -> int:

@@ -165,7 +165,20 @@ def begin_body(request: Request, data: bytes) -> tuple["BodyReader | None", byte
     """Begin to read the body of a request from `data`, which follows its head. Return the reader of its rest,
     None if it is complete, and what follows it. Raises MalformedRequest.
     """
-    length = _body_length(request)
+    headers = request.headers
+    announced, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
+    if not _FRAMING.isdisjoint(request.repeated):
+        raise MalformedRequest
+    length: int | None = 0
+    if coding is not None:
+        if announced is not None or coding.lower() != b"chunked" or not request.is_current:
+            raise MalformedRequest
+        length = None
+    elif announced is not None:
+        digits = announced.lstrip(b"0") or b"0"
+        if not announced.isdigit() or len(digits) > _MAX_LENGTH_DIGITS or int(digits) >= _MAX_LENGTH:
+            raise MalformedRequest
+        length = int(digits)
     if length is not None and length <= len(data):
         if length:
             request.body = Body(data[:length])
@@ -174,24 +187,6 @@ def begin_body(request: Request, data: bytes) -> tuple["BodyReader | None", byte
     reader = BodyReader(request.body, length)
     unread, is_complete = reader.feed(data)
     return None if is_complete else reader, unread
-
-
-def _body_length(request: Request) -> int | None:
-    """The length of the body in bytes; None if it comes in chunks. Raises MalformedRequest."""
-    headers = request.headers
-    length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
-    if not _FRAMING.isdisjoint(request.repeated):
-        raise MalformedRequest
-    if coding is not None:
-        if length is not None or coding.lower() != b"chunked" or not request.is_current:
-            raise MalformedRequest
-        return None
-    if length is None:
-        return 0
-    digits = length.lstrip(b"0") or b"0"
-    if not length.isdigit() or len(digits) > _MAX_LENGTH_DIGITS or int(digits) >= _MAX_LENGTH:
-        raise MalformedRequest
-    return int(digits)
 
 
 def check_beginning(data: bytes) -> None:

@@ -66,17 +66,17 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
 
 
-Answer = tuple[Response, bytes]
+EncodedResponse = tuple[Response, bytes]
 """A response, and its header lines, each of which ends with CRLF."""
 
 
 class Application(Protocol):
     """What answers the requests of a server."""
 
-    async def respond(self, request: Request) -> Answer:
+    async def respond(self, request: Request) -> EncodedResponse:
         """Answer a request, and record it."""
 
-    def refuse(self, error: PaymockError, path: str) -> Answer:
+    def refuse(self, error: PaymockError, path: str) -> EncodedResponse:
         """Answer what is not an HTTP request, and record it. `path`: as far as it is known."""
 
 
@@ -116,7 +116,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def __init__(self, state: ServerState) -> None:
         self.transport: asyncio.Transport
-        self.client: tuple[str, int] | None = None
+        self.peer: tuple[str, int] | None = None
         self.used = False
         self._state = state
         self._loop = asyncio.get_running_loop()
@@ -144,7 +144,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection. It is closed if no request comes within the keep-alive time."""
         self.transport = cast(asyncio.Transport, transport)
-        self.client = transport.get_extra_info("peername")
+        self.peer = transport.get_extra_info("peername")
         self._set_deadline()
         self._state.write_batch.flush()  # before another connection may be closed for this one
         self._state.connections.add(self)
@@ -203,7 +203,13 @@ class HttpProtocol(asyncio.Protocol):
                 if not self._buffer or self._refused or self._writable or self.transport.is_closing():
                     break
                 if self._reader is not None:
-                    self._read_body(self._reader)
+                    self._buffer, is_complete = self._reader.feed(self._buffer)
+                    if is_complete:
+                        self._reader = None
+                        if not self.used:
+                            self._state.connections.mark_used(self)
+                        if self._answered:
+                            self._request = None
                 elif self._request is not None or not self._read_request():
                     break
             else:
@@ -230,23 +236,16 @@ class HttpProtocol(asyncio.Protocol):
             else:
                 self._state.connections.defer(self._close)
 
-    def _read_body(self, reader: BodyReader) -> None:
-        """Read a part of a body. Raises MalformedRequest."""
-        self._buffer, is_complete = reader.feed(self._buffer)
-        if not is_complete:
-            return
-        self._reader = None
-        if not self.used:
-            self._state.connections.mark_used(self)
-        if self._answered:
-            self._request = None
-
     def _read_request(self) -> bool:
         """Read a request, and let the application answer it; return whether there is more to read. Raises
         MalformedRequest.
         """
-        if self._buffer.startswith(b"\r\n"):
-            self._skip_blank_lines()
+        if self._buffer.startswith(b"\r\n"):  # RFC 9112, 2.2; empty lines count in the size of the head
+            data = BLANK_LINES.sub(b"", self._buffer, 1)
+            self._skipped += len(self._buffer) - len(data)
+            self._buffer, self._searched = data, 0
+            if self._skipped > MAX_HEAD:
+                raise MalformedRequest("headers_too_large")
         data = self._buffer
         end = data.find(END_OF_HEAD, self._searched)
         size = len(data) if end < 0 else end + len(END_OF_HEAD)
@@ -276,16 +275,8 @@ class HttpProtocol(asyncio.Protocol):
             self._create_task(self._finish_answering(request, answering, waiting_for))
         return True
 
-    def _skip_blank_lines(self) -> None:
-        """Ignore empty lines before a request: RFC 9112, 2.2. They count in the size of its head."""
-        data = BLANK_LINES.sub(b"", self._buffer, 1)
-        self._skipped += len(self._buffer) - len(data)
-        self._buffer, self._searched = data, 0
-        if self._skipped > MAX_HEAD:
-            raise MalformedRequest("headers_too_large")
-
     async def _finish_answering(
-        self, request: Request, answering: Coroutine[Any, Any, Answer], waiting_for: Any
+        self, request: Request, answering: Coroutine[Any, Any, EncodedResponse], waiting_for: Any
     ) -> None:
         try:
             answer = await _resumed(answering, waiting_for)
@@ -311,7 +302,14 @@ class HttpProtocol(asyncio.Protocol):
         last = self._last or not request.keeps_alive
         if fault is not None or response.lost:
             if response.dropped:
-                self._drop(with_reset=fault is not None and fault.kind is FaultKind.RESET)
+                self._state.write_batch.flush()
+                if fault is not None and fault.kind is FaultKind.RESET:
+                    # By a reset, the client loses what it has not received yet.
+                    linger = self.transport.get_extra_info("socket")
+                    linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.transport.abort()
+                else:
+                    self.transport.close()
                 return
             if fault is not None and fault.kind is FaultKind.TRUNCATE:
                 body = body[: fault.number]
@@ -367,16 +365,6 @@ class HttpProtocol(asyncio.Protocol):
     def _close(self) -> None:
         self._state.write_batch.flush()
         self.transport.close()
-
-    def _drop(self, *, with_reset: bool) -> None:
-        """Close the connection without a reply. By a reset, the client loses what it has not received yet."""
-        self._state.write_batch.flush()
-        if with_reset:
-            no_linger = struct.pack("ii", 1, 0)
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
-            self.transport.abort()
-        else:
-            self.transport.close()
 
     def _refuse(self, code: str, message: str | None = None) -> None:
         """Refuse what is being received, instead of answering it, and read nothing more."""

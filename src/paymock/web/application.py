@@ -14,7 +14,7 @@ from paymock.http.auth import Keyring
 from paymock.http.cors import allowed_methods, cors_headers, options_response
 from paymock.http.headers import prefers_html
 from paymock.http.hosts import AllowedHosts
-from paymock.http.protocol import Answer
+from paymock.http.protocol import EncodedResponse
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, header_block, refusal
 from paymock.http.routing import PUBLIC, Handler, Route, Routes
@@ -80,7 +80,7 @@ class Application:
     async def close(self) -> None:
         await self._sandboxes.close()
 
-    async def respond(self, request: Request) -> Answer:
+    async def respond(self, request: Request) -> EncodedResponse:
         """Answer a request, and record it."""
         started = time.perf_counter()
         request_id = f"{self._id_prefix}{next(self._count):x}"
@@ -116,7 +116,7 @@ class Application:
             response = replace(response, stream=stream)
         return response, headers
 
-    def refuse(self, error: PaymockError, path: str) -> Answer:
+    def refuse(self, error: PaymockError, path: str) -> EncodedResponse:
         """Return the answer to what is not an HTTP request, and record it. `path`: as far as it is known."""
         response, request_id = error_response(error), f"{self._id_prefix}{next(self._count):x}"
         self._log.request("-", "-", response, request_id, 0.0)
