@@ -18,7 +18,6 @@ from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.schemas import public as schemas
 from paymock.schemas.fields import ScenarioName
-from paymock.schemas.queries import Query
 from paymock.web.documents import DEFAULT_SERVER
 from paymock.web.operations.operations import Operation
 from scripts import tables
@@ -135,7 +134,7 @@ def _operation(operation: Operation) -> Json:
     return entry
 
 
-def _query_parameters(query: type[Query]) -> Iterator[Json]:
+def _query_parameters(query: type[schemas.Query]) -> Iterator[Json]:
     _, components = msgspec.json.schema_components([query], ref_template="#/components/schemas/{name}")
     component = components[query.__name__]
     for name, schema in component["properties"].items():

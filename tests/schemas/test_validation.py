@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from paymock.rules.errors import PaymockError
 from paymock.schemas.control import SetNext
 from paymock.schemas.public import CreatePayment, CreateWebhookEndpoint
-from paymock.schemas.queries import Query, QueryParser
 from paymock.schemas.validation import MAX_DETAILS, Checker, Problems, checker_for, converter_for, validate
 from tests.support.client import ORDER
 
@@ -88,14 +87,6 @@ def test_a_message_contains_no_address_and_no_long_name() -> None:
     assert list(caught.value.details or {}) == ["0x***", "n" * 63 + "…"]
 
 
-class Bytes(Query):
-    """A query with a parameter of a type that no query has."""
-
-    data: bytes = b""
-
-
-def test_an_unsupported_type_has_neither_checker_nor_reader() -> None:
+def test_an_unsupported_type_has_no_checker() -> None:
     with pytest.raises(TypeError, match="no checker"):
         checker_for(bytes)
-    with pytest.raises(TypeError, match="no reader"):
-        QueryParser(Bytes)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from msgspec.structs import fields
 
-from paymock.schemas.queries import Query
+from paymock.schemas.public import Query
 from paymock.web.operations.operations import Operation
 from scripts.openapi import examples
 from scripts.openapi.documents import CONTROL_API, PUBLIC_API

@@ -369,7 +369,7 @@ def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapsh
     return schemas.TimelineEntry(
         at=to_rfc3339(payment.record.created_at + state.at),
         reached=state.at <= payment.elapsed,
-        **views.change(previous, state),
+        **msgspec.structs.asdict(views.change(previous, state)),
     )
 
 

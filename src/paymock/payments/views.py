@@ -263,24 +263,19 @@ def listed_scenario(scenario: Scenario) -> ListedScenario:
     return ListedScenario(
         **asdict(course_of(scenario)),
         final_status=states[-1].status,
-        timeline=[
-            ScenarioChange(**change(previous, state))
-            for previous, state in zip((None, *states), states, strict=False)
-        ],
+        timeline=[change(previous, state) for previous, state in zip((None, *states), states, strict=False)],
     )
 
 
-def change(previous: State | None, state: State) -> dict[str, Any]:
-    """The members of a ScenarioChange, and of a TimelineEntry, between two consecutive states; `previous` is
-    None for the creation.
-    """
+def change(previous: State | None, state: State) -> ScenarioChange:
+    """What happens between two consecutive states; `previous` is None for the creation."""
     number = None if previous is None else changed_deposit(previous, state)
     deposit = None if number is None else state.deposits[number]
-    return {
-        "offset_seconds": state.at / 1000,
-        "event": "Created" if previous is None else describe_change(previous, state),
-        "status": state.status,
-        "deposit": None if number is None else number + 1,
-        "confirmations": None if deposit is None else deposit.confirmations,
-        "deposit_status": None if deposit is None else deposit.status,
-    }
+    return ScenarioChange(
+        offset_seconds=state.at / 1000,
+        event="Created" if previous is None else describe_change(previous, state),
+        status=state.status,
+        deposit=None if number is None else number + 1,
+        confirmations=None if deposit is None else deposit.confirmations,
+        deposit_status=None if deposit is None else deposit.status,
+    )

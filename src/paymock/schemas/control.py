@@ -19,8 +19,7 @@ from paymock.schemas.fields import (
     identifier,
     matching,
 )
-from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Reply, Request
-from paymock.schemas.queries import Query
+from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Query, Reply, Request
 from paymock.schemas.scenarios import NAME_FORMAT, AnyScenarioName, Course, CourseRequest
 
 NEXT, END = "next", "end"
@@ -333,7 +332,7 @@ class FaultRuleList(Reply):
     data: Annotated[list[FaultRule], Meta(description="In order: the first one that is due applies.")]
 
 
-AheadSeconds = Annotated[
+LeadSeconds = Annotated[
     float, Meta(description="Seconds that the payment's clock is ahead of its sandbox's; 0: none.", ge=0)
 ]
 
@@ -343,7 +342,7 @@ class ListedPayment(Payment):
 
     scenario: AnyScenarioName
     age_seconds: Annotated[float, Meta(description="Seconds of virtual time since its creation.", ge=0)]
-    ahead_seconds: AheadSeconds
+    ahead_seconds: LeadSeconds
 
 
 class PaymentPage(Reply):
@@ -357,41 +356,32 @@ class PaymentPage(Reply):
 
 
 Offset = Annotated[float, Meta(description="Seconds after creation.", ge=0)]
-ChangeText = Annotated[str, Meta(description="What happens, in words.")]
-StatusThen = Annotated[PaymentStatus, Meta(description="The payment's status from then on.")]
-DepositNumber = Annotated[
-    int | None, Meta(description="The number of the deposit that it happens to, from 1; `null`: to none.")
-]
-Confirmations = Annotated[
-    int | None, Meta(description="How many confirmations that deposit has from then on.")
-]
-DepositStatusThen = Annotated[
-    DepositStatus | None, Meta(description="The status of that deposit from then on; `null`: no deposit.")
-]
-
-
-class TimelineEntry(Reply):
-    """A change of a payment, past or to come."""
-
-    at: Annotated[Timestamp, Meta(description="On the payment's clock, which may be ahead of its sandbox's.")]
-    offset_seconds: Offset
-    event: ChangeText
-    status: StatusThen
-    reached: Annotated[bool, Meta(description="Whether it has happened.")]
-    deposit: DepositNumber
-    confirmations: Confirmations
-    deposit_status: DepositStatusThen
 
 
 class ScenarioChange(Reply):
     """A change of every payment of a scenario."""
 
     offset_seconds: Offset
-    event: ChangeText
-    status: StatusThen
-    deposit: DepositNumber
-    confirmations: Confirmations
-    deposit_status: DepositStatusThen
+    event: Annotated[str, Meta(description="What happens, in words.")]
+    status: Annotated[PaymentStatus, Meta(description="The payment's status from then on.")]
+    deposit: Annotated[
+        int | None,
+        Meta(description="The number of the deposit that it happens to, from 1; `null`: to none."),
+    ]
+    confirmations: Annotated[
+        int | None, Meta(description="How many confirmations that deposit has from then on.")
+    ]
+    deposit_status: Annotated[
+        DepositStatus | None,
+        Meta(description="The status of that deposit from then on; `null`: no deposit."),
+    ]
+
+
+class TimelineEntry(ScenarioChange):
+    """A change of a payment, past or to come."""
+
+    at: Annotated[Timestamp, Meta(description="On the payment's clock, which may be ahead of its sandbox's.")]
+    reached: Annotated[bool, Meta(description="Whether it has happened.")]
 
 
 class ListedScenario(Course):
@@ -422,27 +412,13 @@ class PaymentDetail(Reply):
     before: Annotated[
         Payment | None, Meta(description="As it was before its last change; `null`: nothing has changed yet.")
     ]
-    ahead_seconds: AheadSeconds
+    ahead_seconds: LeadSeconds
 
 
 class FrozenClock(Reply):
     """The clock of a sandbox that is frozen."""
 
     speed: Annotated[int, Meta(description="Always 0.", ge=0, le=0)] = 0
-
-
-_FrozenClock = Annotated[
-    FrozenClock, Meta(description="Present if the wait ran out while the clock was frozen.")
-]
-
-
-class WaitResult(Reply):
-    """How a wait ended."""
-
-    reached: Annotated[bool, Meta(description="Whether what was waited for has come.")]
-    possible: Annotated[bool, Meta(description="Whether it has come or can still come.")]
-    payment: Payment
-    clock: _FrozenClock | UnsetType = UNSET
 
 
 class OrderWaitResult(Reply):
@@ -458,7 +434,17 @@ class OrderWaitResult(Reply):
     payment: Annotated[
         Payment | None, Meta(description="The newest payment of the order; `null`: it has none.")
     ]
-    clock: _FrozenClock | UnsetType = UNSET
+    clock: (
+        Annotated[FrozenClock, Meta(description="Present if the wait ran out while the clock was frozen.")]
+        | UnsetType
+    ) = UNSET
+
+
+class WaitResult(OrderWaitResult):
+    """How a wait ended."""
+
+    possible: Annotated[bool, Meta(description="Whether it has come or can still come.")]
+    payment: Payment
 
 
 class ObservedPayment(Reply):
@@ -519,7 +505,7 @@ class JournalEntry(Reply):
         str | None, Meta(description="The header `Sec-Fetch-Site`, if a browser has sent the request.")
     ]
     payment_ahead_seconds: Annotated[
-        AheadSeconds | None,
+        LeadSeconds | None,
         Meta(description="How far the clock of its payment was ahead, in seconds; `null`: it had none."),
     ]
 

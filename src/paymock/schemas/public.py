@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from paymock.rules.errors import ERRORS
 from paymock.rules.identifiers import ATTEMPT_PREFIX, DEPOSIT_PREFIX, ENDPOINT_PREFIX, PAYMENT_PREFIX
-from paymock.rules.scenarios import DepositStatus, PaymentStatus
+from paymock.rules.scenarios import TERMINAL_STATUSES, DepositStatus, PaymentStatus
 from paymock.schemas.fields import (
     Address,
     Amount,
@@ -59,12 +59,20 @@ SETTLING = (
 """The statuses of a payment whose attempt stays `payment_finalized`."""
 
 
+_TERMINAL = [f"`{status}`" for status in (*SETTLING, *PaymentStatus) if status in TERMINAL_STATUSES]
+*_OTHERS, _LAST = dict.fromkeys(_TERMINAL)
+
+
 class Reply(msgspec.Struct, kw_only=True):
     """What every reply body shares: later releases may add fields."""
 
 
 class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What every request body shares: unknown fields are refused by name."""
+
+
+class Query(msgspec.Struct, kw_only=True):
+    """What all query strings share: parameters that the type does not name are refused."""
 
 
 class Receive(Reply):
@@ -241,8 +249,8 @@ class Payment(Reply):
     status: Annotated[
         PaymentStatus,
         Meta(
-            description="Final are `completed`, `failed`, `underpaid_expired`, `overpaid_review` and "
-            "`manual_review`; `expired` too, unless a late transfer moves it to `manual_review`."
+            description=f"Final are {', '.join(_OTHERS)} and {_LAST}; `expired` too, unless a late transfer "
+            "moves it to `manual_review`."
         ),
     ]
     order_id: OrderId

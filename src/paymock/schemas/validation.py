@@ -1,5 +1,5 @@
-"""Validation of decoded JSON values against the msgspec types of `schemas`, with every problem listed under
-its dotted path.
+"""Validation of decoded JSON values and of queries against the msgspec types of `schemas`, with every problem
+listed under its dotted path.
 
 The types are the only declaration: they define structure, lengths and enumerations, and
 `Meta(extra={"check": function})` adds what a type cannot express. There are two ways through them, which
@@ -10,16 +10,18 @@ developer would learn of one mistake at a time.
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import inspect
 
 from paymock.rules.errors import PaymockError
+from paymock.schemas.public import Query
 
 T = TypeVar("T")
+Q = TypeVar("Q", bound=Query)
 
 Problems = dict[str, str]
 """Problems by dotted field path, one for each field."""
@@ -46,6 +48,10 @@ _TYPE_NAMES: dict[type, str] = {
 }
 _ADDRESS = re.compile("0[xX][0-9a-fA-F]{40}")
 
+_INTEGER = re.compile("[0-9]{1,18}")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([Ee][+-]?[0-9]+)?")
+"""Numbers in queries: msgspec's lax mode would take `1e1` and `5.0` for an integer."""
+
 
 def validate(check: Checker, body: Any, wire_type: type[T]) -> T:
     """`body`, a decoded JSON value, as `wire_type`, whose checker is `check`. Raises PaymockError
@@ -56,6 +62,37 @@ def validate(check: Checker, body: Any, wire_type: type[T]) -> T:
     if problems:
         raise validation_failed(problems)
     return msgspec.convert(body, wire_type, strict=False)  # in JSON, 1.0 is an integer
+
+
+class QueryParser(Generic[Q]):
+    """Makes a `query_type` of the parameters of a query, of which `names` are known. Make it once and keep
+    it.
+    """
+
+    def __init__(self, query_type: type[Q]) -> None:
+        self._query_type, self._check = query_type, checker_for(query_type)
+        self.names: list[str] = []
+        self._numbers: dict[str, tuple[re.Pattern[str], Callable[[str], float]]] = {}
+        for field in msgspec.structs.fields(query_type):
+            info = inspect.type_info(field.type)
+            self.names.append(field.name)
+            match info.type if isinstance(info, inspect.Metadata) else info:
+                case inspect.IntType():
+                    self._numbers[field.name] = _INTEGER, int
+                case inspect.FloatType():
+                    self._numbers[field.name] = _NUMBER, float
+
+    def __call__(self, parameters: Mapping[str, str]) -> Q:
+        """Raises PaymockError `invalid_query` for the first parameter that is not acceptable."""
+        values: dict[str, Any] = dict(parameters)
+        for name, (form, number) in self._numbers.items():
+            if form.fullmatch(parameters.get(name, "")):
+                values[name] = number(values[name])
+        problems: Problems = {}
+        self._check(values, "", problems)
+        for name, problem in problems.items():
+            raise PaymockError("invalid_query", f"{name} {problem}.")
+        return msgspec.convert(values, self._query_type)
 
 
 def validation_failed(problems: Problems) -> PaymockError:
@@ -88,24 +125,27 @@ def _rule(info: inspect.Type) -> Rule | None:
     """The rule of a type and of all types in it, or None where there is none."""
     match info:
         case inspect.Metadata(type=inner, extra=extra):
-            return _both(_rule(inner), (extra or {}).get("check"))
-        case inspect.StructType():
-            return _each_member(_member_rules(info))
+            first, second = _rule(inner), (extra or {}).get("check")
+            if first is None or second is None:
+                return first or second
+            return lambda value: first(value) or second(value)
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
-            return _each_item(_rule(item))
+            of_item = _rule(item)
+            return of_item and (lambda value: next(filter(None, map(of_item, value)), None))
         case inspect.UnionType(types=types):
-            return _unless_none(next(filter(None, map(_rule, types)), None))
+            of_type = next(filter(None, map(_rule, types)), None)
+            return of_type and (lambda value: None if value is None else of_type(value))
+        case inspect.StructType():
+            getters = [(operator.attrgetter(name), rule) for name, rule in _member_rules(info)]
+
+            def find_problem(value: Any) -> str | None:
+                for get_member, rule in getters:
+                    if problem := rule(get_member(value)):
+                        return problem
+                return None
+
+            return find_problem if getters else None
     return None
-
-
-def _unless_none(rule: Rule | None) -> Rule | None:
-    return rule and (lambda value: None if value is None else rule(value))
-
-
-def _both(first: Rule | None, second: Rule | None) -> Rule | None:
-    if first is None or second is None:
-        return first or second
-    return lambda value: first(value) or second(value)
 
 
 def _member_rules(info: inspect.StructType) -> Iterator[tuple[str, Rule]]:
@@ -116,22 +156,6 @@ def _member_rules(info: inspect.StructType) -> Iterator[tuple[str, Rule]]:
             yield from ((f"{field.name}.{name}", rule) for name, rule in _member_rules(inner))
         elif rule := _rule(field.type):
             yield field.name, rule
-
-
-def _each_member(rules: Iterable[tuple[str, Rule]]) -> Rule | None:
-    getters = [(operator.attrgetter(name), rule) for name, rule in rules]
-
-    def find_problem(value: Any) -> str | None:
-        for get_member, rule in getters:
-            if problem := rule(get_member(value)):
-                return problem
-        return None
-
-    return find_problem if getters else None
-
-
-def _each_item(rule: Rule | None) -> Rule | None:
-    return None if rule is None else lambda value: next(filter(None, map(rule, value)), None)
 
 
 # Slow: checkers, for invalid values
@@ -152,13 +176,15 @@ def _checker(info: inspect.Type) -> Checker:
             return _struct(info)
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return _sized(info, list, "item", _checker(item))
-        case inspect.UnionType():
-            members = [member for member in info.types if not isinstance(member, inspect.NoneType)]
-            return _nullable(_checker(members[0])) if len(members) == 1 else _any_value
+        case inspect.UnionType(types=types):
+            members = [_checker(member) for member in types if not isinstance(member, inspect.NoneType)]
+            return _unless_null(members[0]) if len(members) == 1 else _any_value
         case inspect.StrType():
             return _sized(info, str, "character")
         case inspect.LiteralType(values=values):
-            return _enumeration(list(values))
+            return _enumeration(values, " or ".join(f'"{value}"' for value in values))
+        case inspect.EnumType(cls=values):
+            return _enumeration([*values], f"one of {', '.join(values)}")
         case inspect.IntType() | inspect.FloatType():
             return _number(info)
         case inspect.DictType():
@@ -245,17 +271,15 @@ def _number(info: inspect.IntType | inspect.FloatType) -> Checker:
     return check
 
 
-def _enumeration(allowed: list[Any]) -> Checker:
-    expected = "must be " + " or ".join(f'"{value}"' for value in allowed)
-
+def _enumeration(allowed: Sequence[Any], described: str) -> Checker:
     def check(value: Any, path: str, problems: Problems) -> None:
         if not isinstance(value, str) or value not in allowed:
-            problems.setdefault(path, expected)
+            problems.setdefault(path, f"must be {described}")
 
     return check
 
 
-def _nullable(check_inner: Checker) -> Checker:
+def _unless_null(check_inner: Checker) -> Checker:
     def check(value: Any, path: str, problems: Problems) -> None:
         if value is not None:
             check_inner(value, path, problems)

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import fields
 
 from paymock.app.payments import PaymentsService
-from paymock.schemas.queries import Query
+from paymock.schemas.public import Query
 from paymock.settings import Settings
 from paymock.web.operations.operations import Operation
 from tests.support import raw

@@ -7,7 +7,7 @@ from paymock.http.requests import Request
 from paymock.http.responses import Response, event_stream
 from paymock.schemas import control as schemas
 from paymock.schemas.public import Payment
-from paymock.schemas.queries import QueryParser
+from paymock.schemas.validation import QueryParser
 from paymock.web.operations.operations import PAYMENT_ID, Operation, parse_query
 
 _parse_events = QueryParser(schemas.FollowSandbox)

@@ -18,8 +18,8 @@ from paymock.http.routing import CONTROL, PUBLIC
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.sandboxes import KeyedRequest
 from paymock.schemas import json_decoding
-from paymock.schemas.queries import Q, Query, QueryParser
-from paymock.schemas.validation import checker_for, validate
+from paymock.schemas.public import Query
+from paymock.schemas.validation import Q, QueryParser, checker_for, validate
 
 _encode = msgspec.json.Encoder().encode
 

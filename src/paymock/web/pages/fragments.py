@@ -27,8 +27,8 @@ from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.control import ListPayments, PaymentDetail, PendingOverride
-from paymock.schemas.public import GET_PAYMENT
-from paymock.schemas.queries import Query, QueryParser
+from paymock.schemas.public import GET_PAYMENT, Query
+from paymock.schemas.validation import QueryParser
 from paymock.text import format_seconds
 from paymock.web.operations.operations import parse_query
 from paymock.web.pages.request_rows import request_rows
