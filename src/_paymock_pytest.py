@@ -175,12 +175,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     _closed.clear()
 
 
+@before_reset.append
 def _describe_closed(sandbox: "Sandbox") -> None:
     if sys.exc_info()[0] is not None:
         _closed[id(sandbox)] = _description(sandbox)
-
-
-before_reset.append(_describe_closed)
 
 
 # Not of the new style: old versions of pluggy know only this one.

@@ -53,7 +53,9 @@ def story(
         lines += request
     if not shown:
         lines.append("  none")
-    return "".join(f"{_shortened(escape_control(mask(line)))}\n" for line in lines)
+    encoded = [escape_control(mask(line)).encode() for line in lines]
+    short = [line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + b"..." for line in encoded]
+    return "".join(f"{line.decode(errors='ignore')}\n" for line in short)
 
 
 def _payment_lines(detail: PaymentDetail) -> Iterator[str]:
@@ -90,8 +92,3 @@ def _request_lines(newest_first: Iterable[JournalEntry]) -> Iterator[list[str]]:
         problems = [f"{problem.field}: {problem.message}" for problem in entry.details]
         reasons = problems or filter(None, [entry.message])
         yield [f"  {'  '.join(filter(None, parts))}", *(f"    {reason}" for reason in reasons)]
-
-
-def _shortened(line: str) -> str:
-    encoded = line.encode()
-    return line if len(encoded) <= _MAX_WIDTH else f"{encoded[:_MAX_WIDTH].decode(errors='ignore')}..."
