@@ -44,7 +44,7 @@ MOST_PERCENT = 10.0
 MOST_TIMES = 3.0
 CROWDED = "mk_test_waits_crowded"
 PAYMENTS = 50
-PAIRS = 1_500
+PAIRS = 1_000
 """How many creations and reads are sent to measure their CPU time."""
 
 

@@ -181,7 +181,20 @@ class OrderSearch:
         generation = (await self._sandboxes.snapshot(self._sandbox)).record.generation
         if generation != self._generation:  # a reset has deleted what was found
             self._generation, self._searched, self._found = generation, -1, None
-        await self._search()
+        # looking for the text of the id takes less time than decoding a record
+        wanted, searched, before = self._order_id.encode(), self._searched, None
+        for limit in chain((_FEW,), repeat(_MANY)):
+            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit, before=before)
+            new = [(position, stored) for position, stored in page if position > searched]
+            heads = (records.decode_head(stored) for _, stored in new if wanted in stored)
+            found = next((head.token for head in heads if head.order_id == self._order_id), None)
+            if new:
+                self._searched, before = max(self._searched, new[0][0]), new[-1][0]
+            if found is not None:
+                self._found = PAYMENT_PREFIX + found
+            if found is not None or len(new) < limit:
+                break
+            await asyncio.sleep(0)  # let other requests run between pages
         if self._found is None:
             return None
         try:
@@ -190,24 +203,6 @@ class OrderSearch:
             if error.kind.code != "payment_not_found":
                 raise
             return None
-
-    async def _search(self) -> None:
-        """Look at the payments that have been created since the last search, newest first."""
-        wanted, searched, before = self._order_id.encode(), self._searched, None
-        for limit in chain((_FEW,), repeat(_MANY)):
-            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit, before=before)
-            for position, stored in page:
-                self._searched = max(self._searched, position)
-                if position <= searched:
-                    return
-                # decoding a record takes longer than looking for the text in it
-                if wanted in stored and (head := records.decode_head(stored)).order_id == self._order_id:
-                    self._found = PAYMENT_PREFIX + head.token
-                    return
-                before = position
-            if len(page) < limit:
-                return
-            await asyncio.sleep(0)  # let other requests run between pages
 
 
 async def newest_payments(

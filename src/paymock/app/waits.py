@@ -52,13 +52,8 @@ class Waits:
             return await find_payment(self._sandboxes, sandbox, payment_id)
 
         with self._notifier.subscribe(sandbox) as changes:
-            reached, possible, payment = await _until(changes, find, status, timeout)
-        return schemas.WaitResult(
-            reached=reached,
-            possible=possible,
-            payment=payment.payment,
-            clock=await self._clock(sandbox, ran_out=possible and not reached),
-        )
+            reached, possible, payment, clock = await self._until(sandbox, changes, find, status, timeout)
+        return schemas.WaitResult(reached=reached, possible=possible, payment=payment.payment, clock=clock)
 
     async def order(
         self, sandbox: str, order_id: str, status: str | None, timeout: float
@@ -72,13 +67,11 @@ class Waits:
             self._additions_of(sandbox) as additions,
             additions.orders.entry(order_id, changes),
         ):
-            reached, possible, payment = await _until(changes, search.newest, status, timeout, is_order=True)
-        return schemas.OrderWaitResult(
-            reached=reached,
-            possible=possible,
-            payment=payment.payment if payment else None,
-            clock=await self._clock(sandbox, ran_out=possible and not reached),
-        )
+            reached, possible, payment, clock = await self._until(
+                sandbox, changes, search.newest, status, timeout, is_order=True
+            )
+        found = payment.payment if payment else None
+        return schemas.OrderWaitResult(reached=reached, possible=possible, payment=found, clock=clock)
 
     async def requests(
         self,
@@ -125,10 +118,37 @@ class Waits:
             if not await reads.changes.next(deadline):
                 return False
 
-    async def _clock(self, sandbox: str, *, ran_out: bool) -> schemas.FrozenClock | UnsetType:
-        if not ran_out or (await self._sandboxes.snapshot(sandbox)).clock.speed:
-            return UNSET
-        return schemas.FrozenClock()
+    async def _until(
+        self,
+        sandbox: str,
+        changes: Waiter,
+        find: Callable[[], Awaitable[P]],
+        status: str | None,
+        timeout: float,
+        *,
+        is_order: bool = False,
+    ) -> tuple[bool, bool, P, schemas.FrozenClock | UnsetType]:
+        """Wait until the payment that `find` returns has `status`. Without one, wait for its next change or,
+        of an order, until there is one; a creation can replace it by another one. Return whether that is
+        reached, whether it is or can still be reached, the payment, and what the clock has to do with it.
+        """
+        deadline, first = _now() + timeout, None
+        while True:
+            payment = await find()
+            reached, possible, moment = False, True, math.inf
+            if payment is not None:
+                first = first or payment.state
+                upcoming = [state for state in payment.upcoming if status in (None, state.status)]
+                reached = payment.has_been(status) if status else is_order or payment.state != first
+                possible = reached or bool(upcoming) or payment.can_reach(status)
+                seconds = payment.seconds_to(upcoming[0].at) if upcoming else None
+                moment = math.inf if seconds is None else _now() + seconds
+            if reached or not possible or not await changes.next(deadline, moment):
+                break
+        clock: schemas.FrozenClock | UnsetType = UNSET
+        if possible and not reached and not (await self._sandboxes.snapshot(sandbox)).clock.speed:
+            clock = schemas.FrozenClock()
+        return reached, possible, payment, clock
 
     @asynccontextmanager
     async def _matching(
@@ -171,6 +191,10 @@ class Matching:
         self.counts_from = math.inf
 
 
+Requests = Index[tuple[str | None, ...], Matching]
+"""By RequestFilter."""
+
+
 class _Additions:
     """Reads the new payments and journal entries of a sandbox, once for all waits, and wakes those that they
     can end. All others sleep on, however many there are.
@@ -178,26 +202,26 @@ class _Additions:
 
     def __init__(self, sandboxes: Sandboxes, journal: Journal, sandbox: str) -> None:
         self.orders: Index[str, Waiter] = Index()
-        self.requests: Index[tuple[str | None, ...], Matching] = Index()  # by RequestFilter
+        self.requests: Requests = Index()
         self.beginning: Index[str | None, Matching] = Index()  # by `after`
         self._sandboxes = sandboxes
         self._journal = journal
         self._sandbox = sandbox
-        self._newest_payment: bytes | None = None
-        self._newest_entry: bytes | None = None
         self.changes = Waiter(sandboxes.notifier)
         self.changes.wake()  # to begin with what there is
         self.task = asyncio.create_task(self._follow())
 
     async def _follow(self) -> None:
         notifier, failure = self._sandboxes.notifier, None
+        newest_payment: bytes | None = None
+        newest_entry: bytes | None = None
         try:
             with notifier.subscribe(self._sandbox, self.changes, additions=True):
                 while await self.changes.next():
                     if self.orders:
-                        await self._read_payments()
+                        newest_payment = await self._read_payments(newest_payment)
                     if self.requests:
-                        await self._read_entries()
+                        newest_entry = await self._read_entries(newest_entry)
                     await notifier.sleep_until(_now() + _GAP_SECONDS)
         except Exception as error:  # noqa: BLE001 - raised by every wait
             failure = error
@@ -206,51 +230,53 @@ class _Additions:
         for matching in chain.from_iterable(self.requests.values()):
             matching.changes.wake(failure)
 
-    async def _read_payments(self) -> None:
-        """Wake those who wait for the orders of new payments: all when it is unknown what is new."""
-        for limit in (1,) if self._newest_payment is None else _LIMITS:
+    async def _read_payments(self, newest: bytes | None) -> bytes:
+        """Wake those who wait for orders of payments later than `newest`; all of them if that is None, or so
+        many are new that not all are known. Return the newest one.
+        """
+        for limit in (1,) if newest is None else _LIMITS:
             page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit)
             stored = [payment for _, payment in page]
-            new = [*takewhile(lambda payment: payment != self._newest_payment, stored)]
+            new = [*takewhile(lambda payment: payment != newest, stored)]
             if len(new) < limit:
                 orders = {records.decode_head(payment).order_id for payment in new}
                 break
         else:
             orders = {*self.orders}
-        self._newest_payment = stored[0] if stored else b""
         for order_id in orders:
             for wait in self.orders.get(order_id, ()):
                 wait.wake()
+        return stored[0] if stored else b""
 
-    async def _read_entries(self) -> None:
-        """Tell the new entries to those who wait for them, and to those who begin what they begin with."""
+    async def _read_entries(self, newest: bytes | None) -> bytes:
+        """Tell the entries later than `newest` to those who wait for them, and to those who begin what they
+        begin with. Return the newest one.
+        """
         beginning = {after: {*matchings} for after, matchings in self.beginning.items()}
         for limit in _LIMITS:
             stored = await self._journal.stored(self._sandbox, limit)
-            is_known = self._newest_entry is None or self._newest_entry in stored
-            new = [*takewhile(lambda entry: entry != self._newest_entry, stored)]
+            new = [*takewhile(lambda entry: entry != newest, stored)]
             entries = [records.decode_as(StoredEntry, entry) for entry in (stored if beginning else new)]
             numbers: dict[str | None, int] = {
                 entry.request_id: number for number, entry in enumerate(entries)
             }
+            is_known = newest is None or len(new) < len(stored)
             if len(stored) < limit or (is_known and beginning.keys() <= numbers.keys()):
                 break
-        self._newest_entry = stored[0] if stored else b""
         _tell(entries[: len(new)], self.requests)
         for after, matchings in beginning.items():
             is_complete = after is None or after in numbers or self._sandboxes.never_waits
-            requests: Index[tuple[str | None, ...], Matching] = Index()
+            counts_from = _now() + (0 if is_complete else _LATE_SECONDS)
+            requests: Requests = Index()
             for matching in matchings:
-                requests.setdefault(matching.wanted, set()).add(matching)
-                matching.entries = []
-                matching.counts_from = min(
-                    matching.counts_from, _now() + (0 if is_complete else _LATE_SECONDS)
-                )
+                matching.entries, matching.counts_from = [], min(matching.counts_from, counts_from)
                 matching.changes.wake()
+                requests.setdefault(matching.wanted, set()).add(matching)
             _tell(entries[: numbers.get(after, len(entries))], requests)
+        return stored[0] if stored else b""
 
 
-def _tell(newest: list[StoredEntry], requests: Index[tuple[str | None, ...], Matching]) -> None:
+def _tell(newest: list[StoredEntry], requests: Requests) -> None:
     """Add these entries, newest first, to what matches them."""
     for entry in reversed(newest):
         fields = (entry.operation, entry.order_id, entry.payment_id, entry.shown)
@@ -258,33 +284,6 @@ def _tell(newest: list[StoredEntry], requests: Index[tuple[str | None, ...], Mat
             for matching in requests.get(wanted, ()):
                 matching.entries.append(entry)
                 matching.changes.wake()
-
-
-async def _until(
-    changes: Waiter,
-    find: Callable[[], Awaitable[P]],
-    status: str | None,
-    timeout: float,
-    *,
-    is_order: bool = False,
-) -> tuple[bool, bool, P]:
-    """Wait until the payment that `find` returns has `status`. Without one, wait for its next change or, of
-    an order, until there is one; a creation can replace it by another one. Return whether that is reached,
-    whether it is or can still be reached, and the payment.
-    """
-    deadline, first = _now() + timeout, None
-    while True:
-        payment = await find()
-        reached, possible, moment = False, True, math.inf
-        if payment is not None:
-            first = first or payment.state
-            upcoming = [state for state in payment.upcoming if status in (None, state.status)]
-            reached = payment.has_been(status) if status else is_order or payment.state != first
-            possible = reached or bool(upcoming) or payment.can_reach(status)
-            seconds = payment.seconds_to(upcoming[0].at) if upcoming else None
-            moment = math.inf if seconds is None else _now() + seconds
-        if reached or not possible or not await changes.next(deadline, moment):
-            return reached, possible, payment
 
 
 def _now() -> float:
