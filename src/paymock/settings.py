@@ -16,10 +16,6 @@ MEMORY_CAPACITY = 1_000_000
 """The most payments that the in-memory store keeps by default."""
 
 OPEN_KEY_EXAMPLE = "mk_test_demo"
-SANDBOX_NAME = "[A-Za-z0-9_-]{1,64}"
-"""The NAME in the API keys `mk_test_NAME` and `KEY.NAME`, as a pattern."""
-
-OPEN_KEY = re.compile(f"mk_test_{SANDBOX_NAME}")
 _PATTERNS = (
     (
         "api_keys",

@@ -14,6 +14,10 @@ _CONTROL_CHARACTERS = re.compile(f"[{CONTROL}{SEPARATORS}{BIDIRECTIONAL}]")
 _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
 """What may be an address, a hash, an API key or a webhook secret. Ids have shorter runs of hex digits."""
 
+SANDBOX_NAME = "[A-Za-z0-9_-]{1,64}"
+"""The NAME in the API keys `mk_test_NAME` and `KEY.NAME`, as a pattern."""
+
+OPEN_KEY = re.compile(f"mk_test_{SANDBOX_NAME}")
 _STATUS_WIDTH = 20
 
 
@@ -29,7 +33,7 @@ def without_secrets(text: str) -> str:
 
 def without_key(text: str, api_key: str | None) -> str:
     """The text with `***` in place of an API key, and of the keys of its sandboxes."""
-    return re.sub(rf"{re.escape(api_key)}(?:\.[A-Za-z0-9_-]+)?", "***", text) if api_key else text
+    return re.sub(rf"{re.escape(api_key)}(?:\.{SANDBOX_NAME})?", "***", text) if api_key else text
 
 
 def shell_word(text: str) -> str:

@@ -4,8 +4,6 @@ import subprocess
 
 import pytest
 
-from paymock.cli.output import format_amount
-from paymock.cli.payments import default_asset, one_token
 from tests.cli.terminal import Terminal, meanwhile
 from tests.support.client import DUE, HALF, Api
 
@@ -77,12 +75,16 @@ def test_the_curl_command_creates_the_payment(terminal: Terminal, api: Api) -> N
     assert json.loads(subprocess.check_output(["/bin/sh", "-c", command])) == created
 
 
-def test_default_asset_and_amount_depend_on_the_chain(catalog: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (default_asset("ethereum"), one_token("ethereum", "USDT")) == ("USDT", "1000000")
-    assert (default_asset("moon"), one_token("moon", "USDT")) == ("USDT", "1" + 18 * "0")
-    monkeypatch.setenv("PAYMOCK_CATALOG", catalog)
-    assert (default_asset("bsc"), one_token("bsc", "TWO"), one_token("bsc", "ONE")) == ("TWO", "100", "1")
-    assert format_amount("1234", "bsc", "TWO") == "1234 (12.34 TWO)"
+def test_default_asset_and_amount_depend_on_the_chain(terminal: Terminal, catalog: str) -> None:
+    def received(*arguments: str, **variables: str) -> tuple[str, str]:
+        [body] = re.findall("-d '(.*)'", terminal.text("create", "--print-curl", *arguments, **variables))
+        receive = json.loads(body)["receive"]
+        return receive["asset"], receive["amount"]
+
+    assert received("--chain", "ethereum") == ("USDT", "1000000")
+    assert received("--chain", "moon") == ("USDT", "1" + 18 * "0")
+    assert received(PAYMOCK_CATALOG=catalog) == ("TWO", "100")
+    assert received("--asset", "ONE", PAYMOCK_CATALOG=catalog) == ("ONE", "1")
 
 
 def test_payment_shows_its_story(terminal: Terminal, api: Api) -> None:

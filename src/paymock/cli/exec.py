@@ -15,7 +15,8 @@ import click
 
 from paymock.cli.serve import serve
 from paymock.server.streams import in_foreground
-from paymock.settings import OPEN_KEY, Settings, SettingsError
+from paymock.settings import Settings, SettingsError
+from paymock.text import OPEN_KEY
 
 _GRACE_SECONDS = 3.0
 """How long COMMAND may take to end. With the server, which may take four seconds, this is less than 8."""

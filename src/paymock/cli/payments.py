@@ -59,23 +59,10 @@ from paymock.client.sandbox import (
 )
 from paymock.text import format_seconds
 
-_DEFAULT_CHAIN = "bsc"
-_DEFAULT_ASSET = "USDT"
 _DEFAULT_DECIMALS = 18
+"""Those of an asset that is not in the catalog."""
+
 _TOKENS = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
-
-
-def default_asset(chain: str) -> str:
-    """USDT, or the first token of a chain that has no USDT."""
-    assets = catalog_assets(chain)
-    tokens = [asset.id for asset in assets.values() if not asset.native]
-    return _DEFAULT_ASSET if _DEFAULT_ASSET in assets or not tokens else tokens[0]
-
-
-def one_token(chain: str, asset: str) -> str:
-    """One whole token in raw units; an unknown asset is taken to have 18 decimals."""
-    entry = catalog_assets(chain).get(asset)
-    return str(10 ** (_DEFAULT_DECIMALS if entry is None else entry.decimals))
 
 
 def _check_raw(amount: str, chain: str, asset: str) -> None:
@@ -114,7 +101,7 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
 @click.command
 @with_client
 @click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
-@click.option("--chain", default=_DEFAULT_CHAIN, shell_complete=_complete_chain, help="Chain of the payment.")
+@click.option("--chain", default="bsc", shell_complete=_complete_chain, help="Chain of the payment.")
 @click.option(
     "--asset",
     shell_complete=_complete_asset,
@@ -155,8 +142,12 @@ def create(
         raise click.UsageError("Give --print-curl or --json, not both.")
     key = idempotency_key or f"paymock-{secrets.token_hex(12)}"
     order_id = default_order_id(key) if order_id is None else order_id
-    asset = default_asset(chain) if asset is None else asset
-    amount = one_token(chain, asset) if amount is None else amount
+    assets = catalog_assets(chain)
+    if asset is None:
+        tokens = [one.id for one in assets.values() if not one.native]
+        asset = "USDT" if "USDT" in assets or not tokens else tokens[0]
+    if amount is None:
+        amount = str(10 ** (assets[asset].decimals if asset in assets else _DEFAULT_DECIMALS))
     _check_raw(amount, chain, asset)
     body = payment_request(order_id, chain, asset, amount, address) | {"metadata": metadata}
     headers = {"Idempotency-Key": key} | ({} if scenario is None else {"X-Mock-Scenario": scenario})

@@ -15,12 +15,7 @@ from paymock.text import format_seconds
 @with_client
 @click.option("--follow", "-f", is_flag=True, help="Print every new request, until interrupted.")
 @click.option(
-    "--limit",
-    "-n",
-    "--tail",
-    type=Integer(1, JOURNAL_LENGTH),
-    default=100,
-    help="Maximum number of past requests.",
+    "--limit", "-n", type=Integer(1, JOURNAL_LENGTH), default=100, help="Maximum number of past requests."
 )
 @click.option(
     "--wait",

@@ -13,7 +13,8 @@ from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import garbage_collection
 from paymock.server.streams import STANDARD_OUTPUT, end_line
-from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, OPEN_KEY, Settings, SettingsError
+from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, Settings, SettingsError
+from paymock.text import OPEN_KEY
 
 F = TypeVar("F", bound=Callable[..., Any])
 

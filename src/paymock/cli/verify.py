@@ -36,8 +36,7 @@ from paymock.cli.options import (
 from paymock.cli.output import echo, echo_json, echo_note, printable
 from paymock.client.http import Refused
 from paymock.rules.faults import fault_problem
-from paymock.settings import SANDBOX_NAME
-from paymock.text import shell_word, without_key
+from paymock.text import SANDBOX_NAME, shell_word, without_key
 
 if TYPE_CHECKING:
     from paymock.verify.campaign import Verifier
@@ -229,18 +228,7 @@ def verify(
 
 
 def _application(
-    sandbox: ApiClient,
-    budget: float | None,
-    stack: ExitStack,
-    *,
-    example: bool,
-    order: str,
-    deliveries: str,
-    tick: str | None,
-    run_command: str | None,
-    ready: str | None,
-    crash_with: str | None,
-    replicas: int,
+    sandbox: ApiClient, budget: float | None, stack: ExitStack, *, example: bool, **calls: Any
 ) -> "Application":
     """The application, or the example; started if that is asked for. Raises NotStarted."""
     if example:
@@ -253,12 +241,15 @@ def _application(
     from paymock.verify.process import ExternalService, Service
 
     environment = {"PAYMOCK_URL": sandbox.url, "PAYMOCK_API_KEY": sandbox.api_key}
+    command, replicas = calls["run_command"], calls["replicas"]
     service: Service | ExternalService | None = None
-    if run_command is not None:
-        service = stack.enter_context(Service(run_command, environment, ready, _READY_SECONDS, replicas))
-    if crash_with is not None:
-        service = ExternalService(partial(Caller(environment).call, crash_with))
-    return stack.enter_context(application_of(order, deliveries, tick, environment, budget, service))
+    if command is not None:
+        service = Service(command, environment, calls["ready"], _READY_SECONDS, replicas)
+        stack.enter_context(service)
+    if calls["crash_with"] is not None:
+        service = ExternalService(partial(Caller(environment).call, calls["crash_with"]))
+    how = calls["order"], calls["deliveries"], calls["tick"]
+    return stack.enter_context(application_of(*how, environment, budget, service))
 
 
 def _sandbox(

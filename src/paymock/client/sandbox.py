@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 from paymock.client.http import DEFAULT_TIMEOUT, Call, Client, ConnectionPool, Json
+from paymock.text import OPEN_KEY, SANDBOX_NAME
 
 MAX_WAIT = 60.0
 """The most seconds that one request may wait; a longer wait is made of several requests."""
@@ -28,8 +29,6 @@ _MAX_PAGE = 200
 _RETRY_PAUSE = 0.1
 """Seconds between two requests when the server ends a wait early, by at least as much."""
 
-_OPEN_KEY = re.compile("mk_test_[A-Za-z0-9_-]{1,64}")
-_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 
 _FROZEN = "stands still until it is advanced"
 
@@ -128,14 +127,14 @@ class Sandbox:
         if name is None:
             name = os.environ.get("PAYMOCK_SANDBOX") or f"test-{secrets.token_hex(8)}"
         _checked_name(name)
-        if api_key is None or _OPEN_KEY.fullmatch(api_key):
+        if api_key is None or OPEN_KEY.fullmatch(api_key):
             return cls(url, api_key or f"mk_test_{name}", connections)
         return cls(url, api_key, connections, name=name)
 
     @property
     def dashboard_url(self) -> str:
         """The page of this sandbox. With a configured key, the link has the name only."""
-        if _OPEN_KEY.fullmatch(self.api_key):
+        if OPEN_KEY.fullmatch(self.api_key):
             return f"{self.url}/#key={self.api_key}"
         return f"{self.url}/#sandbox={self.name}" if self.name else f"{self.url}/"
 
@@ -555,7 +554,7 @@ def _seconds(name: str, value: float | timedelta) -> float:
 
 
 def _checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(SANDBOX_NAME, name):
         raise ValueError("the name of a sandbox must be 1 to 64 letters, digits, - or _")
     return name
 

@@ -8,7 +8,8 @@ from paymock.cache import BoundedCache
 from paymock.http.requests import Request
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
-from paymock.settings import OPEN_KEY, OPEN_KEY_EXAMPLE, SANDBOX_NAME
+from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.text import OPEN_KEY, SANDBOX_NAME
 
 REALM = 'Bearer realm="paymock"'
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
