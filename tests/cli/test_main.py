@@ -1,6 +1,5 @@
 """The group of commands: help, completion, imports, exit codes, `serve`, and the page that describes them."""
 
-import json
 import os
 import re
 import shlex
@@ -81,14 +80,6 @@ def test_common_options_stand_after_a_command(name: str) -> None:
     assert command is not None
     options = {flag for parameter in command.params for flag in parameter.opts}
     assert options & COMMON == {"demo": {"--json"}, "ready": {"--url", "--json"}}.get(name, COMMON)
-
-
-def test_server_and_key_can_precede_the_command(terminal: Terminal, unconnected: Terminal, api: Api) -> None:
-    url, key = terminal.url, terminal.variables["PAYMOCK_API_KEY"]
-    created = json.loads(unconnected.text("--url", f"{url}/", "--api-key", key, "--json", "create"))
-    assert api.payment(created["id"]) == created
-    shown = unconnected.text("--key", key, "payments", "--url", url, "--json")
-    assert [item["id"] for item in json.loads(shown)["data"]] == [created["id"]]
 
 
 def test_an_option_after_the_command_takes_precedence(terminal: Terminal, unconnected: Terminal) -> None:

@@ -4,6 +4,7 @@ temporary server.
 
 import functools
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,22 +66,18 @@ class RequestRefused(CommandError):
             super().__init__(f"{code}: {message}")
             return
         self.document["details"] = details
-        problems = dict.fromkeys(
-            f"  {_option(problem['field'])}: {problem['message']}" for problem in details
-        )
+        known: dict[str, str] = {}  # the option or argument that a member of the body comes from
+        for one in click.get_current_context().command.params:
+            if isinstance(one, click.Argument):
+                known |= {word.lower(): word for word in re.findall("[A-Z_]+", one.metavar or "")}
+            else:
+                known[one.name or ""] = one.opts[0]
+        problems: dict[str, None] = {}  # each once
+        for problem in details:
+            field = problem["field"]
+            shown = next((known[name] for name in field.split(".") if name in known), field)
+            problems[f"  {shown}: {problem['message']}"] = None
         super().__init__(f"{code}:", *problems)
-
-
-def _option(field: str) -> str:
-    """The option or argument of this command that a field of the request body comes from, or the field."""
-    for name in field.split("."):
-        for parameter in click.get_current_context().command.params:
-            if isinstance(parameter, click.Argument):
-                if name.upper() in (parameter.metavar or ""):
-                    return name.upper()
-            elif parameter.name == name:
-                return parameter.opts[0]
-    return field
 
 
 class ServerUnreachable(CommandError):

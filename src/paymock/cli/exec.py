@@ -123,7 +123,15 @@ def _run(command: Sequence[str], variables: Mapping[str, str], server: "subproce
         click.echo(f"Error: {command[0]}: {error.strerror}", err=True)
         return 127 if isinstance(error, FileNotFoundError) else 126
     signals.pass_to(process)
-    threading.Thread(target=_stop_with_server, args=[process, server], daemon=True).start()
+
+    def stop_with_server() -> None:
+        server.wait()
+        if process.returncode is None:
+            click.echo("Error: the server has ended before the command, which gets SIGTERM", err=True)
+            process.terminate()
+            _kill_after_timeout(process)
+
+    threading.Thread(target=stop_with_server, daemon=True).start()
     status = process.wait()
     if signals.has_stop or server.returncode is not None:
         from paymock.verify.process import end_processes_with  # imported here, since it takes long
@@ -132,15 +140,6 @@ def _run(command: Sequence[str], variables: Mapping[str, str], server: "subproce
     if server.returncode is not None:
         return _SERVER_ENDED
     return status if status >= 0 else 128 - status
-
-
-def _stop_with_server(process: "subprocess.Popen[bytes]", server: "subprocess.Popen[bytes]") -> None:
-    """Stop a command that still runs when the server has ended."""
-    server.wait()
-    if process.returncode is None:
-        click.echo("Error: the server has ended before the command, which gets SIGTERM", err=True)
-        process.terminate()
-        _kill_after_timeout(process)
 
 
 def _kill_after_timeout(process: "subprocess.Popen[bytes]") -> None:

@@ -31,18 +31,6 @@ PAYMENT = f"ID|ORDER|{NEWEST}"
 """How a command names a payment; of several for an order, the newest."""
 
 
-def _parse_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """The URL of a server. Before a command it is left to the command, which may have another."""
-    if isinstance(ctx.command, click.Group):
-        return value
-    from paymock.client.http import normalize_url  # imported here, since it takes long
-
-    try:
-        return normalize_url(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error).removeprefix("the URL of a server ")) from None
-
-
 def _parse_header(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None and not _VISIBLE_ASCII.fullmatch(value):
         raise click.BadParameter("must be visible ASCII characters, without spaces")
@@ -120,6 +108,20 @@ def _did_you_mean(word: str, known: Sequence[str], guesses: Mapping[str, str] | 
     return f" Did you mean {' or '.join(map(repr, matches))}?" if matches else ""
 
 
+class ServerUrl(click.ParamType):  # type: ignore[type-arg]  # no subscript before click 8.4
+    """The URL of a server. Before a command it is left to the command, which may have another."""
+
+    name = "URL"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from paymock.client.http import normalize_url  # imported here, since it takes long
+
+        try:
+            return str(value) if ctx and isinstance(ctx.command, click.Group) else normalize_url(value)
+        except ValueError as error:
+            self.fail(str(error).removeprefix("the URL of a server "), param, ctx)
+
+
 class Number(click.ParamType):  # type: ignore[type-arg]  # no subscript before click 8.4
     """A number within a range."""
 
@@ -183,7 +185,7 @@ complete_newest = completion(lambda _: [NEWEST])
 server_url = click.option(
     "--url",
     cls=CommonOption,
-    callback=_parse_url,
+    type=ServerUrl(),
     metavar="URL",
     envvar="PAYMOCK_URL",
     show_envvar=True,

@@ -84,12 +84,15 @@ def _not_judged_if_refused() -> Iterator[None]:
         raise NotJudged(str(error)) from None
 
 
-def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    for value in values:
-        problem = fault_problem(value)
-        if problem:
-            raise click.BadParameter(problem)
-    return values
+class Fault(click.ParamType):  # type: ignore[type-arg]  # no subscript before click 8.4
+    """A fault, as a rule has it."""
+
+    name = "FAULT"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if problem := fault_problem(value):
+            self.fail(problem, param, ctx)
+        return value
 
 
 @click.command
@@ -121,7 +124,7 @@ def _check_faults(ctx: click.Context, param: click.Parameter, values: tuple[str,
     "--fault",
     "faults",
     multiple=True,
-    callback=_check_faults,
+    type=Fault(),
     metavar="FAULT",
     help="Only this fault, in every request. Repeatable.",
 )
